@@ -18,6 +18,6 @@ pub mod client;
 
 pub use crate::server::context::{LineLimits, ServerContext};
 pub use crate::server::jsonl::serve_lines;
-pub use crate::server::single_message::{Replies, Said};
+pub use crate::server::single_message::{MessageReplies, ReplyMessage};
 pub use shutdown::Shutdown;
 pub use timer::{ThreadTimer, TokioTimer};

@@ -47,16 +47,16 @@ impl Shutdown {
         async move {
             // Its turn must not be put off: it is asked only once.
             let mut changed = pin!(unconstrained(receiver.changed()));
-            let mut told: Option<Waker> = None;
+            let mut registered: Option<Waker> = None;
             poll_fn(|cx| {
                 if shutdown.is_stopped() {
                     return Poll::Ready(());
                 }
                 // Whoever waits for other things too is polled often, and noted only once.
-                if told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                if registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                     return Poll::Pending;
                 }
-                told = Some(cx.waker().clone());
+                registered = Some(cx.waker().clone());
                 changed.as_mut().poll(cx).map(|_| ())
             })
             .await;
@@ -76,7 +76,7 @@ pub(crate) fn shutting_down() -> Error {
 #[cfg(feature = "http")]
 impl Shutdown {
     /// Completes when calls that are under way have had their grace period.
-    pub(crate) fn cuts(
+    pub(crate) fn after_grace(
         &self,
         grace: std::time::Duration,
     ) -> impl Future<Output = ()> + Send + use<> {

@@ -13,29 +13,29 @@ use tokio::{
 
 /// Tasks that end with the endpoint.
 #[derive(Debug, Default)]
-pub(crate) struct Tasks {
-    work: Mutex<JoinSet<()>>,
+pub(crate) struct TaskSet {
+    tasks: Mutex<JoinSet<()>>,
     /// What goes on beside the work, and is of no use without it.
-    attendants: Mutex<JoinSet<()>>,
+    background: Mutex<JoinSet<()>>,
 }
 
-impl Tasks {
+impl TaskSet {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let mut tasks = lock(&self.work);
+        let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task)
     }
 
     /// Runs something for as long as there may be work: nobody waits for its end.
-    pub(crate) fn attend(&self, task: impl Future<Output = ()> + Send + 'static) {
-        lock(&self.attendants).spawn(task);
+    pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.background).spawn(task);
     }
 
     /// Waits for every task, and for those that they begin, and ends what is still there at
     /// `deadline`.
     pub(crate) async fn finish(&self, deadline: Instant) {
         loop {
-            let mut tasks = mem::take(&mut *lock(&self.work));
+            let mut tasks = mem::take(&mut *lock(&self.tasks));
             if tasks.is_empty() {
                 break;
             }
@@ -43,8 +43,8 @@ impl Tasks {
             let _ = timeout_at(deadline, ended).await;
             tasks.shutdown().await;
         }
-        let mut attendants = mem::take(&mut *lock(&self.attendants));
-        attendants.shutdown().await;
+        let mut background = mem::take(&mut *lock(&self.background));
+        background.shutdown().await;
     }
 }
 

@@ -29,28 +29,28 @@ impl Timer for TokioTimer {
 
 /// A clock of its own, for callers without a runtime: one thread, started when first needed.
 #[derive(Clone, Default)]
-pub struct ThreadTimer(Arc<Alarms>);
+pub struct ThreadTimer(Arc<TimerThread>);
 
 #[derive(Default)]
-struct Alarms {
-    state: Mutex<State>,
+struct TimerThread {
+    state: Mutex<TimerState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
-    heap: BinaryHeap<Alarm>,
+struct TimerState {
+    heap: BinaryHeap<TimerEntry>,
     running: bool,
 }
 
 /// One sleeper; the earliest is the greatest, as the heap wants it.
-struct Alarm {
+struct TimerEntry {
     deadline: Instant,
-    sleeper: Arc<Mutex<Sleeper>>,
+    sleeper: Arc<Mutex<SleepState>>,
 }
 
 #[derive(Default)]
-struct Sleeper {
+struct SleepState {
     waker: Option<Waker>,
     gone: bool,
 }
@@ -62,7 +62,7 @@ impl Timer for ThreadTimer {
 
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<()> {
         let sleeper = Arc::default();
-        Box::pin(Sleep { alarms: self.0.clone(), deadline, sleeper, queued: false })
+        Box::pin(ThreadSleep { timer_thread: self.0.clone(), deadline, sleeper, queued: false })
     }
 }
 
@@ -72,14 +72,14 @@ impl fmt::Debug for ThreadTimer {
     }
 }
 
-struct Sleep {
-    alarms: Arc<Alarms>,
+struct ThreadSleep {
+    timer_thread: Arc<TimerThread>,
     deadline: Instant,
-    sleeper: Arc<Mutex<Sleeper>>,
+    sleeper: Arc<Mutex<SleepState>>,
     queued: bool,
 }
 
-impl Future for Sleep {
+impl Future for ThreadSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -90,36 +90,36 @@ impl Future for Sleep {
         }
         if !self.queued {
             self.queued = true;
-            let alarm = Alarm { deadline: self.deadline, sleeper: self.sleeper.clone() };
-            Alarms::add(&self.alarms, alarm);
+            let entry = TimerEntry { deadline: self.deadline, sleeper: self.sleeper.clone() };
+            TimerThread::add(&self.timer_thread, entry);
         }
         Poll::Pending
     }
 }
 
-impl Drop for Sleep {
+impl Drop for ThreadSleep {
     fn drop(&mut self) {
         if self.queued {
-            *lock(&self.sleeper) = Sleeper { waker: None, gone: true };
+            *lock(&self.sleeper) = SleepState { waker: None, gone: true };
         }
     }
 }
 
-impl Alarms {
-    fn add(alarms: &Arc<Alarms>, alarm: Alarm) {
-        let mut state = lock(&alarms.state);
+impl TimerThread {
+    fn add(timer_thread: &Arc<TimerThread>, entry: TimerEntry) {
+        let mut state = lock(&timer_thread.state);
         // Sleeps that ended early leave their alarms behind; sweep when the heap would grow.
         if state.heap.len() == state.heap.capacity() {
-            state.heap.retain(|alarm| !lock(&alarm.sleeper).gone);
+            state.heap.retain(|entry| !lock(&entry.sleeper).gone);
         }
-        state.heap.push(alarm);
+        state.heap.push(entry);
         if !state.running {
-            let alarms = alarms.clone();
+            let timer_thread = timer_thread.clone();
             let thread = thread::Builder::new().name("wharf-timer".into());
-            state.running = thread.spawn(move || alarms.run()).is_ok();
+            state.running = thread.spawn(move || timer_thread.run()).is_ok();
         }
         drop(state);
-        alarms.changed.notify_one();
+        timer_thread.changed.notify_one();
     }
 
     /// Wakes sleepers in turn, and ends when nobody sleeps.
@@ -128,7 +128,7 @@ impl Alarms {
         while let Some(next) = state.heap.peek() {
             let wait = next.deadline.saturating_duration_since(Instant::now());
             if wait.is_zero() {
-                let sleeper = state.heap.pop().map(|alarm| alarm.sleeper);
+                let sleeper = state.heap.pop().map(|entry| entry.sleeper);
                 drop(state);
                 if let Some(waker) = sleeper.and_then(|sleeper| lock(&sleeper).waker.take()) {
                     waker.wake();
@@ -143,25 +143,25 @@ impl Alarms {
     }
 }
 
-impl Ord for Alarm {
+impl Ord for TimerEntry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         other.deadline.cmp(&self.deadline)
     }
 }
 
-impl PartialOrd for Alarm {
+impl PartialOrd for TimerEntry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Alarm {
+impl PartialEq for TimerEntry {
     fn eq(&self, other: &Self) -> bool {
         self.deadline == other.deadline
     }
 }
 
-impl Eq for Alarm {}
+impl Eq for TimerEntry {}
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -350,7 +350,7 @@ fn replies(host: &ServerContext, message: Bytes, scope: RequestExtensions) -> Re
     let pin = scope.get::<ProtocolVersion>().map(|pin| pin.0);
     let received = host.wire.receive(message, pin);
     let prepare = &mut |request: &mut Request| request.scope = scope.clone();
-    ReplyStream(wharf_transport::Replies::start(host, received, prepare))
+    ReplyStream(wharf_transport::MessageReplies::start(host, received, prepare))
 }
 
 impl fmt::Debug for Endpoint {

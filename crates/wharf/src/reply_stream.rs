@@ -13,7 +13,7 @@ use futures_core::Stream;
 /// Dropping it cancels the call.
 #[derive(Debug, Default)]
 #[must_use = "a call makes progress only while its stream is polled"]
-pub struct ReplyStream(pub(crate) wharf_transport::Replies);
+pub struct ReplyStream(pub(crate) wharf_transport::MessageReplies);
 
 impl Stream for ReplyStream {
     type Item = Vec<u8>;

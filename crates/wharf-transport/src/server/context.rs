@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use wharf_model::{Deadlines, Service, Timer};
 use wharf_wire::ServerProtocol;
 
-use crate::server::limits::message_memory::Room;
+use crate::server::limits::message_memory::MessageBudget;
 
 /// What a transport serves: a service, the wire that speaks for it, and the limits of one line of
 /// messages.
@@ -25,7 +25,7 @@ pub struct ServerContext {
 
 impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("limits", &self.limits).finish_non_exhaustive()
+        f.debug_struct("ServerContext").field("limits", &self.limits).finish_non_exhaustive()
     }
 }
 
@@ -67,8 +67,8 @@ impl LineLimits {
     }
 
     /// Room for the messages of a listening socket.
-    pub(crate) fn room(&self) -> Arc<Room> {
-        Room::new(self.messages.max(self.unfinished()), self.unfinished())
+    pub(crate) fn budget(&self) -> Arc<MessageBudget> {
+        MessageBudget::new(self.messages.max(self.unfinished()), self.unfinished())
     }
 }
 

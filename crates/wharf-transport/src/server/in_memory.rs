@@ -11,7 +11,7 @@ use wharf_model::RequestExtensions;
 use crate::{ServerContext, Shutdown, serve_lines};
 
 /// How much either side may write before the other has read.
-const BUFFER: usize = 64 << 10;
+const BUFFER_BYTES: usize = 64 << 10;
 
 /// The client's end of a connection within one process.
 pub type ClientEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
@@ -19,12 +19,12 @@ pub type ClientEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 /// Serves a client within this process: what it gets to read from and to write to, and the task
 /// that serves it.
 pub fn connect(
-    host: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     scope: RequestExtensions,
     shutdown: Shutdown,
 ) -> (ClientEnd, JoinHandle<()>) {
-    let (client, server) = duplex(BUFFER);
+    let (client, server) = duplex(BUFFER_BYTES);
     let (reader, writer) = split(server);
-    let serving = tokio::spawn(serve_lines(host, scope, reader, writer, shutdown));
+    let serving = tokio::spawn(serve_lines(context, scope, reader, writer, shutdown));
     (split(client), serving)
 }

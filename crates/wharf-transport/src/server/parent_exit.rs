@@ -4,11 +4,11 @@
 //! other end of the pipe, and would keep an orphan waiting for ever.
 
 #[cfg(unix)]
-pub(crate) use unix::gone;
+pub(crate) use unix::parent_exited;
 
 /// Completes when the parent process is gone; here, never.
 #[cfg(not(unix))]
-pub(crate) fn gone() -> impl Future<Output = ()> + Send {
+pub(crate) fn parent_exited() -> impl Future<Output = ()> + Send {
     std::future::pending()
 }
 
@@ -23,10 +23,10 @@ mod unix {
     use tokio::time::sleep;
 
     /// How often to look, where the system cannot wake us.
-    const INTERVAL: Duration = Duration::from_secs(2);
+    const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
     /// Completes when whoever is the parent process now is gone.
-    pub(crate) fn gone() -> impl Future<Output = ()> + Send {
+    pub(crate) fn parent_exited() -> impl Future<Output = ()> + Send {
         // Looked up before the first message is read: once answered, a client may kill the parent.
         // Process 1 adopts orphans: as a parent it tells nothing, and it does not die.
         let parent = getppid().filter(|parent| *parent != Pid::INIT);
@@ -43,7 +43,7 @@ mod unix {
         wait_for_exit(parent).await;
         // Reached while the parent lives only if the system could not wait for it.
         while getppid() == Some(parent) {
-            sleep(INTERVAL).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 

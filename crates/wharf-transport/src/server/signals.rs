@@ -8,7 +8,7 @@ use crate::Shutdown;
 /// From this call on, signals do not end the process by themselves. Must be called and awaited within a tokio
 /// runtime.
 pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
-    let (signals, stopped) = (Signals::new(), shutdown.stopped());
+    let (signals, stopped) = (ShutdownSignals::new(), shutdown.stopped());
     async move {
         let Some(mut signals) = signals else { return stopped.await };
         tokio::select! {
@@ -26,18 +26,18 @@ pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
 }
 
 #[cfg(unix)]
-struct Signals {
+struct ShutdownSignals {
     interrupts: tokio::signal::unix::Signal,
     terminations: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
-impl Signals {
+impl ShutdownSignals {
     fn new() -> Option<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         let interrupts = signal(SignalKind::interrupt()).ok()?;
         let terminations = signal(SignalKind::terminate()).ok()?;
-        Some(Signals { interrupts, terminations })
+        Some(ShutdownSignals { interrupts, terminations })
     }
 
     /// The number of the next one.
@@ -50,12 +50,12 @@ impl Signals {
 }
 
 #[cfg(not(unix))]
-struct Signals;
+struct ShutdownSignals;
 
 #[cfg(not(unix))]
-impl Signals {
+impl ShutdownSignals {
     fn new() -> Option<Self> {
-        Some(Signals)
+        Some(ShutdownSignals)
     }
 
     async fn next(&mut self) -> i32 {

@@ -10,7 +10,7 @@ use wharf_model::Error;
 use wharf_model::{ActiveCall, Event, Request};
 use wharf_wire::{Codec, Received};
 
-use crate::{ServerContext, server::jsonl::write_queue::make_room};
+use crate::{ServerContext, server::jsonl::write_queue::reserve_for};
 
 /// What comes of one message that stands alone: its notifications, then its reply. A message
 /// without a reply, such as a notification, says nothing.
@@ -18,52 +18,55 @@ use crate::{ServerContext, server::jsonl::write_queue::make_room};
 /// Dropping it cancels the call.
 #[derive(Debug, Default)]
 #[must_use = "a call makes progress only while it is polled"]
-pub struct Replies {
+pub struct MessageReplies {
     calls: Vec<(ActiveCall, Codec)>,
-    ready: VecDeque<Said>,
+    ready: VecDeque<ReplyMessage>,
     /// The replies to a batch so far, without the brackets.
     batch: Option<Vec<u8>>,
 }
 
 /// One message to the client.
 #[derive(Debug)]
-pub struct Said {
+pub struct ReplyMessage {
     /// Its bytes.
     pub message: Vec<u8>,
     /// Whether it is the reply, after which nothing comes.
     pub end: bool,
 }
 
-impl Replies {
+impl MessageReplies {
     /// Begins what the message asks for; `prepare` sees each request before.
     pub fn start(
-        host: &ServerContext,
+        context: &ServerContext,
         received: Received,
         prepare: &mut dyn FnMut(&mut Request),
     ) -> Self {
-        let mut replies = Replies::default();
+        let mut replies = MessageReplies::default();
         match received {
             Received::Batch(members) => {
                 replies.batch = Some(Vec::new());
-                members.into_iter().for_each(|member| replies.take(host, member, prepare));
+                members
+                    .into_iter()
+                    .for_each(|member| replies.start_received(context, member, prepare));
             }
-            received => replies.take(host, received, prepare),
+            received => replies.start_received(context, received, prepare),
         }
         replies
     }
 
-    fn take(
+    fn start_received(
         &mut self,
-        host: &ServerContext,
+        context: &ServerContext,
         received: Received,
         prepare: &mut dyn FnMut(&mut Request),
     ) {
         match received {
             Received::Call(mut request, codec) if !codec.is_silent() => {
                 prepare(&mut request);
-                let timer = host.timer.clone();
-                let exchange = ActiveCall::start(&*host.service, request, timer, host.deadlines);
-                self.calls.push((exchange, codec));
+                let timer = context.timer.clone();
+                let active_call =
+                    ActiveCall::start(&*context.service, request, timer, context.deadlines);
+                self.calls.push((active_call, codec));
             }
             Received::Reply(reply, _) => self.reply(reply),
             // Without a connection there is nothing that could be answered or cancelled.
@@ -73,7 +76,7 @@ impl Replies {
 
     fn reply(&mut self, message: Vec<u8>) {
         match &mut self.batch {
-            None => self.ready.push_back(Said { message, end: true }),
+            None => self.ready.push_back(ReplyMessage { message, end: true }),
             Some(replies) => {
                 if !replies.is_empty() {
                     replies.push(b',');
@@ -85,19 +88,19 @@ impl Replies {
 
     /// Polls one call once. True if it has come to its end.
     fn poll_call(&mut self, index: usize, cx: &mut Context<'_>) -> bool {
-        let (exchange, codec) = &mut self.calls[index];
-        while let Poll::Ready(event) = exchange.poll_event(cx) {
+        let (active_call, codec) = &mut self.calls[index];
+        while let Poll::Ready(event) = active_call.poll_event(cx) {
             match event {
                 Event::Notify(notification) => {
                     let mut message = Vec::new();
-                    make_room(&mut message, &notification);
+                    reserve_for(&mut message, &notification);
                     if codec.notify(&notification, &mut message) {
-                        self.ready.push_back(Said { message, end: false });
+                        self.ready.push_back(ReplyMessage { message, end: false });
                         return false;
                     }
                 }
                 // A question cannot reach a client that is not there to be asked.
-                Event::ClientRequest(id, ask) => exchange.refuse(id, &ask),
+                Event::ClientRequest(id, ask) => active_call.refuse(id, &ask),
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {
                     let mut message = Vec::new();
@@ -112,7 +115,7 @@ impl Replies {
 
     /// Ends every call that is under way with this error.
     #[cfg(feature = "http")]
-    pub(crate) fn cut(&mut self, error: &Error) {
+    pub(crate) fn end_all(&mut self, error: &Error) {
         for (_, codec) in std::mem::take(&mut self.calls) {
             let mut message = Vec::new();
             codec.encode(&error.clone().into(), &mut message);
@@ -121,7 +124,7 @@ impl Replies {
     }
 
     /// The next message to the client; none after the last.
-    pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Said>> {
+    pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<ReplyMessage>> {
         let mut index = 0;
         while self.ready.is_empty() && index < self.calls.len() {
             if self.poll_call(index, cx) {
@@ -138,6 +141,6 @@ impl Replies {
         }
         let batch = self.batch.take().filter(|replies| !replies.is_empty());
         let whole = |replies: Vec<u8>| [b"[", &*replies, b"]"].concat();
-        Poll::Ready(batch.map(|replies| Said { message: whole(replies), end: true }))
+        Poll::Ready(batch.map(|replies| ReplyMessage { message: whole(replies), end: true }))
     }
 }

@@ -26,7 +26,7 @@ use wharf_model::{RequestExtensions, Trusted};
 
 use crate::{
     ServerContext, Shutdown,
-    server::{jsonl, jsonl::writer::Outgoing, parent_exit, signals},
+    server::{jsonl, jsonl::writer::LineWriter, parent_exit, signals},
 };
 
 /// Serves the client at the other end of stdin and stdout, until it closes stdin or stops reading
@@ -40,10 +40,10 @@ use crate::{
 ///
 /// # Errors
 /// If the streams cannot be taken over, or the thread that reads cannot be started.
-pub async fn serve(host: Arc<ServerContext>, shutdown: Shutdown) -> io::Result<()> {
+pub async fn serve(context: Arc<ServerContext>, shutdown: Shutdown) -> io::Result<()> {
     // Never aborted: as long as the process goes on, another signal must be able to end it.
     tokio::spawn(signals::watch(shutdown.clone()));
-    let parent_gone = parent_exit::gone();
+    let parent_gone = parent_exit::parent_exited();
     let orphaned = {
         let shutdown = shutdown.clone();
         async move {
@@ -56,12 +56,12 @@ pub async fn serve(host: Arc<ServerContext>, shutdown: Shutdown) -> io::Result<(
     // Nobody else speaks to stdin than whoever started the process.
     let mut scope = RequestExtensions::new();
     scope.insert(Trusted);
-    let (line, incoming, outgoing) = jsonl::open(host, scope, Blocking::new(stdout));
+    let (line, incoming, outgoing) = jsonl::open(context, scope, BlockingFile::new(stdout));
     let runtime = Handle::current();
     // Calls polled in place share one poll of the reader, and must not share its budget.
-    let incoming = unconstrained(incoming.run(Blocking::new(stdin)));
+    let incoming = unconstrained(incoming.run(BlockingFile::new(stdin)));
     let reading = on_thread("wharf-stdin", runtime.clone(), incoming)?;
-    let writing = tokio::spawn(write_beside(outgoing, runtime));
+    let writing = tokio::spawn(write_on_thread(outgoing, runtime));
     let writing = async { drop(writing.await) };
     tokio::select! {
         () = line.supervise(reading, writing, shutdown) => {}
@@ -71,7 +71,7 @@ pub async fn serve(host: Arc<ServerContext>, shutdown: Shutdown) -> io::Result<(
 }
 
 /// Writes on a thread that is not started before there is something to write.
-async fn write_beside(outgoing: Outgoing<Blocking>, runtime: Handle) {
+async fn write_on_thread(outgoing: LineWriter<BlockingFile>, runtime: Handle) {
     if outgoing.is_needed().await
         && let Ok(writing) = on_thread("wharf-stdout", runtime, outgoing.run())
     {
@@ -113,7 +113,7 @@ fn take_over() -> io::Result<(File, File)> {
 }
 
 /// A file whose reads and writes block the thread they are polled on, which must be its own.
-struct Blocking {
+struct BlockingFile {
     file: File,
     /// Where reads go first, because a reader's buffer would have to be cleared for each of them.
     /// It grows while they fill it.
@@ -123,24 +123,24 @@ struct Blocking {
 }
 
 /// How much is read at first, and how much at most. A pipe holds no more.
-const FEW: usize = 4 << 10;
-const MANY: usize = 64 << 10;
+const MIN_READ_BYTES: usize = 4 << 10;
+const MAX_READ_BYTES: usize = 64 << 10;
 
 #[derive(Clone, Copy)]
-enum Direction {
+enum IoDirection {
     Read,
     Write,
 }
 
-impl Blocking {
+impl BlockingFile {
     fn new(file: File) -> Self {
-        Blocking { file, scratch: Vec::new(), filled: 0 }
+        BlockingFile { file, scratch: Vec::new(), filled: 0 }
     }
 
     /// Repeats `act` until it neither was interrupted nor found a stream that does not block.
     fn retry<T>(
         &mut self,
-        direction: Direction,
+        direction: IoDirection,
         mut act: impl FnMut(&mut Self) -> io::Result<T>,
     ) -> io::Result<T> {
         loop {
@@ -153,48 +153,48 @@ impl Blocking {
     }
 
     #[cfg(unix)]
-    fn wait(&self, direction: Direction) -> io::Result<()> {
+    fn wait(&self, direction: IoDirection) -> io::Result<()> {
         use rustix::event::{PollFd, PollFlags, poll};
-        let wanted = match direction {
-            Direction::Read => PollFlags::IN,
-            Direction::Write => PollFlags::OUT,
+        let interest = match direction {
+            IoDirection::Read => PollFlags::IN,
+            IoDirection::Write => PollFlags::OUT,
         };
-        match poll(&mut [PollFd::new(&self.file, wanted)], None) {
+        match poll(&mut [PollFd::new(&self.file, interest)], None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     #[cfg(not(unix))]
-    fn wait(&self, _: Direction) -> io::Result<()> {
+    fn wait(&self, _: IoDirection) -> io::Result<()> {
         Err(io::ErrorKind::WouldBlock.into())
     }
 }
 
-impl AsyncRead for Blocking {
+impl AsyncRead for BlockingFile {
     fn poll_read(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if self.filled == self.scratch.len() {
-            let length = (2 * self.filled).clamp(FEW, MANY);
+            let length = (2 * self.filled).clamp(MIN_READ_BYTES, MAX_READ_BYTES);
             self.scratch.resize(length, 0);
         }
         let room = buffer.remaining().min(self.scratch.len());
-        self.filled = self.retry(Direction::Read, |it| it.file.read(&mut it.scratch[..room]))?;
+        self.filled = self.retry(IoDirection::Read, |it| it.file.read(&mut it.scratch[..room]))?;
         buffer.put_slice(&self.scratch[..self.filled]);
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Blocking {
+impl AsyncWrite for BlockingFile {
     fn poll_write(
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(self.retry(Direction::Write, |it| it.file.write(bytes)))
+        Poll::Ready(self.retry(IoDirection::Write, |it| it.file.write(bytes)))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -9,7 +9,7 @@ use crate::{
     ServerContext, Shutdown,
     server::{
         listener,
-        listener::{Accept, about},
+        listener::{SocketListener, with_subject},
     },
 };
 
@@ -37,20 +37,20 @@ pub async fn bind(address: impl ToSocketAddrs, reach: Exposure) -> io::Result<Tc
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
     }
     let shown = addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
-    TcpListener::bind(&*addresses).await.map_err(about(shown))
+    TcpListener::bind(&*addresses).await.map_err(with_subject(shown))
 }
 
 /// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
 pub async fn serve(
-    host: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     listener: TcpListener,
     connections: usize,
     shutdown: Shutdown,
 ) {
-    listener::serve(host, listener, connections, shutdown).await;
+    listener::serve(context, listener, connections, shutdown).await;
 }
 
-impl Accept for TcpListener {
+impl SocketListener for TcpListener {
     type Stream = TcpStream;
 
     async fn accept(&self) -> io::Result<(TcpStream, RequestExtensions)> {

@@ -14,7 +14,7 @@ use crate::{
     ServerContext, Shutdown,
     server::{
         listener,
-        listener::{Accept, about},
+        listener::{SocketListener, with_subject},
     },
 };
 
@@ -34,7 +34,7 @@ pub struct Socket {
 /// is replaced; anything else is not.
 pub async fn bind(path: impl AsRef<Path>) -> io::Result<Socket> {
     let path = path.as_ref();
-    listen(path).await.map_err(about(path.display()))
+    listen(path).await.map_err(with_subject(path.display()))
 }
 
 async fn listen(path: &Path) -> io::Result<Socket> {
@@ -57,15 +57,15 @@ async fn is_dead(path: &Path) -> bool {
 
 /// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
 pub async fn serve(
-    host: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     socket: Socket,
     connections: usize,
     shutdown: Shutdown,
 ) {
-    listener::serve(host, socket, connections, shutdown).await;
+    listener::serve(context, socket, connections, shutdown).await;
 }
 
-impl Accept for Socket {
+impl SocketListener for Socket {
     type Stream = UnixStream;
 
     async fn accept(&self) -> io::Result<(UnixStream, RequestExtensions)> {

@@ -12,7 +12,7 @@ use crate::client::http::{
     resume::{Resumed, Stream},
     session::{Letter, Miss, Voice, unexpected},
 };
-use crate::{client::pending::Ticket, task_set::Tasks};
+use crate::{client::pending::Ticket, task_set::TaskSet};
 
 /// Sends a request and waits for its reply: the JSON text of its result.
 pub(super) async fn exchange(
@@ -112,7 +112,7 @@ async fn ready(ticket: &mut Ticket) -> Result<ByteString, Error> {
 /// Tells a legacy server when nobody waits for a reply any more: that the connection ends does not.
 struct Cancelling {
     voice: Arc<Voice>,
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskSet>,
     id: Option<CallId>,
 }
 

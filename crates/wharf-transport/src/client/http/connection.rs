@@ -16,7 +16,7 @@ use crate::client::http::{
     send::Http,
     session::{Miss, Voice, closed},
 };
-use crate::{client::pending::Desk, task_set::Tasks};
+use crate::{client::pending::Desk, task_set::TaskSet};
 
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -38,7 +38,7 @@ pub(super) enum Kind {
 pub(super) struct Way {
     pub(super) kind: Kind,
     pub(super) voice: Arc<Voice>,
-    pub(super) tasks: Arc<Tasks>,
+    pub(super) tasks: Arc<TaskSet>,
     reader: Option<AbortHandle>,
 }
 
@@ -52,7 +52,7 @@ impl Way {
             Speech::Events(stream, to) => (Kind::Events, to, None, Some(stream)),
         };
         let voice = Arc::new(Voice::new(http.clone(), desk.clone(), talk.clone(), to, session));
-        let tasks = Arc::new(Tasks::default());
+        let tasks = Arc::new(TaskSet::default());
         // Made first: if whoever opens it gives up from here on, the session is ended.
         let mut way = Way { kind, voice, tasks, reader: None };
         if let Some(message) = then
@@ -117,7 +117,7 @@ impl Drop for Way {
 }
 
 /// Hears what the server of a session says by itself, if it wants to.
-async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>, answered: oneshot::Sender<()>) {
+async fn read_own(voice: Arc<Voice>, tasks: Arc<TaskSet>, answered: oneshot::Sender<()>) {
     let answer = voice.get(None).await;
     let _ = answered.send(());
     let stream = match answer {
@@ -146,7 +146,7 @@ async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>, answered: oneshot::Sende
 }
 
 /// Hears everything that a server of HTTP+SSE says.
-async fn read(voice: Arc<Voice>, tasks: Arc<Tasks>, mut stream: Box<EventStream>) {
+async fn read(voice: Arc<Voice>, tasks: Arc<TaskSet>, mut stream: Box<EventStream>) {
     let error = loop {
         match stream.next().await {
             Ok(Some(event)) => voice.overhear(&tasks, event, None).await,

@@ -27,7 +27,7 @@ use crate::{
         TraceEvent,
         pending::{Desk, Duty},
     },
-    task_set::Tasks,
+    task_set::TaskSet,
 };
 
 /// What legacy servers tell sessions apart by.
@@ -206,7 +206,7 @@ impl Voice {
     /// Hears a message, and does what it asks for.
     pub(super) async fn hear(
         self: &Arc<Self>,
-        tasks: &Tasks,
+        tasks: &TaskSet,
         message: Bytes,
         belongs_to: Option<&CallId>,
     ) -> Result<(), Error> {
@@ -234,7 +234,7 @@ impl Voice {
     /// Hears an event. What is no message is noted, and otherwise left alone.
     pub(super) async fn overhear(
         self: &Arc<Self>,
-        tasks: &Tasks,
+        tasks: &TaskSet,
         event: ServerEvent,
         belongs_to: Option<&CallId>,
     ) {
@@ -268,7 +268,7 @@ impl Voice {
     }
 
     /// Runs a task from wherever the caller is, which may be no task.
-    pub(super) fn spawn(&self, tasks: &Tasks, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, tasks: &TaskSet, task: impl Future<Output = ()> + Send + 'static) {
         let _context = self.runtime.enter();
         tasks.spawn(task);
     }

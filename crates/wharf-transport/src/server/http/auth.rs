@@ -1,4 +1,5 @@
-//! Where an authority decides who comes in.
+//! Authentication of HTTP requests: runs the authenticator, adds its challenges, and enforces the expiry of
+//! credentials.
 
 use std::{
     pin::Pin,
@@ -17,112 +18,116 @@ use wharf_wire::HeaderField;
 
 use crate::server::http::{
     HttpBody, cors, host_origin,
-    options::Guarded,
-    request_body::{read, turned_away},
-    request_headers::Seen,
+    options::AuthConfig,
+    request_body::{discard_body, read_body},
+    request_headers::RequestHeaders,
     response,
-    response::Reply,
-    service::Site,
+    response::HttpResponse,
+    service::HttpEndpoint,
 };
-use crate::server::limits::message_memory::Taken;
+use crate::server::limits::message_memory::MessageCharge;
 
-/// The most bytes that a page takes: forms, and descriptions of clients.
-const PAGE: usize = 64 << 10;
-/// A pass that lasts longer counts as one that does not end.
-const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
+/// Largest body of a request to an authenticator's page: forms and client metadata.
+const MAX_PAGE_BYTES: usize = 64 << 10;
+/// Credentials that expire later than this count as unlimited.
+const MAX_EXPIRY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Until when whatever a request began may wait, or listen.
+/// Time at which the credentials of a request expire. Waiting calls and streams end then.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Until(pub(crate) Instant);
+pub(crate) struct AuthExpiry(pub(crate) Instant);
 
-impl Site {
-    /// Answers a request where somebody decides who comes in.
-    pub(crate) async fn guarded<B: Body>(
+impl HttpEndpoint {
+    /// Handles a request where an authenticator is configured.
+    pub(crate) async fn dispatch_guarded<B: Body>(
         self: &Arc<Self>,
-        guarded: &Guarded,
+        guarded: &AuthConfig,
         parts: &Parts,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         body: Pin<&mut B>,
         scope: RequestExtensions,
-    ) -> Reply {
+    ) -> HttpResponse {
         let authority = &guarded.authority;
         if guarded.has_page(parts.uri.path()) {
-            return self.page(authority, parts, seen, body, &scope).await;
+            return self.auth_page(authority, parts, parsed, body, &scope).await;
         }
-        let mut reply = match host_origin::check(&self.http, parts, seen) {
-            Err(refusal) => return turned_away(*refusal, parts, body).await,
-            Ok(()) => self.admit(authority, parts, seen, body, scope).await,
+        let mut reply = match host_origin::check(&self.http, parts, parsed) {
+            Err(refusal) => return discard_body(*refusal, parts, body).await,
+            Ok(()) => self.dispatch_authenticated(authority, parts, parsed, body, scope).await,
         };
-        cors::expose(&self.http, seen, &mut reply);
+        cors::expose(&self.http, parsed, &mut reply);
         reply
     }
 
-    /// Answers a request if `authority` lets it in.
-    async fn admit<B: Body>(
+    /// Handles a request if `authority` accepts its credentials.
+    async fn dispatch_authenticated<B: Body>(
         self: &Arc<Self>,
         authority: &Arc<dyn Authenticator>,
         parts: &Parts,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         body: Pin<&mut B>,
         mut scope: RequestExtensions,
-    ) -> Reply {
-        // Browsers ask before they send, and show nothing that would let them in.
-        if let Some(reply) = self.preflight(parts, seen) {
+    ) -> HttpResponse {
+        // CORS preflight requests have no credentials.
+        if let Some(reply) = self.preflight(parts, parsed) {
             return reply;
         }
-        let (pass, until) = match knock(authority, parts, &scope).await {
+        let (authenticated, until) = match authenticate(authority, parts, &scope).await {
             Ok(passed) => passed,
-            Err(denied) => return turned_away(refused(denied), parts, body).await,
+            Err(denied) => return discard_body(rejection_response(denied), parts, body).await,
         };
-        let Authenticated { principal, headers, extensions, .. } = pass;
+        let Authenticated { principal, headers, extensions, .. } = authenticated;
         scope.extend([extensions]);
-        // In the place of whatever anybody else said who it is.
+        // Replaces a principal that the application has set.
         scope.insert(principal.clone());
         if let Some(until) = until {
             scope.insert(until);
         }
-        let mut reply = self.dispatch(parts, seen, body, scope).await;
+        let mut reply = self.dispatch(parts, parsed, body, scope).await;
         if let Some(error) = reply.extensions_mut().remove::<Error>() {
-            let nobody = RequestExtensions::new();
-            let knock = AuthRequest::new(&parts.method, &parts.uri, &parts.headers, &nobody);
+            let no_extensions = RequestExtensions::new();
+            let auth_request =
+                AuthRequest::new(&parts.method, &parts.uri, &parts.headers, &no_extensions);
             reply.headers_mut().remove(header::WWW_AUTHENTICATE);
-            for challenge in authority.denied(&error, &knock, &principal) {
+            for challenge in authority.denied(&error, &auth_request, &principal) {
                 reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
             }
         }
-        // What is read by GET goes on as long as it is let.
-        if let Some(Until(until)) = until.filter(|_| parts.method == Method::GET) {
+        // A stream opened with GET ends when the credentials expire.
+        if let Some(AuthExpiry(until)) = until.filter(|_| parts.method == Method::GET) {
             reply.body_mut().end_at(until);
         }
         add(&headers, &mut reply);
         reply
     }
 
-    /// Answers a request for a page that anybody may read.
-    async fn page<B: Body>(
+    /// Handles a request for one of the authenticator's pages, which need no credentials.
+    async fn auth_page<B: Body>(
         &self,
         authority: &Arc<dyn Authenticator>,
         parts: &Parts,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         body: Pin<&mut B>,
         scope: &RequestExtensions,
-    ) -> Reply {
-        // What only reads what anybody may read may come from any page; what its own pages send, from there.
+    ) -> HttpResponse {
+        // Reading is allowed from any origin; other requests need the authenticator's own origin or an allowed
+        // one (CSRF).
         let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
-        let checked = match reads || is_own(authority, seen) {
-            true => host_origin::check_host(&self.http, parts, seen).map(drop),
-            false => host_origin::check(&self.http, parts, seen),
+        let checked = match reads || is_own(authority, parsed) {
+            true => host_origin::check_host(&self.http, parts, parsed).map(drop),
+            false => host_origin::check(&self.http, parts, parsed),
         };
         if let Err(refusal) = checked {
-            return turned_away(*refusal, parts, body).await;
+            return discard_body(*refusal, parts, body).await;
         }
-        if !seen.is_plain() {
-            return turned_away(host_origin::encoded(), parts, body).await;
+        if !parsed.is_plain() {
+            return discard_body(host_origin::unsupported_encoding(), parts, body).await;
         }
-        let mut taken = Taken::nothing(&self.room);
-        let body = match read(body, PAGE, self.http.limits.body, &mut taken, scope).await {
+        let mut charge = MessageCharge::empty(&self.budget);
+        let body = match read_body(body, MAX_PAGE_BYTES, self.http.limits.body, &mut charge, scope)
+            .await
+        {
             Ok(body) => body,
-            Err(unread) => return self.unread(unread),
+            Err(body_error) => return self.body_error(body_error),
         };
         let mut request = Request::new(body);
         *request.method_mut() = parts.method.clone();
@@ -132,51 +137,55 @@ impl Site {
             request.extensions_mut().insert(*address);
         }
         let (parts, body) = authority.page(request).await.into_parts();
-        Reply::from_parts(parts, HttpBody::whole(body.into()))
+        HttpResponse::from_parts(parts, HttpBody::whole(body.into()))
     }
 }
 
-/// Whether a request comes from a page of the authority's own.
-fn is_own(authority: &Arc<dyn Authenticator>, seen: &Seen<'_>) -> bool {
-    match (seen.origin, authority.origin()) {
+/// Returns true if a request comes from a page of the authenticator's own origin.
+fn is_own(authority: &Arc<dyn Authenticator>, parsed: &RequestHeaders<'_>) -> bool {
+    match (parsed.origin, authority.origin()) {
         (HeaderField::One(origin), Some(own)) => own.as_bytes().eq_ignore_ascii_case(origin),
         _ => false,
     }
 }
 
-/// What the authority says to a request, and until when.
-async fn knock(
+/// Authenticates a request. Returns the principal and the expiry of the credentials, or a rejection.
+async fn authenticate(
     authority: &Arc<dyn Authenticator>,
     parts: &Parts,
     scope: &RequestExtensions,
-) -> Result<(Authenticated, Option<Until>), AuthRejection> {
-    let knock = AuthRequest::new(&parts.method, &parts.uri, &parts.headers, scope);
-    let pass = authority.admit(&knock).verdict().await?;
-    let left = pass.until.map(|until| until.duration_since(SystemTime::now()).unwrap_or_default());
+) -> Result<(Authenticated, Option<AuthExpiry>), AuthRejection> {
+    let auth_request = AuthRequest::new(&parts.method, &parts.uri, &parts.headers, scope);
+    let authenticated = authority.admit(&auth_request).verdict().await?;
+    let left = authenticated
+        .until
+        .map(|until| until.duration_since(SystemTime::now()).unwrap_or_default());
     match left {
         Some(Duration::ZERO) => {
             let error = expired();
             let denied = AuthRejection::new(401, error.message.clone());
-            let challenges = authority.denied(&error, &knock, &pass.principal);
+            let challenges = authority.denied(&error, &auth_request, &authenticated.principal);
             Err(challenges.into_iter().fold(denied, AuthRejection::challenge))
         }
-        Some(left) if left < FOREVER => Ok((pass, Some(Until(Instant::now() + left)))),
-        Some(_) | None => Ok((pass, None)),
+        Some(left) if left < MAX_EXPIRY => {
+            Ok((authenticated, Some(AuthExpiry(Instant::now() + left))))
+        }
+        Some(_) | None => Ok((authenticated, None)),
     }
 }
 
-/// What was let in may not stay any longer.
+/// Error: the credentials expired while the call was waiting.
 pub(super) fn expired() -> Error {
     Error::new(ErrorKind::Unauthenticated).with_message("The credentials have expired")
 }
 
-fn refused(denied: AuthRejection) -> Reply {
+fn rejection_response(denied: AuthRejection) -> HttpResponse {
     let mut reply = response::refuse(denied.status, &denied.message);
     add(&denied.headers, &mut reply);
     reply
 }
 
-fn add(headers: &HeaderMap, reply: &mut Reply) {
+fn add(headers: &HeaderMap, reply: &mut HttpResponse) {
     for (name, value) in headers {
         reply.headers_mut().append(name, value.clone());
     }

@@ -1,4 +1,4 @@
-//! Calls that end with their response: one reply, or a stream of events that ends with it.
+//! Calls that end with their response: one reply, or a stream of events that ends with the reply.
 
 use std::{
     future::Future,
@@ -12,42 +12,47 @@ use tokio::time::{sleep_until, timeout_at};
 use wharf_model::{ActiveCall, Event, Outcome, Reply};
 use wharf_wire::{Codec, sse};
 
-use crate::server::http::auth::{Until, expired};
+use crate::server::http::auth::{AuthExpiry, expired};
 use crate::{
-    Replies, Said, Shutdown, server::jsonl::write_queue::make_room, shutdown::shutting_down,
+    MessageReplies, ReplyMessage, Shutdown, server::jsonl::write_queue::reserve_for,
+    shutdown::shutting_down,
 };
 
-/// How much of a stream leaves at once.
-pub(crate) const FULL: usize = 32 << 10;
+/// Largest chunk of a stream, in bytes.
+pub(crate) const MAX_CHUNK_BYTES: usize = 32 << 10;
 
 /// One call, polled in place. Dropping it cancels the call.
 pub(crate) struct CallStream {
-    exchange: ActiveCall,
+    active_call: ActiveCall,
     codec: Codec,
-    /// What has been said and not been sent.
-    said: Vec<u8>,
+    /// Encoded events that were not sent yet.
+    pending: Vec<u8>,
     ended: bool,
-    closing: Option<Closing>,
-    /// Whether that includes the end of the grace period.
-    is_cut_short: bool,
+    close_future: Option<CloseFuture>,
+    /// True if `close_future` includes the end of the grace period.
+    has_grace_limit: bool,
 }
 
-/// Completes when a call ends that would wait longer, and how: when the server stops, even if the service of a listen
-/// does not know that, when the caller's pass does, and when the grace period is over.
-type Closing = Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>;
+/// Completes with the outcome of a call that must end early: a subscription on shutdown, a waiting call when
+/// its caller's credentials expire, and any call after the grace period.
+type CloseFuture = Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>;
 
-fn closing(codec: &Codec, shutdown: &Shutdown, until: Option<Until>) -> Option<Closing> {
+fn close_future(
+    codec: &Codec,
+    shutdown: &Shutdown,
+    until: Option<AuthExpiry>,
+) -> Option<CloseFuture> {
     let until = until.filter(|_| codec.waits());
     match (codec.is_listen().then(|| shutdown.stopped()), until) {
         (Some(stopped), None) => Some(Box::pin(async move {
             stopped.await;
             Reply::Listened.into()
         })),
-        (Some(stopped), Some(Until(until))) => Some(Box::pin(async move {
+        (Some(stopped), Some(AuthExpiry(until))) => Some(Box::pin(async move {
             let _ = timeout_at(until, stopped).await;
             Reply::Listened.into()
         })),
-        (None, Some(Until(until))) => Some(Box::pin(async move {
+        (None, Some(AuthExpiry(until))) => Some(Box::pin(async move {
             sleep_until(until).await;
             expired().into()
         })),
@@ -56,48 +61,56 @@ fn closing(codec: &Codec, shutdown: &Shutdown, until: Option<Until>) -> Option<C
 }
 
 impl CallStream {
-    /// Whether it is a listen, which lasts as long as its client likes.
+    /// Returns true for a subscription (`subscriptions/listen`), which lasts until the client ends it.
     pub(crate) fn is_listen(&self) -> bool {
         self.codec.is_listen()
     }
 
-    /// A call that may wait until then, if it is one that waits.
+    /// Creates a stream. A waiting call ends at `until`.
     pub(crate) fn new(
-        exchange: ActiveCall,
+        active_call: ActiveCall,
         codec: Codec,
         shutdown: &Shutdown,
-        until: Option<Until>,
+        until: Option<AuthExpiry>,
     ) -> Self {
-        let closing = closing(&codec, shutdown, until);
-        CallStream { exchange, codec, said: Vec::new(), ended: false, closing, is_cut_short: false }
+        let close_future = close_future(&codec, shutdown, until);
+        CallStream {
+            active_call,
+            codec,
+            pending: Vec::new(),
+            ended: false,
+            close_future,
+            has_grace_limit: false,
+        }
     }
 
     pub(crate) fn codec(&self) -> &Codec {
         &self.codec
     }
 
-    /// Ends the call with an answer once the server stops and `grace` is over. For calls that did not end at once.
-    pub(crate) fn cut_after(&mut self, shutdown: &Shutdown, grace: Duration) {
-        if self.codec.is_listen() || std::mem::replace(&mut self.is_cut_short, true) {
+    /// Ends the call with an error once the server stops and `grace` is over. For calls that are pending after
+    /// the first poll.
+    pub(crate) fn end_after_grace(&mut self, shutdown: &Shutdown, grace: Duration) {
+        if self.codec.is_listen() || std::mem::replace(&mut self.has_grace_limit, true) {
             return;
         }
-        let cuts = shutdown.cuts(grace);
-        self.closing = Some(match self.closing.take() {
+        let after_grace = shutdown.after_grace(grace);
+        self.close_future = Some(match self.close_future.take() {
             None => Box::pin(async move {
-                cuts.await;
+                after_grace.await;
                 shutting_down().into()
             }),
-            Some(closing) => Box::pin(async move {
+            Some(close_future) => Box::pin(async move {
                 tokio::select! {
-                    outcome = closing => outcome,
-                    () = cuts => shutting_down().into(),
+                    outcome = close_future => outcome,
+                    () = after_grace => shutting_down().into(),
                 }
             }),
         });
     }
 
-    /// How the call ended, if it did so without a word. None once it has something to say.
-    pub(crate) fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+    /// Polls for the end of the call. None if it sends a message first.
+    pub(crate) fn poll_until_output(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
         loop {
             match self.poll_event(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -114,26 +127,26 @@ impl CallStream {
         }
     }
 
-    /// How the call ended. Whatever it says before is dropped.
+    /// Polls for the end of the call, and drops its messages.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            match self.poll_silent(cx) {
+            match self.poll_until_output(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(outcome)) => return Poll::Ready(outcome),
-                Poll::Ready(None) => self.said.clear(),
+                Poll::Ready(None) => self.pending.clear(),
             }
         }
     }
 
     /// Ends the stream with the reply.
     pub(crate) fn end_with(&mut self, reply: &[u8]) {
-        sse::event(&mut self.said, None, reply);
+        sse::event(&mut self.pending, None, reply);
         self.ended = true;
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        while !self.ended && self.said.len() < FULL {
+        while !self.ended && self.pending.len() < MAX_CHUNK_BYTES {
             match self.poll_event(cx) {
                 Poll::Ready(Event::Done(outcome)) => {
                     let mut reply = Vec::new();
@@ -143,41 +156,43 @@ impl CallStream {
                 Poll::Ready(event) => {
                     self.write(event);
                 }
-                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending if self.pending.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
             }
         }
-        match self.said.is_empty() {
+        match self.pending.is_empty() {
             true => Poll::Ready(None),
-            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+            false => Poll::Ready(Some(std::mem::take(&mut self.pending).into())),
         }
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
-        let event = self.exchange.poll_event(cx);
-        match &mut self.closing {
-            Some(closing) if event.is_pending() => closing.as_mut().poll(cx).map(Event::Done),
+        let event = self.active_call.poll_event(cx);
+        match &mut self.close_future {
+            Some(close_future) if event.is_pending() => {
+                close_future.as_mut().poll(cx).map(Event::Done)
+            }
             _ => event,
         }
     }
 
-    /// Writes what is not the end. False if nothing came of it.
+    /// Encodes an event other than the end. False if there is nothing to send.
     fn write(&mut self, event: Event) -> bool {
         match event {
             Event::Notify(notification) => {
-                make_room(&mut self.said, &notification);
-                let before = self.said.len();
-                sse::open(&mut self.said);
-                let told = self.codec.notify(&notification, &mut self.said);
+                reserve_for(&mut self.pending, &notification);
+                let before = self.pending.len();
+                sse::open(&mut self.pending);
+                let told = self.codec.notify(&notification, &mut self.pending);
                 match told {
-                    true => sse::close(&mut self.said),
-                    false => self.said.truncate(before),
+                    true => sse::close(&mut self.pending),
+                    false => self.pending.truncate(before),
                 }
                 told
             }
             Event::ClientRequest(id, ask) => {
-                // Nobody can answer a call that stands alone.
-                self.exchange.refuse(id, &ask);
+                // Without a session the client cannot answer requests.
+                self.active_call.refuse(id, &ask);
                 false
             }
             _ => false,
@@ -185,37 +200,37 @@ impl CallStream {
     }
 }
 
-/// The calls of a batch that stands alone. Dropping it cancels them.
+/// Calls of a batch without a session. Dropping it cancels them.
 pub(crate) struct BatchStream {
-    pub(crate) replies: Replies,
-    pub(crate) said: Vec<u8>,
+    pub(crate) replies: MessageReplies,
+    pub(crate) pending: Vec<u8>,
     /// Completes when the server stops and the grace period is over.
-    pub(crate) cuts: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    pub(crate) after_grace: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
 }
 
 impl BatchStream {
-    /// The next message; calls that are cut off are answered.
-    pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<Said>> {
+    /// Polls for the next message. Calls that are ended by a shutdown get an error reply.
+    pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<ReplyMessage>> {
         let polled = self.replies.poll_message(cx);
-        if polled.is_pending() && self.cuts.as_mut().poll(cx).is_ready() {
-            self.replies.cut(&shutting_down());
+        if polled.is_pending() && self.after_grace.as_mut().poll(cx).is_ready() {
+            self.replies.end_all(&shutting_down());
             return self.replies.poll_message(cx);
         }
         polled
     }
 
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        while self.said.len() < FULL {
+        while self.pending.len() < MAX_CHUNK_BYTES {
             match self.poll_message(cx) {
-                Poll::Ready(Some(said)) => sse::event(&mut self.said, None, &said.message),
+                Poll::Ready(Some(reply)) => sse::event(&mut self.pending, None, &reply.message),
                 Poll::Ready(None) => break,
-                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending if self.pending.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
             }
         }
-        match self.said.is_empty() {
+        match self.pending.is_empty() {
             true => Poll::Ready(None),
-            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+            false => Poll::Ready(Some(std::mem::take(&mut self.pending).into())),
         }
     }
 }

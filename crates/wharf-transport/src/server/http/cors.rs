@@ -1,9 +1,11 @@
-//! What browsers must be told before pages of another origin may read replies.
+//! Cross-origin resource sharing (CORS): lets pages of allowed origins read responses.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use wharf_wire::HeaderField;
 
-use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
+use crate::server::http::{
+    Http, request_headers::RequestHeaders, response, response::HttpResponse,
+};
 
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "DPoP-Nonce, Mcp-Session-Id, MCP-Protocol-Version, Retry-After, WWW-Authenticate",
@@ -12,7 +14,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE, OPTION
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const VARY: HeaderValue = HeaderValue::from_static("Origin");
 
-/// Headers that clients of some revision send.
+/// Request headers that clients of some revision send.
 static ALLOWED: [&str; 9] = [
     "accept",
     "authorization",
@@ -25,9 +27,13 @@ static ALLOWED: [&str; 9] = [
     "mcp-session-id",
 ];
 
-/// Answers a browser that asks before it sends; none if it asks nothing, or in vain.
-pub(crate) fn preflight(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
-    granted(http, seen)?;
+/// Answers a preflight request. None if it is not one, or its origin is not allowed.
+pub(crate) fn preflight(
+    http: &Http,
+    parts: &Parts,
+    parsed: &RequestHeaders<'_>,
+) -> Option<HttpResponse> {
+    granted(http, parsed)?;
     parts.headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
     let mut reply = response::status(204);
     let headers = reply.headers_mut();
@@ -39,7 +45,7 @@ pub(crate) fn preflight(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Option<R
     Some(reply)
 }
 
-/// Those of the headers asked for that a client has reason to send.
+/// Returns the requested headers that clients may send.
 fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
     let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS)?.to_str().ok()?;
     let names = asked.split(',').map(|name| name.trim().to_ascii_lowercase());
@@ -50,21 +56,21 @@ fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(names.filter(sent).collect::<Vec<_>>().join(", ")).ok()
 }
 
-/// Lets the page read the reply, if its origin may.
-pub(crate) fn expose(http: &Http, seen: &Seen<'_>, reply: &mut Reply) {
+/// Lets the page read the response, if its origin is allowed.
+pub(crate) fn expose(http: &Http, parsed: &RequestHeaders<'_>, reply: &mut HttpResponse) {
     if http.cors.is_empty() {
         return;
     }
     let headers = reply.headers_mut();
     headers.append(header::VARY, VARY);
-    if let Some(origin) = granted(http, seen) {
+    if let Some(origin) = granted(http, parsed) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
     }
 }
 
-fn granted(http: &Http, seen: &Seen<'_>) -> Option<HeaderValue> {
-    let HeaderField::One(origin) = seen.origin else { return None };
+fn granted(http: &Http, parsed: &RequestHeaders<'_>) -> Option<HeaderValue> {
+    let HeaderField::One(origin) = parsed.origin else { return None };
     let granted = |allowed: &String| allowed.as_bytes().eq_ignore_ascii_case(origin);
     let known = http.cors.iter().any(granted);
     known.then(|| HeaderValue::from_bytes(origin).ok()).flatten()

@@ -1,20 +1,20 @@
-//! What balancers ask before they send anybody here.
+//! Health checks for load balancers: liveness and readiness.
 
 use http::{Method, request::Parts};
 
 use crate::server::http::{
     options::{LIVE, READY},
     response,
-    response::Reply,
-    service::Site,
+    response::HttpResponse,
+    service::HttpEndpoint,
 };
 
-impl Site {
-    /// Answers a balancer. None if it is not one who asks.
-    pub(crate) async fn health(&self, parts: &Parts) -> Option<Reply> {
+impl HttpEndpoint {
+    /// Answers a health check. None if the path is another one.
+    pub(crate) async fn health(&self, parts: &Parts) -> Option<HttpResponse> {
         let path = parts.uri.path();
         let (live, ready) = (path.ends_with(LIVE), path.ends_with(READY));
-        // The endpoint itself may be called so.
+        // The endpoint itself may have such a path.
         if !live && !ready || path == self.http.path {
             return None;
         }
@@ -35,10 +35,10 @@ impl Site {
         if stores.is_some_and(|stores| !stores.health.is_ready()) {
             return false;
         }
-        match &self.fleet {
-            Some(fleet) => {
-                fleet.start();
-                fleet.is_ready().await
+        match &self.cluster {
+            Some(cluster) => {
+                cluster.start();
+                cluster.is_ready().await
             }
             None => true,
         }

@@ -1,14 +1,19 @@
-//! Who may knock: `ServerContext` and `Origin`.
+//! Checks `Host` and `Origin` (protection against DNS rebinding) and the framing of requests.
 
 use http::{HeaderValue, Uri, Version, header, request::Parts};
 use wharf_wire::HeaderField;
 
-use crate::server::http::{Http, request_headers::Seen, response, response::Reply};
+use crate::server::http::{
+    Http, request_headers::RequestHeaders, response, response::HttpResponse,
+};
 
-/// Refuses what is not HTTP as its standard has it, and what servers in a row may read differently: a request without
-/// exactly one host, and a body in another transfer coding than one `chunked`.
-pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
-    let problem = match (seen.host, seen.transfer_encoding) {
+/// Rejects malformed requests, and requests that servers in a row may read differently (request smuggling):
+/// those without exactly one host, and bodies with another transfer coding than one `chunked`.
+pub(crate) fn check_framing(
+    parts: &Parts,
+    parsed: &RequestHeaders<'_>,
+) -> Result<(), Box<HttpResponse>> {
+    let problem = match (parsed.host, parsed.transfer_encoding) {
         (HeaderField::Several, _) => (400, "There is more than one Host header"),
         (HeaderField::Absent, _)
             if parts.uri.authority().is_none() && parts.version != Version::HTTP_10 =>
@@ -19,55 +24,57 @@ pub(crate) fn check_form(parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply
         (_, HeaderField::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
             return Ok(());
         }
-        (_, HeaderField::One(_)) => {
-            (501, "The only Transfer-Encoding that is read here is `chunked`")
-        }
+        (_, HeaderField::One(_)) => (501, "The only supported Transfer-Encoding is `chunked`"),
         (_, HeaderField::Several) => (400, "There is more than one Transfer-Encoding header"),
     };
     Err(Box::new(malformed(problem.0, problem.1)))
 }
 
-/// A refusal after which nothing on the connection can be trusted to be a request.
-pub(crate) fn malformed(status: u16, problem: &str) -> Reply {
+/// Rejects a request and closes the connection, because the bytes that follow may not be a request.
+pub(crate) fn malformed(status: u16, problem: &str) -> HttpResponse {
     let mut reply = response::refuse(status, problem);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
-/// A refusal of a body that is compressed or the like: RFC 9110 has the client told what is read.
-pub(crate) fn encoded() -> Reply {
+/// Rejects a body with a content coding, such as a compressed one. RFC 9110 asks to name the accepted codings.
+pub(crate) fn unsupported_encoding() -> HttpResponse {
     let mut reply =
         response::refuse(415, "The body must not be encoded: send it without Content-Encoding");
     reply.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     reply
 }
 
-/// Refuses requests that a page of somebody else's may have made a browser send.
-pub(crate) fn check(http: &Http, parts: &Parts, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
-    let host = check_host(http, parts, seen)?;
-    let origin = match seen.origin {
+/// Rejects requests that a foreign web page may have made a browser send.
+pub(crate) fn check(
+    http: &Http,
+    parts: &Parts,
+    parsed: &RequestHeaders<'_>,
+) -> Result<(), Box<HttpResponse>> {
+    let host = check_host(http, parts, parsed)?;
+    let origin = match parsed.origin {
         HeaderField::Absent => return Ok(()),
         HeaderField::One(origin) => std::str::from_utf8(origin).ok(),
         HeaderField::Several => None,
     };
-    // Behind `any_host` the host may be anybody's, so it vouches for nothing.
+    // With `any_host` the host is not checked, so it does not justify an origin.
     let own = host.filter(|_| !http.any_host);
     match origin {
         Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
         _ => Err(refuse(
-            "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
+            "This origin is not allowed: allow it with `Http::origin` or --allow-origin",
         )),
     }
 }
 
-/// The host that is asked for, if it is served here.
+/// Returns the requested host if it is served here.
 pub(crate) fn check_host<'a>(
     http: &Http,
     parts: &'a Parts,
-    seen: &Seen<'a>,
-) -> Result<Option<&'a str>, Box<Reply>> {
+    parsed: &RequestHeaders<'a>,
+) -> Result<Option<&'a str>, Box<HttpResponse>> {
     let authority = Uri::authority(&parts.uri).map(|it| it.as_str());
-    let host = match (seen.host, authority) {
+    let host = match (parsed.host, authority) {
         (HeaderField::One(host), None) => std::str::from_utf8(host).ok(),
         (HeaderField::Absent, authority) => authority,
         (HeaderField::One(host), Some(authority)) => {
@@ -76,14 +83,12 @@ pub(crate) fn check_host<'a>(
         (HeaderField::Several, _) => None,
     };
     if !http.any_host && !host.is_some_and(|host| is_allowed_host(http, host)) {
-        return Err(refuse(
-            "This host is not served here: allow it with `Http::host` or --allow-host",
-        ));
+        return Err(refuse("This host is not allowed: allow it with `Http::host` or --allow-host"));
     }
     Ok(host)
 }
 
-fn refuse(problem: &str) -> Box<Reply> {
+fn refuse(problem: &str) -> Box<HttpResponse> {
     Box::new(response::refuse(403, problem))
 }
 
@@ -104,18 +109,18 @@ fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
-/// The host without its port.
+/// Returns the host without its port.
 fn name_of(host: &str) -> &str {
     let name = host.trim_end_matches(|it: char| it.is_ascii_digit());
     name.strip_suffix(':').unwrap_or(host)
 }
 
-/// The names of the loopback that nearly everybody uses.
-static USUAL: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+/// The common names of the loopback.
+static USUAL_LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Names that no name server answers for.
+/// Returns true for names of the loopback that are not resolved with DNS.
 fn is_loopback(name: &str) -> bool {
-    if USUAL.iter().any(|usual| same(usual, name)) {
+    if USUAL_LOOPBACK_NAMES.iter().any(|usual| same(usual, name)) {
         return true;
     }
     match name.strip_prefix('[').and_then(|it| it.strip_suffix(']')) {
@@ -132,12 +137,16 @@ mod tests {
         let request = http::Request::get("/mcp").body(()).unwrap();
         let field = |it: Option<&'static [u8]>| it.map_or(HeaderField::Absent, HeaderField::One);
         let leak = |text: Option<&str>| text.map(|it| &*it.to_owned().leak()).map(str::as_bytes);
-        let seen = Seen { host: field(leak(host)), origin: field(leak(origin)), ..Seen::default() };
-        check(http, &request.into_parts().0, &seen).is_ok()
+        let parsed = RequestHeaders {
+            host: field(leak(host)),
+            origin: field(leak(origin)),
+            ..RequestHeaders::default()
+        };
+        check(http, &request.into_parts().0, &parsed).is_ok()
     }
 
     #[test]
-    fn loopback_is_served_and_nobody_else_unless_allowed() {
+    fn only_the_loopback_is_allowed_by_default() {
         let http = Http::new();
         for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"]
         {
@@ -189,7 +198,7 @@ mod tests {
         ] {
             assert!(!allowed(&http, host, Some(origin)), "{origin}");
         }
-        // A host that nobody checked vouches for nothing.
+        // An unchecked host does not justify an origin.
         let http = Http::new().any_host();
         assert!(allowed(&http, Some("evil.example"), None));
         assert!(!allowed(&http, Some("evil.example"), Some("http://evil.example")));

@@ -1,5 +1,5 @@
-//! HTTP+SSE of 2024-11-05: a stream to the client, and a path that it posts to. Between the two
-//! lies a connection of lines like any other.
+//! HTTP+SSE transport of revision 2024-11-05: a stream of server-sent events to the client, and a path for its
+//! POSTs. A JSON lines connection connects the two.
 
 use std::{
     collections::HashMap,
@@ -23,180 +23,200 @@ use wharf_wire::{Line, Lines, sse};
 use crate::{
     ServerContext, Shutdown,
     server::{
-        jsonl::{serve_in, unbreak},
+        jsonl::{replace_line_breaks, serve_with_budget},
         limits::{
-            fair_eviction::{Places, Use},
-            message_memory::{Room, Taken},
+            fair_eviction::{SlotTable, SlotUse},
+            message_memory::{MessageBudget, MessageCharge},
         },
     },
 };
 use crate::{
     server::http::{
-        HttpBody, HttpLimits, call_stream::FULL, options::MESSAGES, request_headers::Seen,
-        response, response::Reply, response_body::Source, session::id::unguessable,
+        HttpBody, HttpLimits, call_stream::MAX_CHUNK_BYTES, options::MESSAGES,
+        request_headers::RequestHeaders, response, response::HttpResponse,
+        response_body::EventSource, session::id::random_id,
     },
-    task_set::Tasks,
+    task_set::TaskSet,
 };
 
-/// How much of what the server says is read at once.
-const CHUNK: usize = 4 << 10;
+/// Number of bytes in one read of the server's output.
+const READ_CHUNK_BYTES: usize = 4 << 10;
 
-/// The clients of 2024-11-05 that listen.
-pub(crate) struct Sse2024 {
-    host: Arc<ServerContext>,
+/// Clients of HTTP+SSE with an open stream.
+pub(crate) struct LegacySse {
+    context: Arc<ServerContext>,
     limits: HttpLimits,
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskSet>,
     shutdown: Shutdown,
-    room: Arc<Room>,
-    clients: Mutex<Clients>,
+    budget: Arc<MessageBudget>,
+    clients: Mutex<SseClients>,
 }
 
-struct Clients {
-    by_id: HashMap<Arc<str>, Client, RandomState>,
-    places: Places<Arc<str>>,
-    /// How many there ever were.
+struct SseClients {
+    by_id: HashMap<Arc<str>, SseClient, RandomState>,
+    slots: SlotTable<Arc<str>>,
+    /// Number of clients that ever connected.
     count: u64,
 }
 
-struct Client {
+struct SseClient {
     caller: Caller,
     principal: Option<Principal>,
-    /// One at a time, so that no more than a message waits, however long it is.
+    /// Capacity of one, so that at most one message waits, however long it is.
     messages: mpsc::Sender<Bytes>,
 }
 
-impl Sse2024 {
+impl LegacySse {
     pub(crate) fn new(
-        host: Arc<ServerContext>,
+        context: Arc<ServerContext>,
         limits: HttpLimits,
-        tasks: Arc<Tasks>,
+        tasks: Arc<TaskSet>,
         shutdown: Shutdown,
-        room: Arc<Room>,
+        budget: Arc<MessageBudget>,
     ) -> Arc<Self> {
-        let places = Places::new(limits.sessions);
-        let clients = Mutex::new(Clients { by_id: HashMap::default(), places, count: 0 });
-        Arc::new(Sse2024 { host, limits, tasks, shutdown, room, clients })
+        let slots = SlotTable::new(limits.sessions);
+        let clients = Mutex::new(SseClients { by_id: HashMap::default(), slots, count: 0 });
+        Arc::new(LegacySse { context, limits, tasks, shutdown, budget, clients })
     }
 
-    /// Opens the stream that carries all that the client hears.
-    pub(crate) fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: RequestExtensions) -> Reply {
-        if !seen.accept.events {
-            return response::refuse(406, "This is a stream: accept text/event-stream");
+    /// Opens the stream of events.
+    pub(crate) fn get(
+        self: &Arc<Self>,
+        parsed: &RequestHeaders<'_>,
+        scope: RequestExtensions,
+    ) -> HttpResponse {
+        if !parsed.accept.events {
+            return response::refuse(
+                406,
+                "This endpoint returns a stream: accept text/event-stream",
+            );
         }
         let (messages, posted) = mpsc::channel(1);
         let (caller, principal) = (Caller::of(&scope), scope.get().cloned());
-        let client = Client { caller, principal, messages };
-        let Some(seat) = self.admit(client) else {
-            return response::busy("The server is full: too many clients listen. Try again later");
+        let client = SseClient { caller, principal, messages };
+        let Some(client_guard) = self.admit(client) else {
+            return response::busy("The server is full: too many open streams. Try again later");
         };
-        let (pipe, writer) = duplex(FULL);
-        let reader = Posted { messages: posted, line: Bytes::new() };
-        let (room, host, shutdown) = (self.room.clone(), self.host.clone(), self.shutdown.clone());
-        // Without the seat: the response is what shows that its connection, which may carry others too, is in use.
-        self.tasks.spawn(serve_in(room, None, host, scope, (reader, writer), shutdown));
-        let feed = Source::Feed(Feed::new(seat, pipe));
+        let (pipe, writer) = duplex(MAX_CHUNK_BYTES);
+        let reader = PostedLines { messages: posted, line: Bytes::new() };
+        let (budget, context, shutdown) =
+            (self.budget.clone(), self.context.clone(), self.shutdown.clone());
+        // Without the slot: the connection may carry other requests too, and the open response shows that it is
+        // in use.
+        self.tasks.spawn(serve_with_budget(
+            budget,
+            None,
+            context,
+            scope,
+            (reader, writer),
+            shutdown,
+        ));
+        let feed = EventSource::LegacySse(LegacySseStream::new(client_guard, pipe));
         response::events(HttpBody::events(feed, self.limits.keep_alive))
     }
 
-    /// Takes a message, which counts as `taken` until it is read; what comes of it goes to the client's stream.
+    /// Accepts a message, which counts as `charge` until it is read. Its reply goes to the client's stream.
     pub(crate) async fn post(
         &self,
         query: Option<&str>,
         message: Bytes,
-        taken: Taken,
+        charge: MessageCharge,
         scope: RequestExtensions,
-    ) -> Reply {
-        let gone = || response::refuse(404, "Nobody listens under this session: open a new stream");
+    ) -> HttpResponse {
+        let gone =
+            || response::refuse(404, "There is no open stream for this session: open a new one");
         let Some(messages) = self.find(query, scope.get()) else { return gone() };
-        let (line, taken) = (line(&message), Arc::new(taken));
-        let line = if taken.is_large() { taken.charge(line) } else { line };
+        let (line, charge) = (line(&message), Arc::new(charge));
+        let line = if charge.is_large() { charge.charge(line) } else { line };
         drop(message);
         match timeout(self.limits.body, messages.send(line)).await {
             Ok(Ok(())) => response::status(202),
             Ok(Err(_)) => gone(),
-            Err(_) => response::busy("Earlier messages still wait; try again later"),
+            Err(_) => response::busy(
+                "Earlier messages of this session are still waiting: try again later",
+            ),
         }
     }
 
-    /// Gives a client a place under an id that nobody can guess. All have streams open, so only a caller that has more
-    /// than half of the places makes room for another. None if there is no place.
-    fn admit(self: &Arc<Self>, client: Client) -> Option<Seat> {
-        let id: Arc<str> = unguessable()?.into();
+    /// Inserts a client under a random id. All clients have open streams, so only a caller with more than half
+    /// of the slots loses one to a newcomer. None if there is no slot.
+    fn admit(self: &Arc<Self>, client: SseClient) -> Option<SseClientGuard> {
+        let id: Arc<str> = random_id()?.into();
         let mut clients = self.lock();
-        let Clients { by_id, places, count } = &mut *clients;
+        let SseClients { by_id, slots, count } = &mut *clients;
         *count += 1;
         let mut gone = None;
-        if !places.has_room(1) {
-            let victim = places.victim(&client.caller, *count, |id| used_for(by_id, id))?;
-            gone = clients.take_out(&victim);
+        if !slots.has_room(1) {
+            let victim = slots.victim(&client.caller, *count, |id| slot_use(by_id, id))?;
+            gone = clients.remove(&victim);
         }
-        let Clients { by_id, places, count } = &mut *clients;
-        places.add(&client.caller, 1, *count, id.clone());
+        let SseClients { by_id, slots, count } = &mut *clients;
+        slots.add(&client.caller, 1, *count, id.clone());
         by_id.insert(id.clone(), client);
         drop(clients);
-        // Its stream ends when nothing more can be posted to it.
+        // Its stream ends when its channel for messages closes.
         drop(gone);
-        Some(Seat { sse: self.clone(), id })
+        Some(SseClientGuard { sse: self.clone(), id })
     }
 
-    /// Where messages for a session go, if it is this caller's own.
+    /// Finds the channel of a session for its owner.
     fn find(&self, query: Option<&str>, caller: Option<&Principal>) -> Option<mpsc::Sender<Bytes>> {
         let id = query?.split('&').find_map(|pair| pair.strip_prefix("session="))?;
         let clients = self.lock();
         let client = clients.by_id.get(id)?;
-        // With all its rights: what is posted is done with those of the stream.
+        // With the same rights: messages run with those of the stream.
         let own = client.principal.as_ref() == caller;
         own.then(|| client.messages.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clients> {
+    fn lock(&self) -> MutexGuard<'_, SseClients> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Clients {
-    fn take_out(&mut self, id: &str) -> Option<Client> {
+impl SseClients {
+    fn remove(&mut self, id: &str) -> Option<SseClient> {
         let client = self.by_id.remove(id)?;
         let by_id = &self.by_id;
-        self.places.remove(&client.caller, 1, |id| !by_id.contains_key(id));
+        self.slots.remove(&client.caller, 1, |id| !by_id.contains_key(id));
         Some(client)
     }
 }
 
-fn used_for(clients: &HashMap<Arc<str>, Client, RandomState>, id: &str) -> Use {
-    if clients.contains_key(id) { Use::Busy } else { Use::Gone }
+fn slot_use(clients: &HashMap<Arc<str>, SseClient, RandomState>, id: &str) -> SlotUse {
+    if clients.contains_key(id) { SlotUse::Busy } else { SlotUse::Gone }
 }
 
-/// A message as a line.
+/// Converts a message to a line.
 fn line(message: &[u8]) -> Bytes {
     let mut line = Vec::with_capacity(message.len() + 1);
     line.extend_from_slice(message);
-    unbreak(&mut line);
+    replace_line_breaks(&mut line);
     line.push(b'\n');
     line.into()
 }
 
-/// A client's place, which is free again when its stream ends.
-struct Seat {
-    sse: Arc<Sse2024>,
+/// Slot of a client, released when its stream ends.
+struct SseClientGuard {
+    sse: Arc<LegacySse>,
     id: Arc<str>,
 }
 
-impl Drop for Seat {
+impl Drop for SseClientGuard {
     fn drop(&mut self) {
-        // Its own statement, so that what is removed is dropped without the lock.
-        let removed = self.sse.lock().take_out(&self.id);
+        // A statement of its own, so that the client is dropped after the lock is released.
+        let removed = self.sse.lock().remove(&self.id);
         drop(removed);
     }
 }
 
-/// What a client posts, as a stream of lines.
-struct Posted {
+/// Messages of a client as a stream of lines.
+struct PostedLines {
     messages: mpsc::Receiver<Bytes>,
     line: Bytes,
 }
 
-impl AsyncRead for Posted {
+impl AsyncRead for PostedLines {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -211,54 +231,58 @@ impl AsyncRead for Posted {
     }
 }
 
-/// What one client of 2024-11-05 hears.
-pub(crate) struct Feed {
+/// Messages to one client of HTTP+SSE, as events.
+pub(crate) struct LegacySseStream {
     lines: Lines,
-    /// What has been said and not been sent.
-    said: Vec<u8>,
-    // Dropped in this order: a call that speaks up when its client is gone must not be kept.
+    /// Encoded events that were not sent yet.
+    pending: Vec<u8>,
+    // Dropped in this order: output of calls after the disconnect must not be kept.
     pipe: DuplexStream,
-    _seat: Seat,
+    _client_guard: SseClientGuard,
 }
 
-impl Feed {
-    fn new(seat: Seat, pipe: DuplexStream) -> Self {
-        let mut said = Vec::new();
-        // Relative to where the client listens, because nobody here knows what that is called
-        // outside.
-        let endpoint = format!("{}?session={}", MESSAGES.trim_start_matches('/'), seat.id);
-        sse::named(&mut said, "endpoint", endpoint.as_bytes());
-        Feed { lines: Lines::new(usize::MAX), said, pipe, _seat: seat }
+impl LegacySseStream {
+    fn new(client_guard: SseClientGuard, pipe: DuplexStream) -> Self {
+        let mut pending = Vec::new();
+        // Relative to the URL of the stream, because the external URL is not known here.
+        let endpoint = format!("{}?session={}", MESSAGES.trim_start_matches('/'), client_guard.id);
+        sse::named(&mut pending, "endpoint", endpoint.as_bytes());
+        LegacySseStream {
+            lines: Lines::new(usize::MAX),
+            pending,
+            pipe,
+            _client_guard: client_guard,
+        }
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        while self.said.len() < FULL {
+        while self.pending.len() < MAX_CHUNK_BYTES {
             if let Some(Line::Message(message)) = self.lines.next() {
-                sse::named(&mut self.said, "message", &message);
+                sse::named(&mut self.pending, "message", &message);
                 continue;
             }
             match self.poll_read(cx) {
                 Poll::Ready(true) => {}
                 Poll::Ready(false) => break,
-                Poll::Pending if self.said.is_empty() => return Poll::Pending,
+                Poll::Pending if self.pending.is_empty() => return Poll::Pending,
                 Poll::Pending => break,
             }
         }
-        match self.said.is_empty() {
+        match self.pending.is_empty() {
             true => Poll::Ready(None),
-            false => Poll::Ready(Some(std::mem::take(&mut self.said).into())),
+            false => Poll::Ready(Some(std::mem::take(&mut self.pending).into())),
         }
     }
 
-    /// Reads what the server says. False if it says no more.
+    /// Reads the server's output. False at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let buffer = self.lines.buffer();
-        buffer.reserve(CHUNK);
+        buffer.reserve(READ_CHUNK_BYTES);
         let read = pin!(self.pipe.read_buf(buffer)).poll(cx);
         let buffer = self.lines.buffer();
         if read.is_pending() && buffer.is_empty() {
-            // A client that hears nothing holds no buffer, not even that of a long message.
+            // An idle client has no buffer, not even that of a long message before.
             *buffer = BytesMut::new();
         }
         read.map(|read| read.unwrap_or(0) > 0)

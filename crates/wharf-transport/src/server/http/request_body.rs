@@ -1,4 +1,4 @@
-//! A request's body, within its limits.
+//! Reads the body of a request within its limits of size, time and memory.
 
 use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
@@ -8,70 +8,75 @@ use http_body::Body;
 use tokio::time::{Instant, timeout, timeout_at};
 use wharf_model::{BudgetFull, RequestExtensions};
 
-use crate::server::http::response::Reply;
-use crate::server::limits::message_memory::{LARGE, RATE, Taken};
+use crate::server::http::response::HttpResponse;
+use crate::server::limits::message_memory::{
+    LARGE_MESSAGE_BYTES, MIN_BYTES_PER_SECOND, MessageCharge,
+};
 
-/// The most bytes that are let in of a request that was refused, and how long they may take.
-const UNWANTED: usize = 64 << 10;
-const MOMENT: Duration = Duration::from_secs(1);
-/// From how many bytes on a body gets exactly as much memory as it needs.
-const LONG: usize = 1 << 20;
+/// Limits of the bytes and the time for discarding the body of a rejected request.
+const MAX_DISCARDED_BYTES: usize = 64 << 10;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
+/// Size from which a body is allocated exactly.
+const EXACT_ALLOCATION_BYTES: usize = 1 << 20;
 
-/// Why there is no body.
+/// Error of reading a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unread {
+pub(crate) enum BodyError {
     TooLong,
     TooSlow,
     Broken,
-    /// Others take all the room there is.
+    /// The memory budget is used up by other messages.
     NoRoom,
 }
 
-/// Reads the body, at most `limit` bytes of it, in `patience` and the time that `RATE` grants.
-pub(crate) async fn read<B: Body>(
+/// Reads at most `limit` bytes of the body, within `timeout_after` and the time that `MIN_BYTES_PER_SECOND`
+/// adds.
+pub(crate) async fn read_body<B: Body>(
     mut body: Pin<&mut B>,
     limit: usize,
-    patience: Duration,
-    taken: &mut Taken,
+    timeout_after: Duration,
+    charge: &mut MessageCharge,
     scope: &RequestExtensions,
-) -> Result<Bytes, Unread> {
+) -> Result<Bytes, BodyError> {
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > limit {
-        return Err(Unread::TooLong);
+        return Err(BodyError::TooLong);
     }
-    // Up to which length there is room already.
+    // Length for which memory is already reserved.
     let mut reserved = 0;
-    if declared > LARGE {
-        let amount = declared * taken.copies(limit);
-        // Boxed: most requests need no room for it.
-        Box::pin(taken.wait_for(amount, patience, scope))
+    if declared > LARGE_MESSAGE_BYTES {
+        let amount = declared * charge.copies(limit);
+        // Boxed: most requests do not need the memory.
+        Box::pin(charge.reserve(amount, timeout_after, scope))
             .await
-            .map_err(|BudgetFull| Unread::NoRoom)?;
+            .map_err(|BudgetFull| BodyError::NoRoom)?;
         reserved = declared;
     }
     let mut begun = None;
-    let mut pieces = Pieces::default();
+    let mut pieces = BodyBuffer::default();
     while !body.is_end_stream() {
         let had = pieces.len();
-        let mut frame = poll_fn(|cx| body.as_mut().poll_frame(cx).map_err(|_| Unread::Broken));
-        // Most bodies come with their heads, and need no timer.
+        let mut frame = poll_fn(|cx| body.as_mut().poll_frame(cx).map_err(|_| BodyError::Broken));
+        // Most bodies arrive with their heads, and need no timer.
         let frame = match poll_once(&mut frame).await {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
                 let begun = *begun.get_or_insert_with(Instant::now);
-                let deadline = begun + patience + Duration::from_millis(had as u64 * 1000 / RATE);
-                timeout_at(deadline, frame).await.map_err(|_| Unread::TooSlow)?
+                let deadline = begun
+                    + timeout_after
+                    + Duration::from_millis(had as u64 * 1000 / MIN_BYTES_PER_SECOND);
+                timeout_at(deadline, frame).await.map_err(|_| BodyError::TooSlow)?
             }
         };
         let Some(frame) = frame else { break };
         let Ok(mut data) = frame?.into_data() else { continue };
         let size = data.remaining();
         if had + size > limit {
-            return Err(Unread::TooLong);
+            return Err(BodyError::TooLong);
         }
         if had + size > reserved {
-            let copies = if had + size > LARGE { taken.copies(limit) } else { 1 };
-            taken.more(size * copies, scope).map_err(|BudgetFull| Unread::NoRoom)?;
+            let copies = if had + size > LARGE_MESSAGE_BYTES { charge.copies(limit) } else { 1 };
+            charge.add(size * copies, scope).map_err(|BudgetFull| BodyError::NoRoom)?;
         }
         let expected = body.size_hint().lower().min(limit as u64) as usize;
         pieces.add(data.copy_to_bytes(size), expected);
@@ -79,25 +84,25 @@ pub(crate) async fn read<B: Body>(
     Ok(pieces.whole())
 }
 
-/// Refuses a request whose body nobody reads, and which may still be on its way. Clients use the connection again, to
-/// find out how to come in, or where: they can if all of it comes in a moment, and are told so if they cannot.
-pub(crate) async fn turned_away<B: Body>(
-    mut reply: Reply,
+/// Discards the unread body of a request that is rejected. The client can then reuse the connection, for
+/// example to authenticate. If the body does not arrive soon, the response closes the connection.
+pub(crate) async fn discard_body<B: Body>(
+    mut reply: HttpResponse,
     parts: &Parts,
     body: Pin<&mut B>,
-) -> Reply {
-    // Who waits to be told to send the body shall not send it.
+) -> HttpResponse {
+    // A client that expects `100 Continue` must not be made to send the body.
     let waits = parts.headers.contains_key(header::EXPECT);
-    // Boxed: most requests need no room for it.
-    if !body.is_end_stream() && (waits || !Box::pin(passes(body)).await) {
+    // Boxed: most requests do not need the memory.
+    if !body.is_end_stream() && (waits || !Box::pin(drain_body(body)).await) {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply
 }
 
-/// Lets a body pass that nobody wants. Whether all of it has passed.
-async fn passes<B: Body>(mut body: Pin<&mut B>) -> bool {
-    let mut left = UNWANTED;
+/// Reads and drops a body. True if all of it has arrived.
+async fn drain_body<B: Body>(mut body: Pin<&mut B>) -> bool {
+    let mut left = MAX_DISCARDED_BYTES;
     if body.size_hint().lower() > left as u64 {
         return false;
     }
@@ -112,27 +117,27 @@ async fn passes<B: Body>(mut body: Pin<&mut B>) -> bool {
         }
         true
     };
-    timeout(MOMENT, passing).await.unwrap_or(false)
+    timeout(DISCARD_TIMEOUT, passing).await.unwrap_or(false)
 }
 
-/// Polls the future once, whatever comes of it.
+/// Polls the future once.
 async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
-/// A body as it comes. Most come in one piece, which is kept as it is.
+/// Collects a body. Most arrive in one piece, which is not copied.
 #[derive(Default)]
-struct Pieces {
+struct BodyBuffer {
     first: Bytes,
     joined: BytesMut,
 }
 
-impl Pieces {
+impl BodyBuffer {
     fn len(&self) -> usize {
         self.joined.len().max(self.first.len())
     }
 
-    /// One more piece, after which `expected` bytes are still to come.
+    /// Adds a piece, after which `expected` bytes are still to come.
     fn add(&mut self, piece: Bytes, expected: usize) {
         if self.len() == 0 {
             self.first = piece;
@@ -140,9 +145,9 @@ impl Pieces {
         }
         if self.joined.is_empty() {
             let size = self.first.len() + piece.len() + expected;
-            // Alike for bodies of about one size: an allocator then keeps the room for the next
-            // one, and the system need not clear new pages for it. For long ones that would take too much.
-            let size = if size > LONG { size } else { size.next_power_of_two() };
+            // Powers of two let the allocator reuse the memory for the next body, so the system need not clear
+            // new pages. For long bodies that would waste too much.
+            let size = if size > EXACT_ALLOCATION_BYTES { size } else { size.next_power_of_two() };
             self.joined.reserve(size);
             self.joined.extend_from_slice(&self.first);
         }

@@ -1,38 +1,39 @@
-//! What a request's headers say, found in one walk over them.
+//! Parses the headers of a request in one pass.
 
 use http::HeaderMap;
 use memchr::memchr;
 use wharf_wire::{HeaderField, McpHeaders};
 
-/// What the headers say that matters here.
+/// The headers that the endpoint uses.
 #[derive(Debug, Default)]
-pub(crate) struct Seen<'a> {
-    /// What they say about the message.
+pub(crate) struct RequestHeaders<'a> {
+    /// Headers that describe the message.
     pub(crate) message: McpHeaders<'a>,
     pub(crate) host: HeaderField<'a>,
     pub(crate) origin: HeaderField<'a>,
     pub(crate) content_type: HeaderField<'a>,
     pub(crate) content_encoding: HeaderField<'a>,
     pub(crate) transfer_encoding: HeaderField<'a>,
-    pub(crate) accept: Accept,
+    pub(crate) accept: AcceptHeader,
     pub(crate) session: HeaderField<'a>,
     pub(crate) last_event: HeaderField<'a>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> RequestHeaders<'a> {
     pub(crate) fn of(headers: &'a HeaderMap) -> Self {
-        let mut seen = Seen::default();
-        let mut accept: Option<Ranges> = None;
+        let mut parsed = RequestHeaders::default();
+        let mut accept: Option<MediaRanges> = None;
         for (name, value) in headers {
-            seen.add(name.as_str(), value.as_bytes(), &mut accept);
+            parsed.add(name.as_str(), value.as_bytes(), &mut accept);
         }
-        seen.accept = accept.map(Accept::from).unwrap_or_default();
-        seen
+        parsed.accept = accept.map(AcceptHeader::from).unwrap_or_default();
+        parsed
     }
 
-    /// Notes one header. The length is matched first: comparing with each name in turn would cost every request more.
+    /// Adds one header. The length is matched first, because comparing all names in turn would cost every
+    /// request more.
     #[inline(always)]
-    fn add(&mut self, name: &'a str, value: &'a [u8], accept: &mut Option<Ranges>) {
+    fn add(&mut self, name: &'a str, value: &'a [u8], accept: &mut Option<MediaRanges>) {
         match (name.len(), name) {
             (4, "host") => self.host.add(value),
             (6, "accept") => accept.get_or_insert_default().add(value),
@@ -53,7 +54,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Whether the body is JSON, by its type.
+    /// Returns true if the content type is JSON.
     pub(crate) fn is_json(&self) -> bool {
         let kind = self.content_type.one().unwrap_or_default().trim_ascii_start();
         if kind == JSON.as_bytes() {
@@ -66,8 +67,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Seen<'_> {
-    /// Whether the body is as it is written, not compressed or the like.
+impl RequestHeaders<'_> {
+    /// Returns true if the body has no content coding, such as compression.
     pub(crate) fn is_plain(&self) -> bool {
         match self.content_encoding {
             HeaderField::Absent => true,
@@ -77,41 +78,41 @@ impl Seen<'_> {
     }
 }
 
-/// What a client can read.
+/// Media types that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Accept {
+pub(crate) struct AcceptHeader {
     pub(crate) json: bool,
     pub(crate) events: bool,
 }
 
-/// A client that does not say can read anything.
-impl Default for Accept {
+/// Without the header, a client accepts everything.
+impl Default for AcceptHeader {
     fn default() -> Self {
-        Accept { json: true, events: true }
+        AcceptHeader { json: true, events: true }
     }
 }
 
-/// The media ranges that a client names. The narrowest that fits a type decides.
+/// Media ranges that a client lists. The most specific range that matches a type decides.
 #[derive(Default)]
-struct Ranges([Option<bool>; 5]);
+struct MediaRanges([Option<bool>; 5]);
 
 const JSON: &str = "application/json";
 /// The value of `Accept` that the official SDKs send.
-const USUAL: &[u8] = b"application/json, text/event-stream";
+const USUAL_ACCEPT: &[u8] = b"application/json, text/event-stream";
 
-/// What counts here, the narrowest first.
-static MEDIA: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
+/// The ranges that matter here, most specific first.
+static MEDIA_RANGES: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
 
-impl Ranges {
+impl MediaRanges {
     fn add(&mut self, value: &[u8]) {
-        if value == USUAL {
+        if value == USUAL_ACCEPT {
             (self.0[0], self.0[1]) = (Some(true), Some(true));
             return;
         }
         for range in split(value, b',') {
             let mut parts = split(range, b';');
             let name = parts.next().unwrap_or_default();
-            let named = MEDIA.iter().position(|it| name.eq_ignore_ascii_case(it.as_bytes()));
+            let named = MEDIA_RANGES.iter().position(|it| name.eq_ignore_ascii_case(it.as_bytes()));
             if let Some(index) = named {
                 self.0[index] = Some(!parts.any(is_refusal));
             }
@@ -119,7 +120,7 @@ impl Ranges {
     }
 }
 
-/// What stands between the marks, trimmed.
+/// Splits at a separator and trims the parts.
 fn split(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -130,16 +131,16 @@ fn split(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-impl From<Ranges> for Accept {
-    fn from(Ranges([json, events, application, text, any]): Ranges) -> Self {
-        Accept {
+impl From<MediaRanges> for AcceptHeader {
+    fn from(MediaRanges([json, events, application, text, any]): MediaRanges) -> Self {
+        AcceptHeader {
             json: json.or(application).or(any).unwrap_or_default(),
             events: events.or(text).or(any).unwrap_or_default(),
         }
     }
 }
 
-/// Whether a parameter of a media range says that it is not wanted: `q=0`, `q=0.00`.
+/// Returns true for a weight of zero, which excludes a media range: `q=0`, `q=0.00`.
 fn is_refusal(parameter: &[u8]) -> bool {
     let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
     weight.is_some_and(|it| !it.is_empty() && it.iter().all(|byte| matches!(byte, b'0' | b'.')))
@@ -150,14 +151,14 @@ mod tests {
     use super::*;
 
     fn accept(value: &str) -> (bool, bool) {
-        let mut ranges = Ranges::default();
+        let mut ranges = MediaRanges::default();
         ranges.add(value.as_bytes());
-        let accept = Accept::from(ranges);
+        let accept = AcceptHeader::from(ranges);
         (accept.json, accept.events)
     }
 
     #[test]
-    fn wildcards_and_weights_are_understood() {
+    fn accept_header_supports_wildcards_and_weights() {
         for (value, expected) in [
             ("application/json, text/event-stream", (true, true)),
             ("text/event-stream;q=0.5,application/json;charset=utf-8", (true, true)),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_the_body_is_judged_without_its_parameters() {
+    fn content_type_is_compared_without_its_parameters() {
         for (value, expected) in [
             ("application/json", true),
             ("application/json; charset=utf-8", true),
@@ -186,9 +187,12 @@ mod tests {
             ("text/plain", false),
             ("", false),
         ] {
-            let seen = Seen { content_type: HeaderField::One(value.as_bytes()), ..Seen::default() };
-            assert_eq!(seen.is_json(), expected, "{value}");
+            let parsed = RequestHeaders {
+                content_type: HeaderField::One(value.as_bytes()),
+                ..RequestHeaders::default()
+            };
+            assert_eq!(parsed.is_json(), expected, "{value}");
         }
-        assert!(!Seen::default().is_json());
+        assert!(!RequestHeaders::default().is_json());
     }
 }

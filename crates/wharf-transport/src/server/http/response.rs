@@ -1,4 +1,4 @@
-//! Responses, each in one line.
+//! Constructors of HTTP responses.
 
 use std::pin::Pin;
 
@@ -7,18 +7,18 @@ use wharf_model::{Error, Outcome};
 
 use crate::server::http::HttpBody;
 
-pub(crate) type Reply = Response<HttpBody>;
+pub(crate) type HttpResponse = Response<HttpBody>;
 
-/// A reply that is there, as most are, or one that takes a while.
-pub(crate) enum Due<'a> {
-    Now(Reply),
-    Later(Pin<Box<dyn Future<Output = Reply> + Send + 'a>>),
+/// A response that is ready, as most are, or a future of one.
+pub(crate) enum EventualResponse<'a> {
+    Now(HttpResponse),
+    Later(Pin<Box<dyn Future<Output = HttpResponse> + Send + 'a>>),
 }
 
-impl<'a> Due<'a> {
-    /// What becomes of `reply`, which is boxed so that those that are there need no room for it.
-    pub(crate) fn later(reply: impl Future<Output = Reply> + Send + 'a) -> Self {
-        Due::Later(Box::pin(reply))
+impl<'a> EventualResponse<'a> {
+    /// Wraps a future. It is boxed, so that responses that are ready do not need its memory.
+    pub(crate) fn later(reply: impl Future<Output = HttpResponse> + Send + 'a) -> Self {
+        EventualResponse::Later(Box::pin(reply))
     }
 }
 
@@ -28,20 +28,20 @@ const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const UNBUFFERED: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
-/// A status and nothing else.
-pub(crate) fn status(code: u16) -> Reply {
+/// Status without a body.
+pub(crate) fn status(code: u16) -> HttpResponse {
     with_status(code, HttpBody::empty())
 }
 
 /// One JSON-RPC message, or an array of them.
-pub(crate) fn json(code: u16, message: Vec<u8>) -> Reply {
+pub(crate) fn json(code: u16, message: Vec<u8>) -> HttpResponse {
     let mut reply = with_status(code, HttpBody::whole(message));
     reply.headers_mut().insert(header::CONTENT_TYPE, JSON);
     reply
 }
 
-/// The end of a call, with what else the client should know about it.
-pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> Reply {
+/// Reply of a call, with the headers that its error implies.
+pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> HttpResponse {
     let mut reply = json(code, message);
     if let Outcome::Failed(error) = outcome {
         explain(&mut reply, error);
@@ -49,8 +49,8 @@ pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> Reply {
     reply
 }
 
-/// Says in headers when to try again, or with what, as the status demands.
-pub(crate) fn explain(reply: &mut Reply, error: &Error) {
+/// Adds `Retry-After` or `WWW-Authenticate`, depending on the status.
+pub(crate) fn explain(reply: &mut HttpResponse, error: &Error) {
     let (name, value) = match reply.status().as_u16() {
         429 | 503 => (header::RETRY_AFTER, HeaderValue::from(retry_after(error))),
         401 | 403 => {
@@ -58,7 +58,7 @@ pub(crate) fn explain(reply: &mut Reply, error: &Error) {
                 true => r#"Bearer error="insufficient_scope""#,
                 false => "Bearer",
             };
-            // For an authority that knows more to say.
+            // For an authenticator that writes a more specific challenge.
             reply.extensions_mut().insert(error.clone());
             (header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
         }
@@ -67,15 +67,15 @@ pub(crate) fn explain(reply: &mut Reply, error: &Error) {
     reply.headers_mut().insert(name, value);
 }
 
-/// After how many seconds to try again.
+/// Returns the seconds for `Retry-After`.
 fn retry_after(error: &Error) -> u64 {
     let data = error.data.as_deref();
     let after = data.and_then(|data| data["retryAfterMs"].as_u64());
     after.unwrap_or_default().div_ceil(1000).max(1)
 }
 
-/// A stream of events.
-pub(crate) fn events(body: HttpBody) -> Reply {
+/// Stream of server-sent events.
+pub(crate) fn events(body: HttpBody) -> HttpResponse {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
     headers.insert(header::CONTENT_TYPE, EVENTS);
@@ -84,8 +84,8 @@ pub(crate) fn events(body: HttpBody) -> Reply {
     reply
 }
 
-/// A refusal that concerns no message in particular, and says what to do about it.
-pub(crate) fn refuse(code: u16, problem: &str) -> Reply {
+/// Error response that belongs to no message.
+pub(crate) fn refuse(code: u16, problem: &str) -> HttpResponse {
     let problem = serde_json::Value::from(problem);
     json(
         code,
@@ -94,28 +94,28 @@ pub(crate) fn refuse(code: u16, problem: &str) -> Reply {
     )
 }
 
-/// There is no room now; the client may try again in a moment.
-pub(crate) fn busy(problem: &str) -> Reply {
+/// Response 503: overloaded; the client may retry after a second.
+pub(crate) fn busy(problem: &str) -> HttpResponse {
     let mut reply = refuse(503, problem);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply
 }
 
-/// There is nothing to be had here for a while.
-pub(crate) fn unavailable() -> Reply {
+/// Response 503 without a body.
+pub(crate) fn unavailable() -> HttpResponse {
     let mut reply = status(503);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply
 }
 
-/// The verb is not offered; these are.
-pub(crate) fn not_allowed(allowed: &'static str) -> Reply {
-    let mut reply = refuse(405, &format!("This endpoint offers {allowed} only"));
+/// Response 405 with the allowed methods.
+pub(crate) fn not_allowed(allowed: &'static str) -> HttpResponse {
+    let mut reply = refuse(405, &format!("This endpoint allows only {allowed}"));
     reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     reply
 }
 
-fn with_status(code: u16, body: HttpBody) -> Reply {
+fn with_status(code: u16, body: HttpBody) -> HttpResponse {
     let mut reply = Response::new(body);
     *reply.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     reply

@@ -1,4 +1,4 @@
-//! What a response carries.
+//! Body of a response, with keep-alives of event streams.
 
 use std::{
     convert::Infallible,
@@ -15,65 +15,65 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use wharf_wire::sse;
 
 use crate::server::http::{
-    call_stream::{BatchStream, CallStream, FULL},
-    connection::{http1_state::Turn, http2_streams},
-    legacy_sse::Feed,
-    session::{Follower, Stored},
+    call_stream::{BatchStream, CallStream, MAX_CHUNK_BYTES},
+    connection::{http1_state::ResponseGuard, http2_streams},
+    legacy_sse::LegacySseStream,
+    session::{StoredStreamReader, StreamReader},
 };
-use crate::server::limits::message_memory::Taken;
+use crate::server::limits::message_memory::MessageCharge;
 
-/// What a response carries: nothing, one message, or a stream of events.
+/// Body of a response: empty, one message, or a stream of events.
 ///
-/// A stream is polled in place: a client that reads nothing holds its call back, and one that goes
-/// away drops it.
+/// A stream is polled in place: a client that does not read holds its call back (back-pressure), and one that
+/// disconnects drops it.
 #[derive(Debug, Default)]
 pub struct HttpBody {
-    inner: Inner,
-    /// Given back when the response ends.
-    turn: Option<Turn>,
-    /// What the request's body takes, if it is large.
-    share: Option<Arc<Taken>>,
+    inner: BodyContent,
+    /// Marks the connection as responding until the body is dropped.
+    response_guard: Option<ResponseGuard>,
+    /// Memory of a large request body.
+    share: Option<Arc<MessageCharge>>,
 }
 
 #[derive(Default)]
-enum Inner {
+enum BodyContent {
     #[default]
     Empty,
     Whole(Bytes),
-    Events(Box<Events>),
+    EventBody(Box<EventBody>),
 }
 
-struct Events {
-    source: Source,
-    every: Duration,
-    alarm: Option<Pin<Box<Sleep>>>,
-    /// When whoever listens may not listen any longer.
-    until: Option<Pin<Box<Sleep>>>,
+struct EventBody {
+    source: EventSource,
+    keep_alive: Duration,
+    keep_alive_timer: Option<Pin<Box<Sleep>>>,
+    /// Expiry of the client's credentials.
+    expiry: Option<Pin<Box<Sleep>>>,
 }
 
-/// Where events come from.
+/// Source of the events.
 #[expect(clippy::large_enum_variant, reason = "each is boxed once, with its alarm")]
-pub(crate) enum Source {
+pub(crate) enum EventSource {
     /// A call that ends with its response.
     Call(CallStream),
     /// The calls of a batch.
     Batch(BatchStream),
     /// A stream of a legacy session.
-    Session(Follower),
-    /// The same, through a store that several processes share.
-    Stored(Stored),
-    /// All that a client of 2024-11-05 hears.
-    Feed(Feed),
+    Session(StreamReader),
+    /// A stream of a legacy session, read from a shared store.
+    Stored(StoredStreamReader),
+    /// All messages to a client of HTTP+SSE.
+    LegacySse(LegacySseStream),
 }
 
-impl Source {
+impl EventSource {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         match self {
-            Source::Call(it) => it.poll_chunk(cx),
-            Source::Batch(it) => it.poll_chunk(cx),
-            Source::Session(it) => it.poll_chunk(cx),
-            Source::Stored(it) => it.poll_chunk(cx),
-            Source::Feed(it) => it.poll_chunk(cx),
+            EventSource::Call(it) => it.poll_chunk(cx),
+            EventSource::Batch(it) => it.poll_chunk(cx),
+            EventSource::Session(it) => it.poll_chunk(cx),
+            EventSource::Stored(it) => it.poll_chunk(cx),
+            EventSource::LegacySse(it) => it.poll_chunk(cx),
         }
     }
 }
@@ -84,86 +84,95 @@ impl HttpBody {
     }
 
     pub(crate) fn whole(message: Vec<u8>) -> Self {
-        Inner::Whole(message.into()).into()
+        BodyContent::Whole(message.into()).into()
     }
 
-    /// A stream that shows that it is alive after `every` so much silence.
-    pub(crate) fn events(source: Source, every: Duration) -> Self {
-        Inner::Events(Box::new(Events { source, every, alarm: None, until: None })).into()
+    /// Creates a stream that sends a keep-alive after this much silence.
+    pub(crate) fn events(source: EventSource, keep_alive: Duration) -> Self {
+        BodyContent::EventBody(Box::new(EventBody {
+            source,
+            keep_alive,
+            keep_alive_timer: None,
+            expiry: None,
+        }))
+        .into()
     }
 
-    /// Ends the stream then, if it is one.
-    pub(crate) fn end_at(&mut self, until: Instant) {
-        if let Inner::Events(events) = &mut self.inner {
-            events.until = Some(Box::pin(sleep_until(until)));
+    /// Ends a stream at this time.
+    pub(crate) fn end_at(&mut self, expiry: Instant) {
+        if let BodyContent::EventBody(events) = &mut self.inner {
+            events.expiry = Some(Box::pin(sleep_until(expiry)));
         }
     }
 
-    /// Lets the request's body count until the reply is written, too: that may be as long.
-    pub(crate) fn charge(&mut self, share: Arc<Taken>) {
+    /// Counts the memory of the request body until the reply is written, because the reply may be as large.
+    pub(crate) fn charge(&mut self, share: Arc<MessageCharge>) {
         match &mut self.inner {
-            Inner::Empty => {}
-            Inner::Whole(message) => *message = share.charge(mem::take(message)),
-            Inner::Events(events) => match &events.source {
-                // The server forgets the message of a listen when it begins.
-                Source::Call(call) if call.is_listen() => {}
-                Source::Call(_) | Source::Batch(_) => self.share = Some(share),
-                // The call holds its message itself, and need not end with the response.
-                Source::Session(_) | Source::Stored(_) | Source::Feed(_) => {}
+            BodyContent::Empty => {}
+            BodyContent::Whole(message) => *message = share.charge(mem::take(message)),
+            BodyContent::EventBody(events) => match &events.source {
+                // The message of a subscription is dropped when the subscription starts.
+                EventSource::Call(call) if call.is_listen() => {}
+                EventSource::Call(_) | EventSource::Batch(_) => self.share = Some(share),
+                // The call counts its message itself, and may outlive the response.
+                EventSource::Session(_) | EventSource::Stored(_) | EventSource::LegacySse(_) => {}
             },
         }
     }
 
-    /// Holds a turn until the response ends.
-    pub(crate) fn hold(&mut self, turn: Turn) {
-        self.turn = Some(turn);
+    /// Marks the connection as responding until the body is dropped.
+    pub(crate) fn hold(&mut self, response_guard: ResponseGuard) {
+        self.response_guard = Some(response_guard);
     }
 }
 
-impl From<Inner> for HttpBody {
-    fn from(inner: Inner) -> Self {
-        HttpBody { inner, turn: None, share: None }
+impl From<BodyContent> for HttpBody {
+    fn from(inner: BodyContent) -> Self {
+        HttpBody { inner, response_guard: None, share: None }
     }
 }
 
-impl Events {
+impl EventBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready()) {
+        if self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready()) {
             return Poll::Ready(None);
         }
         let polled = self.source.poll_chunk(cx);
         if polled.is_ready() {
-            if let Some(alarm) = &mut self.alarm {
-                alarm.set(sleep(self.every));
+            if let Some(keep_alive_timer) = &mut self.keep_alive_timer {
+                keep_alive_timer.set(sleep(self.keep_alive));
             }
             return polled;
         }
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep(self.every)));
-        if alarm.as_mut().poll(cx).is_pending() {
+        let keep_alive_timer =
+            self.keep_alive_timer.get_or_insert_with(|| Box::pin(sleep(self.keep_alive)));
+        if keep_alive_timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        alarm.set(sleep(self.every));
-        // Registers the next alarm.
-        let _ = alarm.as_mut().poll(cx);
+        keep_alive_timer.set(sleep(self.keep_alive));
+        // Registers the waker with the timer.
+        let _ = keep_alive_timer.as_mut().poll(cx);
         Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
     }
 }
 
-impl Inner {
+impl BodyContent {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let chunk = match self {
-            Inner::Empty => None,
-            // A client of HTTP/2 that takes nothing of it does not get all of it either.
-            Inner::Whole(message) if message.len() > FULL && http2_streams::is_one() => {
-                return Poll::Ready(Some(message.split_to(FULL)));
+            BodyContent::Empty => None,
+            // In parts, so that a client of HTTP/2 that does not read does not get all of it.
+            BodyContent::Whole(message)
+                if message.len() > MAX_CHUNK_BYTES && http2_streams::is_http2() =>
+            {
+                return Poll::Ready(Some(message.split_to(MAX_CHUNK_BYTES)));
             }
-            Inner::Whole(message) => Some(mem::take(message)),
-            Inner::Events(events) => match events.poll_chunk(cx) {
+            BodyContent::Whole(message) => Some(mem::take(message)),
+            BodyContent::EventBody(events) => match events.poll_chunk(cx) {
                 Poll::Ready(None) => None,
                 polled => return polled,
             },
         };
-        *self = Inner::Empty;
+        *self = BodyContent::Empty;
         Poll::Ready(chunk)
     }
 }
@@ -177,29 +186,29 @@ impl Body for HttpBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let polled = self.inner.poll_chunk(cx);
-        http2_streams::polled(matches!(polled, Poll::Ready(Some(_))));
+        http2_streams::record_poll(matches!(polled, Poll::Ready(Some(_))));
         polled.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.inner, Inner::Empty)
+        matches!(self.inner, BodyContent::Empty)
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.inner {
-            Inner::Empty => SizeHint::with_exact(0),
-            Inner::Whole(message) => SizeHint::with_exact(message.len() as u64),
-            Inner::Events(_) => SizeHint::default(),
+            BodyContent::Empty => SizeHint::with_exact(0),
+            BodyContent::Whole(message) => SizeHint::with_exact(message.len() as u64),
+            BodyContent::EventBody(_) => SizeHint::default(),
         }
     }
 }
 
-impl fmt::Debug for Inner {
+impl fmt::Debug for BodyContent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Inner::Empty => "nothing",
-            Inner::Whole(_) => "a message",
-            Inner::Events(_) => "events",
+            BodyContent::Empty => "nothing",
+            BodyContent::Whole(_) => "a message",
+            BodyContent::EventBody(_) => "events",
         })
     }
 }

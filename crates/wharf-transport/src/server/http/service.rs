@@ -1,4 +1,4 @@
-//! The endpoint as a tower service.
+//! The HTTP endpoint as a tower service.
 
 use std::{
     convert::Infallible,
@@ -20,176 +20,187 @@ use wharf_wire::Received;
 use crate::{
     LineLimits, ServerContext, Shutdown,
     server::limits::{
-        descriptor_shortage::Shortage,
-        message_memory::{Room, Taken},
+        descriptor_shortage::DescriptorShortage,
+        message_memory::{MessageBudget, MessageCharge},
     },
 };
 use crate::{
     server::http::{
         Http, HttpBody, Streaming,
-        cluster::Fleet,
+        cluster::Cluster,
         cors,
-        forwarded::Contradiction,
+        forwarded::ForwardedMismatch,
         host_origin,
-        legacy_sse::Sse2024,
+        legacy_sse::LegacySse,
         options,
-        request_body::{Unread, read, turned_away},
-        request_headers::Seen,
+        request_body::{BodyError, discard_body, read_body},
+        request_headers::RequestHeaders,
         response,
-        response::{Due, Reply},
-        session::Sessions,
+        response::{EventualResponse, HttpResponse},
+        session::SessionManager,
     },
-    task_set::Tasks,
+    task_set::TaskSet,
 };
 
-/// One server over HTTP: a tower service that answers `http::Request`s.
+/// MCP server over HTTP: a tower service that handles `http::Request`s.
 ///
-/// It takes every request as one to the endpoint, whatever its path, so mount it where it belongs.
-/// What is in a request's extensions goes along with each of its calls. Clones are the same
-/// endpoint.
+/// Every request counts as one to the endpoint, whatever its path, so the application must route only the paths
+/// of [`Http::paths`] here. The extensions of a request are passed to its calls. Clones share the endpoint.
 #[derive(Clone)]
 pub struct HttpService {
-    pub(crate) site: Arc<Site>,
+    pub(crate) endpoint: Arc<HttpEndpoint>,
 }
 
-/// What all requests to one endpoint share.
-pub(crate) struct Site {
-    pub(crate) host: Arc<ServerContext>,
+/// State that all requests to one endpoint share.
+pub(crate) struct HttpEndpoint {
+    pub(crate) context: Arc<ServerContext>,
     pub(crate) http: Http,
     pub(crate) shutdown: Shutdown,
-    pub(crate) tasks: Arc<Tasks>,
-    pub(super) room: Arc<Room>,
-    /// None if legacy clients have none.
-    pub(crate) sessions: Option<Arc<Sessions>>,
-    pub(crate) sse: Option<Arc<Sse2024>>,
-    /// The other processes that serve the same clients, if there may be any.
-    pub(crate) fleet: Option<Arc<Fleet>>,
-    /// Whether connections cannot be accepted.
-    pub(crate) shortage: Shortage,
+    pub(crate) tasks: Arc<TaskSet>,
+    pub(super) budget: Arc<MessageBudget>,
+    /// None if legacy clients have no sessions.
+    pub(crate) sessions: Option<Arc<SessionManager>>,
+    pub(crate) sse: Option<Arc<LegacySse>>,
+    /// The cluster of processes that serve the same clients, if the stores are shared.
+    pub(crate) cluster: Option<Arc<Cluster>>,
+    /// Records a lack of file descriptors.
+    pub(crate) shortage: DescriptorShortage,
 }
 
 impl HttpService {
-    /// Serves `host` over HTTP, as `http` says, until `shutdown` stops.
+    /// Serves `context` over HTTP with the options `http`, until `shutdown` stops.
     #[must_use]
-    pub fn new(host: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
-        let host = match http.streaming {
+    pub fn new(context: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
+        let context = match http.streaming {
             Streaming::Never => {
-                let wire = Arc::new(host.wire.without_streams());
-                Arc::new(ServerContext { wire, ..(*host).clone() })
+                let wire = Arc::new(context.wire.without_streams());
+                Arc::new(ServerContext { wire, ..(*context).clone() })
             }
-            _ => host,
+            _ => context,
         };
-        // A WebSocket has no more time at the end than the accept loop gives it.
-        let host = match http.limits.grace < host.limits.grace {
+        // The accept loop does not wait longer for a WebSocket than for its own grace period.
+        let context = match http.limits.grace < context.limits.grace {
             true => {
-                let limits = LineLimits { grace: http.limits.grace, ..host.limits };
-                Arc::new(ServerContext { limits, ..(*host).clone() })
+                let limits = LineLimits { grace: http.limits.grace, ..context.limits };
+                Arc::new(ServerContext { limits, ..(*context).clone() })
             }
-            false => host,
+            false => context,
         };
-        let tasks = Arc::new(Tasks::default());
-        let legacy = host.wire.speaks_legacy();
-        let fleet = Fleet::new(http.stores.as_ref(), &tasks, &shutdown);
+        let tasks = Arc::new(TaskSet::default());
+        let legacy = context.wire.speaks_legacy();
+        let cluster = Cluster::new(http.stores.as_ref(), &tasks, &shutdown);
         let sessions = (legacy && http.has_sessions()).then(|| {
-            let (tasks, fleet) = (tasks.clone(), fleet.clone());
-            Sessions::new(host.clone(), http.limits, tasks, shutdown.clone(), fleet)
+            let (tasks, cluster) = (tasks.clone(), cluster.clone());
+            SessionManager::new(context.clone(), http.limits, tasks, shutdown.clone(), cluster)
         });
-        let room = Room::new(http.limits.bodies, host.limits.unfinished());
+        let budget = MessageBudget::new(http.limits.bodies, context.limits.unfinished());
         let sse = (legacy && http.sse_2024).then(|| {
-            let (host, tasks, shutdown) = (host.clone(), tasks.clone(), shutdown.clone());
-            Sse2024::new(host, http.limits, tasks, shutdown, room.clone())
+            let (context, tasks, shutdown) = (context.clone(), tasks.clone(), shutdown.clone());
+            LegacySse::new(context, http.limits, tasks, shutdown, budget.clone())
         });
-        let shortage = Shortage::default();
-        let site = Site { host, http, shutdown, tasks, room, sessions, sse, fleet, shortage };
-        HttpService { site: Arc::new(site) }
+        let shortage = DescriptorShortage::default();
+        let endpoint = HttpEndpoint {
+            context,
+            http,
+            shutdown,
+            tasks,
+            budget,
+            sessions,
+            sse,
+            cluster,
+            shortage,
+        };
+        HttpService { endpoint: Arc::new(endpoint) }
     }
 
-    /// How it is served.
+    /// Returns the options.
     pub fn options(&self) -> &Http {
-        &self.site.http
+        &self.endpoint.http
     }
 }
 
-impl Site {
-    /// Answers one request.
+impl HttpEndpoint {
+    /// Handles one request.
     pub(crate) async fn request<B: Body>(
         self: &Arc<Self>,
         parts: &Parts,
         scope: RequestExtensions,
         body: Pin<&mut B>,
-    ) -> Reply {
-        let seen = Seen::of(&parts.headers);
-        if let Err(refusal) = host_origin::check_form(parts, &seen) {
-            return turned_away(*refusal, parts, body).await;
+    ) -> HttpResponse {
+        let parsed = RequestHeaders::of(&parts.headers);
+        if let Err(refusal) = host_origin::check_framing(parts, &parsed) {
+            return discard_body(*refusal, parts, body).await;
         }
-        // For balancers, who know no host and ask for nothing.
+        // Before the checks of `Host` and the authentication, because load balancers send neither.
         if self.http.health
             && let Some(reply) = self.health(parts).await
         {
-            return turned_away(reply, parts, body).await;
+            return discard_body(reply, parts, body).await;
         }
         let mut scope = scope;
         if !self.http.proxies.is_empty()
-            && let Err(Contradiction) = self.http.proxies.locate(&parts.headers, &mut scope)
+            && let Err(ForwardedMismatch) =
+                self.http.proxies.set_client_address(&parts.headers, &mut scope)
         {
             let problem = "Forwarded and X-Forwarded-For name different clients: let the proxy set one and remove the other";
-            return turned_away(response::refuse(400, problem), parts, body).await;
+            return discard_body(response::refuse(400, problem), parts, body).await;
         }
-        // In a box of its own: whoever lets everybody in needs no room for it.
+        // Boxed: endpoints without an authenticator do not need the memory.
         if let Some(guarded) = &self.http.authority {
-            return Box::pin(self.guarded(guarded, parts, &seen, body, scope)).await;
+            return Box::pin(self.dispatch_guarded(guarded, parts, &parsed, body, scope)).await;
         }
-        let mut reply = match host_origin::check(&self.http, parts, &seen) {
-            Err(refusal) => return turned_away(*refusal, parts, body).await,
-            Ok(()) => self.dispatch(parts, &seen, body, scope).await,
+        let mut reply = match host_origin::check(&self.http, parts, &parsed) {
+            Err(refusal) => return discard_body(*refusal, parts, body).await,
+            Ok(()) => self.dispatch(parts, &parsed, body, scope).await,
         };
-        cors::expose(&self.http, &seen, &mut reply);
+        cors::expose(&self.http, &parsed, &mut reply);
         reply
     }
 
     pub(super) async fn dispatch<B: Body>(
         self: &Arc<Self>,
         parts: &Parts,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         body: Pin<&mut B>,
         scope: RequestExtensions,
-    ) -> Reply {
-        if let Some(reply) = self.preflight(parts, seen) {
+    ) -> HttpResponse {
+        if let Some(reply) = self.preflight(parts, parsed) {
             return reply;
         }
-        // Held until the answer begins.
-        let mut taken = Taken::nothing(&self.room);
+        // Held until the response begins.
+        let mut charge = MessageCharge::empty(&self.budget);
         let path = parts.uri.path();
         if let Some(sse) = &self.sse {
             if path.ends_with(options::SSE) {
                 let reply = match parts.method {
-                    Method::GET => sse.get(seen, scope),
+                    Method::GET => sse.get(parsed, scope),
                     _ => response::not_allowed("GET"),
                 };
-                return turned_away(reply, parts, body).await;
+                return discard_body(reply, parts, body).await;
             }
             if path.ends_with(options::MESSAGES) {
-                return match self.read_post(parts, seen, body, &mut taken, &scope).await {
-                    Ok(message) => sse.post(parts.uri.query(), message, taken, scope).await,
+                return match self.read_post(parts, parsed, body, &mut charge, &scope).await {
+                    Ok(message) => sse.post(parts.uri.query(), message, charge, scope).await,
                     Err(refusal) => *refusal,
                 };
             }
         }
         let reply = match (&parts.method, &self.sessions) {
             (&Method::POST, _) => {
-                let message = match self.read_post(parts, seen, body, &mut taken, &scope).await {
+                let message = match self.read_post(parts, parsed, body, &mut charge, &scope).await {
                     Ok(message) => message,
                     Err(refusal) => return *refusal,
                 };
-                // A small body counts until the response begins, a large one until its bytes and the reply's are gone.
+                // A small body counts until the response begins, a large one until its bytes and those of the
+                // reply are freed.
                 let (mut message, mut share) = (message, None);
-                if taken.is_large() {
-                    let taken = mem::replace(&mut taken, Taken::nothing(&self.room));
-                    message = share.insert(Arc::new(taken)).charge(message);
+                if charge.is_large() {
+                    let charge = mem::replace(&mut charge, MessageCharge::empty(&self.budget));
+                    message = share.insert(Arc::new(charge)).charge(message);
                 }
-                let mut reply = match self.post(seen, message, scope) {
-                    Due::Now(reply) => reply,
-                    Due::Later(reply) => reply.await,
+                let mut reply = match self.post(parsed, message, scope) {
+                    EventualResponse::Now(reply) => reply,
+                    EventualResponse::Later(reply) => reply.await,
                 };
                 if let Some(share) = share {
                     reply.body_mut().charge(share);
@@ -198,81 +209,98 @@ impl Site {
             }
             #[cfg(feature = "websocket")]
             (&Method::GET, _)
-                if self.http.websocket && crate::server::http::websocket::is_asked(parts) =>
+                if self.http.websocket
+                    && crate::server::http::websocket::is_upgrade_request(parts) =>
             {
                 return crate::server::http::websocket::upgrade(self, parts, scope);
             }
-            // Sessions are for the others.
-            _ if seen.message.is_modern() => response::not_allowed("POST"),
-            (&Method::GET, Some(sessions)) => sessions.get(seen, scope).await,
-            (&Method::DELETE, Some(sessions)) => sessions.delete(seen, scope).await,
+            // Modern revisions have no sessions.
+            _ if parsed.message.is_modern() => response::not_allowed("POST"),
+            (&Method::GET, Some(sessions)) => sessions.get(parsed, scope).await,
+            (&Method::DELETE, Some(sessions)) => sessions.delete(parsed, scope).await,
             _ => response::not_allowed(self.allowed()),
         };
-        turned_away(reply, parts, body).await
+        discard_body(reply, parts, body).await
     }
 
-    /// Answers a browser that asks before it sends.
-    pub(super) fn preflight(&self, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
+    /// Answers a CORS preflight request.
+    pub(super) fn preflight(
+        &self,
+        parts: &Parts,
+        parsed: &RequestHeaders<'_>,
+    ) -> Option<HttpResponse> {
         let asks = parts.method == Method::OPTIONS;
-        asks.then(|| cors::preflight(&self.http, parts, seen)).flatten()
+        asks.then(|| cors::preflight(&self.http, parts, parsed)).flatten()
     }
 
     fn allowed(&self) -> &'static str {
         if self.sessions.is_some() { "POST, GET, DELETE" } else { "POST" }
     }
 
-    fn post<'a>(&'a self, seen: &'a Seen<'_>, message: Bytes, scope: RequestExtensions) -> Due<'a> {
+    fn post<'a>(
+        &'a self,
+        parsed: &'a RequestHeaders<'_>,
+        message: Bytes,
+        scope: RequestExtensions,
+    ) -> EventualResponse<'a> {
         match &self.sessions {
-            Some(sessions) if !seen.message.is_modern() => sessions.post(seen, message, scope),
-            _ => self.answer(message, &seen.message, seen.accept, scope),
+            Some(sessions) if !parsed.message.is_modern() => sessions.post(parsed, message, scope),
+            _ => self.answer(message, &parsed.message, parsed.accept, scope),
         }
     }
 
-    /// Why the body cannot be a message, or the reply to it could not be read.
-    fn unreadable(&self, parts: &Parts, seen: &Seen<'_>) -> Option<Reply> {
+    /// Rejects a request whose body cannot be a message, or whose client could not read the reply.
+    fn check_post_headers(
+        &self,
+        parts: &Parts,
+        parsed: &RequestHeaders<'_>,
+    ) -> Option<HttpResponse> {
         let refuse = |status, problem| Some(response::refuse(status, problem));
         if parts.method != Method::POST {
             return Some(response::not_allowed("POST"));
         }
-        if !seen.is_plain() {
-            return Some(host_origin::encoded());
+        if !parsed.is_plain() {
+            return Some(host_origin::unsupported_encoding());
         }
-        if !seen.is_json() {
+        if !parsed.is_json() {
             return refuse(415, "The body must be application/json");
         }
-        if !seen.accept.json && !seen.accept.events {
+        if !parsed.accept.json && !parsed.accept.events {
             return refuse(406, "Accept must allow application/json or text/event-stream");
         }
-        if !seen.accept.json && self.http.streaming == Streaming::Never {
-            return refuse(406, "Nothing is streamed here: accept application/json");
+        if !parsed.accept.json && self.http.streaming == Streaming::Never {
+            return refuse(406, "This server does not stream: accept application/json");
         }
         None
     }
 
-    /// The message in the body, if it may be one.
+    /// Reads the message in the body of a POST.
     async fn read_post<B: Body>(
         &self,
         parts: &Parts,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         body: Pin<&mut B>,
-        taken: &mut Taken,
+        charge: &mut MessageCharge,
         scope: &RequestExtensions,
-    ) -> Result<Bytes, Box<Reply>> {
-        if let Some(refusal) = self.unreadable(parts, seen) {
-            return Err(Box::new(turned_away(refusal, parts, body).await));
+    ) -> Result<Bytes, Box<HttpResponse>> {
+        if let Some(refusal) = self.check_post_headers(parts, parsed) {
+            return Err(Box::new(discard_body(refusal, parts, body).await));
         }
-        let (limit, patience) = (self.host.limits.message, self.http.limits.body);
-        let read = read(body, limit, patience, taken, scope).await;
-        read.map_err(|unread| Box::new(self.unread(unread)))
+        let (limit, patience) = (self.context.limits.message, self.http.limits.body);
+        let read_body = read_body(body, limit, patience, charge, scope).await;
+        read_body.map_err(|body_error| Box::new(self.body_error(body_error)))
     }
 
-    /// Why there is no message. The client must not send another behind what is left of the body.
-    pub(super) fn unread(&self, unread: Unread) -> Reply {
-        let mut reply = match unread {
-            Unread::TooSlow => response::refuse(408, "The body took too long to come"),
-            Unread::NoRoom => response::busy("Too much is being sent at once"),
-            Unread::Broken => response::refuse(400, "The body ended before its time"),
-            Unread::TooLong => match self.host.wire.too_long() {
+    /// Returns the response for a body that was not read. It closes the connection, because the rest of the
+    /// body may follow.
+    pub(super) fn body_error(&self, body_error: BodyError) -> HttpResponse {
+        let mut reply = match body_error {
+            BodyError::TooSlow => response::refuse(408, "The body took too long to arrive"),
+            BodyError::NoRoom => {
+                response::busy("Too many bytes are being received: try again later")
+            }
+            BodyError::Broken => response::refuse(400, "The body ended before its declared length"),
+            BodyError::TooLong => match self.context.wire.too_long() {
                 Received::Reply(reply, status) => response::json(status, reply),
                 _ => response::status(413),
             },
@@ -296,17 +324,17 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let site = self.site.clone();
+        let endpoint = self.endpoint.clone();
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
             let scope = std::mem::take(&mut parts.extensions).into();
-            Ok(site.request(&parts, scope, pin!(body)).await)
+            Ok(endpoint.request(&parts, scope, pin!(body)).await)
         })
     }
 }
 
 impl fmt::Debug for HttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpService").field("http", &self.site.http).finish_non_exhaustive()
+        f.debug_struct("HttpService").field("http", &self.endpoint.http).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Messages that stand alone: all modern ones, and legacy ones where there are no sessions.
+//! Requests without a session: all of modern revisions, and legacy ones where sessions are off.
 
 use std::{
     future::poll_fn,
@@ -10,94 +10,96 @@ use tokio::time::timeout;
 use wharf_model::{ActiveCall, Method, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, HeaderField, McpHeaders, Received};
 
-use crate::Replies;
+use crate::MessageReplies;
 use crate::server::http::{
     HttpBody, Streaming,
-    auth::Until,
+    auth::AuthExpiry,
     call_stream::{BatchStream, CallStream},
-    request_headers::Accept,
+    request_headers::AcceptHeader,
     response,
-    response::{Due, Reply},
-    response_body::Source,
-    service::Site,
+    response::{EventualResponse, HttpResponse},
+    response_body::EventSource,
+    service::HttpEndpoint,
 };
 
-/// How the client reads its reply.
+/// Form of the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    /// As one message, whatever the call sends before its end.
+enum ResponseForm {
+    /// One JSON message. Messages before the reply are dropped.
     Json,
-    /// As events, whether the call sends anything before its end or not.
+    /// Events, even if the reply is the only message.
     Events,
-    /// As events from the first message on that the call sends before its end.
+    /// JSON if the reply is the only message, else events.
     Smart,
 }
 
-impl Form {
-    /// How the call ended, if it did so without a word, or without one that the client reads.
+impl ResponseForm {
+    /// Polls for the end of the call. None if a message for the client comes first.
     fn poll(self, call: &mut CallStream, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
         match self {
-            Form::Json => call.poll_end(cx).map(Some),
-            Form::Events | Form::Smart => call.poll_silent(cx),
+            ResponseForm::Json => call.poll_end(cx).map(Some),
+            ResponseForm::Events | ResponseForm::Smart => call.poll_until_output(cx),
         }
     }
 }
 
-impl Site {
-    /// Answers a message that stands alone.
+impl HttpEndpoint {
+    /// Handles a message without a session.
     pub(crate) fn answer(
         &self,
         message: Bytes,
         heads: &McpHeaders<'_>,
-        accept: Accept,
+        accept: AcceptHeader,
         scope: RequestExtensions,
-    ) -> Due<'_> {
-        // A listen keeps its message for as long as it lives, and with it the whole buffer that it was read into.
+    ) -> EventualResponse<'_> {
+        // A subscription keeps its message while it lives, so it gets a copy instead of the whole read buffer.
         let message = match heads.method == HeaderField::One(Method::Listen.name().as_bytes()) {
             true => Bytes::copy_from_slice(&message),
             false => message,
         };
-        Due::Now(match self.host.wire.receive_http(message, heads) {
+        EventualResponse::Now(match self.context.wire.receive_http(message, heads) {
             Received::Call(mut request, codec) => {
                 request.scope = scope;
                 return self.call(request, codec, accept);
             }
-            Received::Batch(members) => return Due::later(self.batch(members, accept, scope)),
+            Received::Batch(members) => {
+                return EventualResponse::later(self.batch(members, accept, scope));
+            }
             Received::Reply(reply, status) => response::json(status, reply),
             Received::Answer(..) | Received::Cancel(_) | Received::Ignore => response::status(202),
         })
     }
 
-    fn form(&self, accept: Accept, listen: bool) -> Form {
+    fn form(&self, accept: AcceptHeader, listen: bool) -> ResponseForm {
         match (accept, self.http.streaming) {
-            (_, Streaming::Never) => Form::Json,
-            (Accept { json: false, .. }, _) => Form::Events,
-            (Accept { events: false, .. }, _) => Form::Json,
-            (_, Streaming::Smart) => Form::Smart,
-            _ if listen => Form::Smart,
-            _ => Form::Json,
+            (_, Streaming::Never) => ResponseForm::Json,
+            (AcceptHeader { json: false, .. }, _) => ResponseForm::Events,
+            (AcceptHeader { events: false, .. }, _) => ResponseForm::Json,
+            (_, Streaming::Smart) => ResponseForm::Smart,
+            _ if listen => ResponseForm::Smart,
+            _ => ResponseForm::Json,
         }
     }
 
-    fn call(&self, request: Request, codec: Codec, accept: Accept) -> Due<'_> {
+    fn call(&self, request: Request, codec: Codec, accept: AcceptHeader) -> EventualResponse<'_> {
         let form = self.form(accept, codec.is_listen());
-        if form == Form::Json && codec.is_listen() {
-            let problem = "A listen is a stream: accept text/event-stream";
-            return Due::Now(response::refuse(406, problem));
+        if form == ResponseForm::Json && codec.is_listen() {
+            let problem = "subscriptions/listen needs a stream: accept text/event-stream";
+            return EventualResponse::Now(response::refuse(406, problem));
         }
-        let (host, until) = (&self.host, request.scope.get::<Until>().copied());
-        let exchange =
-            ActiveCall::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        let mut call = CallStream::new(exchange, codec, &self.shutdown, until);
-        // Most calls end at once. Nobody need be woken: one that goes on is polled again at once.
+        let (context, until) = (&self.context, request.scope.get::<AuthExpiry>().copied());
+        let active_call =
+            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
+        let mut call = CallStream::new(active_call, codec, &self.shutdown, until);
+        // Most calls end with the first poll. A waker is not needed: a pending call is polled again at once.
         match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(silent) => Due::Now(self.begin(call, form, silent)),
-            Poll::Pending => Due::later(async move {
-                call.cut_after(&self.shutdown, self.http.limits.grace);
+            Poll::Ready(silent) => EventualResponse::Now(self.begin(call, form, silent)),
+            Poll::Pending => EventualResponse::later(async move {
+                call.end_after_grace(&self.shutdown, self.http.limits.grace);
                 let first = poll_fn(|cx| form.poll(&mut call, cx));
                 let silent = match form {
-                    Form::Json => first.await,
-                    // Before anybody could think that it is dead.
+                    ResponseForm::Json => first.await,
+                    // The response begins before the client may take the connection for dead.
                     _ => timeout(self.http.limits.keep_alive, first).await.unwrap_or_default(),
                 };
                 self.begin(call, form, silent)
@@ -105,48 +107,54 @@ impl Site {
         }
     }
 
-    /// Answers with how the call ended, if it did so without a word, else with what it says.
-    fn begin(&self, mut call: CallStream, form: Form, silent: Option<Outcome>) -> Reply {
+    /// Responds with the outcome if there is one, else with a stream.
+    fn begin(
+        &self,
+        mut call: CallStream,
+        form: ResponseForm,
+        silent: Option<Outcome>,
+    ) -> HttpResponse {
         if let Some(outcome) = silent {
             let mut reply = Vec::new();
             let status = call.codec().encode(&outcome, &mut reply);
-            // A status can be told only without a stream.
-            if form != Form::Events || status != 200 {
+            // The status of the HTTP response can only be set without a stream.
+            if form != ResponseForm::Events || status != 200 {
                 return response::ended(status, &outcome, reply);
             }
             call.end_with(&reply);
         } else {
-            call.cut_after(&self.shutdown, self.http.limits.grace);
+            call.end_after_grace(&self.shutdown, self.http.limits.grace);
         }
-        response::events(HttpBody::events(Source::Call(call), self.http.limits.keep_alive))
+        response::events(HttpBody::events(EventSource::Call(call), self.http.limits.keep_alive))
     }
 
     async fn batch(
         &self,
         members: Vec<Received>,
-        accept: Accept,
+        accept: AcceptHeader,
         scope: RequestExtensions,
-    ) -> Reply {
-        let replies = Replies::start(&self.host, Received::Batch(members), &mut |request| {
-            request.scope = scope.clone();
-        });
+    ) -> HttpResponse {
+        let replies =
+            MessageReplies::start(&self.context, Received::Batch(members), &mut |request| {
+                request.scope = scope.clone();
+            });
         let form = self.form(accept, false);
-        let cuts = Box::pin(self.shutdown.cuts(self.http.limits.grace));
-        let mut stream = BatchStream { replies, said: Vec::new(), cuts };
-        if form != Form::Events {
-            // As for a single call, but for the timer: nobody sends batches any more.
+        let after_grace = Box::pin(self.shutdown.after_grace(self.http.limits.grace));
+        let mut stream = BatchStream { replies, pending: Vec::new(), after_grace };
+        if form != ResponseForm::Events {
+            // As for a single call, but without the timer, because batches are hardly used.
             loop {
                 match poll_fn(|cx| stream.poll_message(cx)).await {
                     None => return response::status(202),
-                    Some(said) if said.end => return response::json(200, said.message),
-                    Some(said) if form == Form::Smart => {
-                        wharf_wire::sse::event(&mut stream.said, None, &said.message);
+                    Some(reply) if reply.end => return response::json(200, reply.message),
+                    Some(reply) if form == ResponseForm::Smart => {
+                        wharf_wire::sse::event(&mut stream.pending, None, &reply.message);
                         break;
                     }
                     Some(_) => {}
                 }
             }
         }
-        response::events(HttpBody::events(Source::Batch(stream), self.http.limits.keep_alive))
+        response::events(HttpBody::events(EventSource::Batch(stream), self.http.limits.keep_alive))
     }
 }

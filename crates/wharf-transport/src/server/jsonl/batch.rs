@@ -5,33 +5,33 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use crate::server::{jsonl::call::Shared, limits::message_memory::Taken};
+use crate::server::{jsonl::call::ConnectionState, limits::message_memory::MessageCharge};
 
 /// Collects the replies to one batch and sends them when its last holder is gone, so that a member
 /// that is cancelled, or that has no reply, holds nothing up.
-pub(crate) struct Batch {
-    shared: Arc<Shared>,
+pub(crate) struct BatchReplies {
+    shared: Arc<ConnectionState>,
     replies: Mutex<Vec<u8>>,
     held: AtomicUsize,
     /// What a large message takes of the endpoint's budget: any of its calls keeps all of it.
-    _taken: Option<Taken>,
+    _charge: Option<MessageCharge>,
 }
 
-impl Batch {
-    pub(crate) fn new(shared: Arc<Shared>, taken: Option<Taken>) -> Arc<Self> {
+impl BatchReplies {
+    pub(crate) fn new(shared: Arc<ConnectionState>, charge: Option<MessageCharge>) -> Arc<Self> {
         let (replies, held) = (Mutex::new(vec![b'[']), AtomicUsize::new(0));
-        Arc::new(Batch { shared, replies, held, _taken: taken })
+        Arc::new(BatchReplies { shared, replies, held, _charge: charge })
     }
 
     /// Counts the message of `length` bytes as held for as long as one of its calls is under way.
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
-        self.shared.flight.hold(length);
+        self.shared.in_flight.hold(length);
     }
 
     /// Whether the replies so far are as much as any message may be.
     pub(crate) fn is_full(&self) -> bool {
-        self.replies().len() > self.shared.host.limits.message
+        self.replies().len() > self.shared.context.limits.message
     }
 
     /// Adds one reply.
@@ -48,9 +48,9 @@ impl Batch {
     }
 }
 
-impl Drop for Batch {
+impl Drop for BatchReplies {
     fn drop(&mut self) {
-        self.shared.flight.release(*self.held.get_mut());
+        self.shared.in_flight.release(*self.held.get_mut());
         let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A batch without a single reply is answered with nothing.
         if replies.len() > 1 {

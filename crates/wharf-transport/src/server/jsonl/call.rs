@@ -17,76 +17,85 @@ use crate::{
     ServerContext, Shutdown,
     server::{
         jsonl::{
-            batch::Batch,
+            batch::BatchReplies,
             client_requests::OpenClientRequests,
-            in_flight::Flight,
-            write_queue::{Output, give_way, make_room},
+            in_flight::InFlight,
+            write_queue::{WriteQueue, reserve_for, yield_after},
         },
-        limits::message_memory::Taken,
+        limits::message_memory::MessageCharge,
     },
     shutdown::shutting_down,
 };
 
 /// How much a call may say before it has to make room for the next message.
-const EVENTS_IN_PLACE: usize = 64;
-const BYTES_IN_PLACE: usize = 32 << 10;
+const MAX_EVENTS_IN_PLACE: usize = 64;
+const MAX_BYTES_IN_PLACE: usize = 32 << 10;
 
 /// What the reader, the writer and the calls of one connection share.
-pub(crate) struct Shared {
-    pub(crate) host: Arc<ServerContext>,
-    pub(crate) output: Output,
-    pub(crate) flight: Flight,
+pub(crate) struct ConnectionState {
+    pub(crate) context: Arc<ServerContext>,
+    pub(crate) output: WriteQueue,
+    pub(crate) in_flight: InFlight,
     /// Set when nothing more is read.
     pub(crate) closing: Shutdown,
     /// Whether the client has sent anything since somebody looked.
     pub(crate) used: AtomicBool,
 }
 
-impl Shared {
+impl ConnectionState {
     /// Whether the client has sent anything since the last look.
-    pub(crate) fn was_used(&self) -> bool {
+    pub(crate) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for ConnectionState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("flight", &self.flight).finish_non_exhaustive()
+        f.debug_struct("ConnectionState")
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
     }
 }
 
 /// One call under way.
-pub(crate) struct Call {
-    shared: Arc<Shared>,
-    exchange: ActiveCall,
+pub(crate) struct LineCall {
+    shared: Arc<ConnectionState>,
+    active_call: ActiveCall,
     codec: Codec,
-    batch: Option<Arc<Batch>>,
-    asks: OpenClientRequests,
+    batch: Option<Arc<BatchReplies>>,
+    client_requests: OpenClientRequests,
     /// Set when the call becomes a task. Boxed, because most calls end where they began.
-    launched: Option<Box<Launched>>,
+    spawned: Option<Box<SpawnedCall>>,
 }
 
 /// State of a call that runs as a task of its own.
-struct Launched {
+struct SpawnedCall {
     /// Its number among the calls in flight.
     number: u64,
     /// Whether its reply is still to be written.
-    owes: bool,
+    reply_pending: bool,
     /// Memory of a large message, counted until the call ends.
-    _taken: Option<Taken>,
+    _charge: Option<MessageCharge>,
 }
 
-impl Call {
+impl LineCall {
     pub(crate) fn start(
-        shared: Arc<Shared>,
+        shared: Arc<ConnectionState>,
         request: Request,
         codec: Codec,
-        batch: Option<Arc<Batch>>,
+        batch: Option<Arc<BatchReplies>>,
     ) -> Self {
-        let host = &shared.host;
-        let exchange =
-            ActiveCall::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        Call { shared, exchange, codec, batch, asks: OpenClientRequests::default(), launched: None }
+        let context = &shared.context;
+        let active_call =
+            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
+        LineCall {
+            shared,
+            active_call,
+            codec,
+            batch,
+            client_requests: OpenClientRequests::default(),
+            spawned: None,
+        }
     }
 
     /// Polls the call where it is. False if it goes on.
@@ -94,13 +103,13 @@ impl Call {
         // Nobody need be woken: a call that goes on is polled again at once, by its task.
         let mut cx = Context::from_waker(Waker::noop());
         let before = out.len();
-        for _ in 0..EVENTS_IN_PLACE {
-            match self.exchange.poll_event(&mut cx) {
+        for _ in 0..MAX_EVENTS_IN_PLACE {
+            match self.active_call.poll_event(&mut cx) {
                 Poll::Ready(event) => {
                     if self.write(event, out) {
                         return true;
                     }
-                    if out.len() - before >= BYTES_IN_PLACE {
+                    if out.len() - before >= MAX_BYTES_IN_PLACE {
                         return false;
                     }
                 }
@@ -110,14 +119,15 @@ impl Call {
         false
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `taken` until
+    /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `charge` until
     /// the call ends.
-    pub(crate) fn launch(mut self, held: usize, taken: Option<Taken>) {
+    pub(crate) fn spawn(mut self, held: usize, charge: Option<MessageCharge>) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
         let listen = self.is_listen();
-        shared.flight.board(id, listen, held, |number| {
-            self.launched = Some(Box::new(Launched { number, owes: true, _taken: taken }));
+        shared.in_flight.insert(id, listen, held, |number| {
+            self.spawned =
+                Some(Box::new(SpawnedCall { number, reply_pending: true, _charge: charge }));
             tokio::spawn(self.run(number)).abort_handle()
         });
     }
@@ -127,8 +137,8 @@ impl Call {
         loop {
             let event = self.next().await;
             if matches!(event, Event::Done(_)) {
-                self.replied();
-                if !self.shared.flight.land(number) {
+                self.mark_replied();
+                if !self.shared.in_flight.finish(number) {
                     return;
                 }
             }
@@ -139,20 +149,20 @@ impl Call {
             if done {
                 return;
             }
-            give_way(length).await;
+            yield_after(length).await;
         }
     }
 
     /// Notes that the reply is about to be written.
-    fn replied(&mut self) {
-        if let Some(launched) = &mut self.launched {
-            launched.owes = false;
+    fn mark_replied(&mut self) {
+        if let Some(spawned) = &mut self.spawned {
+            spawned.reply_pending = false;
         }
     }
 
     async fn next(&mut self) -> Event {
         let listen = self.is_listen();
-        let event = poll_fn(|cx| self.exchange.poll_event(cx));
+        let event = poll_fn(|cx| self.active_call.poll_event(cx));
         if !listen {
             return event.await;
         }
@@ -171,24 +181,24 @@ impl Call {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
         match event {
             Event::Notify(notification) => {
-                make_room(out, &notification);
+                reserve_for(out, &notification);
                 if self.codec.notify(&notification, out) {
                     out.push(b'\n');
                 }
             }
             Event::ClientRequest(id, ask) => {
-                let (flight, answers) = (&self.shared.flight, self.exchange.answers());
-                if self.asks.put(flight, answers, &self.codec, id, &ask, out) {
+                let (in_flight, answers) = (&self.shared.in_flight, self.active_call.answers());
+                if self.client_requests.put(in_flight, answers, &self.codec, id, &ask, out) {
                     out.push(b'\n');
                 }
             }
             Event::Withdraw(id) => {
-                let number = self.asks.close(&self.shared.flight, id);
+                let number = self.client_requests.close(&self.shared.in_flight, id);
                 self.withdraw(number, out);
             }
             Event::LetGo => {}
             Event::Done(outcome) => {
-                if !self.asks.is_empty() {
+                if !self.client_requests.is_empty() {
                     self.withdraw_all(out);
                 }
                 self.reply(&outcome, out);
@@ -217,7 +227,7 @@ impl Call {
     }
 
     fn withdraw_all(&mut self, out: &mut Vec<u8>) {
-        let numbers = self.asks.close_all(&self.shared.flight);
+        let numbers = self.client_requests.close_all(&self.shared.in_flight);
         self.withdraw(numbers, out);
     }
 
@@ -231,25 +241,27 @@ impl Call {
 
 /// A call that is dropped before its end withdraws its open requests to the client; one that a shutdown cuts off is
 /// answered. Its slot among the calls in flight is released however it ends.
-impl Drop for Call {
+impl Drop for LineCall {
     fn drop(&mut self) {
         // Most calls end in place: they have neither.
-        if self.launched.is_some() || !self.asks.is_empty() {
-            self.leave();
+        if self.spawned.is_some() || !self.client_requests.is_empty() {
+            self.clean_up();
         }
     }
 }
 
-impl Call {
+impl LineCall {
     #[cold]
-    fn leave(&mut self) {
+    fn clean_up(&mut self) {
         let mut out = Vec::new();
-        if !self.asks.is_empty() {
+        if !self.client_requests.is_empty() {
             self.withdraw_all(&mut out);
         }
-        let flight = &self.shared.flight;
-        let is_cut = |it: &Launched| it.owes && flight.is_cut() && flight.land(it.number);
-        if self.launched.as_deref().is_some_and(is_cut) {
+        let in_flight = &self.shared.in_flight;
+        let replies_on_abort = |it: &SpawnedCall| {
+            it.reply_pending && in_flight.replies_on_abort() && in_flight.finish(it.number)
+        };
+        if self.spawned.as_deref().is_some_and(replies_on_abort) {
             self.reply(&shutting_down().into(), &mut out);
         }
         if !out.is_empty() {
@@ -257,8 +269,8 @@ impl Call {
         }
         // The last member of a batch sends the replies of all, before the connection sees that all is said.
         drop(self.batch.take());
-        if let Some(launched) = &self.launched {
-            self.shared.flight.leave(launched.number);
+        if let Some(spawned) = &self.spawned {
+            self.shared.in_flight.remove(spawned.number);
         }
     }
 }

@@ -21,16 +21,16 @@ use crate::LineLimits;
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How many questions are numbered before their numbers come again.
-const COUNTED: u64 = (1 << 20) - 1;
+const REQUEST_NUMBER_MASK: u64 = (1 << 20) - 1;
 
 /// The calls of one connection that are under way, and the questions they have open.
 #[derive(Debug, Default)]
-pub(crate) struct Flight {
-    table: Mutex<Table>,
+pub(crate) struct InFlight {
+    table: Mutex<CallTable>,
     /// How many calls are in the table, so that a quiet connection never takes its lock.
-    aboard: AtomicUsize,
+    total: AtomicUsize,
     /// How many of them the client can name.
-    named: AtomicUsize,
+    with_id: AtomicUsize,
     /// How many bytes the messages of these calls hold.
     held: AtomicUsize,
     /// Whether the reader works on messages it has read.
@@ -38,26 +38,26 @@ pub(crate) struct Flight {
     /// Whether somebody may wait for the end of it.
     closing: AtomicBool,
     /// Whether calls that are dropped from now on are answered.
-    cut: AtomicBool,
+    reply_on_abort: AtomicBool,
     changed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    calls: HashMap<u64, Entry, RandomState>,
+struct CallTable {
+    calls: HashMap<u64, CallEntry, RandomState>,
     ids: HashMap<CallId, u64, RandomState>,
     listens: usize,
-    asks: HashMap<u64, (ResponseSender, ClientRequestId), RandomState>,
+    client_requests: HashMap<u64, (ResponseSender, ClientRequestId), RandomState>,
     next_call: u64,
-    next_ask: u64,
+    next_request: u64,
     /// From where on questions are numbered.
-    first_ask: u64,
+    first_request: u64,
     closed: bool,
     aborted: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CallEntry {
     /// None for what the client cannot name.
     id: Option<CallId>,
     listen: bool,
@@ -68,33 +68,36 @@ struct Entry {
     task: Option<AbortHandle>,
 }
 
-impl Flight {
+impl InFlight {
     /// Numbers its questions from there on.
     #[cfg(feature = "http")]
-    pub(crate) fn asking_from(first_ask: u64) -> Self {
-        Flight { table: Mutex::new(Table { first_ask, ..Table::default() }), ..Flight::default() }
+    pub(crate) fn with_first_request(first_request: u64) -> Self {
+        InFlight {
+            table: Mutex::new(CallTable { first_request, ..CallTable::default() }),
+            ..InFlight::default()
+        }
     }
 
     /// Whether nothing is under way.
     #[cfg(feature = "http")]
     pub(crate) fn is_empty(&self) -> bool {
-        self.aboard.load(Ordering::Acquire) == 0
+        self.total.load(Ordering::Acquire) == 0
     }
 
     /// Whether a call with the id of `codec` is under way.
-    pub(crate) fn holds(&self, codec: &Codec) -> bool {
-        self.named.load(Ordering::Acquire) > 0 && self.lock().ids.contains_key(&codec.id())
+    pub(crate) fn has_id_of(&self, codec: &Codec) -> bool {
+        self.with_id.load(Ordering::Acquire) > 0 && self.lock().ids.contains_key(&codec.id())
     }
 
     /// Whether the call of this id is under way.
     #[cfg(feature = "http")]
-    pub(crate) fn has(&self, id: &CallId) -> bool {
+    pub(crate) fn contains_id(&self, id: &CallId) -> bool {
         self.lock().ids.contains_key(id)
     }
 
-    fn count(&self, table: &Table) {
-        self.aboard.store(table.calls.len(), Ordering::Release);
-        self.named.store(table.ids.len(), Ordering::Release);
+    fn count(&self, table: &CallTable) {
+        self.total.store(table.calls.len(), Ordering::Release);
+        self.with_id.store(table.ids.len(), Ordering::Release);
     }
 
     /// Whether calls are under way, listens aside.
@@ -133,20 +136,20 @@ impl Flight {
 
     /// Whether the calls under way, listens and all, leave room for another.
     pub(crate) fn has_slot(&self, limits: &LineLimits) -> bool {
-        self.aboard.load(Ordering::Acquire) < limits.calls && self.has_memory(limits)
+        self.total.load(Ordering::Acquire) < limits.calls && self.has_memory(limits)
     }
 
     /// Waits until the calls under way leave room for another. False if that may need an answer of
     /// the client's, for which reading must go on.
-    pub(crate) async fn slot(&self, limits: &LineLimits) -> bool {
+    pub(crate) async fn wait_for_slot(&self, limits: &LineLimits) -> bool {
         loop {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             {
                 let table = self.lock();
-                let seats = table.calls.len() - table.listens < limits.calls;
-                let free = seats && self.has_memory(limits);
-                if free || !table.asks.is_empty() {
+                let has_free_slot = table.calls.len() - table.listens < limits.calls;
+                let free = has_free_slot && self.has_memory(limits);
+                if free || !table.client_requests.is_empty() {
                     return free;
                 }
             }
@@ -155,7 +158,7 @@ impl Flight {
     }
 
     /// Takes a call aboard; `start` spawns its task, given the number of its seat.
-    pub(crate) fn board(
+    pub(crate) fn insert(
         &self,
         id: Option<CallId>,
         listen: bool,
@@ -169,7 +172,7 @@ impl Flight {
             table.ids.insert(id.clone(), number);
         }
         table.listens += usize::from(listen);
-        table.calls.insert(number, Entry { id, listen, held, cancelled: false, task: None });
+        table.calls.insert(number, CallEntry { id, listen, held, cancelled: false, task: None });
         self.hold(held);
         self.count(&table);
         drop(table);
@@ -185,9 +188,9 @@ impl Flight {
     }
 
     /// Frees the call's id, just before its reply. False if the client cancelled it meanwhile.
-    pub(crate) fn land(&self, number: u64) -> bool {
+    pub(crate) fn finish(&self, number: u64) -> bool {
         let mut table = self.lock();
-        let Table { calls, ids, .. } = &mut *table;
+        let CallTable { calls, ids, .. } = &mut *table;
         let Some(entry) = calls.get_mut(&number) else { return false };
         let cancelled = entry.cancelled;
         if let Some(id) = entry.id.take() {
@@ -204,12 +207,12 @@ impl Flight {
         if table.calls.is_empty() {
             table.calls.shrink_to_fit();
             table.ids.shrink_to_fit();
-            table.asks.shrink_to_fit();
+            table.client_requests.shrink_to_fit();
         }
     }
 
     /// Gives the call's seat back.
-    pub(crate) fn leave(&self, number: u64) {
+    pub(crate) fn remove(&self, number: u64) {
         let mut table = self.lock();
         let mut held = 0;
         if let Some(entry) = table.calls.remove(&number) {
@@ -227,7 +230,7 @@ impl Flight {
     /// The client wants no answer to this call any more.
     pub(crate) fn cancel(&self, id: &CallId) {
         let mut table = self.lock();
-        let Table { calls, ids, .. } = &mut *table;
+        let CallTable { calls, ids, .. } = &mut *table;
         let Some(entry) = ids.remove(id).and_then(|number| calls.get_mut(&number)) else { return };
         entry.id = None;
         entry.cancelled = true;
@@ -240,14 +243,14 @@ impl Flight {
     }
 
     /// Drops every call, and whatever comes aboard later. Each of them answers that the server stops.
-    pub(crate) fn cut_all(&self) {
-        self.cut.store(true, Ordering::Release);
+    pub(crate) fn abort_all_with_reply(&self) {
+        self.reply_on_abort.store(true, Ordering::Release);
         self.abort_all();
     }
 
     /// Whether a call that is dropped should answer that the server stops.
-    pub(crate) fn is_cut(&self) -> bool {
-        self.cut.load(Ordering::Acquire)
+    pub(crate) fn replies_on_abort(&self) -> bool {
+        self.reply_on_abort.load(Ordering::Acquire)
     }
 
     /// Drops every call, and whatever comes aboard later.
@@ -260,29 +263,29 @@ impl Flight {
     }
 
     /// Numbers a question. None once nobody can answer any more.
-    pub(crate) fn open_ask(&self, answers: ResponseSender, id: ClientRequestId) -> Option<u64> {
+    pub(crate) fn open_request(&self, answers: ResponseSender, id: ClientRequestId) -> Option<u64> {
         let mut table = self.lock();
         if table.closed {
             return None;
         }
-        table.next_ask += 1;
-        let number = table.first_ask + (table.next_ask & COUNTED);
-        table.asks.insert(number, (answers, id));
+        table.next_request += 1;
+        let number = table.first_request + (table.next_request & REQUEST_NUMBER_MASK);
+        table.client_requests.insert(number, (answers, id));
         drop(table);
         self.changed.notify_waiters();
         Some(number)
     }
 
     /// Forgets a question. False if its answer has come.
-    pub(crate) fn close_ask(&self, number: u64) -> bool {
+    pub(crate) fn close_request(&self, number: u64) -> bool {
         // Its own statement, so that what is removed is dropped without the lock.
-        let removed = self.lock().asks.remove(&number);
+        let removed = self.lock().client_requests.remove(&number);
         removed.is_some()
     }
 
     /// Brings an answer to the call that asked. One that nobody asked for is dropped.
     pub(crate) fn answer(&self, number: u64, answer: Result<String, Error>) {
-        let asked = self.lock().asks.remove(&number);
+        let asked = self.lock().client_requests.remove(&number);
         if let Some((answers, id)) = asked {
             answers.deliver(id, answer);
         }
@@ -292,15 +295,15 @@ impl Flight {
     pub(crate) fn close(&self) {
         let mut table = self.lock();
         table.closed = true;
-        let asks = std::mem::take(&mut table.asks);
+        let client_requests = std::mem::take(&mut table.client_requests);
         drop(table);
-        for (answers, id) in asks.into_values() {
+        for (answers, id) in client_requests.into_values() {
             answers.deliver(id, Err(Error::new(ErrorKind::ConnectionClosed)));
         }
     }
 
     /// Says whether the reader works on messages it has read.
-    pub(crate) fn reading(&self, working: bool) {
+    pub(crate) fn set_reading(&self, working: bool) {
         self.reading.store(working, Ordering::SeqCst);
         if !working && self.closing.load(Ordering::SeqCst) {
             self.changed.notify_waiters();
@@ -322,17 +325,17 @@ impl Flight {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, CallTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Why a call cannot begin whose id another has that is under way.
-pub(crate) fn id_taken() -> Error {
+pub(crate) fn duplicate_id() -> Error {
     Error::new(ErrorKind::InvalidRequest).with_message("a request with this id is still under way")
 }
 
 /// Why a call cannot begin where too many are under way.
-pub(crate) fn no_place() -> Error {
+pub(crate) fn overloaded() -> Error {
     Error::overloaded(RETRY_AFTER)
 }

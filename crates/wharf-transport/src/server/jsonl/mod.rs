@@ -26,26 +26,26 @@ use crate::{
     ServerContext, Shutdown,
     server::{
         jsonl::{
-            call::Shared,
-            in_flight::Flight,
-            reader::Incoming,
-            write_queue::Output,
-            writer::{Outgoing, Sink},
+            call::ConnectionState,
+            in_flight::InFlight,
+            reader::LineReader,
+            write_queue::WriteQueue,
+            writer::{LineWriter, SharedWriter},
         },
         limits::{
-            connection_slots::{Seat, Spoken},
-            message_memory::Room,
+            connection_slots::{ConnectionActivity, ConnectionSlot},
+            message_memory::MessageBudget,
         },
     },
 };
 
 /// How long the last bytes may take to be read once the calls are over.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Makes JSON one line. A line break becomes what JSON takes for the same: between its parts a tab
 /// is white space too, and within a string it is as forbidden.
 #[cfg(feature = "http")]
-pub(crate) fn unbreak(json: &mut [u8]) {
+pub(crate) fn replace_line_breaks(json: &mut [u8]) {
     for byte in json {
         if matches!(byte, b'\n' | b'\r') {
             *byte = b'\t';
@@ -58,7 +58,7 @@ pub(crate) fn unbreak(json: &mut [u8]) {
 ///
 /// Needs a tokio runtime with time enabled. Dropping the future drops every call under way.
 pub async fn serve_lines<R, W>(
-    host: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     scope: RequestExtensions,
     reader: R,
     writer: W,
@@ -67,16 +67,17 @@ pub async fn serve_lines<R, W>(
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let room = scope.get::<Arc<Room>>().cloned().unwrap_or_else(|| host.limits.room());
-    let seat = scope.get::<Arc<Seat>>().cloned();
-    serve_in(room, seat, host, scope, (reader, writer), shutdown).await;
+    let budget =
+        scope.get::<Arc<MessageBudget>>().cloned().unwrap_or_else(|| context.limits.budget());
+    let slot = scope.get::<Arc<ConnectionSlot>>().cloned();
+    serve_with_budget(budget, slot, context, scope, (reader, writer), shutdown).await;
 }
 
-/// Serves one client whose messages share `room`. A connection that carries nothing else is in use while this is.
-pub(crate) async fn serve_in<R, W>(
-    room: Arc<Room>,
-    seat: Option<Arc<Seat>>,
-    host: Arc<ServerContext>,
+/// Serves one client whose messages share `budget`. A connection that carries nothing else is in use while this is.
+pub(crate) async fn serve_with_budget<R, W>(
+    budget: Arc<MessageBudget>,
+    slot: Option<Arc<ConnectionSlot>>,
+    context: Arc<ServerContext>,
     scope: RequestExtensions,
     (mut reader, writer): (R, W),
     shutdown: Shutdown,
@@ -84,36 +85,36 @@ pub(crate) async fn serve_in<R, W>(
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let (line, incoming, outgoing) = open(host, scope, writer);
-    if let Some(seat) = seat {
-        seat.speaks(Spoken::Lines(Arc::downgrade(&line.0)));
+    let (line, incoming, outgoing) = open(context, scope, writer);
+    if let Some(slot) = slot {
+        slot.set_activity(ConnectionActivity::Lines(Arc::downgrade(&line.0)));
     }
-    let incoming = incoming.bounded(room);
+    let incoming = incoming.with_budget(budget);
     let (ended, end) = oneshot::channel::<()>();
-    let mut reading = Owned(tokio::spawn(async move {
+    let mut reading = AbortOnDrop(tokio::spawn(async move {
         incoming.run(&mut reader).await;
         drop(ended);
         // A socket that is closed with input unread takes back what the client has not read yet.
         let _ = async_io::copy(&mut reader, &mut async_io::sink()).await;
     }));
-    let mut writing = Owned(tokio::spawn(outgoing.run()));
-    let said = async {
+    let mut writing = AbortOnDrop(tokio::spawn(outgoing.run()));
+    let all_written = async {
         writing.ended().await;
-        let _ = timeout(FAREWELL, reading.ended()).await;
+        let _ = timeout(FINAL_WRITE_TIMEOUT, reading.ended()).await;
     };
-    line.supervise(async { drop(end.await) }, said, shutdown).await;
+    line.supervise(async { drop(end.await) }, all_written, shutdown).await;
 }
 
 /// A task that ends with its owner: one that waits for a client that neither reads nor leaves.
-struct Owned(JoinHandle<()>);
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Owned {
+impl AbortOnDrop {
     async fn ended(&mut self) {
         let _ = (&mut self.0).await;
     }
 }
 
-impl Drop for Owned {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -121,64 +122,64 @@ impl Drop for Owned {
 
 /// Sets a connection up. Its two halves may run wherever their streams want to be polled.
 pub(crate) fn open<W: AsyncWrite + Unpin>(
-    host: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     scope: RequestExtensions,
     writer: W,
-) -> (Supervisor, Incoming<W>, Outgoing<W>) {
-    let shared = Arc::new(Shared {
-        output: Output::new(host.limits.output),
-        flight: Flight::default(),
+) -> (ConnectionSupervisor, LineReader<W>, LineWriter<W>) {
+    let shared = Arc::new(ConnectionState {
+        output: WriteQueue::new(context.limits.output),
+        in_flight: InFlight::default(),
         closing: Shutdown::new(),
         used: AtomicBool::new(false),
-        host,
+        context,
     });
-    let sink = Arc::new(Sink::new(writer));
-    let incoming = Incoming::new(shared.clone(), scope, sink.clone());
-    (Supervisor(shared.clone()), incoming, Outgoing::new(shared, sink))
+    let sink = Arc::new(SharedWriter::new(writer));
+    let incoming = LineReader::new(shared.clone(), scope, sink.clone());
+    (ConnectionSupervisor(shared.clone()), incoming, LineWriter::new(shared, sink))
 }
 
 /// Ends a connection in good order, or at once when it is dropped.
-pub(crate) struct Supervisor(Arc<Shared>);
+pub(crate) struct ConnectionSupervisor(Arc<ConnectionState>);
 
-impl Supervisor {
+impl ConnectionSupervisor {
     /// Waits for the end of the connection, then for the calls under way, within their grace, and
     /// until everything is said.
     pub(crate) async fn supervise(
         self,
         reading: impl Future<Output = ()>,
-        said: impl Future<Output = ()>,
+        all_written: impl Future<Output = ()>,
         shutdown: Shutdown,
     ) {
-        let Shared { host, output, flight, closing, .. } = &*self.0;
+        let ConnectionState { context, output, in_flight, closing, .. } = &*self.0;
         tokio::select! {
             () = reading => {}
             () = shutdown.stopped() => {}
             () = output.broken() => {}
         }
-        let deadline = Instant::now() + host.limits.grace;
+        let deadline = Instant::now() + context.limits.grace;
         closing.stop();
-        flight.close();
+        in_flight.close();
         let drained = async {
             tokio::select! {
-                () = flight.idle() => {}
+                () = in_flight.idle() => {}
                 () = output.broken() => {}
             }
         };
         if timeout_at(deadline, drained).await.is_err() {
             // Calls answer as they are dropped. One that does not yield cannot be, and is not waited for.
-            flight.cut_all();
-            let _ = timeout_at(deadline + FAREWELL / 2, flight.idle()).await;
+            in_flight.abort_all_with_reply();
+            let _ = timeout_at(deadline + FINAL_WRITE_TIMEOUT / 2, in_flight.idle()).await;
         }
-        flight.abort_all();
+        in_flight.abort_all();
         output.close();
-        let _ = timeout_at(deadline + FAREWELL, said).await;
+        let _ = timeout_at(deadline + FINAL_WRITE_TIMEOUT, all_written).await;
     }
 }
 
-impl Drop for Supervisor {
+impl Drop for ConnectionSupervisor {
     fn drop(&mut self) {
         self.0.closing.stop();
-        self.0.flight.abort_all();
+        self.0.in_flight.abort_all();
         self.0.output.fail();
     }
 }

@@ -18,23 +18,23 @@ use wharf_model::Notification;
 use crate::Shutdown;
 
 /// From how many bytes on a message is moved instead of copied, and its buffer not kept for the next one.
-const LONG: usize = 4 << 10;
+const LONG_MESSAGE_BYTES: usize = 4 << 10;
 /// What a long log message takes beside its data.
-const ENVELOPE: usize = 512;
+const LOG_ENVELOPE_BYTES: usize = 512;
 
 /// Makes exactly as much room in `out` as a long log message needs: growing step by step takes up to twice as much.
-pub(crate) fn make_room(out: &mut Vec<u8>, notification: &Notification) {
+pub(crate) fn reserve_for(out: &mut Vec<u8>, notification: &Notification) {
     if let Notification::Log { data, .. } = notification
-        && data.get().len() >= LONG
+        && data.get().len() >= LONG_MESSAGE_BYTES
     {
-        out.reserve_exact(data.get().len() + ENVELOPE);
+        out.reserve_exact(data.get().len() + LOG_ENVELOPE_BYTES);
     }
 }
 
 /// Gives other tasks their turn after a message of `length` bytes. A call that sends without pause to a client that is
 /// gone never waits: it would keep its thread, and could not be aborted.
-pub(crate) async fn give_way(length: usize) {
-    match length < LONG {
+pub(crate) async fn yield_after(length: usize) {
+    match length < LONG_MESSAGE_BYTES {
         true => consume_budget().await,
         false => yield_now().await,
     }
@@ -42,10 +42,10 @@ pub(crate) async fn give_way(length: usize) {
 
 /// A queue of bytes with a bound: whoever fills it waits for the client to read.
 #[derive(Debug)]
-pub(crate) struct Output {
-    queue: Mutex<Queue>,
+pub(crate) struct WriteQueue {
+    queue: Mutex<QueueState>,
     /// Whether anything is queued, so that a quiet connection never takes the lock.
-    waiting: AtomicBool,
+    has_queued: AtomicBool,
     /// From how many queued bytes on senders wait.
     limit: usize,
     ready: Notify,
@@ -54,21 +54,21 @@ pub(crate) struct Output {
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct QueueState {
     bytes: Vec<u8>,
     /// How many bytes were taken and have yet to be written.
-    taken: usize,
+    unwritten: usize,
     /// How many senders wait for room.
     senders: usize,
     closed: bool,
 }
 
-impl Output {
+impl WriteQueue {
     /// A queue in which `limit` bytes may wait, those included that are being written.
     pub(crate) fn new(limit: usize) -> Self {
-        Output {
+        WriteQueue {
             queue: Mutex::default(),
-            waiting: AtomicBool::new(false),
+            has_queued: AtomicBool::new(false),
             limit,
             ready: Notify::new(),
             room: Notify::new(),
@@ -79,15 +79,15 @@ impl Output {
     /// Queues `bytes`, as soon as there is room, and leaves them empty.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
-            self.when_room(|queue| {
+            self.with_room(|queue| {
                 // A long message is not there twice, not even for a moment.
-                match queue.bytes.is_empty() && bytes.len() >= LONG && !queue.closed {
-                    true => self.put(queue, mem::take(bytes)),
+                match queue.bytes.is_empty() && bytes.len() >= LONG_MESSAGE_BYTES && !queue.closed {
+                    true => self.replace(queue, mem::take(bytes)),
                     false => self.append(queue, bytes),
                 }
             })
             .await;
-            if bytes.capacity() > LONG {
+            if bytes.capacity() > LONG_MESSAGE_BYTES {
                 *bytes = Vec::new();
             }
             bytes.clear();
@@ -95,13 +95,13 @@ impl Output {
     }
 
     /// Completes when there is room.
-    pub(crate) async fn room(&self) {
-        self.when_room(|_| ()).await;
+    pub(crate) async fn wait_for_room(&self) {
+        self.with_room(|_| ()).await;
     }
 
     /// Acts as soon as there is room. A sender that comes later waits behind those that wait already: otherwise a call
     /// that sends without pause would leave no room for the replies to all others.
-    async fn when_room(&self, act: impl FnOnce(&mut Queue)) {
+    async fn with_room(&self, act: impl FnOnce(&mut QueueState)) {
         {
             let mut queue = self.lock();
             if queue.closed || (queue.senders == 0 && self.has_room(&queue)) {
@@ -109,7 +109,7 @@ impl Output {
             }
             queue.senders += 1;
         }
-        let _waiting = Waiting(self);
+        let _waiting = WaitingSender(self);
         loop {
             // Woken one at a time, in the order in which they came.
             let mut turn = pin!(self.room.notified());
@@ -125,14 +125,14 @@ impl Output {
     }
 
     /// Wakes the sender that has waited longest, if there is room for it.
-    fn next_turn(&self, queue: &Queue) {
+    fn wake_next_sender(&self, queue: &QueueState) {
         if queue.senders > 0 && self.has_room(queue) {
             self.room.notify_one();
         }
     }
 
-    fn has_room(&self, queue: &Queue) -> bool {
-        queue.bytes.len() + queue.taken < self.limit
+    fn has_room(&self, queue: &QueueState) -> bool {
+        queue.bytes.len() + queue.unwritten < self.limit
     }
 
     /// Queues a few `bytes` whether there is room or not, from where nobody can wait.
@@ -140,40 +140,40 @@ impl Output {
         self.append(&mut self.lock(), bytes);
     }
 
-    fn append(&self, queue: &mut Queue, bytes: &[u8]) {
+    fn append(&self, queue: &mut QueueState, bytes: &[u8]) {
         if !queue.closed {
             queue.bytes.extend_from_slice(bytes);
-            self.tell();
+            self.notify_ready();
         }
     }
 
-    fn put(&self, queue: &mut Queue, bytes: Vec<u8>) {
+    fn replace(&self, queue: &mut QueueState, bytes: Vec<u8>) {
         queue.bytes = bytes;
-        self.tell();
+        self.notify_ready();
     }
 
-    fn tell(&self) {
-        self.waiting.store(true, Ordering::Release);
+    fn notify_ready(&self) {
+        self.has_queued.store(true, Ordering::Release);
         self.ready.notify_one();
     }
 
     /// Takes what is queued. Tell with [`written`](Output::written) when it is written.
     pub(crate) fn take(&self) -> Vec<u8> {
-        if !self.waiting.load(Ordering::Acquire) {
+        if !self.has_queued.load(Ordering::Acquire) {
             return Vec::new();
         }
         let mut queue = self.lock();
-        self.waiting.store(false, Ordering::Release);
+        self.has_queued.store(false, Ordering::Release);
         let bytes = mem::take(&mut queue.bytes);
-        queue.taken = bytes.len();
+        queue.unwritten = bytes.len();
         bytes
     }
 
     /// What was taken is written: others find room.
     pub(crate) fn written(&self) {
         let mut queue = self.lock();
-        queue.taken = 0;
-        self.next_turn(&queue);
+        queue.unwritten = 0;
+        self.wake_next_sender(&queue);
     }
 
     /// Completes when something is queued; false once there never will be.
@@ -208,18 +208,18 @@ impl Output {
         self.broken.stopped().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A sender that waits for room. The one behind it has its turn when it is done or gone.
-struct Waiting<'a>(&'a Output);
+struct WaitingSender<'a>(&'a WriteQueue);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingSender<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.senders -= 1;
-        self.0.next_turn(&queue);
+        self.0.wake_next_sender(&queue);
     }
 }

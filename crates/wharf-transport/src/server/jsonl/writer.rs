@@ -10,17 +10,17 @@ use tokio::{
     sync::Notify,
 };
 
-use crate::server::jsonl::{call::Shared, write_queue::Output};
+use crate::server::jsonl::{call::ConnectionState, write_queue::WriteQueue};
 
 /// The half of a connection that writes what calls beside the reader have to say.
-pub(crate) struct Outgoing<W> {
-    shared: Arc<Shared>,
-    sink: Arc<Sink<W>>,
+pub(crate) struct LineWriter<W> {
+    shared: Arc<ConnectionState>,
+    sink: Arc<SharedWriter<W>>,
 }
 
-impl<W: AsyncWrite + Unpin> Outgoing<W> {
-    pub(crate) fn new(shared: Arc<Shared>, sink: Arc<Sink<W>>) -> Self {
-        Outgoing { shared, sink }
+impl<W: AsyncWrite + Unpin> LineWriter<W> {
+    pub(crate) fn new(shared: Arc<ConnectionState>, sink: Arc<SharedWriter<W>>) -> Self {
+        LineWriter { shared, sink }
     }
 
     /// Waits until there is something to write. False if there never will be.
@@ -32,7 +32,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         let output = &self.shared.output;
         while output.ready().await {
             let mut writer = self.sink.take().await;
-            write(&mut writer, output, &[]).await;
+            write_queued(&mut writer, output, &[]).await;
             self.sink.put_back(writer);
         }
         let _ = self.sink.take().await.shutdown().await;
@@ -40,14 +40,18 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 }
 
 /// Without it, whoever waits for the client to read would wait for ever.
-impl<W> Drop for Outgoing<W> {
+impl<W> Drop for LineWriter<W> {
     fn drop(&mut self) {
         self.shared.output.fail();
     }
 }
 
 /// Writes what waits in `output`, then `last`.
-pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &Output, last: &[u8]) {
+pub(crate) async fn write_queued(
+    writer: &mut (impl AsyncWrite + Unpin),
+    output: &WriteQueue,
+    last: &[u8],
+) {
     let waiting = output.take();
     let written = async {
         if !waiting.is_empty() {
@@ -67,53 +71,53 @@ pub(crate) async fn write(writer: &mut (impl AsyncWrite + Unpin), output: &Outpu
 
 /// The writer of a connection: whoever writes takes it, and puts it back.
 #[derive(Debug)]
-pub(crate) struct Sink<W> {
-    place: Mutex<Place<W>>,
+pub(crate) struct SharedWriter<W> {
+    slot: Mutex<WriterSlot<W>>,
     returned: Notify,
 }
 
 #[derive(Debug)]
-struct Place<W> {
+struct WriterSlot<W> {
     writer: Option<W>,
     /// Whether somebody waits for it.
-    wanted: bool,
+    is_awaited: bool,
 }
 
-impl<W> Sink<W> {
+impl<W> SharedWriter<W> {
     pub(crate) fn new(writer: W) -> Self {
-        let place = Mutex::new(Place { writer: Some(writer), wanted: false });
-        Sink { place, returned: Notify::new() }
+        let slot = Mutex::new(WriterSlot { writer: Some(writer), is_awaited: false });
+        SharedWriter { slot, returned: Notify::new() }
     }
 
     /// Takes the writer, unless somebody else has it.
     pub(crate) fn try_take(&self) -> Option<W> {
-        self.place().writer.take()
+        self.slot().writer.take()
     }
 
     /// Takes the writer as soon as it is there. One may wait at a time.
     pub(crate) async fn take(&self) -> W {
         loop {
             {
-                let mut place = self.place();
-                if let Some(writer) = place.writer.take() {
+                let mut slot = self.slot();
+                if let Some(writer) = slot.writer.take() {
                     return writer;
                 }
-                place.wanted = true;
+                slot.is_awaited = true;
             }
             self.returned.notified().await;
         }
     }
 
     pub(crate) fn put_back(&self, writer: W) {
-        let mut place = self.place();
-        place.writer = Some(writer);
-        if mem::take(&mut place.wanted) {
-            drop(place);
+        let mut slot = self.slot();
+        slot.writer = Some(writer);
+        if mem::take(&mut slot.is_awaited) {
+            drop(slot);
             self.returned.notify_one();
         }
     }
 
-    fn place(&self) -> MutexGuard<'_, Place<W>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn slot(&self) -> MutexGuard<'_, WriterSlot<W>> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

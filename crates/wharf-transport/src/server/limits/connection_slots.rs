@@ -9,30 +9,30 @@ use tokio::{task::AbortHandle, time::Instant};
 use wharf_model::{Caller, LogThrottle};
 
 use crate::server::{
-    jsonl::call::Shared,
-    limits::fair_eviction::{Places, Use},
+    jsonl::call::ConnectionState,
+    limits::fair_eviction::{SlotTable, SlotUse},
 };
 
 /// The places of the connections of one listening socket.
 #[derive(Debug)]
-pub(crate) struct Seats {
-    places: Mutex<Places<Arc<Seat>>>,
+pub(crate) struct ConnectionSlots {
+    table: Mutex<SlotTable<Arc<ConnectionSlot>>>,
     begun: Instant,
 }
 
 /// The place of one connection. Requests have it in their scope.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct ConnectionSlot {
     caller: Caller,
-    seats: Weak<Seats>,
-    taken: u64,
+    slots: Weak<ConnectionSlots>,
+    created: u64,
     gone: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    spoken: Spoken,
+struct SlotState {
+    activity: ConnectionActivity,
     /// What ends the connection. None until it is known.
     task: Option<AbortHandle>,
     /// Whether it was chosen to end before that was known.
@@ -41,69 +41,69 @@ struct State {
 
 /// How to find out whether a connection is in use.
 #[derive(Debug, Default)]
-pub(crate) enum Spoken {
+pub(crate) enum ConnectionActivity {
     /// Nothing has been said yet.
     #[default]
-    Nothing,
+    Unknown,
     #[cfg(feature = "http")]
-    Http1(crate::server::http::Turns),
+    Http1(crate::server::http::Http1State),
     #[cfg(feature = "http")]
-    Http2(crate::server::http::StreamsSeen),
-    Lines(Weak<Shared>),
+    Http2(crate::server::http::Http2StreamsObserver),
+    Lines(Weak<ConnectionState>),
 }
 
-impl Seats {
+impl ConnectionSlots {
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Seats { places: Mutex::new(Places::new(most)), begun: Instant::now() })
+        Arc::new(ConnectionSlots { table: Mutex::new(SlotTable::new(most)), begun: Instant::now() })
     }
 
     /// A place for a connection of `caller`. If there is none left, another connection is closed. None if that would
     /// have to be one that is in use.
-    pub(crate) fn take(self: &Arc<Self>, caller: Caller) -> Option<Sitting> {
+    pub(crate) fn take(self: &Arc<Self>, caller: Caller) -> Option<SlotGuard> {
         let now = self.now();
-        let mut places = self.lock();
-        if !places.has_room(1) {
-            let victim = places.victim(&caller, now, |seat| self.look(seat, now));
-            note(&caller, victim.as_deref());
+        let mut table = self.lock();
+        if !table.has_room(1) {
+            let victim = table.victim(&caller, now, |slot| self.slot_use(slot, now));
+            log_full(&caller, victim.as_deref());
             let victim = victim?;
             victim.gone.store(true, Ordering::Release);
-            places.remove(&victim.caller, 1, |seat| seat.is_gone());
-            drop(places);
-            victim.end();
-            places = self.lock();
+            table.remove(&victim.caller, 1, |slot| slot.is_gone());
+            drop(table);
+            victim.abort();
+            table = self.lock();
         }
-        let seat = Arc::new(Seat {
+        let slot = Arc::new(ConnectionSlot {
             caller,
-            seats: Arc::downgrade(self),
-            taken: now,
+            slots: Arc::downgrade(self),
+            created: now,
             gone: AtomicBool::new(false),
             state: Mutex::default(),
         });
-        places.add(&seat.caller, 1, now, seat.clone());
-        Some(Sitting(seat))
+        table.add(&slot.caller, 1, now, slot.clone());
+        Some(SlotGuard(slot))
     }
 
-    fn look(&self, seat: &Seat, now: u64) -> Use {
-        if seat.is_gone() {
-            return Use::Gone;
+    fn slot_use(&self, slot: &ConnectionSlot, now: u64) -> SlotUse {
+        if slot.is_gone() {
+            return SlotUse::Gone;
         }
-        match &mut seat.lock().spoken {
-            Spoken::Nothing => Use::Idle(seat.taken),
+        match &mut slot.lock().activity {
+            ConnectionActivity::Unknown => SlotUse::Idle(slot.created),
             #[cfg(feature = "http")]
-            Spoken::Http1(turns) => match turns.theirs(Instant::now()) {
-                Some(since) => Use::Idle(self.moment(since)),
-                None => Use::Busy,
+            ConnectionActivity::Http1(state) => match state.waiting_since(Instant::now()) {
+                Some(since) => SlotUse::Idle(self.moment(since)),
+                None => SlotUse::Busy,
             },
             #[cfg(feature = "http")]
-            Spoken::Http2(streams) => match (streams.are_open(), streams.were_used()) {
-                (true, _) => Use::Busy,
-                (false, true) => Use::Idle(now),
-                (false, false) => Use::Idle(seat.taken),
+            ConnectionActivity::Http2(streams) => match (streams.are_open(), streams.take_used()) {
+                (true, _) => SlotUse::Busy,
+                (false, true) => SlotUse::Idle(now),
+                (false, false) => SlotUse::Idle(slot.created),
             },
-            Spoken::Lines(line) => match line.upgrade() {
-                Some(line) if line.flight.has_calls() => Use::Busy,
-                Some(line) if line.was_used() => Use::Idle(now),
-                _ => Use::Idle(seat.taken),
+            ConnectionActivity::Lines(line) => match line.upgrade() {
+                Some(line) if line.in_flight.has_calls() => SlotUse::Busy,
+                Some(line) if line.take_used() => SlotUse::Idle(now),
+                _ => SlotUse::Idle(slot.created),
             },
         }
     }
@@ -117,17 +117,17 @@ impl Seats {
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places<Arc<Seat>>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SlotTable<Arc<ConnectionSlot>>> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn note(caller: &Caller, victim: Option<&Seat>) {
+fn log_full(caller: &Caller, victim: Option<&ConnectionSlot>) {
     static LINE: LogThrottle = LogThrottle::new();
     if LINE.is_due() {
         match victim {
-            Some(seat) => tracing::warn!(
-                caller = ?seat.caller,
+            Some(slot) => tracing::warn!(
+                caller = ?slot.caller,
                 "all connections are taken: the longest idle one of the caller that holds most is closed"
             ),
             None => {
@@ -137,9 +137,9 @@ fn note(caller: &Caller, victim: Option<&Seat>) {
     }
 }
 
-impl Seat {
+impl ConnectionSlot {
     /// Says what ends the connection from now on.
-    pub(crate) fn ends_with(&self, task: AbortHandle) {
+    pub(crate) fn set_task(&self, task: AbortHandle) {
         let mut state = self.lock();
         if state.ended {
             task.abort();
@@ -148,15 +148,15 @@ impl Seat {
     }
 
     /// Says how to find out whether the connection is in use.
-    pub(crate) fn speaks(&self, spoken: Spoken) {
-        self.lock().spoken = spoken;
+    pub(crate) fn set_activity(&self, activity: ConnectionActivity) {
+        self.lock().activity = activity;
     }
 
     fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
     }
 
-    fn end(&self) {
+    fn abort(&self) {
         let mut state = self.lock();
         state.ended = true;
         if let Some(task) = &state.task {
@@ -164,28 +164,28 @@ impl Seat {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A connection that has a place, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Sitting(Arc<Seat>);
+pub(crate) struct SlotGuard(Arc<ConnectionSlot>);
 
-impl Sitting {
-    pub(crate) fn seat(&self) -> &Arc<Seat> {
+impl SlotGuard {
+    pub(crate) fn slot(&self) -> &Arc<ConnectionSlot> {
         &self.0
     }
 }
 
-impl Drop for Sitting {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         if self.0.gone.swap(true, Ordering::AcqRel) {
             return;
         }
-        if let Some(seats) = self.0.seats.upgrade() {
-            seats.lock().remove(&self.0.caller, 1, |seat| seat.is_gone());
+        if let Some(slots) = self.0.slots.upgrade() {
+            slots.lock().remove(&self.0.caller, 1, |slot| slot.is_gone());
         }
     }
 }

@@ -12,26 +12,26 @@ use wharf_model::LogThrottle;
 
 /// For how long after the last failure the process counts as short of descriptors.
 #[cfg(feature = "http")]
-const RECENT: Duration = Duration::from_secs(10);
+const RECENT_FAILURE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Whether connections could not be accepted, for lack of file descriptors or memory. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Shortage(Arc<State>);
+pub(crate) struct DescriptorShortage(Arc<ShortageState>);
 
 #[derive(Debug)]
-struct State {
+struct ShortageState {
     /// Time of the last failure for lack of file descriptors or memory.
     failed: Mutex<Option<Instant>>,
     log: LogThrottle,
 }
 
-impl Default for State {
+impl Default for ShortageState {
     fn default() -> Self {
-        State { failed: Mutex::default(), log: LogThrottle::every_seconds(60) }
+        ShortageState { failed: Mutex::default(), log: LogThrottle::every_seconds(60) }
     }
 }
 
-impl Shortage {
+impl DescriptorShortage {
     /// Takes note of why no connection was accepted. True if that is a shortage, or anything else that will not pass at
     /// once: the next attempt should wait.
     pub(crate) fn note(&self, error: &io::Error, setting: &str) -> bool {
@@ -65,7 +65,7 @@ impl Shortage {
     #[cfg(feature = "http")]
     pub(crate) fn is_recent(&self) -> bool {
         let failed = *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.is_some_and(|failed| failed.elapsed() < RECENT)
+        failed.is_some_and(|failed| failed.elapsed() < RECENT_FAILURE_PERIOD)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What processes tell each other.
+//! Messages on the bus of a cluster.
 
 use std::{
     any::Any,
@@ -11,106 +11,106 @@ use std::{
 use tokio::sync::mpsc;
 use wharf_model::{Bus, BusSubscriber};
 
-/// Where it is said.
+/// Topic of the messages.
 pub(super) const TOPIC: &str = "sessions";
-/// How much may be heard before anybody listens to it.
-const HEARD: usize = 4096;
+/// Number of received messages that may wait to be handled.
+const QUEUE_CAPACITY: usize = 4096;
 
-/// No process has this number.
-pub(crate) const EVERYBODY: u32 = 0;
+/// Stands for all processes; no process has this number.
+pub(crate) const ALL_NODES: u32 = 0;
 
-/// Something that one process tells all.
+/// Message to all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Word<'a> {
-    /// A session stands otherwise than before.
-    Changed { key: &'a str, version: u64 },
+pub(crate) enum ClusterMessage<'a> {
+    /// The record of a session has a new version.
+    SessionChanged { key: &'a str, version: u64 },
     /// A session has ended.
-    Gone { key: &'a str },
-    /// Somebody follows a stream from now on, and nobody else does.
-    Taken { key: &'a str, stream: u64, node: u32, ticket: u64 },
-    /// There is more of a stream.
-    Grown { key: &'a str, stream: u64 },
-    /// There is something in the mailbox of a process, or of [all](EVERYBODY).
-    Mail { node: u32 },
-    /// Something may have been said that was not heard.
-    Missed,
+    SessionEnded { key: &'a str },
+    /// A reader with this ticket reads the stream from now on, instead of any other.
+    ReaderMoved { key: &'a str, stream: u64, node: u32, ticket: u64 },
+    /// A stream has new events in the store.
+    StreamGrew { key: &'a str, stream: u64 },
+    /// The mailbox of a process, or of [all](ALL_NODES), has new mail.
+    MailArrived { node: u32 },
+    /// Messages may have been lost; receivers refresh everything.
+    MessagesLost,
 }
 
-impl<'a> Word<'a> {
+impl<'a> ClusterMessage<'a> {
     pub(super) fn to_bytes(self) -> Vec<u8> {
         match self {
-            Word::Changed { key, version } => format!("changed {key} {version}"),
-            Word::Gone { key } => format!("gone {key}"),
-            Word::Taken { key, stream, node, ticket } => {
+            ClusterMessage::SessionChanged { key, version } => format!("changed {key} {version}"),
+            ClusterMessage::SessionEnded { key } => format!("gone {key}"),
+            ClusterMessage::ReaderMoved { key, stream, node, ticket } => {
                 format!("taken {key} {stream} {node} {ticket}")
             }
-            Word::Grown { key, stream } => format!("grown {key} {stream}"),
-            Word::Mail { node } => format!("mail {node}"),
-            Word::Missed => "missed".into(),
+            ClusterMessage::StreamGrew { key, stream } => format!("grown {key} {stream}"),
+            ClusterMessage::MailArrived { node } => format!("mail {node}"),
+            ClusterMessage::MessagesLost => "missed".into(),
         }
         .into_bytes()
     }
 
-    /// None for what a newer program says.
+    /// Decodes a message. None for kinds that a newer version sends.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let (what, rest) = text.split_once(' ').unwrap_or((text, ""));
         let (key, more) = rest.split_once(' ').unwrap_or((rest, ""));
         let mut numbers = more.split(' ').map_while(|number| number.parse::<u64>().ok());
         Some(match what {
-            "changed" => Word::Changed { key, version: numbers.next()? },
-            "gone" => Word::Gone { key },
-            "taken" => Word::Taken {
+            "changed" => ClusterMessage::SessionChanged { key, version: numbers.next()? },
+            "gone" => ClusterMessage::SessionEnded { key },
+            "taken" => ClusterMessage::ReaderMoved {
                 key,
                 stream: numbers.next()?,
                 node: numbers.next()?.try_into().ok()?,
                 ticket: numbers.next()?,
             },
-            "grown" => Word::Grown { key, stream: numbers.next()? },
-            "mail" => Word::Mail { node: key.parse().ok()? },
-            "missed" => Word::Missed,
+            "grown" => ClusterMessage::StreamGrew { key, stream: numbers.next()? },
+            "mail" => ClusterMessage::MailArrived { node: key.parse().ok()? },
+            "missed" => ClusterMessage::MessagesLost,
             _ => return None,
         })
     }
 }
 
-/// What this process hears, in order.
-pub(crate) struct Hearing {
-    heard: mpsc::Receiver<Box<str>>,
-    ear: Arc<Queue>,
+/// Receives the messages of the bus in order.
+pub(crate) struct BusReceiver {
+    messages: mpsc::Receiver<Box<str>>,
+    queue: Arc<BusQueue>,
     _subscribed: Box<dyn Any + Send + Sync>,
 }
 
-struct Queue {
-    heard: mpsc::Sender<Box<str>>,
+struct BusQueue {
+    messages: mpsc::Sender<Box<str>>,
     missed: AtomicBool,
 }
 
-impl Hearing {
+impl BusReceiver {
     pub(crate) fn new(bus: &dyn Bus) -> Self {
-        let (sender, heard) = mpsc::channel(HEARD);
-        let ear = Arc::new(Queue { heard: sender, missed: AtomicBool::new(false) });
-        let _subscribed = bus.subscribe(TOPIC, ear.clone());
-        Hearing { heard, ear, _subscribed }
+        let (sender, messages) = mpsc::channel(QUEUE_CAPACITY);
+        let queue = Arc::new(BusQueue { messages: sender, missed: AtomicBool::new(false) });
+        let _subscribed = bus.subscribe(TOPIC, queue.clone());
+        BusReceiver { messages, queue, _subscribed }
     }
 
-    /// The next word, as text.
+    /// Returns the next encoded message.
     pub(crate) async fn next(&mut self) -> Box<str> {
-        if self.ear.missed.swap(false, Ordering::AcqRel) {
+        if self.queue.missed.swap(false, Ordering::AcqRel) {
             return "missed".into();
         }
-        self.heard.recv().await.unwrap_or_default()
+        self.messages.recv().await.unwrap_or_default()
     }
 }
 
-impl Queue {
+impl BusQueue {
     fn put(&self, text: &str) {
-        if self.heard.try_send(text.into()).is_err() {
+        if self.messages.try_send(text.into()).is_err() {
             self.missed.store(true, Ordering::Release);
         }
     }
 }
 
-impl BusSubscriber for Queue {
+impl BusSubscriber for BusQueue {
     fn hear(&self, _: &str, message: &[u8]) {
         if let Ok(text) = std::str::from_utf8(message) {
             self.put(text);
@@ -127,22 +127,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_heard() {
+    fn encoded_messages_are_decoded_unchanged() {
         let key = "k";
-        for word in [
-            Word::Changed { key, version: 7 },
-            Word::Gone { key },
-            Word::Taken { key, stream: u64::MAX, node: u32::MAX, ticket: 0 },
-            Word::Grown { key, stream: 0 },
-            Word::Mail { node: 9 },
-            Word::Mail { node: EVERYBODY },
-            Word::Missed,
+        for message in [
+            ClusterMessage::SessionChanged { key, version: 7 },
+            ClusterMessage::SessionEnded { key },
+            ClusterMessage::ReaderMoved { key, stream: u64::MAX, node: u32::MAX, ticket: 0 },
+            ClusterMessage::StreamGrew { key, stream: 0 },
+            ClusterMessage::MailArrived { node: 9 },
+            ClusterMessage::MailArrived { node: ALL_NODES },
+            ClusterMessage::MessagesLost,
         ] {
-            let said = word.to_bytes();
-            assert_eq!(Word::parse(std::str::from_utf8(&said).unwrap()), Some(word));
+            let bytes = message.to_bytes();
+            assert_eq!(ClusterMessage::parse(std::str::from_utf8(&bytes).unwrap()), Some(message));
         }
         for text in ["", "changed", "changed k x", "taken k 1 2", "mail x", "news k 1"] {
-            assert_eq!(Word::parse(text), None, "{text}");
+            assert_eq!(ClusterMessage::parse(text), None, "{text}");
         }
     }
 }

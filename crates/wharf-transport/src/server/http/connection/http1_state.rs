@@ -1,4 +1,4 @@
-//! Whose turn it is on a connection of HTTP/1.1: the client's to send a request, or ours to answer.
+//! State of an HTTP/1.1 connection: waiting for a request, or responding to one. Its timeouts depend on it.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -7,60 +7,61 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-/// The turns of one connection, which alternate. The client has the first.
+/// State of one connection. It starts by waiting for a request.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Turns(Arc<Table>);
+pub(crate) struct Http1State(Arc<Http1Shared>);
 
 #[derive(Debug, Default)]
-struct Table {
-    whose: Mutex<Whose>,
-    /// Whether the request line of the client's turn is over.
+struct Http1Shared {
+    phase: Mutex<Http1Phase>,
+    /// True once the request line has been read.
     past_line: AtomicBool,
-    /// Whether that line's target has a fragment.
+    /// True if the target in that line has a fragment.
     fragment: AtomicBool,
 }
 
 #[derive(Debug)]
-enum Whose {
-    Ours,
-    /// The client's, since it was told all that it asked for, if anybody looked at the clock.
-    Theirs(Option<Instant>),
+enum Http1Phase {
+    Responding,
+    /// Waiting for a request since this time, if it was recorded.
+    Waiting(Option<Instant>),
 }
 
-impl Default for Whose {
+impl Default for Http1Phase {
     fn default() -> Self {
-        Whose::Theirs(None)
+        Http1Phase::Waiting(None)
     }
 }
 
-impl Turns {
-    /// Begins our turn.
-    pub(crate) fn take(&self) -> Turn {
-        *self.lock() = Whose::Ours;
-        Turn(Some(self.clone()))
+impl Http1State {
+    /// Enters the responding state until the guard is dropped.
+    pub(crate) fn begin_response(&self) -> ResponseGuard {
+        *self.lock() = Http1Phase::Responding;
+        ResponseGuard(Some(self.clone()))
     }
 
-    /// Since when it is the client's turn; `now` if nobody knows.
-    pub(crate) fn theirs(&self, now: Instant) -> Option<Instant> {
+    /// Returns the time since when the connection waits for a request; `now` if it was not recorded. None while
+    /// responding.
+    pub(crate) fn waiting_since(&self, now: Instant) -> Option<Instant> {
         match &mut *self.lock() {
-            Whose::Ours => None,
-            Whose::Theirs(since) => Some(*since.get_or_insert(now)),
+            Http1Phase::Responding => None,
+            Http1Phase::Waiting(since) => Some(*since.get_or_insert(now)),
         }
     }
 
-    /// Notes that the client was told something: a turn that has ended begins for it here.
-    pub(crate) fn told(&self) {
-        if let Whose::Theirs(since) = &mut *self.lock() {
+    /// Records a write: the wait for the next request starts after it.
+    pub(crate) fn on_written(&self) {
+        if let Http1Phase::Waiting(since) = &mut *self.lock() {
             *since = Some(Instant::now());
         }
     }
 
-    /// Whether what the client sends now belongs to a request line.
+    /// Returns true if the next input belongs to a request line.
     pub(crate) fn awaits_line(&self) -> bool {
         !self.0.past_line.load(Ordering::Relaxed)
     }
 
-    /// Notes the end of a request line, and whether its target has a fragment.
+    /// Records the end of a request line, and whether its target has a fragment.
     pub(crate) fn end_line(&self, fragment: bool) {
         self.0.past_line.store(true, Ordering::Relaxed);
         if fragment {
@@ -68,33 +69,33 @@ impl Turns {
         }
     }
 
-    /// Whether the target of the request has a fragment, which the parser drops. Requests that are pipelined behind
-    /// another are parsed from hyper's buffer and not seen here.
+    /// Returns true if the target of the request has a fragment, which the parser drops. Pipelined requests are
+    /// parsed from hyper's buffer and not seen here.
     pub(crate) fn has_fragment(&self) -> bool {
         self.0.fragment.load(Ordering::Relaxed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Whose> {
-        self.0.whose.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Http1Phase> {
+        self.0.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Our turn, until it is dropped.
+/// Responding state, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn(Option<Turns>);
+pub(crate) struct ResponseGuard(Option<Http1State>);
 
-impl Turn {
-    /// Never gives the turn back: what the client sends from now on are no requests.
+impl ResponseGuard {
+    /// Never returns to waiting, because the connection no longer carries HTTP requests.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Turn {
+impl Drop for ResponseGuard {
     fn drop(&mut self) {
-        if let Some(turns) = &self.0 {
-            turns.0.past_line.store(false, Ordering::Relaxed);
-            *turns.lock() = Whose::Theirs(None);
+        if let Some(state) = &self.0 {
+            state.0.past_line.store(false, Ordering::Relaxed);
+            *state.lock() = Http1Phase::Waiting(None);
         }
     }
 }

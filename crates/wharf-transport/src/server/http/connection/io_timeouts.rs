@@ -1,4 +1,4 @@
-//! A connection whose peer must keep reading.
+//! Byte stream with timeouts: the peer must send request heads and read responses in time.
 
 use std::{
     io::{self, IoSlice},
@@ -15,142 +15,159 @@ use tokio::{
     time::{Instant, Sleep, sleep, sleep_until},
 };
 
-use crate::server::http::connection::http1_state::Turns;
-use crate::server::limits::connection_slots::Sitting;
+use crate::server::http::connection::http1_state::Http1State;
+use crate::server::limits::connection_slots::SlotGuard;
 
-/// How long a peer that is still sending may go on when nothing more is written to it.
-const LINGER: Duration = Duration::from_secs(1);
-/// How long a reply may be, head and body, to be written in one piece.
-const SHORT: usize = 1 << 10;
-/// How much it may send meanwhile.
-const LEFT: usize = 32 << 20;
-/// The longest request line that is looked at.
-const LINE: usize = 128 << 10;
+/// Longest time that input is still read after the last write.
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Largest response, head and body, that is written with one system call.
+const MAX_COALESCED_BYTES: usize = 1 << 10;
+/// Largest number of bytes that are still read after the last write.
+const MAX_LINGER_BYTES: usize = 32 << 20;
+/// Longest request line that is inspected.
+const MAX_REQUEST_LINE_BYTES: usize = 128 << 10;
 
-/// How long a peer may make us wait.
-pub(crate) struct Patience {
-    /// For the head of a request, while it is the peer's turn.
-    pub(crate) head: Option<(Duration, Turns)>,
-    /// For its reading what is written.
+/// Timeouts of a connection.
+pub(crate) struct IoTimeouts {
+    /// For the head of a request, while the client has to send one.
+    pub(crate) head: Option<(Duration, Http1State)>,
+    /// For the peer to read what is written.
     pub(crate) write: Duration,
 }
 
-/// A byte stream that begins with what was read of it already, and that breaks when the peer reads
-/// nothing for too long, or owes a request for too long.
-pub(crate) struct Io<S> {
+/// Byte stream that starts with bytes that were read before. It fails if the peer does not read, or does not
+/// send a request head, within its timeout.
+pub(crate) struct TimedIo<S> {
     stream: S,
-    begun: Bytes,
-    patience: Patience,
-    /// Goes off when the peer may have owed a request for too long.
-    alarm: Option<Pin<Box<Sleep>>>,
-    stalled: Option<Pin<Box<Sleep>>>,
+    prefix: Bytes,
+    timeouts: IoTimeouts,
+    /// Timer of the request head. It may fire early.
+    head_timer: Option<Pin<Box<Sleep>>>,
+    write_timer: Option<Pin<Box<Sleep>>>,
     /// Set once nothing more is written.
-    lingers: Option<Pin<Box<Sleep>>>,
-    /// How much may still be read then.
-    left: usize,
-    /// A request line that has begun to come.
+    linger_timer: Option<Pin<Box<Sleep>>>,
+    /// Number of bytes that may still be read then.
+    linger_bytes: usize,
+    /// Request line of which only a part has arrived.
     line: Vec<u8>,
-    /// Its place among the connections, whatever protocol it changes to.
-    _seat: Sitting,
+    /// Slot of the connection, kept when the protocol changes to WebSocket.
+    _slot_guard: SlotGuard,
 }
 
-impl<S> Io<S> {
-    pub(crate) fn new(stream: S, begun: Bytes, patience: Patience, seat: Sitting) -> Self {
-        let (alarm, stalled, lingers) = (None, None, None);
-        let (left, line) = (LEFT, Vec::new());
-        Io { stream, begun, patience, alarm, stalled, lingers, left, line, _seat: seat }
+impl<S> TimedIo<S> {
+    pub(crate) fn new(
+        stream: S,
+        prefix: Bytes,
+        timeouts: IoTimeouts,
+        slot_guard: SlotGuard,
+    ) -> Self {
+        let (head_timer, write_timer, linger_timer) = (None, None, None);
+        let (linger_bytes, line) = (MAX_LINGER_BYTES, Vec::new());
+        TimedIo {
+            stream,
+            prefix,
+            timeouts,
+            head_timer,
+            write_timer,
+            linger_timer,
+            linger_bytes,
+            line,
+            _slot_guard: slot_guard,
+        }
     }
 
-    /// Looks at the request line, if these bytes belong to one, for what the parser does not report.
+    /// Inspects the request line, if these bytes belong to one, for a fragment, which the parser does not
+    /// report.
     #[inline]
-    fn look(&mut self, bytes: &[u8]) {
-        let Some((_, turns)) = &self.patience.head else { return };
-        if bytes.is_empty() || !turns.awaits_line() {
+    fn inspect(&mut self, bytes: &[u8]) {
+        let Some((_, state)) = &self.timeouts.head else { return };
+        if bytes.is_empty() || !state.awaits_line() {
             return;
         }
-        // Most often it is a whole request line without a fragment.
+        // The common case is a whole request line without a fragment.
         let found = memchr2(b'\n', b'#', bytes);
         if self.line.is_empty() && found.is_some_and(|end| end > 1 && bytes[end] == b'\n') {
-            return turns.end_line(false);
+            return state.end_line(false);
         }
-        self.look_closely(bytes);
+        self.inspect_slowly(bytes);
     }
 
     #[cold]
-    fn look_closely(&mut self, bytes: &[u8]) {
-        let Some((_, turns)) = &self.patience.head else { return };
-        // Empty lines may stand before a request.
+    fn inspect_slowly(&mut self, bytes: &[u8]) {
+        let Some((_, state)) = &self.timeouts.head else { return };
+        // Empty lines may precede a request.
         let skipped = match self.line.is_empty() {
             true => bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count(),
             false => 0,
         };
         let bytes = &bytes[skipped..];
         match memchr(b'\n', bytes) {
-            Some(end) if self.line.is_empty() => turns.end_line(has_fragment(&bytes[..end])),
+            Some(end) if self.line.is_empty() => state.end_line(has_fragment(&bytes[..end])),
             Some(end) => {
                 self.line.extend_from_slice(&bytes[..end]);
-                turns.end_line(has_fragment(&self.line));
+                state.end_line(has_fragment(&self.line));
                 self.line = Vec::new();
             }
-            // The parser takes no longer one.
-            None if self.line.len() + bytes.len() > LINE => turns.end_line(false),
+            // The parser does not accept a longer line.
+            None if self.line.len() + bytes.len() > MAX_REQUEST_LINE_BYTES => state.end_line(false),
             None => self.line.extend_from_slice(bytes),
         }
     }
 
-    /// Notes that the peer sends nothing. Ready when it has owed a request for too long.
-    fn poll_owed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some((patience, turns)) = &self.patience.head else { return Poll::Pending };
-        // The alarm is left as it is from turn to turn: setting it anew each time costs more than
-        // it does to be woken in vain now and then.
-        if self.alarm.as_ref().is_some_and(|alarm| !alarm.is_elapsed()) {
+    /// Called when the peer sends nothing. Ready when the request head has timed out.
+    fn poll_head_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some((timeouts, state)) = &self.timeouts.head else { return Poll::Pending };
+        // The timer keeps running across requests, because resetting it each time costs more than an occasional
+        // early wake-up.
+        if self.head_timer.as_ref().is_some_and(|head_timer| !head_timer.is_elapsed()) {
             return Poll::Pending;
         }
         let now = Instant::now();
-        // While it is our turn too: nobody may ask again when it ends.
-        // Nor while it has yet to read what is written: that has its own patience.
-        let since = turns.theirs(now).filter(|_| self.stalled.is_none());
-        let end = since.unwrap_or(now) + *patience;
+        // Also while responding, because this may not be polled again when the response ends. While a write is
+        // pending, the write timeout applies instead.
+        let since = state.waiting_since(now).filter(|_| self.write_timer.is_none());
+        let end = since.unwrap_or(now) + *timeouts;
         if end <= now {
             return Poll::Ready(());
         }
-        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(end)));
-        alarm.as_mut().reset(end);
-        // Whatever budget is left: it is asked only once.
-        pin!(unconstrained(alarm.as_mut())).poll(cx)
+        let head_timer = self.head_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+        head_timer.as_mut().reset(end);
+        // Without the task's budget, because the timer is polled only once.
+        pin!(unconstrained(head_timer.as_mut())).poll(cx)
     }
 
-    /// Passes on how a write went. The peer's turn begins only after it.
-    fn wrote(
+    /// Returns the result of a write. The time to wait for the next request starts after it.
+    fn on_write(
         &mut self,
         wrote: Poll<io::Result<usize>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<usize>> {
-        if let (Poll::Ready(_), Some((_, turns))) = (&wrote, &self.patience.head) {
-            turns.told();
+        if let (Poll::Ready(_), Some((_, state))) = (&wrote, &self.timeouts.head) {
+            state.on_written();
         }
-        self.watch(wrote, cx)
+        self.check_stall(wrote, cx)
     }
 
-    /// Passes on how a write or a flush went, and notes how long none did.
-    fn watch<T>(
+    /// Returns the result of a write or flush, or fails after the write timeout without progress.
+    fn check_stall<T>(
         &mut self,
         wrote: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
-            if let (Some(_), Some((_, turns))) = (self.stalled.take(), &self.patience.head) {
-                turns.told();
+            if let (Some(_), Some((_, state))) = (self.write_timer.take(), &self.timeouts.head) {
+                state.on_written();
             }
             return wrote;
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(self.patience.write)));
-        ready!(stalled.as_mut().poll(cx));
+        let write_timer =
+            self.write_timer.get_or_insert_with(|| Box::pin(sleep(self.timeouts.write)));
+        ready!(write_timer.as_mut().poll(cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-/// Whether a line is a request line whose target has a fragment. A client that does not wait for answers may have sent
+/// Returns true if a line is a request line whose target has a fragment. A client that pipelines may have sent
 /// something else here.
 fn has_fragment(line: &[u8]) -> bool {
     if memchr(b'#', line).is_none() {
@@ -164,7 +181,7 @@ fn has_fragment(line: &[u8]) -> bool {
         && parts.next().is_none()
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedIo<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -172,45 +189,45 @@ impl<S: AsyncRead + Unpin> AsyncRead for Io<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = self.as_mut().poll_more(cx, buffer);
-        self.look(&buffer.filled()[before..]);
+        self.inspect(&buffer.filled()[before..]);
         read
     }
 }
 
-impl<S: AsyncRead + Unpin> Io<S> {
+impl<S: AsyncRead + Unpin> TimedIo<S> {
     fn poll_more(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let size = self.begun.len().min(buffer.remaining());
-        buffer.put_slice(&self.begun[..size]);
-        self.begun.advance(size);
-        // A stream may take it for its end that it could read nothing into a full buffer.
+        let size = self.prefix.len().min(buffer.remaining());
+        buffer.put_slice(&self.prefix[..size]);
+        self.prefix.advance(size);
+        // A stream may report its end if it is polled with a full buffer.
         if size > 0 && buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        // In one go with the rest: hyper would make room twice else, and keep the larger one.
+        // Read together with the rest: otherwise hyper would allocate two buffers and keep the larger one.
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if size > 0 {
             return Poll::Ready(Ok(()));
         }
         if read.is_pending() {
-            ready!(self.poll_owed(cx));
+            ready!(self.poll_head_timeout(cx));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.wrote(wrote, cx)
+        self.on_write(wrote, cx)
     }
 
     fn poll_write_vectored(
@@ -219,9 +236,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let size = bytes.iter().map(|piece| piece.len()).sum();
-        let mut whole = [0; SHORT];
+        let mut whole = [0; MAX_COALESCED_BYTES];
         let wrote = match whole.get_mut(..size) {
-            // Systems take one piece in less time than they take two.
+            // One buffer takes the system less time than two.
             Some(whole) => {
                 let mut rest = &mut *whole;
                 bytes.iter().for_each(|piece| rest.put_slice(piece));
@@ -229,7 +246,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
             }
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, bytes),
         };
-        self.wrote(wrote, cx)
+        self.on_write(wrote, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -238,31 +255,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Io<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let wrote = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watch(wrote, cx)
+        self.check_stall(wrote, cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.lingers.is_none() {
+        if self.linger_timer.is_none() {
             let wrote = Pin::new(&mut self.stream).poll_shutdown(cx);
-            ready!(self.watch(wrote, cx))?;
-            self.lingers = Some(Box::pin(sleep(LINGER.min(self.patience.write))));
+            ready!(self.check_stall(wrote, cx))?;
+            self.linger_timer = Some(Box::pin(sleep(LINGER_TIMEOUT.min(self.timeouts.write))));
         }
         self.poll_linger(cx)
     }
 }
 
-impl<S: AsyncRead + Unpin> Io<S> {
-    /// Reads on for a moment, into the void. A peer that is still sending when its connection is
-    /// closed is told that it broke, and may never see the answer that it was sent.
+impl<S: AsyncRead + Unpin> TimedIo<S> {
+    /// Reads and discards input for a moment. Closing a connection while the peer still sends resets it, and
+    /// the peer may lose the response.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut void = [0; 8 << 10];
-        while let Some(lingers) = &mut self.lingers
-            && lingers.as_mut().poll(cx).is_pending()
+        while let Some(linger_timer) = &mut self.linger_timer
+            && linger_timer.as_mut().poll(cx).is_pending()
         {
             let mut void = ReadBuf::new(&mut void);
             let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut void));
-            self.left = self.left.saturating_sub(void.filled().len());
-            if read.is_err() || void.filled().is_empty() || self.left == 0 {
+            self.linger_bytes = self.linger_bytes.saturating_sub(void.filled().len());
+            if read.is_err() || void.filled().is_empty() || self.linger_bytes == 0 {
                 break;
             }
         }

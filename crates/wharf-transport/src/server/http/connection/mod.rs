@@ -1,4 +1,4 @@
-//! Our own accept loop: every wait for a client has an end.
+//! Accept loop and connections of the HTTP server. Every wait for a client has a timeout.
 
 pub(crate) mod http1_state;
 pub(crate) mod http2_streams;
@@ -34,209 +34,233 @@ use wharf_model::RequestExtensions;
 use crate::server::http::{
     HttpLimits, HttpService,
     connection::{
-        http1_state::{Turn, Turns},
-        http2_streams::Streams,
-        io_timeouts::{Io, Patience},
+        http1_state::{Http1State, ResponseGuard},
+        http2_streams::Http2Streams,
+        io_timeouts::{IoTimeouts, TimedIo},
     },
     host_origin,
-    request_body::turned_away,
-    request_headers::Seen,
+    request_body::discard_body,
+    request_headers::RequestHeaders,
     response,
-    service::Site,
+    service::HttpEndpoint,
 };
 use crate::server::{
-    limits::connection_slots::{Sitting, Spoken},
-    listener::{Admission, welcome},
+    limits::connection_slots::{ConnectionActivity, SlotGuard},
+    listener::{AcceptLimits, accept_loop},
 };
 
-/// What an HTTP/2 connection begins with.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What a handshake of TLS begins with.
-const HANDSHAKE: u8 = 0x16;
-/// How much of what a client sends to the wrong port is read.
-const UNREAD: u64 = 64 << 10;
-/// How often the system asks whether a silent client is still there; it is gone after four times.
-const PROBE: Duration = Duration::from_secs(15);
-/// How often a silent HTTP/2 connection is asked whether it is alive.
-const PING: Duration = Duration::from_secs(30);
-/// How long the last words may take once the grace is over.
-const FAREWELL: Duration = Duration::from_secs(1);
-/// What a client is told that finds no place among the connections.
-const REFUSAL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
+/// Connection preface of HTTP/2.
+const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// First byte of a TLS handshake.
+const TLS_HANDSHAKE_BYTE: u8 = 0x16;
+/// Largest number of bytes that are read and discarded from a client that is refused.
+const MAX_DISCARDED_BYTES: u64 = 64 << 10;
+/// Interval of TCP keep-alive probes; the connection is closed after four without an answer.
+const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Interval of HTTP/2 PING frames on a silent connection.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Time for the last writes after the grace period.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Response to a client that is refused because the server is full.
+const SERVER_FULL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
 content-type: application/json\r\ncontent-length: 117\r\n\r\n\
 {\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
-/// How many bytes wait in a connection for its peer to read them.
-const BUFFER: usize = 64 << 10;
+/// Largest number of bytes that an HTTP/2 stream buffers for its peer.
+const MAX_SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Serves every client that comes until the service's server shuts down, and then those that are
-/// there for as long as their grace lasts.
+/// Accepts and serves connections until the server shuts down, then drains them within the grace period
+/// (graceful shutdown).
 pub async fn serve(service: HttpService, listener: TcpListener) {
-    let site = service.site;
-    let limits = site.http.limits;
-    let client = |stream, scope, seat| connection(site.clone(), stream, scope, seat);
-    // A client that expects TLS could not read it in the clear.
-    let refusal = if site.http.is_encrypted() { &[][..] } else { REFUSAL };
-    let admission =
-        Admission { connections: limits.connections, refusal, shortage: &site.shortage };
-    let mut clients = welcome(listener, admission, &site.shutdown, client).await;
-    // Calls that are cut off when the grace is over are answered, which takes a moment.
-    let deadline = Instant::now() + limits.grace + FAREWELL;
+    let endpoint = service.endpoint;
+    let limits = endpoint.http.limits;
+    let client =
+        |stream, scope, slot_guard| connection(endpoint.clone(), stream, scope, slot_guard);
+    // A client that expects TLS cannot read a plain response.
+    let refusal = if endpoint.http.is_encrypted() { &[][..] } else { SERVER_FULL_RESPONSE };
+    let accept_limits =
+        AcceptLimits { connections: limits.connections, refusal, shortage: &endpoint.shortage };
+    let mut clients = accept_loop(listener, accept_limits, &endpoint.shutdown, client).await;
+    // Calls that are ended after the grace period still send their error.
+    let deadline = Instant::now() + limits.grace + CLOSE_TIMEOUT;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
-    // Lines say goodbye after that.
-    site.tasks.finish(deadline).await;
+    // WebSocket connections close after that.
+    endpoint.tasks.finish(deadline).await;
 }
 
 impl HttpService {
-    /// Waits until the server is told to stop and what outlives its requests has ended: WebSockets and the calls of
-    /// legacy sessions, each within its grace period. For servers that are mounted in an application of one's own; the
-    /// accept loop of [`serve`] does so itself.
+    /// Waits for the shutdown, and until everything that outlives its request has ended within the grace
+    /// period: WebSockets and the calls of legacy sessions. For services mounted in an application; [`serve`]
+    /// does this itself.
     pub async fn drained(&self) {
-        let site = &self.site;
-        site.shutdown.stopped().await;
-        site.tasks.finish(Instant::now() + site.http.limits.grace + FAREWELL).await;
+        let endpoint = &self.endpoint;
+        endpoint.shutdown.stopped().await;
+        endpoint.tasks.finish(Instant::now() + endpoint.http.limits.grace + CLOSE_TIMEOUT).await;
     }
 }
 
-async fn connection(site: Arc<Site>, stream: TcpStream, scope: RequestExtensions, seat: Sitting) {
-    // Replies are written whole, so waiting for more to send only delays them.
+async fn connection(
+    endpoint: Arc<HttpEndpoint>,
+    stream: TcpStream,
+    scope: RequestExtensions,
+    slot_guard: SlotGuard,
+) {
+    // Responses are written whole, so delaying small writes (Nagle's algorithm) only costs time.
     let _ = stream.set_nodelay(true);
-    // A client that is gone without a word would hold its streams for as long as they are silent.
-    let probes = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(3);
+    // A client that vanished without closing would keep its streams while they are silent.
+    let probes = TcpKeepalive::new()
+        .with_time(TCP_KEEPALIVE_INTERVAL)
+        .with_interval(TCP_KEEPALIVE_INTERVAL)
+        .with_retries(3);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
     #[cfg(feature = "tls")]
-    if let Some(tls) = &site.http.tls {
-        if let Some(Ok(stream)) = in_time(&site, tls.accept(stream)).await {
+    if let Some(tls) = &endpoint.http.tls {
+        if let Some(Ok(stream)) = within_head_timeout(&endpoint, tls.accept(stream)).await {
             let mut scope = scope;
-            if let Some(certificate) = crate::server::http::connection::tls::certificate(&stream) {
+            if let Some(certificate) =
+                crate::server::http::connection::tls::client_certificate(&stream)
+            {
                 scope.insert(certificate);
             }
-            let agreed = crate::server::http::connection::tls::agreed(&stream);
-            serve_connection(&site, stream, agreed, scope, seat).await;
+            let negotiated = crate::server::http::connection::tls::negotiated(&stream);
+            serve_connection(&endpoint, stream, negotiated, scope, slot_guard).await;
         }
         return;
     }
-    serve_connection(&site, stream, Agreed::Plain, scope, seat).await;
+    serve_connection(&endpoint, stream, NegotiatedProtocol::Plain, scope, slot_guard).await;
 }
 
-/// What a client may speak, by what came before its first byte.
+/// Protocol of a connection, as far as it is known before the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS agrees on a version"))]
-pub(crate) enum Agreed {
-    /// Nothing is encrypted: any version of HTTP.
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS negotiates a version"))]
+pub(crate) enum NegotiatedProtocol {
+    /// Not encrypted: any version of HTTP.
     Plain,
-    /// Any version of HTTP, because the client of an encrypted connection named none.
+    /// Encrypted without ALPN: any version of HTTP.
     Any,
-    /// The version that the handshake of TLS ended with.
+    /// Version negotiated with ALPN.
     Http1,
     Http2,
 }
 
-impl Agreed {
-    /// Why a client may not begin like this. An empty text is for one that would not understand it.
-    fn refusal(self, begun: &[u8], is_http2: bool) -> Option<&'static str> {
+impl NegotiatedProtocol {
+    /// Returns the reason to refuse a client with these first bytes. Empty if the client could not read a
+    /// response.
+    fn refusal(self, prefix: &[u8], is_http2: bool) -> Option<&'static str> {
         match self {
-            Agreed::Plain if begun[0] == HANDSHAKE => {
-                Some("This port does not speak TLS: use http:// instead of https://")
+            NegotiatedProtocol::Plain if prefix[0] == TLS_HANDSHAKE_BYTE => {
+                Some("This port does not use TLS: use http:// instead of https://")
             }
-            Agreed::Http1 if is_http2 => Some("HTTP/1.1 was agreed on, not HTTP/2"),
-            Agreed::Http2 if !is_http2 => Some(""),
+            NegotiatedProtocol::Http1 if is_http2 => {
+                Some("The TLS handshake negotiated HTTP/1.1, not HTTP/2")
+            }
+            NegotiatedProtocol::Http2 if !is_http2 => Some(""),
             _ => None,
         }
     }
 }
 
-/// Says in plain HTTP/1.1 why a connection ends before its first request.
-async fn turn_down(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str) {
-    let told = format!(
+/// Sends the reason in an HTTP/1.1 response and closes the connection before its first request.
+async fn refuse_connection(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str) {
+    let response = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
          connection: close\r\n\r\n{why}\n",
         why.len() + 1,
     );
-    let telling = async {
-        stream.write_all(told.as_bytes()).await?;
+    let sending = async {
+        stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await?;
-        // A connection that is closed with input unread takes back what the client has not read yet.
-        tokio::io::copy(&mut stream.take(UNREAD), &mut tokio::io::sink()).await
+        // Closing a socket with unread input resets the connection, and the client may lose the response.
+        tokio::io::copy(&mut stream.take(MAX_DISCARDED_BYTES), &mut tokio::io::sink()).await
     };
-    let _ = timeout(FAREWELL, telling).await;
+    let _ = timeout(CLOSE_TIMEOUT, sending).await;
 }
 
-/// Serves a connection in the version of HTTP that its first bytes have.
+/// Serves a connection with the version of HTTP that its first bytes show.
 async fn serve_connection<S>(
-    site: &Arc<Site>,
+    endpoint: &Arc<HttpEndpoint>,
     mut stream: S,
-    agreed: Agreed,
+    negotiated: NegotiatedProtocol,
     scope: RequestExtensions,
-    seat: Sitting,
+    slot_guard: SlotGuard,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let Some(Some((begun, is_http2))) = in_time(site, first_bytes(&mut stream)).await else {
+    let Some(Some((prefix, is_http2))) =
+        within_head_timeout(endpoint, first_bytes(&mut stream)).await
+    else {
         return;
     };
-    match agreed.refusal(&begun, is_http2) {
-        None if is_http2 => serve_http2(site, stream, begun, scope, seat).await,
-        None => serve_http1(site, stream, begun, scope, seat).await,
+    match negotiated.refusal(&prefix, is_http2) {
+        None if is_http2 => serve_http2(endpoint, stream, prefix, scope, slot_guard).await,
+        None => serve_http1(endpoint, stream, prefix, scope, slot_guard).await,
         Some("") => {}
-        Some(why) => turn_down(&mut stream, why).await,
+        Some(why) => refuse_connection(&mut stream, why).await,
     }
 }
 
 async fn serve_http1<S>(
-    site: &Arc<Site>,
+    endpoint: &Arc<HttpEndpoint>,
     stream: S,
-    begun: Bytes,
+    prefix: Bytes,
     mut scope: RequestExtensions,
-    seat: Sitting,
+    slot_guard: SlotGuard,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let limits = site.http.limits;
-    let (place, turns) = (seat.seat().clone(), Turns::default());
-    place.speaks(Spoken::Http1(turns.clone()));
-    scope.insert(place);
+    let limits = endpoint.http.limits;
+    let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
+    slot.set_activity(ConnectionActivity::Http1(state.clone()));
+    scope.insert(slot);
     let scope = scope.shared();
-    let patience = Patience { head: Some((limits.head, turns.clone())), write: limits.write };
-    let io = TokioIo::new(Io::new(stream, begun, patience, seat));
-    let answer = service_fn(|request| {
-        let well_formed = !turns.has_fragment();
-        answer(site.clone(), request, scope.clone(), turns.take(), well_formed)
+    let timeouts = IoTimeouts { head: Some((limits.head, state.clone())), write: limits.write };
+    let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
+    let handle_request = service_fn(|request| {
+        let well_formed = !state.has_fragment();
+        handle_request(
+            endpoint.clone(),
+            request,
+            scope.clone(),
+            state.begin_response(),
+            well_formed,
+        )
     });
-    let connection = http1(&limits).serve_connection(io, answer).with_upgrades();
-    drive(site, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
+    let connection = http1(&limits).serve_connection(io, handle_request).with_upgrades();
+    drive(endpoint, connection, |it| it.graceful_shutdown(), |_| pending(), ready(())).await;
 }
 
 async fn serve_http2<S>(
-    site: &Arc<Site>,
+    endpoint: &Arc<HttpEndpoint>,
     stream: S,
-    begun: Bytes,
+    prefix: Bytes,
     mut scope: RequestExtensions,
-    seat: Sitting,
+    slot_guard: SlotGuard,
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let limits = site.http.limits;
-    let (place, turns, streams) =
-        (seat.seat().clone(), Turns::default(), Streams::new(limits.write));
-    place.speaks(Spoken::Http2(streams.seen()));
-    scope.insert(place);
+    let limits = endpoint.http.limits;
+    let (slot, state, streams) =
+        (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
+    slot.set_activity(ConnectionActivity::Http2(streams.observer()));
+    scope.insert(slot);
     let scope = scope.shared();
-    // `Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
-    let patience = Patience { head: None, write: limits.write };
-    let io = TokioIo::new(Io::new(stream, begun, patience, seat));
-    // The parser drops fragments: a target with one is the path without it.
-    let answer =
-        service_fn(|request| answer(site.clone(), request, scope.clone(), turns.take(), true));
-    let connection = http2(&limits, &streams).serve_connection(io, answer);
-    let idle = |patience| streams.idle(patience);
-    drive(site, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO)).await;
+    // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
+    let timeouts = IoTimeouts { head: None, write: limits.write };
+    let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
+    // The parser drops fragments, so a target with a fragment is served as the path alone.
+    let handle_request = service_fn(|request| {
+        handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), true)
+    });
+    let connection = http2(&limits, &streams).serve_connection(io, handle_request);
+    let idle = |period| streams.idle(period);
+    drive(endpoint, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO))
+        .await;
 }
 
 /// Polls a connection until its end. Shuts it down gracefully when the server stops or the connection is idle.
 async fn drive<C: Future, F: Future<Output = ()>>(
-    site: &Site,
+    endpoint: &HttpEndpoint,
     connection: C,
     shut_down: impl FnOnce(Pin<&mut C>),
     idle: impl Fn(Duration) -> F,
@@ -246,107 +270,114 @@ async fn drive<C: Future, F: Future<Output = ()>>(
     tokio::select! {
         biased;
         _ = &mut connection => return,
-        () = site.shutdown.stopped() => {}
-        () = idle(site.http.limits.head) => {}
+        () = endpoint.shutdown.stopped() => {}
+        () = idle(endpoint.http.limits.head) => {}
     }
     // Some clients read nothing more after GOAWAY.
     tokio::select! {
         _ = &mut connection => return,
-        _ = timeout(FAREWELL, drained) => {}
+        _ = timeout(CLOSE_TIMEOUT, drained) => {}
     }
     shut_down(connection.as_mut());
     tokio::select! {
         _ = &mut connection => {}
-        () = idle(FAREWELL) => {}
+        () = idle(CLOSE_TIMEOUT) => {}
     }
 }
 
-/// What a client does before its first request, if it does it in time.
-async fn in_time<T>(site: &Site, beginning: impl Future<Output = T>) -> Option<T> {
+/// Runs a step before the first request, such as the TLS handshake, within the head timeout.
+async fn within_head_timeout<T>(
+    endpoint: &HttpEndpoint,
+    step: impl Future<Output = T>,
+) -> Option<T> {
     tokio::select! {
-        begun = timeout(site.http.limits.head, beginning) => begun.ok(),
-        () = site.shutdown.stopped() => None,
+        result = timeout(endpoint.http.limits.head, step) => result.ok(),
+        () = endpoint.shutdown.stopped() => None,
     }
 }
 
 fn http1(limits: &HttpLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // The stream beneath it sees to that.
+        // `TimedIo` applies this timeout.
         .header_read_timeout(None)
         .max_header_size(limits.headers)
         .max_buf_size(limits.headers.max(8 << 10));
     builder
 }
 
-fn http2(limits: &HttpLimits, streams: &Streams) -> http2::Builder<Streams> {
+fn http2(limits: &HttpLimits, streams: &Http2Streams) -> http2::Builder<Http2Streams> {
     let mut builder = http2::Builder::new(streams.clone());
     builder
         .timer(TokioTimer::new())
         .max_concurrent_streams(u32::try_from(limits.streams).ok())
         .max_header_list_size(u32::try_from(limits.headers).unwrap_or(u32::MAX))
-        .max_send_buf_size(BUFFER)
-        .keep_alive_interval(PING)
+        .max_send_buf_size(MAX_SEND_BUFFER_BYTES)
+        .keep_alive_interval(HTTP2_PING_INTERVAL)
         .keep_alive_timeout(limits.write);
     builder
 }
 
-/// What the client begins with, and whether that is HTTP/2. None if it leaves before it begins.
+/// Reads the first bytes, and detects HTTP/2. None if the client disconnects.
 ///
-/// A client that begins like HTTP/2 must go on like it, or it could take its time for ever.
+/// A client that starts like the HTTP/2 preface must complete it, within the head timeout.
 async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bool)> {
-    let mut begun = BytesMut::with_capacity(PREFACE.len());
+    let mut prefix = BytesMut::with_capacity(HTTP2_PREFACE.len());
     loop {
-        let mut room = (&mut *stream).take((PREFACE.len() - begun.len()) as u64);
-        if room.read_buf(&mut begun).await.ok()? == 0 {
+        let mut room = (&mut *stream).take((HTTP2_PREFACE.len() - prefix.len()) as u64);
+        if room.read_buf(&mut prefix).await.ok()? == 0 {
             return None;
         }
-        if !PREFACE.starts_with(&begun) {
-            return Some((begun.freeze(), false));
+        if !HTTP2_PREFACE.starts_with(&prefix) {
+            return Some((prefix.freeze(), false));
         }
-        if begun.len() == PREFACE.len() {
-            return Some((begun.freeze(), true));
+        if prefix.len() == HTTP2_PREFACE.len() {
+            return Some((prefix.freeze(), true));
         }
     }
 }
 
-/// Answers a request for another path than those that are served.
-fn nowhere(site: &Site, parts: &Parts) -> response::Reply {
-    match host_origin::check_form(parts, &Seen::of(&parts.headers)) {
+/// Returns the response for a path that is not served.
+fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
+    match host_origin::check_framing(parts, &RequestHeaders::of(&parts.headers)) {
         Err(refusal) => *refusal,
         Ok(()) => {
-            let problem = format!("There is nothing here: the endpoint is {}", site.http.path);
+            let problem =
+                format!("Nothing is served at this path: the endpoint is {}", endpoint.http.path);
             response::refuse(404, &problem)
         }
     }
 }
 
-type Answer = Result<response::Reply, Infallible>;
+type ServiceResult = Result<response::HttpResponse, Infallible>;
 
-/// Answers a request. It is our turn until the answer's end.
-fn answer(
-    site: Arc<Site>,
+/// Handles a request. The connection counts as responding until the response body has ended.
+fn handle_request(
+    endpoint: Arc<HttpEndpoint>,
     request: Request<Incoming>,
     mut scope: RequestExtensions,
-    turn: Turn,
+    response_guard: ResponseGuard,
     well_formed: bool,
-) -> impl Future<Output = Answer> {
+) -> impl Future<Output = ServiceResult> {
     let (mut parts, mut body) = request.into_parts();
     scope.extend([std::mem::take(&mut parts.extensions)]);
     async move {
-        let mut reply = match well_formed && site.http.serves(parts.uri.path()) {
-            true => site.request(&parts, scope, Pin::new(&mut body)).await,
+        let mut reply = match well_formed && endpoint.http.serves(parts.uri.path()) {
+            true => endpoint.request(&parts, scope, Pin::new(&mut body)).await,
             false => {
                 let reply = match well_formed {
-                    true => nowhere(&site, &parts),
-                    false => host_origin::malformed(400, "A request target has no fragment (#…)"),
+                    true => not_found(&endpoint, &parts),
+                    false => host_origin::malformed(
+                        400,
+                        "A request target must not have a fragment (#…)",
+                    ),
                 };
-                turned_away(reply, &parts, Pin::new(&mut body)).await
+                discard_body(reply, &parts, Pin::new(&mut body)).await
             }
         };
         match reply.status() {
-            StatusCode::SWITCHING_PROTOCOLS => turn.keep(),
-            _ => reply.body_mut().hold(turn),
+            StatusCode::SWITCHING_PROTOCOLS => response_guard.keep(),
+            _ => reply.body_mut().hold(response_guard),
         }
         Ok(reply)
     }

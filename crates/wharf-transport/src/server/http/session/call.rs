@@ -1,4 +1,4 @@
-//! The calls of a session, from their first poll to their replies.
+//! Calls of a session, from the first poll to the reply.
 
 use std::{
     future::poll_fn,
@@ -16,83 +16,90 @@ use wharf_model::{
 use wharf_wire::Codec;
 
 use crate::server::http::session::{
-    cluster::record::Member,
-    event_log::{Ending, Log},
-    session::{Beginning, Session, Visit},
+    cluster::record::SessionRecord,
+    event_log::{EventLog, ReplyStatus},
+    session::{ListenStartGuard, Session, SessionGuard},
 };
 use crate::{
     server::{
-        http::auth::{Until, expired},
+        http::auth::{AuthExpiry, expired},
         jsonl::{
             client_requests::OpenClientRequests,
-            write_queue::{give_way, make_room},
+            write_queue::{reserve_for, yield_after},
         },
     },
     shutdown::shutting_down,
-    task_set::Tasks,
+    task_set::TaskSet,
 };
 
-/// How much memory a call keeps for what it says next.
-const REUSED: usize = 4 << 10;
+/// Largest buffer that a call keeps for its next message, in bytes.
+const MAX_REUSED_BUFFER_BYTES: usize = 4 << 10;
 
-/// One call that was begun.
-pub(crate) struct Begun {
-    exchange: ActiveCall,
+/// A call after its first poll.
+pub(crate) struct StartedCall {
+    active_call: ActiveCall,
     pub(crate) codec: Codec,
-    /// What came of it at once.
+    /// Result of the first poll, if there was one.
     pub(crate) first: Option<Event>,
-    /// Gone when something comes of it.
-    pub(crate) beginning: Option<Beginning>,
-    /// When it ends, if it waits until then.
-    until: Option<Until>,
+    /// Dropped with the first event of a subscription.
+    pub(crate) start_guard: Option<ListenStartGuard>,
+    /// Time at which a waiting call ends because the caller's credentials expire.
+    expiry: Option<AuthExpiry>,
 }
 
-impl Begun {
-    /// Begins a call, and polls it once where it is: most calls end then and there.
+impl StartedCall {
+    /// Starts a call and polls it once in place, because most calls end with the first poll.
     pub(crate) fn new(
         session: &Session,
         mut request: Request,
         codec: Codec,
         scope: RequestExtensions,
     ) -> Self {
-        let until = scope.get().copied().filter(|_| codec.waits());
+        let expiry = scope.get().copied().filter(|_| codec.waits());
         request.scope = scope;
-        let host = &session.common.host;
-        let timer = host.timer.clone();
-        let mut exchange = ActiveCall::start(&*host.service, request, timer, host.deadlines);
-        // Nobody need be woken: a call that goes on is polled again at once, by its task.
+        let context = &session.common.context;
+        let timer = context.timer.clone();
+        let mut active_call =
+            ActiveCall::start(&*context.service, request, timer, context.deadlines);
+        // A waker is not needed: a pending call is polled again at once by its task.
         let mut cx = Context::from_waker(Waker::noop());
-        let first = match exchange.poll_event(&mut cx) {
+        let first = match active_call.poll_event(&mut cx) {
             Poll::Ready(event) => Some(event),
             Poll::Pending => None,
         };
-        Begun { exchange, codec, first, beginning: None, until }
+        StartedCall { active_call, codec, first, start_guard: None, expiry }
     }
 
-    /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
-    pub(crate) fn listen(self, session: &Arc<Session>, tasks: &Tasks) {
-        self.launch(session, session.own_stream(), None, 0, tasks);
+    /// Spawns the session's subscription, which writes to the session's stream.
+    pub(crate) fn spawn_listen(self, session: &Arc<Session>, tasks: &TaskSet) {
+        self.spawn_task(session, session.session_stream(), None, 0, tasks);
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
-    pub(crate) fn go_on(self, tally: &Arc<Tally>, held: usize, tasks: &Tasks) {
-        self.launch(&tally.session, tally.log.clone(), Some(tally.clone()), held, tasks);
+    /// Spawns the call as a task. It keeps `held` bytes of its message.
+    pub(crate) fn spawn(self, collector: &Arc<ReplyCollector>, held: usize, tasks: &TaskSet) {
+        self.spawn_task(
+            &collector.session,
+            collector.log.clone(),
+            Some(collector.clone()),
+            held,
+            tasks,
+        );
     }
 
-    fn launch(
+    fn spawn_task(
         self,
         session: &Arc<Session>,
-        log: Arc<Log>,
-        tally: Option<Arc<Tally>>,
+        log: Arc<EventLog>,
+        collector: Option<Arc<ReplyCollector>>,
         held: usize,
-        tasks: &Tasks,
+        tasks: &TaskSet,
     ) {
-        let Begun { exchange, codec, first, beginning, until } = self;
+        let StartedCall { active_call, codec, first, start_guard, expiry } = self;
         let id = (!codec.is_silent()).then(|| codec.id());
-        let visit = (!codec.is_silent()).then(|| Visit::new(session.clone()));
+        let guard = (!codec.is_silent()).then(|| SessionGuard::new(session.clone()));
         let (shutdown, grace) = (&session.common.shutdown, session.common.limits.grace);
-        let closing: BoxFuture<Option<Event>> = match (codec.is_silent(), until) {
-            // What it hears is for the session, whose stream ends with the pass of whoever reads it.
+        let closing: BoxFuture<Option<Event>> = match (codec.is_silent(), expiry) {
+            // A subscription belongs to the session. Its stream ends when the credentials of the reader expire.
             (true, _) => {
                 let stopped = shutdown.stopped();
                 Box::pin(async move {
@@ -100,16 +107,16 @@ impl Begun {
                     None
                 })
             }
-            (false, until) => {
-                let cuts = shutdown.cuts(grace);
+            (false, expiry) => {
+                let after_grace = shutdown.after_grace(grace);
                 Box::pin(async move {
-                    let error = match until {
-                        Some(Until(until)) => match timeout_at(until, cuts).await {
+                    let error = match expiry {
+                        Some(AuthExpiry(expiry)) => match timeout_at(expiry, after_grace).await {
                             Ok(()) => shutting_down(),
                             Err(_) => expired(),
                         },
                         None => {
-                            cuts.await;
+                            after_grace.await;
                             shutting_down()
                         }
                     };
@@ -117,101 +124,101 @@ impl Begun {
                 })
             }
         };
-        // Boxed, or the task would hold it twice: an argument of an async function is kept beside
-        // the variable that it becomes.
-        let call = Box::new(Call {
+        // Boxed: an async function keeps its argument beside the variable it becomes, so the task would hold
+        // the call twice.
+        let call = Box::new(RunningCall {
             session: session.clone(),
-            exchange,
+            active_call,
             closing,
             codec,
             first,
-            beginning,
+            start_guard,
             log,
-            tally,
-            asks: OpenClientRequests::default(),
+            collector,
+            client_requests: OpenClientRequests::default(),
             message: Vec::new(),
         });
-        session.flight().board(id, visit.is_none(), held, |number| {
-            let seat = Seat { session: session.clone(), number, _visit: visit };
-            tasks.spawn(call.run(seat))
+        session.in_flight().insert(id, guard.is_none(), held, |number| {
+            let slot = CallSlot { session: session.clone(), number, _guard: guard };
+            tasks.spawn(call.run(slot))
         });
     }
 }
 
-/// One call under way.
-struct Call {
+/// A call in flight.
+struct RunningCall {
     session: Arc<Session>,
-    exchange: ActiveCall,
-    /// Ends a listen when the server stops, even if its service does not know that, what waits when its caller's
-    /// pass ends, and any call when the grace period is over.
+    active_call: ActiveCall,
+    /// Ends a subscription on shutdown, even if its service does not; a waiting call when its caller's
+    /// credentials expire; and any call after the grace period.
     closing: BoxFuture<Option<Event>>,
     codec: Codec,
-    /// What came of it at once.
+    /// Result of the first poll, if there was one.
     first: Option<Event>,
-    /// Gone when something comes of it.
-    beginning: Option<Beginning>,
-    /// Where it says what it has to say before its end.
-    log: Arc<Log>,
-    /// Where its reply goes; a listen of a session has none.
-    tally: Option<Arc<Tally>>,
-    asks: OpenClientRequests,
-    /// What it said last, whose memory is used for what it says next.
+    /// Dropped with the first event of a subscription.
+    start_guard: Option<ListenStartGuard>,
+    /// Stream for the messages before the reply.
+    log: Arc<EventLog>,
+    /// Collector for the reply; none for a subscription.
+    collector: Option<Arc<ReplyCollector>>,
+    client_requests: OpenClientRequests,
+    /// Buffer of the last message, reused for the next one.
     message: Vec<u8>,
 }
 
-impl Call {
-    async fn run(mut self: Box<Self>, seat: Seat) {
+impl RunningCall {
+    async fn run(mut self: Box<Self>, slot: CallSlot) {
         while let Some(event) = poll_fn(|cx| self.poll_next(cx)).await {
-            self.beginning = None;
+            self.start_guard = None;
             if let Event::Done(outcome) = event {
-                if self.session.flight().land(seat.number) {
+                if self.session.in_flight().finish(slot.number) {
                     self.finish(&outcome);
                 }
                 return;
             }
-            // The call is not polled again before there is room.
+            // Back-pressure: the call is not polled again before the stream has room.
             if self.write(event) {
                 self.log.send(&self.message).await;
             }
-            give_way(self.message.len()).await;
+            yield_after(self.message.len()).await;
         }
     }
 
-    /// What happens next. None when the server stops, for a listen.
+    /// Polls the next event. None if the server stops and the call is a subscription.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
         }
-        match self.exchange.poll_event(cx) {
+        match self.active_call.poll_event(cx) {
             Poll::Pending => self.closing.as_mut().poll(cx),
             event => event.map(Some),
         }
     }
 
-    /// Writes what `event` says to the client. False if that is nothing.
+    /// Encodes an event for the client. False if there is nothing to send.
     fn write(&mut self, event: Event) -> bool {
-        let (flight, message) = (self.session.flight(), &mut self.message);
-        // The memory of a long message is not kept for what may be a short one.
+        let (in_flight, message) = (self.session.in_flight(), &mut self.message);
+        // The memory of a long message is released.
         message.clear();
-        message.shrink_to(REUSED);
-        // Whether the client reads nothing but the reply.
-        let quiet = self.tally.as_ref().is_some_and(|tally| tally.quiet);
+        message.shrink_to(MAX_REUSED_BUFFER_BYTES);
+        // True if the client accepts only the reply.
+        let quiet = self.collector.as_ref().is_some_and(|collector| collector.quiet);
         match event {
             Event::ClientRequest(id, ask) if quiet => {
-                self.exchange.refuse(id, &ask);
+                self.active_call.refuse(id, &ask);
                 false
             }
             _ if quiet => false,
             Event::Notify(notification) => {
-                make_room(message, &notification);
+                reserve_for(message, &notification);
                 self.codec.notify(&notification, message)
                     && !(is_change(&notification) && self.log.has_unread(message))
             }
             Event::ClientRequest(id, ask) => {
-                let answers = self.exchange.answers();
-                self.asks.put(flight, answers, &self.codec, id, &ask, message)
+                let answers = self.active_call.answers();
+                self.client_requests.put(in_flight, answers, &self.codec, id, &ask, message)
             }
-            Event::Withdraw(id) => match self.asks.close(flight, id) {
+            Event::Withdraw(id) => match self.client_requests.close(in_flight, id) {
                 Some(number) => {
                     self.codec.withdraw(number, message);
                     true
@@ -230,22 +237,22 @@ impl Call {
 
     fn finish(&mut self, outcome: &Outcome) {
         self.withdraw_all();
-        if let Some(tally) = &self.tally {
+        if let Some(collector) = &self.collector {
             let mut reply = Vec::new();
             let status = self.codec.encode(outcome, &mut reply);
             if matches!(outcome, Outcome::Task(_)) {
-                Member::share(&self.session);
+                SessionRecord::save_in_background(&self.session);
             }
             let refused = match (status, outcome) {
                 (400.., Outcome::Failed(error)) => Some(error.clone()),
                 _ => None,
             };
-            tally.add(reply, Ending { status, refused });
+            collector.add(reply, ReplyStatus { status, refused });
         }
     }
 
     fn withdraw_all(&mut self) {
-        for number in self.asks.close_all(self.session.flight()) {
+        for number in self.client_requests.close_all(self.session.in_flight()) {
             let mut message = Vec::new();
             self.codec.withdraw(number, &mut message);
             self.log.push(message);
@@ -253,7 +260,8 @@ impl Call {
     }
 }
 
-/// Returns true for a notification that says no more the second time: a session that nobody reads keeps it once.
+/// Returns true for a notification that carries nothing new if repeated. A session without a reader keeps it
+/// once.
 fn is_change(notification: &Notification) -> bool {
     use Notification::{PromptsChanged, ResourceUpdated, ResourcesChanged, ToolsChanged};
     matches!(
@@ -262,70 +270,71 @@ fn is_change(notification: &Notification) -> bool {
     )
 }
 
-/// A call that is dropped half-way must not leave its questions open at the client.
-impl Drop for Call {
+/// A dropped call cancels its open requests to the client.
+impl Drop for RunningCall {
     fn drop(&mut self) {
         self.withdraw_all();
     }
 }
 
-/// A call's place among those under way, given back however the call ends.
-struct Seat {
+/// Slot of a call among those in flight, released however the call ends.
+struct CallSlot {
     session: Arc<Session>,
     number: u64,
-    _visit: Option<Visit>,
+    _guard: Option<SessionGuard>,
 }
 
-impl Drop for Seat {
+impl Drop for CallSlot {
     fn drop(&mut self) {
-        self.session.flight().leave(self.number);
+        self.session.in_flight().remove(self.number);
     }
 }
 
-/// Collects the replies to what was posted at once. The stream ends with them when the last call is
-/// gone, however it went.
-pub(crate) struct Tally {
+/// Collects the replies to one POST. Dropping the last reference, when all its calls are gone, ends the stream
+/// with the replies.
+pub(crate) struct ReplyCollector {
     session: Arc<Session>,
-    pub(crate) log: Arc<Log>,
+    pub(crate) log: Arc<EventLog>,
     pub(crate) batch: bool,
-    /// Whether the client reads nothing but the replies.
+    /// True if the client accepts only the replies.
     quiet: bool,
-    replies: Mutex<Replies>,
+    replies: Mutex<CollectedReplies>,
     held: AtomicUsize,
 }
 
 #[derive(Default)]
-struct Replies {
+struct CollectedReplies {
     text: Vec<u8>,
-    ending: Option<Ending>,
+    reply_status: Option<ReplyStatus>,
 }
 
-impl Tally {
+impl ReplyCollector {
     pub(crate) fn new(session: &Arc<Session>, batch: bool, quiet: bool) -> Arc<Self> {
         let (session, log) = (session.clone(), session.open_stream());
         let (replies, held) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Tally { session, log, batch, quiet, replies, held })
+        Arc::new(ReplyCollector { session, log, batch, quiet, replies, held })
     }
 
-    /// Counts a batch of `length` bytes as held for as long as one of its calls is under way.
+    /// Counts a batch of `length` bytes as held while one of its calls is in flight.
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
-        self.session.flight().hold(length);
+        self.session.in_flight().hold(length);
     }
 
-    /// Notes that the reply to this call is due, for those who must write it if we cannot.
-    pub(crate) fn owe(&self, codec: &Codec) {
-        if let Some(journal) = self.log.journal() {
-            journal.owe(codec.id());
+    /// Records the id of a call whose reply is pending. If this process dies, the process that reads the stream
+    /// writes an error reply.
+    pub(crate) fn expect_reply(&self, codec: &Codec) {
+        if let Some(writer) = self.log.writer() {
+            writer.expect_reply(codec.id());
         }
     }
 
-    /// Whether the replies so far are as much as any message may be.
+    /// Returns true if the replies have reached the size limit of a message.
     pub(crate) fn is_full(&self) -> bool {
-        self.replies().text.len() > self.session.common.host.limits.message
+        self.replies().text.len() > self.session.common.context.limits.message
     }
 
-    pub(crate) fn add(&self, reply: Vec<u8>, ending: Ending) {
+    pub(crate) fn add(&self, reply: Vec<u8>, reply_status: ReplyStatus) {
         let mut replies = self.replies();
         if self.batch {
             let mark = if replies.text.is_empty() { b'[' } else { b',' };
@@ -334,25 +343,25 @@ impl Tally {
         } else {
             replies.text = reply;
         }
-        // A batch is answered, however its members went.
-        let answered = Ending { status: 200, refused: None };
-        replies.ending = Some(if self.batch { answered } else { ending });
+        // A batch has status 200, whatever its members return.
+        let answered = ReplyStatus { status: 200, refused: None };
+        replies.reply_status = Some(if self.batch { answered } else { reply_status });
     }
 
-    fn replies(&self) -> MutexGuard<'_, Replies> {
+    fn replies(&self) -> MutexGuard<'_, CollectedReplies> {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Tally {
+impl Drop for ReplyCollector {
     fn drop(&mut self) {
-        self.session.flight().release(*self.held.get_mut());
+        self.session.in_flight().release(*self.held.get_mut());
         let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let Replies { mut text, ending } = std::mem::take(replies);
+        let CollectedReplies { mut text, reply_status } = std::mem::take(replies);
         if self.batch && !text.is_empty() {
             text.push(b']');
         }
-        self.log.end(ending.map(|ending| (text, ending)));
+        self.log.end(reply_status.map(|reply_status| (text, reply_status)));
         self.session.finish_stream(self.log.number);
     }
 }

@@ -1,4 +1,4 @@
-//! One stream: the events that are kept for a client that comes back, and who reads them.
+//! Event log of one stream: the events kept for replay (resumability), and the position of its reader.
 
 pub(crate) mod persist;
 
@@ -13,118 +13,118 @@ use std::{
 use tokio::{sync::Notify, time::timeout};
 use wharf_model::Error;
 
-use crate::server::http::call_stream::FULL;
-use crate::server::http::session::event_log::persist::Storing;
-pub(crate) use crate::server::http::session::event_log::persist::Unstored;
+use crate::server::http::call_stream::MAX_CHUNK_BYTES;
+use crate::server::http::session::event_log::persist::PersistState;
+pub(crate) use crate::server::http::session::event_log::persist::UnstoredEvent;
 use crate::server::http::session::{
-    cluster::event_writer::Journal,
-    session::{Common, Session},
+    cluster::event_writer::EventWriter,
+    session::{Session, SessionContext},
 };
 
-/// What an event takes beside its message: its place in the queue, which has up to as many free, what the allocator
-/// adds, and what is not worth giving back.
-const OVERHEAD: usize = 128;
-/// How much of a message's memory may be unused before it is given back.
-const UNUSED: usize = 64;
-/// What a stream takes beside its events.
-const STREAM: usize = 512;
+/// Memory of an event beside its message: its entry in the queue, which may have as many free ones, the
+/// overhead of the allocator, and unused capacity that is not released.
+const EVENT_OVERHEAD_BYTES: usize = 128;
+/// Unused capacity of a message that is not worth releasing, in bytes.
+const MAX_UNUSED_BYTES: usize = 64;
+/// Memory of a stream beside its events.
+const STREAM_OVERHEAD_BYTES: usize = 512;
 
 /// One stream of a session. Its events are numbered from 1.
-pub(crate) struct Log {
+pub(crate) struct EventLog {
     pub(crate) number: u64,
-    common: Arc<Common>,
-    state: Mutex<State>,
+    common: Arc<SessionContext>,
+    state: Mutex<LogState>,
     room: Notify,
-    /// Where its events go before anybody reads them, where several processes serve the session.
-    journal: Option<Box<Journal>>,
-    /// The session that has it among the streams of its calls.
+    /// Writes events to the store before they are sent, where several processes serve the session.
+    writer: Option<Box<EventWriter>>,
+    /// The session that keeps this log among its call streams.
     session: Weak<Session>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     /// The newest events.
     events: VecDeque<Vec<u8>>,
-    /// How many bytes they take.
+    /// Size of the events, with their overhead.
     bytes: usize,
-    /// The number of the newest event.
+    /// Number of the newest event.
     newest: u64,
-    /// The number of the newest event that anybody has read.
+    /// Number of the newest event that was read.
     sent: u64,
-    reader: Option<Reader>,
-    readers: u64,
+    reader: Option<LogReader>,
+    last_ticket: u64,
     ended: bool,
-    ending: Option<Ending>,
-    /// Its place among the streams that have ended.
-    place: Option<u64>,
-    /// Set when nothing of it can be had any more.
-    forgotten: bool,
-    /// How far it is in the store, once it is kept there.
-    storing: Option<Storing>,
+    reply_status: Option<ReplyStatus>,
+    /// Position in the queue of ended streams.
+    queue_position: Option<u64>,
+    /// True once the events have been dropped.
+    discarded: bool,
+    /// Progress in the store, once the stream is persisted.
+    persist_state: Option<PersistState>,
 }
 
-/// Who reads the stream right now.
-struct Reader {
+/// Position of the reader that is attached.
+struct LogReader {
     ticket: u64,
-    /// The number of the event that was read last.
+    /// Number of the last event that was read.
     at: u64,
-    /// How many bytes the events after it take.
+    /// Size of the events after it.
     unread: usize,
-    /// After which event the reader goes, although the stream goes on.
-    leaves: Option<u64>,
+    /// Event after which the response ends although the stream goes on.
+    release_after: Option<u64>,
     waker: Option<Waker>,
 }
 
-/// How a stream's reply would be answered if it were all there is to say.
+/// HTTP status of a reply that is the only message of its stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Ending {
+pub(crate) struct ReplyStatus {
     pub(crate) status: u16,
-    /// Why the call may be tried again later, and when.
+    /// Error of a rejected call, for headers such as `Retry-After`.
     pub(crate) refused: Option<Box<Error>>,
 }
 
-/// What a stream begins with.
-pub(crate) enum First {
-    /// The reply, so that there is no need for a stream.
-    Reply(Ending),
-    /// Something else, or an early end of the response.
-    Said,
-    /// Nothing will be said.
+/// First event of a stream.
+pub(crate) enum FirstEvent {
+    /// The reply, so that a stream is not needed.
+    Reply(ReplyStatus),
+    /// Another message, or the early end of the response.
+    Message,
+    /// The stream ended without a message.
     Nothing,
 }
 
-/// What a reader gets.
-pub(crate) enum Read {
-    /// Events, which have been written.
+/// Result of a read.
+pub(crate) enum ReadResult {
+    /// Events were passed to the caller.
     Events,
-    /// The rest is for those who come back.
-    LetGo,
+    /// The connection is released; the client reads the rest when it resumes.
+    Released,
     End,
 }
 
-impl Log {
+impl EventLog {
     pub(crate) fn new(
         number: u64,
-        common: Arc<Common>,
-        journal: Option<Journal>,
+        common: Arc<SessionContext>,
+        writer: Option<EventWriter>,
         session: Weak<Session>,
     ) -> Arc<Self> {
-        common.kept.add(STREAM);
-        let (state, room, journal) = (Mutex::default(), Notify::new(), journal.map(Box::new));
-        Arc::new(Log { number, common, state, room, journal, session })
+        common.replay_budget.add(STREAM_OVERHEAD_BYTES);
+        let (state, room, writer) = (Mutex::default(), Notify::new(), writer.map(Box::new));
+        Arc::new(EventLog { number, common, state, room, writer, session })
     }
 
-    /// Appends a message as soon as the reader, if there is one, has read enough.
+    /// Appends a message. Waits first while the reader has too much unread (back-pressure).
     pub(crate) async fn send(self: &Arc<Self>, message: &[u8]) {
         if !self.has_room() {
-            // Boxed, or every call would keep the memory for what few need.
-            Box::pin(self.room()).await;
+            // Boxed: few calls wait, and the others would carry the memory of this future.
+            Box::pin(self.wait_for_room()).await;
         }
         self.push(message.to_vec());
     }
 
-    /// Waits for the reader. One that reads nothing for too long is sent away.
-    async fn room(&self) {
+    /// Waits for the reader. Detaches a reader that makes no progress within the write timeout.
+    async fn wait_for_room(&self) {
         while !self.has_room() {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
@@ -133,75 +133,78 @@ impl Log {
             }
             if timeout(self.common.limits.write, room).await.is_err() {
                 let reader = self.lock().late_reader();
-                self.part(reader);
+                self.notify_detached(reader);
             }
         }
     }
 
     fn has_room(&self) -> bool {
-        // Half of it: the other half may be on its way to the client.
-        let most = self.common.host.limits.output.div_ceil(2);
-        // Readers that keep up still get every event, one after the other.
-        let unread = if self.common.kept.is_full() { 1 } else { most };
+        // Half of the limit: the other half may be in the buffers of the connection.
+        let most = self.common.context.limits.output.div_ceil(2);
+        // If the replay budget is used up, readers still get every event, one at a time.
+        let unread = if self.common.replay_budget.is_full() { 1 } else { most };
         let state = self.lock();
         state.reader.as_ref().is_none_or(|reader| reader.unread < unread)
-            && state.storing.as_ref().is_none_or(|storing| storing.waiting < most)
+            && state
+                .persist_state
+                .as_ref()
+                .is_none_or(|persist_state| persist_state.unstored_bytes < most)
     }
 
-    /// Returns true if the same message waits here to be read.
+    /// Returns true if an equal message is still unread.
     pub(crate) fn has_unread(&self, message: &[u8]) -> bool {
         let state = self.lock();
         let unread = (state.newest - state.sent) as usize;
         let same = |event: &Vec<u8>| event == message;
-        state.storing.is_none() && state.events.iter().rev().take(unread).any(same)
+        state.persist_state.is_none() && state.events.iter().rev().take(unread).any(same)
     }
 
-    /// Appends a message, whether there is room or not.
+    /// Appends a message, even without room.
     pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();
         self.append(&mut state, message);
         let waker = state.waker();
         drop(state);
         wake(waker);
-        self.store();
-        if !self.common.kept.make_room() {
-            // All that could be dropped elsewhere is dropped.
+        self.persist_pending();
+        if !self.common.replay_budget.make_room() {
+            // The replay budget is still exceeded after all ended streams were dropped.
             let mut state = self.lock();
             let least = usize::from(state.ended || state.reader.is_some());
             self.trim(&mut state, least, 0, 0);
         }
     }
 
-    fn append(&self, state: &mut State, mut message: Vec<u8>) {
+    fn append(&self, state: &mut LogState, mut message: Vec<u8>) {
         if state.ended {
             return;
         }
-        if message.capacity() - message.len() > UNUSED {
+        if message.capacity() - message.len() > MAX_UNUSED_BYTES {
             message.shrink_to_fit();
         }
-        let size = message.len() + OVERHEAD;
+        let size = message.len() + EVENT_OVERHEAD_BYTES;
         state.events.push_back(message);
         state.newest += 1;
         state.bytes += size;
-        self.common.kept.add(size);
-        self.bound(state);
+        self.common.replay_budget.add(size);
+        self.trim_to_limits(state);
         if let Some(reader) = &mut state.reader {
             reader.unread += size;
         }
-        if let Some(storing) = &mut state.storing {
-            storing.waiting += size;
+        if let Some(persist_state) = &mut state.persist_state {
+            persist_state.unstored_bytes += size;
         }
     }
 
-    /// Drops what is too old to be kept.
-    fn bound(&self, state: &mut State) {
-        // The newest may be what the client waits for.
+    /// Drops events beyond the replay limits.
+    fn trim_to_limits(&self, state: &mut LogState) {
+        // The newest event is kept, because the client may wait for it.
         self.trim(state, 1, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
-    /// Drops the oldest events beyond `events` and `bytes`, but neither what the reader has yet to
-    /// read nor the newest `least`.
-    fn trim(&self, state: &mut State, least: usize, events: usize, bytes: usize) {
+    /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
+    /// newest `least`.
+    fn trim(&self, state: &mut LogState, least: usize, events: usize, bytes: usize) {
         let before = state.bytes;
         while state.events.len() > least && (state.events.len() > events || state.bytes > bytes) {
             let oldest = state.oldest();
@@ -211,131 +214,132 @@ impl Log {
                 break;
             }
             let dropped = state.events.pop_front().unwrap_or_default();
-            state.bytes -= dropped.len() + OVERHEAD;
+            state.bytes -= dropped.len() + EVENT_OVERHEAD_BYTES;
         }
         if state.events.capacity() > 4 * state.events.len() + 16 {
             state.events.shrink_to(2 * state.events.len());
         }
-        self.common.kept.remove(before - state.bytes);
+        self.common.replay_budget.remove(before - state.bytes);
     }
 
     /// Ends the stream, with a reply if there is one.
-    pub(crate) fn end(self: &Arc<Self>, reply: Option<(Vec<u8>, Ending)>) {
+    pub(crate) fn end(self: &Arc<Self>, reply: Option<(Vec<u8>, ReplyStatus)>) {
         let mut state = self.lock();
-        if let Some((message, ending)) = reply {
-            state.ending = Some(ending);
+        if let Some((message, reply_status)) = reply {
+            state.reply_status = Some(reply_status);
             self.append(&mut state, message);
         }
         state.ended = true;
-        self.line_up(&mut state);
+        self.enqueue_ended(&mut state);
         let waker = state.waker();
         drop(state);
         wake(waker);
-        self.store();
-        self.common.kept.expire(self.common.now());
-        self.common.kept.make_room();
+        self.persist_pending();
+        self.common.replay_budget.expire(self.common.now());
+        self.common.replay_budget.make_room();
     }
 
-    /// Lets the reader go with what has been said so far.
+    /// Ends the response after the events so far. The stream goes on.
     pub(crate) fn release_connection(&self) {
         let mut state = self.lock();
         let newest = state.newest;
         let Some(reader) = &mut state.reader else { return };
-        reader.leaves.get_or_insert(newest);
+        reader.release_after.get_or_insert(newest);
         let waker = state.waker();
         drop(state);
         wake(waker);
     }
 
-    /// Ends the stream here and now: the session is over.
+    /// Ends the stream and drops its events, because the session has ended.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.ended = true;
         self.clear(&mut state);
         let reader = state.reader.take();
         drop(state);
-        self.part(reader);
+        self.notify_detached(reader);
     }
 
-    /// Drops all that is kept of a stream that has ended, unless somebody reads it or the store has
-    /// yet to get it.
-    pub(crate) fn forget(&self) {
+    /// Drops the events of an ended stream, unless it is being read or not yet stored.
+    pub(crate) fn discard(&self) {
         let mut state = self.lock();
-        state.place = None;
-        let is_stored = state.storing.as_ref().is_none_or(|storing| storing.ended);
+        state.queue_position = None;
+        let is_stored =
+            state.persist_state.as_ref().is_none_or(|persist_state| persist_state.ended);
         if state.reader.is_none() && is_stored {
             self.clear(&mut state);
             drop(state);
-            // What the store has of it is left to time.
+            // The copy in the store expires by its TTL.
             if let Some(session) = self.session.upgrade() {
                 session.release_stream(self.number);
             }
         }
     }
 
-    fn clear(&self, state: &mut State) {
-        state.forgotten = true;
+    fn clear(&self, state: &mut LogState) {
+        state.discarded = true;
         state.events = VecDeque::new();
-        self.common.kept.remove(mem::take(&mut state.bytes));
+        self.common.replay_budget.remove(mem::take(&mut state.bytes));
     }
 
-    fn line_up(self: &Arc<Self>, state: &mut State) {
-        if state.ended && !state.forgotten && state.place.is_none() {
+    fn enqueue_ended(self: &Arc<Self>, state: &mut LogState) {
+        if state.ended && !state.discarded && state.queue_position.is_none() {
             let now = self.common.now();
-            state.place = Some(self.common.kept.line_up(Arc::downgrade(self), now));
+            state.queue_position =
+                Some(self.common.replay_budget.enqueue(Arc::downgrade(self), now));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LogState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The reader's side. A reader is known by its ticket, and gone when another has come.
-impl Log {
-    /// Begins to read where the last reader stopped. None if that one is still there.
+/// Methods of the reader. A ticket identifies it, and becomes invalid when another reader attaches.
+impl EventLog {
+    /// Attaches a reader where the last one stopped. None if one is attached.
     pub(crate) fn attach(&self) -> Option<u64> {
         let mut state = self.lock();
         let sent = state.sent;
-        state.reader.is_none().then(|| state.seat(sent))
+        state.reader.is_none().then(|| state.attach_reader(sent))
     }
 
-    /// Begins to read after the event of this number, instead of whoever reads. None if there
-    /// never was such an event, or the stream has been forgotten.
+    /// Attaches a reader after this event, and detaches the current one. None if the event never existed or the
+    /// stream was discarded.
     pub(crate) fn resume(&self, after: u64) -> Option<u64> {
         let mut state = self.lock();
-        if after > state.visible() || state.forgotten {
+        if after > state.visible() || state.discarded {
             return None;
         }
-        // The store may have what is dropped here.
-        if state.storing.is_some() && after + 1 < state.oldest() {
+        // The store may have events that were dropped here.
+        if state.persist_state.is_some() && after + 1 < state.oldest() {
             return None;
         }
-        if let Some(storing) = &mut state.storing {
-            storing.followed = false;
+        if let Some(persist_state) = &mut state.persist_state {
+            persist_state.read_from_store = false;
         }
         let reader = state.reader.take();
-        let ticket = state.seat(after);
+        let ticket = state.attach_reader(after);
         drop(state);
-        self.part(reader);
+        self.notify_detached(reader);
         Some(ticket)
     }
 
-    /// Where the stream stands for this reader.
+    /// Returns the number of the last event that this reader read.
     pub(crate) fn position(&self, ticket: u64) -> u64 {
         self.lock().reader(ticket).map_or(0, |reader| reader.at)
     }
 
-    /// What the stream begins with.
-    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<First> {
+    /// Polls for the first event of the stream.
+    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<FirstEvent> {
         let mut state = self.lock();
-        let (newest, ended, ending) = (state.newest, state.ended, state.ending.clone());
-        let Some(reader) = state.reader(ticket) else { return Poll::Ready(First::Nothing) };
-        match (newest, ending) {
-            (1, Some(ending)) => Poll::Ready(First::Reply(ending)),
-            (1.., ..) => Poll::Ready(First::Said),
-            _ if reader.leaves.is_some() => Poll::Ready(First::Said),
-            _ if ended => Poll::Ready(First::Nothing),
+        let (newest, ended, reply_status) = (state.newest, state.ended, state.reply_status.clone());
+        let Some(reader) = state.reader(ticket) else { return Poll::Ready(FirstEvent::Nothing) };
+        match (newest, reply_status) {
+            (1, Some(reply_status)) => Poll::Ready(FirstEvent::Reply(reply_status)),
+            (1.., ..) => Poll::Ready(FirstEvent::Message),
+            _ if reader.release_after.is_some() => Poll::Ready(FirstEvent::Message),
+            _ if ended => Poll::Ready(FirstEvent::Nothing),
             _ => {
                 reader.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -343,33 +347,34 @@ impl Log {
         }
     }
 
-    /// Takes out the newest message, the reply, because nobody can come back for it.
+    /// Takes the newest message, the reply, which is sent as JSON and cannot be resumed.
     pub(crate) fn take_reply(&self) -> Vec<u8> {
         self.lock().events.back_mut().map(mem::take).unwrap_or_default()
     }
 
-    /// What comes next, as much of it as fits into one piece. `write` is given each event.
+    /// Passes unread events to `write`, up to the size of one chunk.
     pub(crate) fn poll_read(
         &self,
         ticket: u64,
         cx: &mut Context<'_>,
         mut write: impl FnMut(u64, &[u8]),
-    ) -> Poll<Read> {
+    ) -> Poll<ReadResult> {
         let mut state = self.lock();
         let visible = state.visible();
-        let State { events, newest, sent, ended, reader, .. } = &mut *state;
+        let LogState { events, newest, sent, ended, reader, .. } = &mut *state;
         let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
-            return Poll::Ready(Read::End);
+            return Poll::Ready(ReadResult::End);
         };
-        let until = reader.leaves.map_or(visible, |leaves| leaves.min(visible));
+        let until =
+            reader.release_after.map_or(visible, |release_after| release_after.min(visible));
         if reader.at < until {
             let first = events.len() - (*newest - reader.at) as usize;
             let mut size = 0;
             for event in events.range(first..).take((until - reader.at) as usize) {
                 reader.at += 1;
                 write(reader.at, event);
-                size += event.len() + OVERHEAD;
-                if size >= FULL {
+                size += event.len() + EVENT_OVERHEAD_BYTES;
+                if size >= MAX_CHUNK_BYTES {
                     break;
                 }
             }
@@ -377,82 +382,88 @@ impl Log {
             *sent = reader.at.max(*sent);
             drop(state);
             self.room.notify_waiters();
-            return Poll::Ready(Read::Events);
+            return Poll::Ready(ReadResult::Events);
         }
-        if reader.leaves.is_some_and(|leaves| leaves <= reader.at) {
-            return Poll::Ready(Read::LetGo);
+        if reader.release_after.is_some_and(|release_after| release_after <= reader.at) {
+            return Poll::Ready(ReadResult::Released);
         }
         if *ended && visible == *newest {
-            return Poll::Ready(Read::End);
+            return Poll::Ready(ReadResult::End);
         }
         reader.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// The reader is gone.
+    /// Detaches the reader.
     pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
         let mut state = self.lock();
         if state.reader(ticket).is_some() {
             state.reader = None;
-            self.bound(&mut state);
-            self.line_up(&mut state);
+            self.trim_to_limits(&mut state);
+            self.enqueue_ended(&mut state);
             drop(state);
             self.room.notify_waiters();
         }
     }
 
-    /// Tells a reader that was sent away, and those who waited for it.
-    fn part(&self, reader: Option<Reader>) {
+    /// Wakes a reader that was detached, and the calls that waited for it.
+    fn notify_detached(&self, reader: Option<LogReader>) {
         wake(reader.and_then(|reader| reader.waker));
         self.room.notify_waiters();
     }
 }
 
-impl State {
-    /// The number of the newest event that may be read.
+impl LogState {
+    /// Number of the newest event that may be read: a persisted stream shows only stored events.
     fn visible(&self) -> u64 {
-        self.storing.as_ref().map_or(self.newest, |storing| storing.stored)
+        self.persist_state.as_ref().map_or(self.newest, |persist_state| persist_state.stored)
     }
 
-    /// Takes the reader out that has read too little, unless it waits for the store itself.
-    fn late_reader(&mut self) -> Option<Reader> {
+    /// Takes the reader that has fallen behind. A reader that waits for the store is not behind.
+    fn late_reader(&mut self) -> Option<LogReader> {
         let visible = self.visible();
         self.reader.take_if(|reader| reader.at < visible)
     }
 
-    /// The number of the oldest event that is kept.
+    /// Number of the oldest event in the log.
     fn oldest(&self) -> u64 {
         self.newest + 1 - self.events.len() as u64
     }
 
-    fn reader(&mut self, ticket: u64) -> Option<&mut Reader> {
+    fn reader(&mut self, ticket: u64) -> Option<&mut LogReader> {
         self.reader.as_mut().filter(|reader| reader.ticket == ticket)
     }
 
-    /// Whom to wake when there is something to read.
+    /// Takes the waker of the reader.
     fn waker(&mut self) -> Option<Waker> {
         self.reader.as_mut()?.waker.take()
     }
 
-    /// Seats a reader who has read all up to the event of this number. Gives its ticket.
-    fn seat(&mut self, at: u64) -> u64 {
-        // What is dropped cannot be read.
+    /// Attaches a reader that has read everything up to event `at`. Returns its ticket.
+    fn attach_reader(&mut self, at: u64) -> u64 {
+        // Dropped events cannot be read.
         let at = at.max(self.oldest() - 1);
         let left = (self.newest - at) as usize;
-        let unread = self.events.iter().rev().take(left).map(|event| event.len() + OVERHEAD).sum();
-        self.readers += 1;
-        let ticket = self.readers;
-        self.reader = Some(Reader { ticket, at, unread, leaves: None, waker: None });
+        let unread = self
+            .events
+            .iter()
+            .rev()
+            .take(left)
+            .map(|event| event.len() + EVENT_OVERHEAD_BYTES)
+            .sum();
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        self.reader = Some(LogReader { ticket, at, unread, release_after: None, waker: None });
         ticket
     }
 }
 
-impl Drop for Log {
+impl Drop for EventLog {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.common.kept.remove(state.bytes + STREAM);
-        if let Some(place) = state.place {
-            self.common.kept.strike(place);
+        self.common.replay_budget.remove(state.bytes + STREAM_OVERHEAD_BYTES);
+        if let Some(queue_position) = state.queue_position {
+            self.common.replay_budget.dequeue(queue_position);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The listen of a session whose stream somebody follows, in any process.
+//! Subscription that feeds the session's stream (GET) while a client reads it, in any process of a cluster.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -11,41 +11,42 @@ use wharf_model::{
 };
 use wharf_wire::Codec;
 
-use crate::server::http::cluster::LOOK;
+use crate::server::http::cluster::POLL_INTERVAL;
 use crate::server::http::session::session::Session;
 
-/// What feeds a session's own stream for as long as somebody follows it.
-pub(crate) struct Listening {
+/// Runs the session's subscription to changes while its stream is read.
+pub(crate) struct SessionSubscription {
     scope: RequestExtensions,
-    /// None while the client is not ready for it, or the service not willing.
-    begun: Option<(ActiveCall, Codec)>,
-    /// What may have happened while nobody listened.
-    supposed: VecDeque<Notification>,
-    /// What the session follows, and the resources that it followed when the listen began.
-    followed: Option<(LiveSubscriptionFilter, BTreeSet<String>)>,
+    /// None before the client is initialized, and after the service has ended the subscription.
+    active: Option<(ActiveCall, Codec)>,
+    /// Changes to report because the service cannot list those that were missed.
+    assumed: VecDeque<Notification>,
+    /// The session's filter, and the resource URIs it had when the subscription started.
+    filter_at_start: Option<(LiveSubscriptionFilter, BTreeSet<String>)>,
 }
 
-impl Listening {
+impl SessionSubscription {
     pub(crate) fn new(scope: RequestExtensions) -> Self {
-        Listening { scope, begun: None, supposed: VecDeque::new(), followed: None }
+        SessionSubscription { scope, active: None, assumed: VecDeque::new(), filter_at_start: None }
     }
 
-    /// The next message. What was heard until it waits for another need not be told again.
+    /// Returns the next message. Records in the session up to which change version the client has been
+    /// notified.
     pub(crate) async fn next(&mut self, session: &Session) -> Vec<u8> {
         loop {
-            self.begin(session);
-            let Some((exchange, codec)) = &mut self.begun else {
-                // Whoever follows is told when the session stands otherwise.
+            self.start(session);
+            let Some((active_call, codec)) = &mut self.active else {
+                // The caller starts over when the session changes.
                 std::future::pending::<()>().await;
                 continue;
             };
-            let service = &session.common.host.service;
-            let event = match self.supposed.pop_front() {
+            let service = &session.common.context.service;
+            let event = match self.assumed.pop_front() {
                 Some(notification) => Event::Notify(notification),
                 None => {
                     poll_fn(|cx| {
                         let now = service.moment();
-                        let polled = exchange.poll_event(cx);
+                        let polled = active_call.poll_event(cx);
                         if let (Poll::Pending, Some(now)) = (&polled, now) {
                             session.connection().heard_until(now);
                         }
@@ -59,47 +60,47 @@ impl Listening {
                 Event::Notify(notification) if codec.notify(&notification, &mut message) => {
                     return message;
                 }
-                Event::ClientRequest(id, ask) => exchange.refuse(id, &ask),
+                Event::ClientRequest(id, ask) => active_call.refuse(id, &ask),
                 Event::Done(_) => {
-                    self.begun = None;
-                    tokio::time::sleep(LOOK).await;
+                    self.active = None;
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
                 _ => {}
             }
         }
     }
 
-    /// Begins the listen, if the client is ready for it; and again if it follows more than it did,
-    /// because what it subscribed to elsewhere may have changed before this process knew.
-    pub(crate) fn begin(&mut self, session: &Session) {
-        if self.begun.is_some() && !self.follows_more() {
+    /// Starts the subscription if the client is initialized. Restarts it if the filter grew: a resource
+    /// subscribed to in another process may have changed before this process learned of it.
+    pub(crate) fn start(&mut self, session: &Session) {
+        if self.active.is_some() && !self.has_filter_grown() {
             return;
         }
         let Some((mut request, codec)) = session.connection().listen_again() else { return };
-        let host = &session.common.host;
-        if host.service.moment().is_none()
+        let context = &session.common.context;
+        if context.service.moment().is_none()
             && let Some(filter) = &request.filter
         {
-            // Who cannot look back must suppose that everything has changed.
-            self.supposed = filter.read(everything);
+            // Without change versions, everything counts as changed.
+            self.assumed = filter.read(all_changes);
         }
         let uris = |filter: &LiveSubscriptionFilter| filter.read(|filter| filter.uris.clone());
-        self.followed = request.filter.clone().map(|filter| (filter.clone(), uris(&filter)));
+        self.filter_at_start = request.filter.clone().map(|filter| (filter.clone(), uris(&filter)));
         request.scope = self.scope.clone();
-        let timer = host.timer.clone();
-        let exchange = ActiveCall::start(&*host.service, request, timer, host.deadlines);
-        self.begun = Some((exchange, codec));
+        let timer = context.timer.clone();
+        let active_call = ActiveCall::start(&*context.service, request, timer, context.deadlines);
+        self.active = Some((active_call, codec));
     }
 
-    fn follows_more(&self) -> bool {
-        self.followed
+    fn has_filter_grown(&self) -> bool {
+        self.filter_at_start
             .as_ref()
             .is_some_and(|(now, before)| now.read(|filter| !filter.uris.is_subset(before)))
     }
 }
 
-/// All that a listener with this filter could be told.
-fn everything(filter: &SubscriptionFilter) -> VecDeque<Notification> {
+/// Returns all notifications that pass this filter.
+fn all_changes(filter: &SubscriptionFilter) -> VecDeque<Notification> {
     use Notification::{PromptsChanged, ResourcesChanged, ToolsChanged};
     let lists = [ToolsChanged, PromptsChanged, ResourcesChanged];
     let updates =

@@ -1,12 +1,55 @@
-//! Legacy sessions over HTTP: `Mcp-Session-Id`, streams that can be resumed, questions to the client.
+//! Legacy sessions over HTTP: `Mcp-Session-Id`, resumable event streams and requests to the client.
 //!
-//! A call that does not end at once is a task of its session and writes into a stream ([`log`]);
-//! responses only follow streams ([`follow`]), so a client that is gone has cancelled nothing and
-//! can come back for the rest. The one stream of number 0 is the session's own.
+//! A call that does not end with its first poll becomes a task of its session and writes to an event stream. HTTP
+//! responses only read streams, so a client that disconnects cancels nothing and can resume with `Last-Event-ID`.
+//! Stream 0 is the session's stream (GET); each POST that needs one has a stream of its own.
 //!
-//! Where several processes serve a session ([`shared`]), it is a record in a store ([`member`]), the
-//! events of its streams are in another before they are sent ([`journal`]), and whoever comes back
-//! to a process that has them not follows them there ([`stored`]).
+//! States of a stream, and the functions that change them:
+//!
+//! ```text
+//!   Session::open_stream (POST), Session::session_stream (GET)
+//!         |
+//!         v        RunningCall: EventLog::send, push
+//!       OPEN  <------------------------------------------+
+//!         |  |                                           | append, wake the reader
+//!         |  +-------------------------------------------+
+//!         |
+//!         |  Drop of ReplyCollector, when the last call of the POST is gone: EventLog::end
+//!         v
+//!       ENDED  events stay for replay; queued in ReplayBudget
+//!         |
+//!         |  ReplayBudget (time or memory): EventLog::discard; end of the session: EventLog::close (also from OPEN)
+//!         v
+//!     DISCARDED
+//!
+//!   Reader of a stream, in OPEN and ENDED, at most one:
+//!
+//!      none --EventLog::attach (first response), resume (Last-Event-ID)--> attached
+//!      attached --detach (client gone), resume by another, write timeout, release_connection--> none
+//!
+//!   In a cluster also, once a response has begun as a stream:
+//!
+//!      in memory --StreamReader::persist: EventWriter::open, EventLog::start_persisting--> persisted
+//!         a persisted event is visible to readers only after EventWriter has stored it (EventLog::mark_stored)
+//!      persisted, read here --resumed in another process: EventLog::detach_for_store--> persisted, read from the store
+//! ```
+//!
+//! | Type | Part in a stream |
+//! | --- | --- |
+//! | `RunningCall` (`call`) | runs a call as a task and writes its messages |
+//! | `ReplyCollector` (`call`) | collects the replies of one POST; dropping it ends the stream |
+//! | `EventLog` (`event_log`) | the stream in memory: events, state, position of the reader (`LogReader`) |
+//! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs, discards ended streams |
+//! | `StreamReader` (`stream_reader`) | HTTP response that reads an `EventLog` |
+//! | `EventWriter` (`cluster::event_writer`) | copies events from the log to the store; `PersistState` is its progress |
+//! | `EventRecord` (`cluster::event_record`) | one event in the store |
+//! | `StoredStreamReader` (`cluster::stored_stream_reader`) | HTTP response that reads a stream from the store |
+//! | `RegisteredReader` (`cluster::record`) | registration of a reader, unique per stream in the cluster |
+//! | `SessionSubscription` (`get_stream`) | feeds stream 0 in a cluster while it is read |
+//!
+//! Where several processes serve a session (`cluster`), the session is a record in a store and the events of its
+//! streams are stored before they are sent. A client that resumes at a process without these events reads them from
+//! the store.
 
 pub(crate) mod call;
 pub(crate) mod cluster;
@@ -31,160 +74,174 @@ use wharf_model::{ActiveCall, Caller, Error, Outcome, Request, RequestExtensions
 use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
-    session::{Common, Session, Visit},
-    table::Table,
+    session::{Session, SessionContext, SessionGuard},
+    table::SessionTable,
 };
-use crate::{ServerContext, Shutdown, server::jsonl::in_flight::no_place};
+use crate::{ServerContext, Shutdown, server::jsonl::in_flight::overloaded};
 use crate::{
     server::http::{
         HttpLimits,
         call_stream::CallStream,
-        cluster::Fleet,
-        request_headers::Seen,
+        cluster::Cluster,
+        request_headers::RequestHeaders,
         response,
-        response::{Due, Reply},
+        response::{EventualResponse, HttpResponse},
     },
-    task_set::Tasks,
+    task_set::TaskSet,
 };
 
 pub(crate) use crate::server::http::session::{
-    cluster::stored_stream_reader::Stored, stream_reader::Follower,
+    cluster::stored_stream_reader::StoredStreamReader, stream_reader::StreamReader,
 };
 
-/// The header that names a session.
-const SESSION: &str = "mcp-session-id";
+/// Header that carries the session id.
+const SESSION_ID_HEADER: &str = "mcp-session-id";
 
-/// The legacy sessions of one endpoint.
-pub(crate) struct Sessions {
-    common: Arc<Common>,
-    tasks: Arc<Tasks>,
-    table: Mutex<Table>,
-    /// The other processes that serve them too, if there may be any.
-    fleet: Option<Arc<Fleet>>,
-    /// Done when this process hears them.
-    joined: Once,
+/// Legacy sessions of one endpoint.
+pub(crate) struct SessionManager {
+    common: Arc<SessionContext>,
+    tasks: Arc<TaskSet>,
+    table: Mutex<SessionTable>,
+    /// The processes that serve the same sessions, if the stores are shared.
+    cluster: Option<Arc<Cluster>>,
+    /// Completed when this process subscribes to the bus of the cluster.
+    joined_cluster: Once,
 }
 
-impl Sessions {
+impl SessionManager {
     pub(crate) fn new(
-        host: Arc<ServerContext>,
+        context: Arc<ServerContext>,
         limits: HttpLimits,
-        tasks: Arc<Tasks>,
+        tasks: Arc<TaskSet>,
         shutdown: Shutdown,
-        fleet: Option<Arc<Fleet>>,
+        cluster: Option<Arc<Cluster>>,
     ) -> Arc<Self> {
-        let common = Common::new(host, limits, shutdown);
-        let table = Mutex::new(Table::new(&common.limits));
-        Arc::new(Sessions { common, tasks, table, fleet, joined: Once::new() })
+        let common = SessionContext::new(context, limits, shutdown);
+        let table = Mutex::new(SessionTable::new(&common.limits));
+        Arc::new(SessionManager { common, tasks, table, cluster, joined_cluster: Once::new() })
     }
 
-    /// Answers a message that no modern header goes with.
+    /// Handles a POST without the headers of a modern revision.
     pub(crate) fn post<'a>(
         self: &'a Arc<Self>,
-        seen: &'a Seen<'_>,
+        parsed: &'a RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> Due<'a> {
-        if seen.session == HeaderField::Absent {
-            return Due::later(self.open(seen, message, scope));
+    ) -> EventualResponse<'a> {
+        if parsed.session == HeaderField::Absent {
+            return EventualResponse::later(self.open(parsed, message, scope));
         }
-        if let Some(fleet) = &self.fleet {
-            return Due::later(self.post_shared(fleet, seen, message, scope));
+        if let Some(cluster) = &self.cluster {
+            return EventualResponse::later(self.post_shared(cluster, parsed, message, scope));
         }
-        match self.visit(seen, &scope) {
-            Ok(visit) => self.receive(visit, seen, message, scope),
-            Err(refusal) => Due::Now(*refusal),
+        match self.find_session(parsed, &scope) {
+            Ok(guard) => self.receive(guard, parsed, message, scope),
+            Err(refusal) => EventualResponse::Now(*refusal),
         }
     }
 
-    /// Opens the session's own stream, or resumes any of its streams.
-    pub(crate) async fn get(self: &Arc<Self>, seen: &Seen<'_>, scope: RequestExtensions) -> Reply {
-        if !seen.accept.events {
+    /// Handles GET: opens the session's stream, or resumes one of its streams.
+    pub(crate) async fn get(
+        self: &Arc<Self>,
+        parsed: &RequestHeaders<'_>,
+        scope: RequestExtensions,
+    ) -> HttpResponse {
+        if !parsed.accept.events {
             return response::refuse(406, "Accept must allow text/event-stream");
         }
-        if let Some(fleet) = &self.fleet {
+        if let Some(cluster) = &self.cluster {
             let reply = async {
-                let visit = self.enter_shared(fleet, seen, &scope).await?;
-                self.get_shared(visit, seen, scope).await
+                let guard = self.check_and_find_shared(cluster, parsed, &scope).await?;
+                self.get_shared(guard, parsed, scope).await
             };
             return reply.await.unwrap_or_else(|refusal| *refusal);
         }
-        let visit = match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
-            Ok(visit) => visit,
-            Err(refusal) => return *refusal,
-        };
-        let own = visit.own_stream();
-        let listening = self.listen(visit.session(), &scope, true);
-        match seen.last_event {
-            HeaderField::Absent => match (Follower::of(visit, own), listening) {
-                (Some(follower), Ok(())) => post::stream(follower),
-                (Some(_), Err(error)) => post::unheard(&error),
-                (None, _) => response::refuse(409, "The session's own stream is open already"),
+        let guard =
+            match self.check_version(parsed).and_then(|()| self.find_session(parsed, &scope)) {
+                Ok(guard) => guard,
+                Err(refusal) => return *refusal,
+            };
+        let own = guard.session_stream();
+        let listening = self.start_listen(guard.session(), &scope, true);
+        match parsed.last_event {
+            HeaderField::Absent => match (StreamReader::attach(guard, own), listening) {
+                (Some(stream_reader), Ok(())) => post::stream(stream_reader),
+                (Some(_), Err(error)) => post::listen_refused(&error),
+                (None, _) => response::refuse(
+                    409,
+                    "The session's stream is already open: close it first, or resume it with Last-Event-ID",
+                ),
             },
             last => {
                 let named = last.one().and_then(stream_reader::parse);
-                match named.and_then(|(stream, event)| Follower::after(visit, stream, event)) {
-                    Some(follower) => post::events(follower),
+                match named.and_then(|(stream, event)| StreamReader::resume(guard, stream, event)) {
+                    Some(stream_reader) => post::events(stream_reader),
                     None => unknown_event(),
                 }
             }
         }
     }
 
-    /// Ends a session.
+    /// Handles DELETE: ends a session.
     pub(crate) async fn delete(
         self: &Arc<Self>,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         scope: RequestExtensions,
-    ) -> Reply {
-        if let Some(fleet) = &self.fleet {
+    ) -> HttpResponse {
+        if let Some(cluster) = &self.cluster {
             let reply = async {
-                let visit = self.enter_shared(fleet, seen, &scope).await?;
-                self.delete_shared(&visit).await
+                let guard = self.check_and_find_shared(cluster, parsed, &scope).await?;
+                self.delete_shared(&guard).await
             };
             return reply.await.unwrap_or_else(|refusal| *refusal);
         }
-        match self.check_version(seen).and_then(|()| self.visit(seen, &scope)) {
-            Ok(_) if self.remove(seen.session.one().unwrap_or_default()) => response::status(204),
-            Ok(_) => Sessions::gone(),
+        match self.check_version(parsed).and_then(|()| self.find_session(parsed, &scope)) {
+            Ok(_) if self.remove(parsed.session.one().unwrap_or_default()) => response::status(204),
+            Ok(_) => SessionManager::not_found(),
             Err(refusal) => *refusal,
         }
     }
 
-    fn check_version(&self, seen: &Seen<'_>) -> Result<(), Box<Reply>> {
-        match seen.message.is_spoken(&self.common.host.wire) {
+    fn check_version(&self, parsed: &RequestHeaders<'_>) -> Result<(), Box<HttpResponse>> {
+        match parsed.message.is_spoken(&self.common.context.wire) {
             true => Ok(()),
             false => Err(Box::new(response::refuse(400, "Unsupported MCP-Protocol-Version"))),
         }
     }
 
-    fn visit(&self, seen: &Seen<'_>, scope: &RequestExtensions) -> Result<Visit, Box<Reply>> {
+    fn find_session(
+        &self,
+        parsed: &RequestHeaders<'_>,
+        scope: &RequestExtensions,
+    ) -> Result<SessionGuard, Box<HttpResponse>> {
         let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
-        match seen.session {
+        match parsed.session {
             HeaderField::One(id) => {
-                let visit = self.find(id, scope).ok_or_else(|| Box::new(Sessions::gone()))?;
-                visit.set_principal(scope);
-                Ok(visit)
+                let guard =
+                    self.find(id, scope).ok_or_else(|| Box::new(SessionManager::not_found()))?;
+                guard.set_principal(scope);
+                Ok(guard)
             }
             HeaderField::Absent => refuse("There is no Mcp-Session-Id header"),
             HeaderField::Several => refuse("There is more than one Mcp-Session-Id header"),
         }
     }
 
-    /// There is no such session: it never was, it has ended, or it is somebody else's.
-    fn gone() -> Reply {
+    /// Response 404: the session never existed, has ended or belongs to another principal. All three look the
+    /// same.
+    fn not_found() -> HttpResponse {
         response::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
     }
 
-    /// Answers a message without a session, which may open one.
+    /// Handles a message without a session id, which may be `initialize`.
     async fn open(
         self: &Arc<Self>,
-        seen: &Seen<'_>,
+        parsed: &RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> Reply {
-        let mut connection = Connection::new(self.common.host.wire.clone());
-        match connection.receive_http(message, &seen.message) {
+    ) -> HttpResponse {
+        let mut connection = Connection::new(self.common.context.wire.clone());
+        match connection.receive_http(message, &parsed.message) {
             Received::Call(mut request, codec) => {
                 let opener = Caller::of(&scope);
                 request.scope = scope;
@@ -194,16 +251,16 @@ impl Sessions {
                 if !connection.is_open() {
                     return response::ended(status, &outcome, reply);
                 }
-                if let Some(fleet) = &self.fleet {
-                    return match self.open_shared(fleet, &connection, opener).await {
-                        Ok((session, id)) => opened(session, &id, seen, reply),
+                if let Some(cluster) = &self.cluster {
+                    return match self.open_shared(cluster, &connection, opener).await {
+                        Ok((session, id)) => session_opened(session, &id, parsed, reply),
                         Err(error) => post::refuse(call.codec(), error),
                     };
                 }
                 let session = Session::new(self.common.clone(), connection, opener, None);
                 match self.insert(&session) {
-                    Some(id) => opened(session, &id, seen, reply),
-                    None => post::refuse(call.codec(), full()),
+                    Some(id) => session_opened(session, &id, parsed, reply),
+                    None => post::refuse(call.codec(), too_many_sessions()),
                 }
             }
             Received::Reply(reply, status) => response::json(status, reply),
@@ -211,18 +268,18 @@ impl Sessions {
         }
     }
 
-    /// Runs a call to its end. If the client goes away before, nothing is left of it.
+    /// Runs a call to its end. The call is cancelled if the client disconnects first.
     async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
-        let host = &self.common.host;
-        let exchange =
-            ActiveCall::start(&*host.service, request, host.timer.clone(), host.deadlines);
-        let mut call = CallStream::new(exchange, codec, &self.common.shutdown, None);
-        // Nobody need be woken: one that goes on is polled again at once.
+        let context = &self.common.context;
+        let active_call =
+            ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
+        let mut call = CallStream::new(active_call, codec, &self.common.shutdown, None);
+        // A waker is not needed: a pending call is polled again at once.
         let first = call.poll_end(&mut Context::from_waker(Waker::noop()));
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
             Poll::Pending => {
-                call.cut_after(&self.common.shutdown, self.common.limits.grace);
+                call.end_after_grace(&self.common.shutdown, self.common.limits.grace);
                 poll_fn(|cx| call.poll_end(cx)).await
             }
         };
@@ -230,24 +287,27 @@ impl Sessions {
     }
 }
 
-/// There is no place for another session.
-fn full() -> Error {
-    no_place().with_message(
-        "The server is full: it has as many sessions as it may have, and all are in use. Try again later",
-    )
+/// Error for a client that cannot get another session.
+fn too_many_sessions() -> Error {
+    overloaded().with_message("The server is full: all sessions are in use. Try again later")
 }
 
-fn unknown_event() -> Reply {
-    response::refuse(400, "Last-Event-ID names no event of this session")
+fn unknown_event() -> HttpResponse {
+    response::refuse(400, "Last-Event-ID is not the id of an event of this session")
 }
 
-fn opened(session: Arc<Session>, id: &str, seen: &Seen<'_>, reply: Vec<u8>) -> Reply {
-    let mut reply = match seen.accept.json {
+fn session_opened(
+    session: Arc<Session>,
+    id: &str,
+    parsed: &RequestHeaders<'_>,
+    reply: Vec<u8>,
+) -> HttpResponse {
+    let mut reply = match parsed.accept.json {
         true => response::json(200, reply),
-        false => post::one_event(&Visit::new(session), reply),
+        false => post::one_event(&SessionGuard::new(session), reply),
     };
     if let Ok(id) = HeaderValue::from_str(id) {
-        reply.headers_mut().insert(SESSION, id);
+        reply.headers_mut().insert(SESSION_ID_HEADER, id);
     }
     reply
 }

@@ -1,4 +1,4 @@
-//! What is posted to a session, and how it is answered.
+//! Handles messages posted to a session.
 
 use std::{
     future::{poll_fn, ready},
@@ -11,162 +11,175 @@ use wharf_model::{Error, Event, Outcome, Request, RequestExtensions};
 use wharf_wire::{Codec, Received, sse};
 
 use crate::server::http::session::{
-    Sessions,
-    call::{Begun, Tally},
-    cluster::record::Member,
-    event_log::{Ending, First},
-    session::{Session, Visit},
-    stream_reader::Follower,
+    SessionManager,
+    call::{ReplyCollector, StartedCall},
+    cluster::record::SessionRecord,
+    event_log::{FirstEvent, ReplyStatus},
+    session::{Session, SessionGuard},
+    stream_reader::StreamReader,
 };
 use crate::server::{
     http::{
         HttpBody,
-        cluster::{Away, GONE},
-        request_headers::{Accept, Seen},
+        cluster::{STORE_UNAVAILABLE, StoreUnavailable},
+        request_headers::{AcceptHeader, RequestHeaders},
         response,
-        response::{Due, Reply},
-        response_body::Source,
+        response::{EventualResponse, HttpResponse},
+        response_body::EventSource,
     },
-    jsonl::in_flight::{id_taken, no_place},
+    jsonl::in_flight::{duplicate_id, overloaded},
 };
 
-/// What was posted at once.
-pub(super) struct Posted {
-    pub(super) visit: Visit,
+/// The POST request that a message or batch came with.
+pub(super) struct PostContext {
+    pub(super) guard: SessionGuard,
     pub(super) scope: RequestExtensions,
-    pub(super) accept: Accept,
+    pub(super) accept: AcceptHeader,
     pub(super) length: usize,
 }
 
-impl Sessions {
-    /// Answers a message of a session.
+impl SessionManager {
+    /// Handles a message posted to a session.
     pub(crate) fn receive(
         &self,
-        visit: Visit,
-        seen: &Seen<'_>,
+        guard: SessionGuard,
+        parsed: &RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> Due<'static> {
-        let (accept, length) = (seen.accept, message.len());
-        // Its own statement, so that the next message can be read while this one is answered.
-        let received = visit.connection().receive_http(message, &seen.message);
-        self.treat(Posted { visit, scope, accept, length }, received)
+    ) -> EventualResponse<'static> {
+        let (accept, length) = (parsed.accept, message.len());
+        // A statement of its own, so that the connection is unlocked before the message is handled.
+        let received = guard.connection().receive_http(message, &parsed.message);
+        self.handle_received(PostContext { guard, scope, accept, length }, received)
     }
 
-    /// Answers what was received in a session.
-    pub(super) fn treat(&self, posted: Posted, received: Received) -> Due<'static> {
+    /// Handles a decoded message of a session.
+    pub(super) fn handle_received(
+        &self,
+        post: PostContext,
+        received: Received,
+    ) -> EventualResponse<'static> {
         match received {
-            Received::Call(request, codec) if !codec.is_silent() => {
-                self.call(posted, request, codec)
-            }
+            Received::Call(request, codec) if !codec.is_silent() => self.call(post, request, codec),
             Received::Reply(reply, status) => {
-                match self.listen(posted.visit.session(), &posted.scope, false) {
-                    Ok(()) => posted.once_heard(posted.whole(reply, status)),
-                    Err(error) => Due::Now(unheard(&error)),
+                match self.start_listen(post.guard.session(), &post.scope, false) {
+                    Ok(()) => post.after_listen_start(post.complete_reply(reply, status)),
+                    Err(error) => EventualResponse::Now(listen_refused(&error)),
                 }
             }
-            Received::Batch(members) => self.batch(posted, members),
+            Received::Batch(members) => self.batch(post, members),
             other => {
-                self.note(&posted, other);
-                posted.once_heard(response::status(202))
+                self.handle_one_way(&post, other);
+                post.after_listen_start(response::status(202))
             }
         }
     }
 
-    fn call(&self, mut posted: Posted, request: Request, codec: Codec) -> Due<'static> {
-        if let Err(error) = admit(&posted.visit, &codec) {
-            return Due::Now(refuse(&codec, error));
+    fn call(
+        &self,
+        mut post: PostContext,
+        request: Request,
+        codec: Codec,
+    ) -> EventualResponse<'static> {
+        if let Err(error) = check_admission(&post.guard, &codec) {
+            return EventualResponse::Now(refuse(&codec, error));
         }
         if codec.may_become_task() {
-            // So that somebody hears what becomes of it; if nobody can, its owner still asks.
-            let _ = self.listen(posted.visit.session(), &posted.scope, false);
+            // The subscription delivers the task's status notifications. If it cannot start now, the client
+            // still polls the task.
+            let _ = self.start_listen(post.guard.session(), &post.scope, false);
         }
-        let scope = std::mem::take(&mut posted.scope);
-        let begun = Begun::new(&posted.visit, request, codec, scope);
-        if let Some(Event::Done(outcome)) = &begun.first {
+        let scope = std::mem::take(&mut post.scope);
+        let started = StartedCall::new(&post.guard, request, codec, scope);
+        if let Some(Event::Done(outcome)) = &started.first {
             let mut reply = Vec::new();
-            let status = begun.codec.encode(outcome, &mut reply);
+            let status = started.codec.encode(outcome, &mut reply);
             if matches!(outcome, Outcome::Task(_)) {
-                Member::share(posted.visit.session());
+                SessionRecord::save_in_background(post.guard.session());
             }
-            // A status can be told only without a stream.
-            return Due::Now(match posted.accept.json || status != 200 {
+            // The status of the HTTP response can only be set without a stream.
+            return EventualResponse::Now(match post.accept.json || status != 200 {
                 true => response::ended(status, outcome, reply),
-                false => one_event(&posted.visit, reply),
+                false => one_event(&post.guard, reply),
             });
         }
-        let tally = posted.tally(false);
-        tally.owe(&begun.codec);
-        let following = posted.follow(&tally);
-        begun.go_on(&tally, posted.length, &self.tasks);
-        Due::later(following)
+        let collector = post.collector(false);
+        collector.expect_reply(&started.codec);
+        let following = post.follow(&collector);
+        started.spawn(&collector, post.length, &self.tasks);
+        EventualResponse::later(following)
     }
 
-    fn batch(&self, posted: Posted, members: Vec<Received>) -> Due<'static> {
-        let tally = posted.tally(true);
-        let following = posted.follow(&tally);
+    fn batch(&self, post: PostContext, members: Vec<Received>) -> EventualResponse<'static> {
+        let collector = post.collector(true);
+        let following = post.follow(&collector);
         let mut due = false;
         for member in members {
-            due |= self.member(&posted, &tally, member);
+            due |= self.batch_member(&post, &collector, member);
         }
         if !due {
-            posted.visit.forget_stream(tally.log.number);
-            return posted.once_heard(response::status(202));
+            post.guard.remove_stream(collector.log.number);
+            return post.after_listen_start(response::status(202));
         }
-        tally.hold(posted.length);
-        Due::later(after(posted.visit.beginning(), following))
+        collector.hold(post.length);
+        EventualResponse::later(after(post.guard.listen_starting(), following))
     }
 
-    /// Treats one member of a batch. True if a reply to it is due.
-    fn member(&self, posted: &Posted, tally: &Arc<Tally>, member: Received) -> bool {
-        let reply = |text: Vec<u8>| tally.add(text, Ending { status: 200, refused: None });
+    /// Handles one member of a batch. True if it has a reply.
+    fn batch_member(
+        &self,
+        post: &PostContext,
+        collector: &Arc<ReplyCollector>,
+        member: Received,
+    ) -> bool {
+        let reply = |text: Vec<u8>| collector.add(text, ReplyStatus { status: 200, refused: None });
         match member {
             Received::Call(request, codec) if !codec.is_silent() => {
-                let full = if tally.is_full() { Err(no_place()) } else { Ok(()) };
-                if let Err(error) = full.and_then(|()| admit(&posted.visit, &codec)) {
+                let full = if collector.is_full() { Err(overloaded()) } else { Ok(()) };
+                if let Err(error) = full.and_then(|()| check_admission(&post.guard, &codec)) {
                     let mut refusal = Vec::new();
                     codec.refuse(&error, &mut refusal);
                     reply(refusal);
                     return true;
                 }
-                let begun = Begun::new(&posted.visit, request, codec, posted.scope.clone());
-                tally.owe(&begun.codec);
-                if let Some(Event::Done(outcome)) = &begun.first {
+                let started = StartedCall::new(&post.guard, request, codec, post.scope.clone());
+                collector.expect_reply(&started.codec);
+                if let Some(Event::Done(outcome)) = &started.first {
                     let mut text = Vec::new();
-                    begun.codec.encode(outcome, &mut text);
+                    started.codec.encode(outcome, &mut text);
                     reply(text);
                 } else {
-                    // The tally counts the message itself: any of its calls keeps all of it.
-                    begun.go_on(tally, 0, &self.tasks);
+                    // The collector counts the whole batch, because any of its calls keeps the message.
+                    started.spawn(collector, 0, &self.tasks);
                 }
             }
             Received::Reply(text, _) => {
-                // What cannot begin now does so with the next message, or when it is heard.
-                let _ = self.listen(posted.visit.session(), &posted.scope, false);
+                // A subscription that cannot start now is retried with the next message or the next GET.
+                let _ = self.start_listen(post.guard.session(), &post.scope, false);
                 reply(text);
             }
             other => {
-                self.note(posted, other);
+                self.handle_one_way(post, other);
                 return false;
             }
         }
         true
     }
 
-    /// Takes note of what has no reply.
-    fn note(&self, posted: &Posted, received: Received) {
-        let session = posted.visit.session();
-        match (received, session.under_way()) {
+    /// Handles a message without a reply: a response, a cancellation or a notification.
+    fn handle_one_way(&self, post: &PostContext, received: Received) {
+        let session = post.guard.session();
+        match (received, session.in_flight_calls()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
-            (Received::Call(request, codec), _) => match self.common.host.service.moment() {
+            (Received::Call(request, codec), _) => match self.common.context.service.moment() {
                 Some(now) => {
                     session.connection().put_off_listen(now);
-                    let _ = self.listen(session, &posted.scope, session.is_heard());
+                    let _ = self.start_listen(session, &post.scope, session.has_session_stream());
                 }
                 None => {
-                    let begun = Begun::new(session, request, codec, posted.scope.clone());
-                    begun.listen(session, &self.tasks);
+                    let started = StartedCall::new(session, request, codec, post.scope.clone());
+                    started.spawn_listen(session, &self.tasks);
                 }
             },
             // Batches do not nest.
@@ -174,85 +187,90 @@ impl Sessions {
         }
     }
 
-    /// Begins the session's listen if it is due: until then there is none, because most sessions
-    /// that are idle are heard by nobody. Fails if it may be tried again later.
-    pub(super) fn listen(
+    /// Starts the session's subscription to changes if it is due. It is deferred until the client subscribes or
+    /// opens the stream, because most idle sessions never read it. Fails if it may be retried later.
+    pub(super) fn start_listen(
         &self,
         session: &Arc<Session>,
         scope: &RequestExtensions,
-        is_heard: bool,
+        has_session_stream: bool,
     ) -> Result<(), Box<Error>> {
-        // Where several processes serve the session, whoever follows its stream listens.
-        if session.member.is_some() {
+        // In a cluster, the reader of its stream runs the subscription.
+        if session.shared_record.is_some() {
             return Ok(());
         }
-        // Held while the listen begins: a subscription that is made meanwhile must not be answered
-        // before there is somebody who hears of updates.
+        // Locked while the subscription starts: a `resources/subscribe` that arrives meanwhile must not be
+        // answered before updates are delivered.
         let mut connection = session.connection();
-        let Some((request, codec)) = connection.due_listen(is_heard) else { return Ok(()) };
+        let Some((request, codec)) = connection.due_listen(has_session_stream) else {
+            return Ok(());
+        };
         let since = request.since;
-        let mut begun = Begun::new(session, request, codec, scope.clone());
-        match (begun.first.take(), since) {
+        let mut started = StartedCall::new(session, request, codec, scope.clone());
+        match (started.first.take(), since) {
             (Some(Event::Done(Outcome::Failed(error))), Some(since))
                 if error.kind.is_retryable() =>
             {
                 connection.put_off_listen(since);
                 return Err(error);
             }
-            (None, _) => begun.beginning = Some(session.begin_listen()),
-            (first, _) => begun.first = first,
+            (None, _) => started.start_guard = Some(session.mark_listen_starting()),
+            (first, _) => started.first = first,
         }
-        begun.listen(session, &self.tasks);
+        started.spawn_listen(session, &self.tasks);
         Ok(())
     }
 }
 
-impl Posted {
-    fn tally(&self, batch: bool) -> Arc<Tally> {
-        Tally::new(self.visit.session(), batch, !self.accept.events)
+impl PostContext {
+    fn collector(&self, batch: bool) -> Arc<ReplyCollector> {
+        ReplyCollector::new(self.guard.session(), batch, !self.accept.events)
     }
 
-    /// Answers with a reply that is there already, once somebody hears of updates if the session's
-    /// listen is on its way: it may be the reply to a subscription.
-    fn once_heard(&self, reply: Reply) -> Due<'static> {
-        match self.visit.beginning() {
-            None => Due::Now(reply),
-            beginning => Due::later(after(beginning, ready(reply))),
+    /// Sends a complete reply. If the session's subscription is being started, it waits for that: the reply may
+    /// confirm a `resources/subscribe`.
+    fn after_listen_start(&self, reply: HttpResponse) -> EventualResponse<'static> {
+        match self.guard.listen_starting() {
+            None => EventualResponse::Now(reply),
+            listen_started => EventualResponse::later(after(listen_started, ready(reply))),
         }
     }
 
-    /// Answers with a reply that is there already.
-    fn whole(&self, reply: Vec<u8>, status: u16) -> Reply {
+    /// Returns the response for a complete reply.
+    fn complete_reply(&self, reply: Vec<u8>, status: u16) -> HttpResponse {
         if self.accept.json || status != 200 {
             return response::json(status, reply);
         }
-        one_event(&self.visit, reply)
+        one_event(&self.guard, reply)
     }
 
-    /// Answers with one message if the reply is all there is to say, else with events.
-    fn follow(&self, tally: &Tally) -> impl Future<Output = Reply> + Send + use<> {
-        let (visit, accept, log) = (self.visit.clone(), self.accept, tally.log.clone());
-        let batch = tally.batch;
-        // Before the call begins to run, so that it cannot run far ahead of the client.
-        let follower = Follower::of(visit.clone(), log);
+    /// Returns the response of a call: JSON if the reply is the only message, else a stream of events.
+    fn follow(
+        &self,
+        collector: &ReplyCollector,
+    ) -> impl Future<Output = HttpResponse> + Send + use<> {
+        let (guard, accept, log) = (self.guard.clone(), self.accept, collector.log.clone());
+        let batch = collector.batch;
+        // Before the call runs on, so that back-pressure applies from its first message.
+        let stream_reader = StreamReader::attach(guard.clone(), log);
         async move {
-            let Some(follower) = follower else { return Sessions::gone() };
-            match first(&follower, accept).await {
-                First::Said => kept(follower, batch).await,
-                First::Nothing if visit.is_ended() => Sessions::gone(),
-                First::Nothing if accept.events => response::events(HttpBody::empty()),
-                First::Nothing => response::status(202),
-                First::Reply(Ending { status: 200, .. }) if !accept.json => {
-                    kept(follower, batch).await
+            let Some(stream_reader) = stream_reader else { return SessionManager::not_found() };
+            match first(&stream_reader, accept).await {
+                FirstEvent::Message => stored_stream(stream_reader, batch).await,
+                FirstEvent::Nothing if guard.is_ended() => SessionManager::not_found(),
+                FirstEvent::Nothing if accept.events => response::events(HttpBody::empty()),
+                FirstEvent::Nothing => response::status(202),
+                FirstEvent::Reply(ReplyStatus { status: 200, .. }) if !accept.json => {
+                    stored_stream(stream_reader, batch).await
                 }
-                First::Reply(ending) => {
-                    let reply = follower.into_reply();
-                    // A session that ended just now took it along.
+                FirstEvent::Reply(reply_status) => {
+                    let reply = stream_reader.into_reply();
+                    // The session ended just now and discarded the reply.
                     if reply.is_empty() {
-                        return Sessions::gone();
+                        return SessionManager::not_found();
                     }
-                    let mut reply = response::json(ending.status, reply);
-                    if let Some(error) = ending.refused {
+                    let mut reply = response::json(reply_status.status, reply);
+                    if let Some(error) = reply_status.refused {
                         response::explain(&mut reply, &error);
                     }
                     reply
@@ -262,79 +280,82 @@ impl Posted {
     }
 }
 
-/// Answers when the session's listen has begun, if it is on its way.
+/// Awaits the start of the session's subscription, then the reply.
 async fn after(
-    beginning: Option<impl Future<Output = ()>>,
-    reply: impl Future<Output = Reply>,
-) -> Reply {
-    if let Some(beginning) = beginning {
-        beginning.await;
+    listen_started: Option<impl Future<Output = ()>>,
+    reply: impl Future<Output = HttpResponse>,
+) -> HttpResponse {
+    if let Some(listen_started) = listen_started {
+        listen_started.await;
     }
     reply.await
 }
 
-/// What the stream begins with, or something if that takes so long that the client might despair.
-async fn first(follower: &Follower, accept: Accept) -> First {
-    let first = poll_fn(|cx| follower.poll_first(cx));
+/// Waits for the first event of a stream. After the keep-alive interval it reports a message, so that the
+/// response begins before the client gives up.
+async fn first(stream_reader: &StreamReader, accept: AcceptHeader) -> FirstEvent {
+    let first = poll_fn(|cx| stream_reader.poll_first(cx));
     match accept.events {
-        true => timeout(follower.keep_alive(), first).await.unwrap_or(First::Said),
+        true => timeout(stream_reader.keep_alive(), first).await.unwrap_or(FirstEvent::Message),
         false => first.await,
     }
 }
 
-/// A response that follows a stream from its beginning, once that is where others find it.
-async fn kept(follower: Follower, batch: bool) -> Reply {
-    match follower.keep(batch).await {
-        Ok(()) => stream(follower),
-        Err(Away) => response::busy(GONE),
+/// Returns a response that reads a stream from its start, after the stream was opened in the store.
+async fn stored_stream(stream_reader: StreamReader, batch: bool) -> HttpResponse {
+    match stream_reader.persist(batch).await {
+        Ok(()) => stream(stream_reader),
+        Err(StoreUnavailable) => response::busy(STORE_UNAVAILABLE),
     }
 }
 
-/// A response that follows a stream from its beginning.
-pub(crate) fn stream(mut follower: Follower) -> Reply {
-    follower.prime();
-    events(follower)
+/// Returns a response that reads a stream from its start.
+pub(crate) fn stream(mut stream_reader: StreamReader) -> HttpResponse {
+    stream_reader.prime();
+    events(stream_reader)
 }
 
-/// A response that follows a stream.
-pub(crate) fn events(follower: Follower) -> Reply {
-    let every = follower.keep_alive();
-    response::events(HttpBody::events(Source::Session(follower), every))
+/// Returns a response that reads a stream.
+pub(crate) fn events(stream_reader: StreamReader) -> HttpResponse {
+    let every = stream_reader.keep_alive();
+    response::events(HttpBody::events(EventSource::Session(stream_reader), every))
 }
 
-/// A stream of one reply, for a client that reads nothing but events.
-pub(crate) fn one_event(visit: &Visit, reply: Vec<u8>) -> Reply {
-    if visit.member.is_some() {
-        // It is there whole: nobody need come back for it, to whichever process.
+/// Returns a stream of one reply, for a client that accepts only events.
+pub(crate) fn one_event(guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
+    if guard.shared_record.is_some() {
+        // The event is complete in the response, so it is never resumed and not stored.
         let mut event = Vec::new();
         sse::event(&mut event, None, &reply);
         return response::events(HttpBody::whole(event));
     }
-    let tally = Tally::new(visit.session(), false, false);
-    let follower = Follower::of(visit.clone(), tally.log.clone());
-    tally.add(reply, Ending { status: 200, refused: None });
-    follower.map_or_else(Sessions::gone, stream)
+    let collector = ReplyCollector::new(guard.session(), false, false);
+    let stream_reader = StreamReader::attach(guard.clone(), collector.log.clone());
+    collector.add(reply, ReplyStatus { status: 200, refused: None });
+    stream_reader.map_or_else(SessionManager::not_found, stream)
 }
 
-/// Nobody hears for the session of what changes; the client may try again.
-pub(crate) fn unheard(error: &Error) -> Reply {
-    let mut reply = response::refuse(503, "Too many listen; try again later");
+/// Response 503: the session's subscription was refused; the client may retry.
+pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
+    let mut reply = response::refuse(503, "Too many subscriptions: try again later");
     response::explain(&mut reply, error);
     reply
 }
 
-/// Whether the call may begin.
-fn admit(session: &Session, codec: &Codec) -> Result<(), Error> {
-    let Some(flight) = session.under_way().filter(|it| !it.is_empty()) else { return Ok(()) };
-    if flight.holds(codec) {
-        return Err(id_taken());
+/// Checks that the request id is free and that the limits allow another call.
+fn check_admission(session: &Session, codec: &Codec) -> Result<(), Error> {
+    let Some(in_flight) = session.in_flight_calls().filter(|it| !it.is_empty()) else {
+        return Ok(());
+    };
+    if in_flight.has_id_of(codec) {
+        return Err(duplicate_id());
     }
     let common = &session.common;
-    let free = flight.calls() < common.limits.session_calls;
-    if free && flight.has_memory(&common.host.limits) { Ok(()) } else { Err(no_place()) }
+    let free = in_flight.calls() < common.limits.session_calls;
+    if free && in_flight.has_memory(&common.context.limits) { Ok(()) } else { Err(overloaded()) }
 }
 
-pub(crate) fn refuse(codec: &Codec, error: Error) -> Reply {
+pub(crate) fn refuse(codec: &Codec, error: Error) -> HttpResponse {
     let mut refusal = Vec::new();
     let status = codec.refuse(&error, &mut refusal);
     response::ended(status, &error.into(), refusal)

@@ -1,4 +1,4 @@
-//! What all streams of an endpoint keep together for clients that come back.
+//! Memory budget of the events that all streams of an endpoint keep for replay.
 
 use std::{
     collections::BTreeMap,
@@ -9,32 +9,32 @@ use std::{
     time::Duration,
 };
 
-use crate::server::http::session::event_log::Log;
+use crate::server::http::session::event_log::EventLog;
 
-/// How many streams that ended too long ago are emptied when one ends.
-const EXPIRED_AT_ONCE: usize = 4;
+/// Largest number of expired streams that are discarded when a stream ends.
+const MAX_EXPIRED_AT_ONCE: usize = 4;
 
-/// How many bytes all streams keep, and which of them can do without first.
+/// Bytes that all streams keep, and the queue of ended streams that are discarded first.
 #[derive(Default)]
-pub(crate) struct Kept {
+pub(crate) struct ReplayBudget {
     bytes: AtomicUsize,
-    most: usize,
-    /// How long streams that have ended are kept, in milliseconds.
-    time: u64,
-    finished: Mutex<Finished>,
+    limit: usize,
+    /// Time that ended streams are kept, in milliseconds.
+    retention_ms: u64,
+    ended: Mutex<EndedStreams>,
 }
 
-/// Streams that have ended, the first to end first.
+/// Ended streams, oldest first.
 #[derive(Default)]
-struct Finished {
+struct EndedStreams {
     next: u64,
-    logs: BTreeMap<u64, (u64, Weak<Log>)>,
+    logs: BTreeMap<u64, (u64, Weak<EventLog>)>,
 }
 
-impl Kept {
-    pub(crate) fn new(most: usize, time: Duration) -> Self {
-        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        Kept { most, time, ..Kept::default() }
+impl ReplayBudget {
+    pub(crate) fn new(limit: usize, time: Duration) -> Self {
+        let retention_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        ReplayBudget { limit, retention_ms, ..ReplayBudget::default() }
     }
 
     pub(crate) fn add(&self, bytes: usize) {
@@ -45,56 +45,56 @@ impl Kept {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Whether streams keep more than they may.
+    /// Returns true if the streams exceed the budget.
     pub(crate) fn is_full(&self) -> bool {
-        self.bytes.load(Ordering::Acquire) > self.most
+        self.bytes.load(Ordering::Acquire) > self.limit
     }
 
-    /// Puts a stream that has ended at the end of the line. Gives its place there.
-    pub(crate) fn line_up(&self, log: Weak<Log>, now: u64) -> u64 {
-        let mut finished = self.lock();
-        let place = finished.next;
-        finished.next += 1;
-        finished.logs.insert(place, (now, log));
-        place
+    /// Appends an ended stream to the queue. Returns its position.
+    pub(crate) fn enqueue(&self, log: Weak<EventLog>, now: u64) -> u64 {
+        let mut ended = self.lock();
+        let position = ended.next;
+        ended.next += 1;
+        ended.logs.insert(position, (now, log));
+        position
     }
 
-    /// Empties streams that ended too long ago. A few at a time: it is done whenever a stream ends.
+    /// Discards streams whose retention has passed. A few at a time, because every end of a stream does this.
     pub(crate) fn expire(&self, now: u64) {
-        for _ in 0..EXPIRED_AT_ONCE {
-            // Its own statement: a stream must not go while the line is locked.
+        for _ in 0..MAX_EXPIRED_AT_ONCE {
+            // A statement of its own: a stream must not be dropped while the queue is locked.
             let first = {
-                let mut finished = self.lock();
-                let first = finished.logs.first_entry();
-                let late = |ended: u64| now.saturating_sub(ended) >= self.time;
+                let mut ended = self.lock();
+                let first = ended.logs.first_entry();
+                let late = |ended: u64| now.saturating_sub(ended) >= self.retention_ms;
                 first.filter(|first| late(first.get().0)).map(|first| first.remove().1)
             };
             let Some(log) = first else { return };
             if let Some(log) = log.upgrade() {
-                log.forget();
+                log.discard();
             }
         }
     }
 
-    /// Takes a stream that is gone out of the line.
-    pub(crate) fn strike(&self, place: u64) {
-        self.lock().logs.remove(&place);
+    /// Removes a dropped stream from the queue.
+    pub(crate) fn dequeue(&self, position: u64) {
+        self.lock().logs.remove(&position);
     }
 
-    /// Empties streams that have ended until the others have room. False if that is not enough.
+    /// Discards ended streams until the budget is met. False if that is not enough.
     pub(crate) fn make_room(&self) -> bool {
         while self.is_full() {
-            // Its own statement: a stream must not go while the line is locked.
+            // A statement of its own: a stream must not be dropped while the queue is locked.
             let first = self.lock().logs.pop_first();
             let Some((_, (_, log))) = first else { return false };
             if let Some(log) = log.upgrade() {
-                log.forget();
+                log.discard();
             }
         }
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Finished> {
-        self.finished.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, EndedStreams> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! One session: who it belongs to, its streams, and whether anybody still uses it.
+//! One legacy session: its owner, its streams, its calls in flight and its last use.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,119 +16,125 @@ use wharf_model::{Caller, Principal, RequestExtensions};
 use wharf_wire::Connection;
 
 use crate::server::http::session::{
-    cluster::{event_writer::Journal, record::Member},
-    event_log::Log,
-    replay_budget::Kept,
+    cluster::{event_writer::EventWriter, record::SessionRecord},
+    event_log::EventLog,
+    replay_budget::ReplayBudget,
 };
 use crate::{
     ServerContext, Shutdown,
     server::{
         http::{HttpLimits, session::id},
-        jsonl::in_flight::Flight,
-        limits::fair_eviction::Use,
+        jsonl::in_flight::InFlight,
+        limits::fair_eviction::SlotUse,
     },
 };
 
-/// How many streams that have ended a session keeps.
-const FINISHED: usize = 16;
-/// Added to the moments of sessions that somebody came back to: the others are given up first.
-pub(crate) const USED: u64 = 1 << 63;
-/// The stream of what concerns no call in particular.
-pub(crate) const OWN: u64 = 0;
+/// Number of ended streams that a session keeps for replay.
+const MAX_ENDED_STREAMS: usize = 16;
+/// Set in the time of sessions whose client has sent a second request: sessions without it are evicted first.
+pub(crate) const USED_BIT: u64 = 1 << 63;
+/// Number of the stream for messages that belong to no call (the stream of GET).
+pub(crate) const SESSION_STREAM: u64 = 0;
 
-/// What all sessions of one endpoint share.
-pub(crate) struct Common {
-    pub(crate) host: Arc<ServerContext>,
+/// State that all sessions of one endpoint share.
+pub(crate) struct SessionContext {
+    pub(crate) context: Arc<ServerContext>,
     pub(crate) limits: HttpLimits,
     pub(crate) shutdown: Shutdown,
-    pub(crate) kept: Kept,
-    begun: Instant,
+    pub(crate) replay_budget: ReplayBudget,
+    started: Instant,
 }
 
-impl Common {
+impl SessionContext {
     pub(crate) fn new(
-        host: Arc<ServerContext>,
+        context: Arc<ServerContext>,
         limits: HttpLimits,
         shutdown: Shutdown,
     ) -> Arc<Self> {
-        let kept = Kept::new(limits.replay_total, limits.replay_time);
-        Arc::new(Common { host, limits, shutdown, kept, begun: Instant::now() })
+        let replay_budget = ReplayBudget::new(limits.replay_total, limits.replay_time);
+        Arc::new(SessionContext {
+            context,
+            limits,
+            shutdown,
+            replay_budget,
+            started: Instant::now(),
+        })
     }
 
-    /// The time, in milliseconds since the endpoint began.
+    /// Milliseconds since the endpoint was created.
     pub(crate) fn now(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// One session. There may be very many that nobody uses, so it holds only what all of them need.
+/// One session. There may be very many idle ones, so it holds only what all of them need.
 pub(crate) struct Session {
-    pub(crate) common: Arc<Common>,
-    /// Who opened it.
+    pub(crate) common: Arc<SessionContext>,
+    /// The caller that opened the session.
     pub(crate) caller: Caller,
     connection: Mutex<Connection>,
-    /// What it is to other processes, if they serve it too.
-    pub(crate) member: Option<Box<Member>>,
-    /// Whether streams are primed, and may be closed before they end.
+    /// The session's record in the store, if several processes serve it.
+    pub(crate) shared_record: Option<Box<SessionRecord>>,
+    /// True if the client's revision allows priming events, and closing a stream before its end.
     pub(crate) polls: bool,
-    /// Made with its first call that does not end at once, or its first stream.
-    busy: OnceLock<Box<Busy>>,
-    visits: AtomicU32,
-    /// About how many bytes it keeps of what its client said about itself.
-    kept: u32,
-    /// When the last visit ended.
-    left: AtomicU64,
+    /// Allocated with the first call that does not end at once, or with the first stream.
+    active: OnceLock<Box<ActiveState>>,
+    guards: AtomicU32,
+    /// Approximate number of bytes of the client's info and capabilities.
+    client_info_bytes: u32,
+    /// Time at which the last guard was dropped.
+    last_used: AtomicU64,
     ended: AtomicBool,
-    /// Whether the client has come back with the session's id.
+    /// True once the client has sent a request with the session id.
     used: AtomicBool,
 }
 
-/// What only sessions in use need.
+/// State that only sessions in use need.
 #[derive(Default)]
-struct Busy {
-    flight: Flight,
-    streams: Mutex<Streams>,
+struct ActiveState {
+    in_flight: InFlight,
+    streams: Mutex<SessionStreams>,
 }
 
-/// The streams of a session.
+/// Streams of a session.
 #[derive(Default)]
-struct Streams {
-    /// Its own, once there is anything to hear, or anybody to hear it.
-    own: Option<Arc<Log>>,
-    /// Its listen, while that is on its way to the service.
-    beginning: Option<Shutdown>,
+struct SessionStreams {
+    /// The session's stream, created with the first message for it or its first reader.
+    session_stream: Option<Arc<EventLog>>,
+    /// Set while the session's subscription is being started.
+    listen_starting: Option<Shutdown>,
     ended: bool,
-    /// The number of the newest stream of a call, and the streams of calls.
+    /// Number of the newest call stream, and the call streams by number.
     newest: u64,
-    logs: HashMap<u64, Arc<Log>, RandomState>,
-    /// Those that have ended, the first to end first.
-    finished: VecDeque<u64>,
+    call_streams: HashMap<u64, Arc<EventLog>, RandomState>,
+    /// Call streams that have ended, oldest first.
+    ended_streams: VecDeque<u64>,
 }
 
 impl Session {
     pub(crate) fn new(
-        common: Arc<Common>,
+        common: Arc<SessionContext>,
         mut connection: Connection,
         caller: Caller,
-        member: Option<Member>,
+        shared_record: Option<SessionRecord>,
     ) -> Arc<Self> {
         connection.count_as(&caller);
         Arc::new(Session {
             caller,
-            kept: u32::try_from(connection.kept()).unwrap_or(u32::MAX),
-            member: member.map(Box::new),
+            client_info_bytes: u32::try_from(connection.kept()).unwrap_or(u32::MAX),
+            shared_record: shared_record.map(Box::new),
             polls: connection.polls(),
             connection: Mutex::new(connection),
-            busy: OnceLock::new(),
-            visits: AtomicU32::new(0),
-            left: AtomicU64::new(common.now()),
+            active: OnceLock::new(),
+            guards: AtomicU32::new(0),
+            last_used: AtomicU64::new(common.now()),
             ended: AtomicBool::new(false),
             used: AtomicBool::new(false),
             common,
         })
     }
 
-    /// Whether whoever sent this request opened the session.
+    /// Returns true if the principal of this request opened the session.
     pub(crate) fn belongs_to(&self, scope: &RequestExtensions) -> bool {
         let opener = match &self.caller {
             Caller::Principal(id) => Some(&**id),
@@ -137,23 +143,23 @@ impl Session {
         opener == principal(scope)
     }
 
-    /// How many units of the whole table it is worth.
+    /// Returns the session's size in units of the table.
     pub(crate) fn units(&self) -> usize {
-        self.common.limits.session_unit().max(self.kept as usize)
+        self.common.limits.session_unit().max(self.client_info_bytes as usize)
     }
 
-    /// What its place in the table is used for.
-    pub(crate) fn used_for(&self) -> Use {
+    /// Returns the use of the session's slot in the table.
+    pub(crate) fn slot_use(&self) -> SlotUse {
         match self.is_in_use() {
-            true => Use::Busy,
+            true => SlotUse::Busy,
             false => {
-                let later = if self.used.load(Ordering::Acquire) { USED } else { 0 };
-                Use::Idle(later | self.left.load(Ordering::Acquire))
+                let later = if self.used.load(Ordering::Acquire) { USED_BIT } else { 0 };
+                SlotUse::Idle(later | self.last_used.load(Ordering::Acquire))
             }
         }
     }
 
-    /// Lets the session hear what whoever sent this request may hear: a new token may be good for less.
+    /// Limits the session's notifications to what this request's principal may see: a new token may grant less.
     pub(crate) fn set_principal(&self, scope: &RequestExtensions) {
         if let Some(caller) = scope.get() {
             self.connection().set_principal(caller);
@@ -164,26 +170,26 @@ impl Session {
         lock(&self.connection)
     }
 
-    /// Notes that the client has the session's id.
+    /// Records that the client has the session id.
     pub(crate) fn touch(&self) {
         self.used.store(true, Ordering::Release);
-        if let Some(member) = &self.member {
-            member.note_use();
+        if let Some(shared_record) = &self.shared_record {
+            shared_record.mark_used();
         }
     }
 
-    /// Whether somebody uses the session right now.
+    /// Returns true while a request, a call or a response uses the session.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.visits.load(Ordering::Acquire) > 0
+        self.guards.load(Ordering::Acquire) > 0
     }
 
-    /// For how long nobody has used the session.
+    /// Returns the time since the last use.
     pub(crate) fn idle(&self) -> Duration {
-        if self.visits.load(Ordering::Acquire) > 0 {
+        if self.guards.load(Ordering::Acquire) > 0 {
             return Duration::ZERO;
         }
-        let left = self.left.load(Ordering::Acquire);
-        Duration::from_millis(self.common.now().saturating_sub(left))
+        let last_used = self.last_used.load(Ordering::Acquire);
+        Duration::from_millis(self.common.now().saturating_sub(last_used))
     }
 
     pub(crate) fn is_expired(&self) -> bool {
@@ -199,153 +205,163 @@ impl Session {
         self.ended.store(true, Ordering::Release);
         let mut streams = self.streams();
         streams.ended = true;
-        let own = streams.own.take();
-        let logs = std::mem::take(&mut streams.logs);
+        let session_stream = streams.session_stream.take();
+        let call_streams = std::mem::take(&mut streams.call_streams);
         drop(streams);
-        // Before the calls, which would take their questions back.
-        own.iter().chain(logs.values()).for_each(|log| log.close());
-        self.flight().abort_all();
-        if let Some(member) = &self.member {
-            member.look();
+        // Before the calls are aborted, because they would send cancellations of their client requests.
+        session_stream.iter().chain(call_streams.values()).for_each(|log| log.close());
+        self.in_flight().abort_all();
+        if let Some(shared_record) = &self.shared_record {
+            shared_record.wake_readers();
         }
     }
 
-    /// Ends what would never end by itself: the server stops.
-    pub(crate) fn wind_up(&self) {
-        self.own_stream().end(None);
-        self.flight().close();
+    /// Ends the session's stream and its client requests on shutdown: neither ends by itself.
+    pub(crate) fn shut_down(&self) {
+        self.session_stream().end(None);
+        self.in_flight().close();
     }
 
-    /// The calls under way, if there ever were any.
-    pub(crate) fn under_way(&self) -> Option<&Flight> {
-        self.busy.get().map(|busy| &busy.flight)
+    /// Returns the calls in flight, if there was ever one.
+    pub(crate) fn in_flight_calls(&self) -> Option<&InFlight> {
+        self.active.get().map(|active| &active.in_flight)
     }
 
-    /// Where calls go that do not end at once.
-    pub(crate) fn flight(&self) -> &Flight {
-        &self.busy().flight
+    /// Returns the table of calls in flight, and creates it if needed.
+    pub(crate) fn in_flight(&self) -> &InFlight {
+        &self.active().in_flight
     }
 
-    /// A new stream, for a call.
-    pub(crate) fn open_stream(self: &Arc<Self>) -> Arc<Log> {
+    /// Opens a stream for a call.
+    pub(crate) fn open_stream(self: &Arc<Self>) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.newest += 1;
-        // Where others open streams too, no two may have the same number.
-        let number = match &self.member {
-            Some(_) => id::random().unwrap_or(streams.newest),
+        // Other processes open streams of this session too, and no two may have the same number.
+        let number = match &self.shared_record {
+            Some(_) => id::random_number().unwrap_or(streams.newest),
             None => streams.newest,
         };
-        let journal = self.member.as_ref().map(|member| Journal::new(self, member, number));
-        let log = Log::new(number, self.common.clone(), journal, Arc::downgrade(self));
-        streams.logs.insert(log.number, log.clone());
+        let writer = self
+            .shared_record
+            .as_ref()
+            .map(|shared_record| EventWriter::new(self, shared_record, number));
+        let log = EventLog::new(number, self.common.clone(), writer, Arc::downgrade(self));
+        streams.call_streams.insert(log.number, log.clone());
         log
     }
 
-    pub(crate) fn stream(&self, number: u64) -> Option<Arc<Log>> {
+    pub(crate) fn stream(&self, number: u64) -> Option<Arc<EventLog>> {
         match number {
-            OWN => self.streams().own.clone(),
-            _ => self.streams().logs.get(&number).cloned(),
+            SESSION_STREAM => self.streams().session_stream.clone(),
+            _ => self.streams().call_streams.get(&number).cloned(),
         }
     }
 
-    /// The session's own stream.
-    pub(crate) fn own_stream(&self) -> Arc<Log> {
+    /// Returns the session's stream, and creates it if needed.
+    pub(crate) fn session_stream(&self) -> Arc<EventLog> {
         let mut streams = self.streams();
-        let own = streams
-            .own
-            .get_or_insert_with(|| Log::new(OWN, self.common.clone(), None, Weak::new()))
+        let session_stream = streams
+            .session_stream
+            .get_or_insert_with(|| {
+                EventLog::new(SESSION_STREAM, self.common.clone(), None, Weak::new())
+            })
             .clone();
         if streams.ended {
             drop(streams);
-            own.close();
+            session_stream.close();
         }
-        own
+        session_stream
     }
 
-    /// Whether what the session's listen says goes to a stream already.
-    pub(crate) fn is_heard(&self) -> bool {
-        self.busy.get().is_some_and(|busy| lock(&busy.streams).own.is_some())
+    /// Returns true if the session's stream exists.
+    pub(crate) fn has_session_stream(&self) -> bool {
+        self.active.get().is_some_and(|active| lock(&active.streams).session_stream.is_some())
     }
 
-    /// Notes that the session's listen is on its way to the service, until what this gives is gone.
-    pub(crate) fn begin_listen(&self) -> Beginning {
-        let beginning = Shutdown::new();
-        self.streams().beginning = Some(beginning.clone());
-        Beginning(beginning)
+    /// Marks the session's subscription as being started until the guard is dropped.
+    pub(crate) fn mark_listen_starting(&self) -> ListenStartGuard {
+        let listen_starting = Shutdown::new();
+        self.streams().listen_starting = Some(listen_starting.clone());
+        ListenStartGuard(listen_starting)
     }
 
-    /// Completes when the session's listen has begun, if it is on its way.
-    pub(crate) fn beginning(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
-        let mut streams = lock(&self.busy.get()?.streams);
-        streams.beginning.take_if(|it| it.is_stopped());
-        let (beginning, patience) = (streams.beginning.clone()?, self.common.limits.keep_alive);
+    /// Completes when the session's subscription has started. None if it is not being started.
+    pub(crate) fn listen_starting(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
+        let mut streams = lock(&self.active.get()?.streams);
+        streams.listen_starting.take_if(|it| it.is_stopped());
+        let (listen_starting, patience) =
+            (streams.listen_starting.clone()?, self.common.limits.keep_alive);
         Some(async move {
-            if timeout(patience, beginning.stopped()).await.is_err() {
-                // Nobody else need wait for one that may never say that it has begun.
-                beginning.stop();
+            if timeout(patience, listen_starting.stopped()).await.is_err() {
+                // Other requests do not wait for a subscription that may never report its start.
+                listen_starting.stop();
             }
         })
     }
 
-    /// Forgets a stream that nobody can come back to.
-    pub(crate) fn forget_stream(&self, number: u64) {
+    /// Removes a stream that cannot be resumed.
+    pub(crate) fn remove_stream(&self, number: u64) {
         let mut streams = self.streams();
-        streams.logs.remove(&number);
-        streams.finished.retain(|it| *it != number);
+        streams.call_streams.remove(&number);
+        streams.ended_streams.retain(|it| *it != number);
     }
 
-    /// Forgets a stream of which nothing is kept any more, and with the last one the memory that streams needed.
+    /// Removes a stream without events. With the last one, the memory of the tables is released.
     pub(crate) fn release_stream(&self, number: u64) {
-        self.forget_stream(number);
+        self.remove_stream(number);
         let mut streams = self.streams();
-        if streams.logs.is_empty() {
-            streams.logs.shrink_to_fit();
-            streams.finished.shrink_to_fit();
+        if streams.call_streams.is_empty() {
+            streams.call_streams.shrink_to_fit();
+            streams.ended_streams.shrink_to_fit();
             drop(streams);
-            self.flight().shrink();
+            self.in_flight().shrink();
         }
     }
 
-    /// Keeps a stream that has ended, and forgets one that ended long ago.
+    /// Keeps an ended stream for replay, and removes the oldest one beyond the limit.
     pub(crate) fn finish_stream(&self, number: u64) {
         let mut streams = self.streams();
-        if !streams.logs.contains_key(&number) {
+        if !streams.call_streams.contains_key(&number) {
             return;
         }
-        streams.finished.push_back(number);
-        let full = streams.finished.len() > FINISHED;
-        let first = if full { streams.finished.pop_front() } else { None };
-        let gone = first.and_then(|first| streams.logs.remove(&first));
+        streams.ended_streams.push_back(number);
+        let full = streams.ended_streams.len() > MAX_ENDED_STREAMS;
+        let first = if full { streams.ended_streams.pop_front() } else { None };
+        let gone = first.and_then(|first| streams.call_streams.remove(&first));
         drop(streams);
-        // Whoever reads it there, or still writes it, leaves it to time.
-        let gone = gone.filter(|log| log.is_spare());
-        if let Some(journal) = gone.as_ref().and_then(|log| log.journal()) {
-            journal.forget();
+        // A stream that is being read from the store or written to it expires there by its TTL.
+        let gone = gone.filter(|log| log.is_disposable());
+        if let Some(writer) = gone.as_ref().and_then(|log| log.writer()) {
+            writer.delete_stored();
         }
     }
 
-    /// Forgets what the store has of the streams that this process wrote: the session is over.
-    pub(crate) fn forget_stored(&self) {
-        let logs: Vec<_> = self.streams().logs.values().cloned().collect();
-        logs.iter().filter_map(|log| log.journal()).for_each(Journal::forget);
+    /// Deletes the stored events of the streams that this process wrote, because the session has ended.
+    pub(crate) fn delete_stored_streams(&self) {
+        let call_streams: Vec<_> = self.streams().call_streams.values().cloned().collect();
+        call_streams.iter().filter_map(|log| log.writer()).for_each(EventWriter::delete_stored);
     }
 
-    fn streams(&self) -> MutexGuard<'_, Streams> {
-        lock(&self.busy().streams)
+    fn streams(&self) -> MutexGuard<'_, SessionStreams> {
+        lock(&self.active().streams)
     }
 
-    fn busy(&self) -> &Busy {
-        self.busy.get_or_init(|| {
-            let first = self.member.as_ref().map_or(0, |it| it.fleet.first_question());
-            Box::new(Busy { flight: Flight::asking_from(first), ..Busy::default() })
+    fn active(&self) -> &ActiveState {
+        self.active.get_or_init(|| {
+            let first =
+                self.shared_record.as_ref().map_or(0, |it| it.cluster.first_request_number());
+            Box::new(ActiveState {
+                in_flight: InFlight::with_first_request(first),
+                ..ActiveState::default()
+            })
         })
     }
 }
 
-/// A listen on its way to its service.
-pub(crate) struct Beginning(Shutdown);
+/// Exists while a subscription is being started. Dropping it wakes the requests that wait for the start.
+pub(crate) struct ListenStartGuard(Shutdown);
 
-impl Drop for Beginning {
+impl Drop for ListenStartGuard {
     fn drop(&mut self) {
         self.0.stop();
     }
@@ -355,13 +371,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somebody uses the session: it does not expire meanwhile.
-pub(crate) struct Visit(Arc<Session>);
+/// Marks the session as in use while it exists, so that the session does not expire.
+pub(crate) struct SessionGuard(Arc<Session>);
 
-impl Visit {
+impl SessionGuard {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        session.visits.fetch_add(1, Ordering::AcqRel);
-        Visit(session)
+        session.guards.fetch_add(1, Ordering::AcqRel);
+        SessionGuard(session)
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -369,13 +385,13 @@ impl Visit {
     }
 }
 
-impl Clone for Visit {
+impl Clone for SessionGuard {
     fn clone(&self) -> Self {
-        Visit::new(self.0.clone())
+        SessionGuard::new(self.0.clone())
     }
 }
 
-impl Deref for Visit {
+impl Deref for SessionGuard {
     type Target = Session;
 
     fn deref(&self) -> &Session {
@@ -383,14 +399,14 @@ impl Deref for Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
-        self.left.store(self.common.now(), Ordering::Release);
-        self.visits.fetch_sub(1, Ordering::AcqRel);
+        self.last_used.store(self.common.now(), Ordering::Release);
+        self.guards.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Who sent a request, if anybody authenticated them.
+/// Returns the authenticated principal of a request.
 pub(crate) fn principal(scope: &RequestExtensions) -> Option<&str> {
     scope.get::<Principal>().map(Principal::id)
 }

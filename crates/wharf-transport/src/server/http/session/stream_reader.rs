@@ -1,4 +1,4 @@
-//! A response that follows one stream of a session.
+//! HTTP response that reads one stream of a session from memory.
 
 use std::{
     sync::Arc,
@@ -9,86 +9,86 @@ use std::{
 use bytes::Bytes;
 use wharf_wire::sse;
 
-use crate::server::http::cluster::Away;
+use crate::server::http::cluster::StoreUnavailable;
 use crate::server::http::session::{
-    cluster::record::Reader,
-    event_log::{First, Log, Read},
-    session::Visit,
+    cluster::record::RegisteredReader,
+    event_log::{EventLog, FirstEvent, ReadResult},
+    session::SessionGuard,
 };
 
-/// Follows a stream of a session: what is kept of it, then what comes.
+/// Reads a stream of a session: first the replayed events, then new ones.
 ///
-/// When it is dropped the stream goes on: a client that is gone has cancelled nothing.
-pub(crate) struct Follower {
-    visit: Visit,
-    log: Arc<Log>,
+/// The stream goes on when the reader is dropped: a client that disconnects has not cancelled its calls.
+pub(crate) struct StreamReader {
+    guard: SessionGuard,
+    log: Arc<EventLog>,
     ticket: u64,
-    /// What the response begins with.
+    /// Bytes that precede the first event.
     opening: Vec<u8>,
     ended: bool,
-    /// Who this is to other processes, once it has come back.
-    reader: Option<Arc<Reader>>,
+    /// Registration of this reader in the cluster, if it resumed the stream.
+    reader: Option<Arc<RegisteredReader>>,
 }
 
-impl Follower {
-    /// Follows a stream from where the last follower stopped. None if that one still follows it.
-    pub(crate) fn of(visit: Visit, log: Arc<Log>) -> Option<Self> {
+impl StreamReader {
+    /// Attaches to a stream where the last reader stopped. None if another reader is attached.
+    pub(crate) fn attach(guard: SessionGuard, log: Arc<EventLog>) -> Option<Self> {
         let ticket = log.attach()?;
-        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false, reader: None })
+        Some(StreamReader { guard, log, ticket, opening: Vec::new(), ended: false, reader: None })
     }
 
-    /// Follows the stream of this number, from the event of that number on.
-    pub(crate) fn after(visit: Visit, number: u64, event: u64) -> Option<Self> {
-        let log = visit.stream(number)?;
+    /// Resumes the stream `number` after event `event`. None if there is no such event.
+    pub(crate) fn resume(guard: SessionGuard, number: u64, event: u64) -> Option<Self> {
+        let log = guard.stream(number)?;
         let ticket = log.resume(event)?;
-        Some(Follower { visit, log, ticket, opening: Vec::new(), ended: false, reader: None })
+        Some(StreamReader { guard, log, ticket, opening: Vec::new(), ended: false, reader: None })
     }
 
-    /// The same, for as long as other processes know it by that.
-    pub(crate) fn known_as(mut self, reader: Arc<Reader>) -> Self {
+    /// Ends the response when a reader in another process displaces this registration.
+    pub(crate) fn with_registration(mut self, reader: Arc<RegisteredReader>) -> Self {
         self.reader = Some(reader);
         self
     }
 
-    /// Keeps the stream where other processes find it, if they serve the session too. Nothing of
-    /// it may be sent before. If that fails, its calls are given up.
-    pub(crate) async fn keep(&self, batch: bool) -> Result<(), Away> {
-        let Some(journal) = self.log.journal() else { return Ok(()) };
-        let kept = journal.begin(&self.log, batch).await;
+    /// Opens the stream in the store, if several processes serve the session. Must complete before anything is
+    /// sent. On failure the calls of the stream are cancelled.
+    pub(crate) async fn persist(&self, batch: bool) -> Result<(), StoreUnavailable> {
+        let Some(writer) = self.log.writer() else { return Ok(()) };
+        let kept = writer.open(&self.log, batch).await;
         if kept.is_err() {
-            journal.give_up(&self.visit);
+            writer.cancel_calls(&self.guard);
         }
         kept
     }
 
-    /// Tells the client where the response begins, so that it can come back even if it hears
-    /// nothing else; only clients that know what to make of that are told.
+    /// Adds the priming event: an event id without data, with which the client can resume before it has
+    /// received a message. Only for clients of revisions that define it.
     pub(crate) fn prime(&mut self) {
-        if self.visit.polls {
+        if self.guard.polls {
             let id = id(self.log.number, self.log.position(self.ticket));
-            sse::priming(&mut self.opening, &id, Some(self.visit.common.limits.retry));
+            sse::priming(&mut self.opening, &id, Some(self.guard.common.limits.retry));
         }
     }
 
-    /// After how long a silent response shows that it is alive.
+    /// Returns the keep-alive interval of a silent response.
     pub(crate) fn keep_alive(&self) -> Duration {
-        self.visit.common.limits.keep_alive
+        self.guard.common.limits.keep_alive
     }
 
-    /// What the stream begins with.
-    pub(crate) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<First> {
+    /// Polls for the first event of the stream.
+    pub(crate) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<FirstEvent> {
         self.log.poll_first(self.ticket, cx)
     }
 
-    /// The reply, if it is all there is to say: the stream is of no use any more then.
+    /// Takes the reply, if it is the only message. The stream is removed.
     pub(crate) fn into_reply(self) -> Vec<u8> {
-        self.visit.forget_stream(self.log.number);
+        self.guard.remove_stream(self.log.number);
         self.log.take_reply()
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        if self.ended || self.reader.as_ref().is_some_and(|reader| reader.is_taken()) {
+        if self.ended || self.reader.as_ref().is_some_and(|reader| reader.is_displaced()) {
             return Poll::Ready(None);
         }
         let mut chunk = std::mem::take(&mut self.opening);
@@ -101,32 +101,32 @@ impl Follower {
         });
         match polled {
             Poll::Pending if chunk.is_empty() => return Poll::Pending,
-            Poll::Pending | Poll::Ready(Read::Events) => {}
-            Poll::Ready(Read::LetGo) => {
-                sse::retry(&mut chunk, self.visit.common.limits.retry);
+            Poll::Pending | Poll::Ready(ReadResult::Events) => {}
+            Poll::Ready(ReadResult::Released) => {
+                sse::retry(&mut chunk, self.guard.common.limits.retry);
                 self.ended = true;
             }
-            Poll::Ready(Read::End) => self.ended = true,
+            Poll::Ready(ReadResult::End) => self.ended = true,
         }
         Poll::Ready((!chunk.is_empty()).then(|| chunk.into()))
     }
 }
 
-impl Drop for Follower {
+impl Drop for StreamReader {
     fn drop(&mut self) {
         self.log.detach(self.ticket);
     }
 }
 
-/// The id of an event: no other event of the session has it.
+/// Returns the event id, which is unique in the session.
 pub(crate) fn id(stream: u64, event: u64) -> String {
     format!("{stream}-{event}")
 }
 
-/// The stream and the number of the event that this is the id of.
+/// Parses an event id into the numbers of the stream and of the event.
 pub(crate) fn parse(text: &[u8]) -> Option<(u64, u64)> {
     let (stream, event) = std::str::from_utf8(text).ok()?.split_once('-')?;
     let (stream, event) = (stream.parse().ok()?, event.parse().ok()?);
-    // Only what we wrote ourselves is an id: no signs, no zeros before it.
+    // Only the form that `id` writes is accepted: no signs and no leading zeros.
     (id(stream, event).as_bytes() == text).then_some((stream, event))
 }

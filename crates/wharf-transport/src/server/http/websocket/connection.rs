@@ -1,4 +1,4 @@
-//! A WebSocket as a connection of lines: a message is a line.
+//! WebSocket as a JSON lines connection: each message is one line.
 
 use std::{
     future::Future,
@@ -23,37 +23,37 @@ use wharf_model::RequestExtensions;
 
 use crate::server::http::websocket::{
     frames,
-    frames::{Frames, Piece},
+    frames::{FrameParser, FramePiece},
 };
 use crate::{
     ServerContext, Shutdown, serve_lines,
-    server::http::{HttpLimits, auth::Until},
+    server::http::{HttpLimits, auth::AuthExpiry},
 };
 
-/// How much is read at once, and how much of a longer message goes into one frame.
-const CHUNK: usize = 16 << 10;
+/// Size of a read, and of the frames of a long message, in bytes.
+const CHUNK_BYTES: usize = 16 << 10;
 
-/// How much is read at once from a client that has sent little.
-const LITTLE: usize = 4 << 10;
+/// Size of a read from a client that has sent little, in bytes.
+const SMALL_READ_BYTES: usize = 4 << 10;
 
-/// Why a connection ends whose credentials have expired: 3000 is registered as Unauthorized.
+/// Close code for expired credentials: 3000 is registered as Unauthorized.
 const UNAUTHORIZED: u16 = 3000;
 
-/// How much longer than its calls such a connection may last.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Time that such a connection remains after the grace period of its calls.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the reading half has for the client. A later note replaces one that was not sent yet, as
-/// the answer to a later ping may.
+/// Control frame that the reader has for the writer. A later one replaces one that was not sent yet, as RFC
+/// 6455 allows for pongs.
 #[derive(Clone)]
-enum Note {
+enum PendingControl {
     Nothing,
     Pong(Bytes),
     Close(Option<CloseCode>),
 }
 
-/// Serves one client until it is gone or `shutdown` stops.
+/// Serves one client until it disconnects or `shutdown` stops.
 pub(super) async fn serve<S>(
-    host: Arc<ServerContext>,
+    context: Arc<ServerContext>,
     scope: RequestExtensions,
     stream: S,
     limits: HttpLimits,
@@ -63,92 +63,98 @@ pub(super) async fn serve<S>(
 {
     let ping = limits.keep_alive.saturating_mul(2);
     let (reader, writer) = async_io::split(stream);
-    let (notes, noted) = watch::channel(Note::Nothing);
-    let (pipe, lines) = duplex(CHUNK);
-    let until = scope.get::<Until>().map(|until| until.0);
-    let goodbye = notes.clone();
-    let mut incoming = Incoming::new(reader, notes, ping.saturating_mul(3));
-    incoming.until = until.map(|until| Box::pin(sleep_until(until)));
-    let outgoing = Outgoing::new(writer, limits.write);
-    // Lines are not read while too many calls are under way: the end must not wait for that.
+    let (pending_control, pending_control_rx) = watch::channel(PendingControl::Nothing);
+    let (pipe, lines) = duplex(CHUNK_BYTES);
+    let expiry = scope.get::<AuthExpiry>().map(|expiry| expiry.0);
+    let close_sender = pending_control.clone();
+    let mut incoming = FrameReader::new(reader, pending_control, ping.saturating_mul(3));
+    incoming.expiry = expiry.map(|expiry| Box::pin(sleep_until(expiry)));
+    let outgoing = FrameWriter::new(writer, limits.write);
+    // The reader pauses while too many calls are in flight, and the expiry must not wait for that.
     let ended = async move {
-        let Some(until) = until else { return std::future::pending().await };
-        sleep_until(until).await;
-        goodbye.send_replace(Note::Close(Some(CloseCode::from(UNAUTHORIZED))));
-        sleep(limits.grace.saturating_add(LAST_WORDS)).await;
+        let Some(expiry) = expiry else { return std::future::pending().await };
+        sleep_until(expiry).await;
+        close_sender.send_replace(PendingControl::Close(Some(CloseCode::from(UNAUTHORIZED))));
+        sleep(limits.grace.saturating_add(CLOSE_TIMEOUT)).await;
     };
     let served = async {
         tokio::select! {
-            () = serve_lines(host, scope, incoming, pipe, shutdown.clone()) => Ok(()),
+            () = serve_lines(context, scope, incoming, pipe, shutdown.clone()) => Ok(()),
             () = ended => Err(io::ErrorKind::TimedOut.into()),
         }
     };
-    // A client that cannot be written to is gone, and its calls with it.
-    let _ = tokio::try_join!(served, outgoing.run(lines, noted, ping, &shutdown));
+    // A client that cannot be written to is gone, and its calls are cancelled.
+    let _ = tokio::try_join!(served, outgoing.run(lines, pending_control_rx, ping, &shutdown));
 }
 
 /// Reads messages as lines.
-struct Incoming<R> {
+struct FrameReader<R> {
     half: R,
     input: BytesMut,
-    frames: Frames,
-    notes: watch::Sender<Note>,
-    state: State,
-    /// Whether the last read brought much.
-    much: bool,
-    /// When something last came.
-    heard: Instant,
-    /// How long nothing may come.
-    patience: Duration,
-    silence: Pin<Box<Sleep>>,
-    /// When the client may not be here any longer.
-    until: Option<Pin<Box<Sleep>>>,
+    frames: FrameParser,
+    pending_control: watch::Sender<PendingControl>,
+    state: ReadState,
+    /// True if the last read returned many bytes.
+    large_reads: bool,
+    /// Time of the last read.
+    last_read: Instant,
+    /// Longest time without input.
+    timeout_after: Duration,
+    silence_timer: Pin<Box<Sleep>>,
+    /// Expiry of the client's credentials.
+    expiry: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ReadState {
     Open,
-    /// No more messages come, and the connection of lines does not know yet.
-    Over,
-    /// What still comes is thrown away, so that the client can read our last words.
-    Told,
+    /// No more messages follow, and the reader of lines has yet to be told.
+    Ended,
+    /// Further input is discarded, so that the client can still read the close frame.
+    Discarding,
 }
 
-impl<R: AsyncRead + Unpin> Incoming<R> {
-    fn new(half: R, notes: watch::Sender<Note>, patience: Duration) -> Self {
-        Incoming {
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    fn new(
+        half: R,
+        pending_control: watch::Sender<PendingControl>,
+        timeout_after: Duration,
+    ) -> Self {
+        FrameReader {
             half,
             input: BytesMut::new(),
-            frames: Frames::default(),
-            notes,
-            state: State::Open,
-            much: false,
-            heard: Instant::now(),
-            patience,
-            silence: Box::pin(sleep(patience)),
-            until: None,
+            frames: FrameParser::default(),
+            pending_control,
+            state: ReadState::Open,
+            large_reads: false,
+            last_read: Instant::now(),
+            timeout_after,
+            silence_timer: Box::pin(sleep(timeout_after)),
+            expiry: None,
         }
     }
 
-    /// Puts the lines that are there into `buffer`, and more as soon as they come if it is empty.
+    /// Writes available lines into `buffer`. Waits for input only if there is none.
     fn poll_lines(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<()> {
         let before = buffer.filled().len();
-        while self.state == State::Open && buffer.remaining() > 0 {
-            if self.until.as_mut().is_some_and(|until| until.as_mut().poll(cx).is_ready()) {
+        while self.state == ReadState::Open && buffer.remaining() > 0 {
+            if self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready()) {
                 self.close(Some(CloseCode::from(UNAUTHORIZED)));
                 break;
             }
             match self.frames.next(&mut self.input, buffer.remaining()) {
-                Ok(Some(Piece::Text(part))) => buffer.put_slice(&part),
-                Ok(Some(Piece::End)) => buffer.put_slice(b"\n"),
-                Ok(Some(Piece::Ping(data))) => drop(self.notes.send_replace(Note::Pong(data))),
-                Ok(Some(Piece::Pong)) => {}
-                Ok(Some(Piece::Close(code))) => self.close(code),
+                Ok(Some(FramePiece::Text(part))) => buffer.put_slice(&part),
+                Ok(Some(FramePiece::End)) => buffer.put_slice(b"\n"),
+                Ok(Some(FramePiece::Ping(data))) => {
+                    drop(self.pending_control.send_replace(PendingControl::Pong(data)))
+                }
+                Ok(Some(FramePiece::Pong)) => {}
+                Ok(Some(FramePiece::Close(code))) => self.close(code),
                 Err(code) => self.close(Some(code)),
                 Ok(None) if buffer.filled().len() > before => break,
                 Ok(None) => {
                     if !ready!(self.poll_more(cx)) {
-                        self.state = State::Over;
+                        self.state = ReadState::Ended;
                     }
                 }
             }
@@ -157,31 +163,31 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 
     fn close(&mut self, code: Option<CloseCode>) {
-        self.state = State::Over;
-        self.notes.send_replace(Note::Close(code));
+        self.state = ReadState::Ended;
+        self.pending_control.send_replace(PendingControl::Close(code));
     }
 
-    /// Reads on. False if nothing comes any more, or nothing came for too long.
+    /// Reads more input. False at the end, or after too long a silence.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        // Most clients are idle most of the time: only who sends much gets much room.
-        self.input.reserve(if self.much { CHUNK } else { LITTLE });
+        // Most clients are idle, so only clients that send much get a large buffer.
+        self.input.reserve(if self.large_reads { CHUNK_BYTES } else { SMALL_READ_BYTES });
         if let Poll::Ready(read) = pin!(self.half.read_buf(&mut self.input)).poll(cx) {
-            self.heard = Instant::now();
+            self.last_read = Instant::now();
             let size = read.unwrap_or(0);
-            self.much = size >= LITTLE;
+            self.large_reads = size >= SMALL_READ_BYTES;
             return Poll::Ready(size > 0);
         }
-        if self.much && self.input.is_empty() {
-            (self.input, self.much) = (BytesMut::new(), false);
+        if self.large_reads && self.input.is_empty() {
+            (self.input, self.large_reads) = (BytesMut::new(), false);
             return self.poll_more(cx);
         }
         loop {
-            ready!(self.silence.as_mut().poll(cx));
-            let left = self.patience.saturating_sub(self.heard.elapsed());
+            ready!(self.silence_timer.as_mut().poll(cx));
+            let left = self.timeout_after.saturating_sub(self.last_read.elapsed());
             if left.is_zero() {
                 return Poll::Ready(false);
             }
-            self.silence.set(sleep(left));
+            self.silence_timer.set(sleep(left));
         }
     }
 
@@ -193,7 +199,7 @@ impl<R: AsyncRead + Unpin> Incoming<R> {
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for Incoming<R> {
+impl<R: AsyncRead + Unpin> AsyncRead for FrameReader<R> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -201,53 +207,59 @@ impl<R: AsyncRead + Unpin> AsyncRead for Incoming<R> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match self.state {
-            State::Open => ready!(self.poll_lines(cx, buffer)),
-            State::Over => {}
-            State::Told => ready!(self.poll_rest(cx)),
+            ReadState::Open => ready!(self.poll_lines(cx, buffer)),
+            ReadState::Ended => {}
+            ReadState::Discarding => ready!(self.poll_rest(cx)),
         }
-        if self.state == State::Over && buffer.filled().len() == before {
-            self.state = State::Told;
+        if self.state == ReadState::Ended && buffer.filled().len() == before {
+            self.state = ReadState::Discarding;
         }
         Poll::Ready(Ok(()))
     }
 }
 
 /// Writes lines as messages.
-struct Outgoing<W> {
+struct FrameWriter<W> {
     half: W,
-    /// How long the client may read nothing.
-    patience: Duration,
-    /// What the server has said and is in no frame yet.
-    said: BytesMut,
-    /// Whether a message has begun and not ended.
-    midway: bool,
+    /// Longest time that a write may take.
+    timeout_after: Duration,
+    /// Output that is not in a frame yet.
+    queued: BytesMut,
+    /// True if the first frames of a message were sent, but not its last.
+    mid_message: bool,
     frames: Vec<u8>,
 }
 
-impl<W: AsyncWrite + Unpin> Outgoing<W> {
-    fn new(half: W, patience: Duration) -> Self {
-        Outgoing { half, patience, said: BytesMut::new(), midway: false, frames: Vec::new() }
+impl<W: AsyncWrite + Unpin> FrameWriter<W> {
+    fn new(half: W, timeout_after: Duration) -> Self {
+        FrameWriter {
+            half,
+            timeout_after,
+            queued: BytesMut::new(),
+            mid_message: false,
+            frames: Vec::new(),
+        }
     }
 
-    /// Sends what the server says, pongs and pings, and at last why the connection ends.
+    /// Sends messages, pongs and pings, and at the end a close frame.
     async fn run(
         mut self,
         mut lines: DuplexStream,
-        mut notes: watch::Receiver<Note>,
+        mut pending_control: watch::Receiver<PendingControl>,
         every: Duration,
         shutdown: &Shutdown,
     ) -> io::Result<()> {
         let mut ping = pin!(sleep(every));
         let reason = loop {
-            self.said.reserve(CHUNK);
+            self.queued.reserve(CHUNK_BYTES);
             tokio::select! {
                 biased;
-                Ok(()) = notes.changed() => match notes.borrow_and_update().clone() {
-                    Note::Nothing => {}
-                    Note::Pong(data) => frames::control(&mut self.frames, Control::Pong, &data),
-                    Note::Close(reason) => break reason,
+                Ok(()) = pending_control.changed() => match pending_control.borrow_and_update().clone() {
+                    PendingControl::Nothing => {}
+                    PendingControl::Pong(data) => frames::control(&mut self.frames, Control::Pong, &data),
+                    PendingControl::Close(reason) => break reason,
                 },
-                read = lines.read_buf(&mut self.said) => match read? {
+                read = lines.read_buf(&mut self.queued) => match read? {
                     0 if shutdown.is_stopped() => break Some(CloseCode::Away),
                     0 => break Some(CloseCode::Normal),
                     _ => self.frame(),
@@ -261,38 +273,38 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         };
         frames::close(&mut self.frames, reason);
         self.send().await?;
-        timeout(self.patience, self.half.shutdown()).await??;
-        // Nobody hears what calls under way say before they end.
+        timeout(self.timeout_after, self.half.shutdown()).await??;
+        // Output of the remaining calls is discarded.
         async_io::copy(&mut lines, &mut async_io::sink()).await?;
         Ok(())
     }
 
-    /// Puts whole messages into frames, and of a long one what is there.
+    /// Puts complete messages into frames, and a long one as far as it is available.
     fn frame(&mut self) {
-        while let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
-            frames::text(&mut self.frames, &self.said[..end], !self.midway, true);
-            self.midway = false;
-            self.said.advance(end + 1);
+        while let Some(end) = self.queued.iter().position(|byte| *byte == b'\n') {
+            frames::text(&mut self.frames, &self.queued[..end], !self.mid_message, true);
+            self.mid_message = false;
+            self.queued.advance(end + 1);
         }
-        if self.said.len() >= CHUNK {
-            frames::text(&mut self.frames, &self.said, !self.midway, false);
-            self.midway = true;
-            self.said.clear();
+        if self.queued.len() >= CHUNK_BYTES {
+            frames::text(&mut self.frames, &self.queued, !self.mid_message, false);
+            self.mid_message = true;
+            self.queued.clear();
         }
     }
 
     async fn send(&mut self) -> io::Result<()> {
         let mut rest = &self.frames[..];
         while !rest.is_empty() {
-            let sent = timeout(self.patience, self.half.write(rest)).await??;
+            let sent = timeout(self.timeout_after, self.half.write(rest)).await??;
             if sent == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             rest = &rest[sent..];
         }
-        timeout(self.patience, self.half.flush()).await??;
+        timeout(self.timeout_after, self.half.flush()).await??;
         self.frames.clear();
-        self.frames.shrink_to(CHUNK);
+        self.frames.shrink_to(CHUNK_BYTES);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! Frames of RFC 6455, as a server reads and writes them.
+//! Parses and writes frames of RFC 6455 on the server side.
 //!
-//! Text is passed on as it comes: a long message is held once, by whoever puts its line together,
-//! and an idle client holds nothing.
+//! Text is passed on as it arrives: a long message is buffered only once, by the reader of lines, and an idle
+//! client has no buffer.
 
 use std::{io::Cursor, str};
 
@@ -11,65 +11,65 @@ use tokio_tungstenite::tungstenite::protocol::frame::{
     coding::{CloseCode, Control, Data, OpCode},
 };
 
-use crate::server::jsonl::unbreak;
+use crate::server::jsonl::replace_line_breaks;
 
-/// The longest payload of a control frame.
-const CONTROL: u64 = 125;
+/// Longest payload of a control frame.
+const MAX_CONTROL_BYTES: u64 = 125;
 
-/// What [`Frames::next`] found.
+/// Part of a frame that [`FrameParser::next`] returns.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum FramePiece {
     /// A part of a message, without line breaks.
     Text(BytesMut),
     /// The end of a message.
     End,
     Ping(Bytes),
     Pong,
-    /// The client leaves, for a reason if it gave one.
+    /// The client closes the connection, with a code if it sent one.
     Close(Option<CloseCode>),
 }
 
-/// Takes frames apart.
+/// Parser of incoming frames.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
-    /// Whether a message has begun and not ended.
+pub(super) struct FrameParser {
+    /// True between the first and the last frame of a message.
     open: bool,
-    payload: Option<Payload>,
-    text: Text,
+    payload: Option<FramePayload>,
+    text: Utf8Check,
 }
 
-/// What is to come of a frame.
+/// Rest of the current frame.
 #[derive(Debug)]
-struct Payload {
+struct FramePayload {
     left: u64,
     mask: [u8; 4],
     last: bool,
 }
 
-impl Frames {
-    /// The next piece in `input`, at most `room` bytes of text. None if more must come first.
+impl FrameParser {
+    /// Returns the next piece of `input`, with at most `room` bytes of text. None if more input is needed.
     ///
     /// # Errors
-    /// Why the connection must be closed.
+    /// The code to close the connection with.
     pub(super) fn next(
         &mut self,
         input: &mut BytesMut,
         room: usize,
-    ) -> Result<Option<Piece>, CloseCode> {
+    ) -> Result<Option<FramePiece>, CloseCode> {
         loop {
             match &mut self.payload {
                 None => match self.begin(input)? {
-                    Begun::Nothing => return Ok(None),
-                    Begun::Control(piece) => return Ok(Some(piece)),
-                    Begun::Data => {}
+                    FrameStart::Nothing => return Ok(None),
+                    FrameStart::Control(piece) => return Ok(Some(piece)),
+                    FrameStart::Data => {}
                 },
-                Some(Payload { left: 0, last, .. }) => {
+                Some(FramePayload { left: 0, last, .. }) => {
                     let last = *last;
                     self.payload = None;
                     if last {
                         self.open = false;
                         self.text.end()?;
-                        return Ok(Some(Piece::End));
+                        return Ok(Some(FramePiece::End));
                     }
                 }
                 Some(payload) => {
@@ -82,60 +82,60 @@ impl Frames {
                     payload.mask.rotate_left(part.len() % 4);
                     payload.left -= part.len() as u64;
                     self.text.check(&part)?;
-                    unbreak(&mut part);
-                    return Ok(Some(Piece::Text(part)));
+                    replace_line_breaks(&mut part);
+                    return Ok(Some(FramePiece::Text(part)));
                 }
             }
         }
     }
 
-    fn begin(&mut self, input: &mut BytesMut) -> Result<Begun, CloseCode> {
+    fn begin(&mut self, input: &mut BytesMut) -> Result<FrameStart, CloseCode> {
         let mut cursor = Cursor::new(&input[..]);
         let parsed = FrameHeader::parse(&mut cursor).map_err(|_| CloseCode::Protocol)?;
-        let Some((header, length)) = parsed else { return Ok(Begun::Nothing) };
+        let Some((header, length)) = parsed else { return Ok(FrameStart::Nothing) };
         let size = cursor.position() as usize;
         let FrameHeader { is_final: last, rsv1, rsv2, rsv3, opcode, mask } = header;
-        // No extension was agreed on, and clients must mask.
+        // No extension was negotiated, and clients must mask.
         let (Some(mask), false) = (mask, rsv1 || rsv2 || rsv3) else {
             return Err(CloseCode::Protocol);
         };
         match opcode {
-            OpCode::Control(kind) if last && length <= CONTROL => {
+            OpCode::Control(kind) if last && length <= MAX_CONTROL_BYTES => {
                 let end = size + length as usize;
                 if input.len() < end {
-                    return Ok(Begun::Nothing);
+                    return Ok(FrameStart::Nothing);
                 }
                 let mut payload = input.split_to(end).split_off(size);
                 unmask(&mut payload, mask);
-                control_piece(kind, &payload).map(Begun::Control)
+                control_piece(kind, &payload).map(FrameStart::Control)
             }
             OpCode::Data(Data::Binary) => Err(CloseCode::Unsupported),
             OpCode::Data(kind) if self.open == (kind == Data::Continue) && length >> 63 == 0 => {
                 input.advance(size);
                 self.open = true;
-                self.payload = Some(Payload { left: length, mask, last });
-                Ok(Begun::Data)
+                self.payload = Some(FramePayload { left: length, mask, last });
+                Ok(FrameStart::Data)
             }
             _ => Err(CloseCode::Protocol),
         }
     }
 }
 
-enum Begun {
+enum FrameStart {
     Nothing,
-    Control(Piece),
+    Control(FramePiece),
     Data,
 }
 
-fn control_piece(kind: Control, payload: &[u8]) -> Result<Piece, CloseCode> {
+fn control_piece(kind: Control, payload: &[u8]) -> Result<FramePiece, CloseCode> {
     match (kind, payload) {
-        (Control::Ping, data) => Ok(Piece::Ping(Bytes::copy_from_slice(data))),
-        (Control::Pong, _) => Ok(Piece::Pong),
-        (Control::Close, []) => Ok(Piece::Close(None)),
+        (Control::Ping, data) => Ok(FramePiece::Ping(Bytes::copy_from_slice(data))),
+        (Control::Pong, _) => Ok(FramePiece::Pong),
+        (Control::Close, []) => Ok(FramePiece::Close(None)),
         (Control::Close, [high, low, reason @ ..]) => {
             let code = CloseCode::from(u16::from_be_bytes([*high, *low]));
             let valid = code.is_allowed() && str::from_utf8(reason).is_ok();
-            valid.then_some(Piece::Close(Some(code))).ok_or(CloseCode::Protocol)
+            valid.then_some(FramePiece::Close(Some(code))).ok_or(CloseCode::Protocol)
         }
         _ => Err(CloseCode::Protocol),
     }
@@ -147,15 +147,15 @@ fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-/// Checks that the parts of a message are UTF-8 in the end.
+/// Validates UTF-8 across the parts of a message.
 #[derive(Debug, Default)]
-struct Text {
-    /// A character of which only some bytes have come.
+struct Utf8Check {
+    /// A character of which only some bytes have arrived.
     begun: [u8; 4],
     length: usize,
 }
 
-impl Text {
+impl Utf8Check {
     fn check(&mut self, mut part: &[u8]) -> Result<(), CloseCode> {
         while self.length > 0
             && let Some((byte, rest)) = part.split_first()
@@ -184,18 +184,18 @@ impl Text {
     }
 }
 
-/// Appends a frame of a message: its first or a later one, its last or not.
+/// Appends a frame of a message: the first or a later one, the last or not.
 pub(super) fn text(out: &mut Vec<u8>, part: &[u8], first: bool, last: bool) {
     let kind = if first { Data::Text } else { Data::Continue };
     frame(out, OpCode::Data(kind), part, last);
 }
 
-/// Appends a frame that belongs to no message.
+/// Appends a control frame.
 pub(super) fn control(out: &mut Vec<u8>, kind: Control, payload: &[u8]) {
     frame(out, OpCode::Control(kind), payload, true);
 }
 
-/// Appends the last frame.
+/// Appends the close frame.
 pub(super) fn close(out: &mut Vec<u8>, code: Option<CloseCode>) {
     let code = code.map(|code| u16::from(code).to_be_bytes());
     control(out, Control::Close, code.as_ref().map_or(&[], |code| &code[..]));
@@ -212,7 +212,7 @@ fn frame(out: &mut Vec<u8>, opcode: OpCode, payload: &[u8], is_final: bool) {
 mod tests {
     use super::*;
 
-    /// A frame as a client sends it.
+    /// Encodes a frame as a client sends it.
     fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
         let mask = [7, 0, 255, 42];
         let header = FrameHeader {
@@ -230,21 +230,21 @@ mod tests {
         frame
     }
 
-    /// What comes of `bytes` that arrive `step` at a time: lines, what else there was, how it ended.
+    /// Parses `bytes` that arrive `step` at a time. Returns the lines, the other pieces and the result.
     fn read(
         bytes: &[u8],
         step: usize,
         room: usize,
-    ) -> (Vec<u8>, Vec<Piece>, Result<(), CloseCode>) {
-        let (mut frames, mut input) = (Frames::default(), BytesMut::new());
+    ) -> (Vec<u8>, Vec<FramePiece>, Result<(), CloseCode>) {
+        let (mut frames, mut input) = (FrameParser::default(), BytesMut::new());
         let (mut lines, mut others) = (Vec::new(), Vec::new());
         for chunk in bytes.chunks(step) {
             input.extend_from_slice(chunk);
             loop {
                 match frames.next(&mut input, room) {
                     Ok(None) => break,
-                    Ok(Some(Piece::Text(part))) => lines.extend_from_slice(&part),
-                    Ok(Some(Piece::End)) => lines.push(b'\n'),
+                    Ok(Some(FramePiece::Text(part))) => lines.extend_from_slice(&part),
+                    Ok(Some(FramePiece::End)) => lines.push(b'\n'),
                     Ok(Some(piece)) => others.push(piece),
                     Err(code) => return (lines, others, Err(code)),
                 }
@@ -269,8 +269,11 @@ mod tests {
         ]
         .concat();
         let lines = format!("{{\"a\":\t\t\"grüße 🦀\"}}\n½🦀\n{long}\n");
-        let others =
-            [Piece::Ping("alive?".into()), Piece::Pong, Piece::Close(Some(CloseCode::Normal))];
+        let others = [
+            FramePiece::Ping("alive?".into()),
+            FramePiece::Pong,
+            FramePiece::Close(Some(CloseCode::Normal)),
+        ];
         for step in 1..40 {
             for room in [1, 3, 1000] {
                 let seen = read(&bytes, step, room);
@@ -282,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_forbids_ends_the_connection() {
+    fn protocol_violations_close_the_connection() {
         let unmasked = vec![0x81, 1, b'x'];
         let mut twice = sent(0x01, b"a");
         twice.extend(sent(0x81, b"b"));

@@ -1,4 +1,5 @@
-//! WebSocket: each JSON-RPC message is one text message, served like a connection of lines.
+//! WebSocket transport: each JSON-RPC message is one text message, handled like a line of a JSON lines
+//! connection.
 
 pub(crate) mod connection;
 pub(crate) mod frames;
@@ -15,36 +16,40 @@ use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use wharf_model::RequestExtensions;
 
-use crate::server::http::{response, response::Reply, service::Site};
-use crate::server::limits::connection_slots::Seat;
+use crate::server::http::{response, response::HttpResponse, service::HttpEndpoint};
+use crate::server::limits::connection_slots::ConnectionSlot;
 
-/// The subprotocol that clients must offer.
-const MCP: &str = "mcp";
+/// Subprotocol that clients must offer.
+const MCP_SUBPROTOCOL: &str = "mcp";
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
-/// Whether the client wants a WebSocket.
-pub(crate) fn is_asked(parts: &Parts) -> bool {
+/// Returns true if the request asks for an upgrade to WebSocket.
+pub(crate) fn is_upgrade_request(parts: &Parts) -> bool {
     let lists = |name, token: &str| {
         tokens(&parts.headers, name).any(|listed| listed.eq_ignore_ascii_case(token))
     };
     parts.method == Method::GET && lists(CONNECTION, "upgrade") && lists(UPGRADE, "websocket")
 }
 
-/// Answers the handshake, and serves the client once the connection is a WebSocket.
-pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: RequestExtensions) -> Reply {
+/// Answers the handshake, and serves the client after the upgrade.
+pub(crate) fn upgrade(
+    endpoint: &Arc<HttpEndpoint>,
+    parts: &Parts,
+    mut scope: RequestExtensions,
+) -> HttpResponse {
     let headers = &parts.headers;
     if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
-        let mut reply = response::refuse(426, "The version of WebSocket spoken here is 13");
+        let mut reply = response::refuse(426, "Only version 13 of WebSocket is supported");
         reply.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, VERSION);
-        switch(&mut reply);
+        set_upgrade_headers(&mut reply);
         return reply;
     }
     let Some(key) = key(headers) else {
         return response::refuse(400, "Sec-WebSocket-Key must be 16 bytes in Base64");
     };
-    if !tokens(headers, header::SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == MCP) {
-        return response::refuse(400, "The subprotocol spoken here is mcp: offer it");
+    if !tokens(headers, header::SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == MCP_SUBPROTOCOL) {
+        return response::refuse(400, "The client must offer the subprotocol `mcp`");
     }
     let Some(upgraded) = scope.remove::<OnUpgrade>() else {
         return response::refuse(400, "This connection cannot become a WebSocket: use HTTP/1.1");
@@ -52,38 +57,39 @@ pub(crate) fn upgrade(site: &Arc<Site>, parts: &Parts, mut scope: RequestExtensi
     let Ok(accept) = HeaderValue::try_from(derive_accept_key(key)) else {
         return response::status(500);
     };
-    let (host, limits, shutdown) = (site.host.clone(), site.http.limits, site.shutdown.clone());
-    scope.insert(site.room.clone());
-    let seat = scope.get::<Arc<Seat>>().cloned();
-    let serving = site.tasks.spawn(async move {
+    let (context, limits, shutdown) =
+        (endpoint.context.clone(), endpoint.http.limits, endpoint.shutdown.clone());
+    scope.insert(endpoint.budget.clone());
+    let slot = scope.get::<Arc<ConnectionSlot>>().cloned();
+    let serving = endpoint.tasks.spawn(async move {
         if let Ok(stream) = upgraded.await {
-            connection::serve(host, scope, TokioIo::new(stream), limits, shutdown).await;
+            connection::serve(context, scope, TokioIo::new(stream), limits, shutdown).await;
         }
     });
-    if let Some(seat) = seat {
-        seat.ends_with(serving);
+    if let Some(slot) = slot {
+        slot.set_task(serving);
     }
     let mut reply = response::status(101);
-    switch(&mut reply);
+    set_upgrade_headers(&mut reply);
     reply.headers_mut().insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-    let spoken = HeaderValue::from_static(MCP);
+    let spoken = HeaderValue::from_static(MCP_SUBPROTOCOL);
     reply.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, spoken);
     reply
 }
 
-fn switch(reply: &mut Reply) {
+fn set_upgrade_headers(reply: &mut HttpResponse) {
     let headers = reply.headers_mut();
     headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(UPGRADE, WEBSOCKET);
 }
 
-/// What a header lists, in all its lines.
+/// Returns the elements of a list header, from all its lines.
 fn tokens(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// The client's key, if it is one.
+/// Returns the value of `Sec-WebSocket-Key` if it is valid.
 fn key(headers: &HeaderMap) -> Option<&[u8]> {
     let mut keys = headers.get_all(header::SEC_WEBSOCKET_KEY).into_iter();
     let (Some(key), None) = (keys.next(), keys.next()) else { return None };

@@ -1,4 +1,4 @@
-//! The way of a call's events into the store, past which no client sees them.
+//! Writes the events of a call stream to the store before a client sees them.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
@@ -10,142 +10,151 @@ use wharf_wire::CallId;
 
 use crate::server::http::session::{
     cluster::{
-        event_record::{Entry, Kind},
-        record::Member,
+        event_record::{EventKind, EventRecord},
+        record::SessionRecord,
     },
-    event_log::{Log, Unstored},
+    event_log::{EventLog, UnstoredEvent},
     session::Session,
 };
 use crate::server::http::{
     HttpLimits,
-    cluster::{Away, Fleet, Word},
+    cluster::{Cluster, ClusterMessage, StoreUnavailable},
 };
 
-/// How many events are read at once.
-pub(crate) const BATCH: usize = 64;
-/// For how long a call's stream that has not ended is kept after its last event, at least.
-const UNENDED: Duration = Duration::from_secs(24 * 3600);
+/// Number of events in one read.
+pub(crate) const READ_BATCH_SIZE: usize = 64;
+/// Shortest time that the store keeps an open call stream after its last event.
+const OPEN_STREAM_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// Where a call's stream is kept.
-pub(crate) struct Journal {
-    /// Calls know their session, and the session its streams.
+/// Copies the events of one call stream from its event log to the store.
+pub(crate) struct EventWriter {
+    /// Weak, because calls hold their session and the session holds its streams.
     session: Weak<Session>,
-    fleet: Arc<Fleet>,
+    cluster: Arc<Cluster>,
     key: String,
     stream: u64,
     limits: HttpLimits,
-    /// The calls whose replies end the stream.
+    /// Ids of the calls whose replies end the stream.
     calls: Mutex<Vec<CallId>>,
-    /// The same as text, once the stream has begun.
-    owed: OnceLock<String>,
-    /// The number that the store gave the newest event.
+    /// The same ids as JSON, once the stream is open.
+    reply_ids: OnceLock<String>,
+    /// Number that the store gave the newest event.
     newest: Mutex<u64>,
 }
 
-/// Somebody else ended the stream: this process was thought dead.
-struct Lost;
+/// Error: another process took this one for dead and ended the stream.
+struct TakenOver;
 
-impl Journal {
-    pub(crate) fn new(session: &Arc<Session>, member: &Member, stream: u64) -> Self {
-        Journal {
+impl EventWriter {
+    pub(crate) fn new(session: &Arc<Session>, shared_record: &SessionRecord, stream: u64) -> Self {
+        EventWriter {
             session: Arc::downgrade(session),
-            fleet: member.fleet.clone(),
-            key: member.key.clone(),
+            cluster: shared_record.cluster.clone(),
+            key: shared_record.key.clone(),
             stream,
             limits: session.common.limits,
             calls: Mutex::default(),
-            owed: OnceLock::new(),
+            reply_ids: OnceLock::new(),
             newest: Mutex::default(),
         }
     }
 
-    /// The stream ends with the reply to this call, among others if it is of a batch.
-    pub(crate) fn owe(&self, id: CallId) {
+    /// Adds a call whose reply ends the stream. A batch has several.
+    pub(crate) fn expect_reply(&self, id: CallId) {
         lock(&self.calls).push(id);
     }
 
-    /// Begins to keep the stream. Nothing of it may be sent before, nor if that fails.
-    pub(crate) async fn begin(&self, log: &Arc<Log>, batch: bool) -> Result<(), Away> {
-        self.owed.get_or_init(|| {
+    /// Opens the stream in the store. Nothing may be sent before this succeeds.
+    pub(crate) async fn open(
+        &self,
+        log: &Arc<EventLog>,
+        batch: bool,
+    ) -> Result<(), StoreUnavailable> {
+        self.reply_ids.get_or_init(|| {
             let calls = lock(&self.calls);
             let ids: Vec<_> = calls.iter().map(CallId::as_json).collect();
             if batch { format!("[{}]", ids.join(",")) } else { ids.concat() }
         });
-        let newest = self.append(Kind::Open, 0, b"").await?;
+        let newest = self.append(EventKind::Open, 0, b"").await?;
         *lock(&self.newest) = newest;
-        log.begin_to_store();
+        log.start_persisting();
         Ok(())
     }
 
-    /// Gives up calls whose stream cannot be kept.
-    pub(crate) fn give_up(&self, session: &Session) {
-        lock(&self.calls).iter().for_each(|id| session.flight().cancel(id));
+    /// Cancels the calls of a stream that cannot be stored.
+    pub(crate) fn cancel_calls(&self, session: &Session) {
+        lock(&self.calls).iter().for_each(|id| session.in_flight().cancel(id));
     }
 
-    /// Forgets what is kept of the stream, if anything is. What fails here ends with time.
-    pub(crate) fn forget(&self) {
-        if self.owed.get().is_some() {
-            let (fleet, name) = (self.fleet.clone(), self.name());
-            self.fleet.spawn(async move {
-                let _ = fleet.ask(fleet.stores.events.forget(&name)).await;
+    /// Deletes the stored events, if there are any. If this fails, they expire by their TTL.
+    pub(crate) fn delete_stored(&self) {
+        if self.reply_ids.get().is_some() {
+            let (cluster, name) = (self.cluster.clone(), self.name());
+            self.cluster.spawn(async move {
+                let _ = cluster.store_call(cluster.stores.events.forget(&name)).await;
             });
         }
     }
 
-    /// Stores what the log has, for as long as it has something.
-    pub(crate) fn run(&self, log: Arc<Log>) {
-        self.fleet.spawn(async move {
-            let Some(journal) = log.journal() else { return };
+    /// Spawns a task that stores events until the log has no more.
+    pub(crate) fn run(&self, log: Arc<EventLog>) {
+        self.cluster.spawn(async move {
+            let Some(writer) = log.writer() else { return };
             while let Some(next) = log.next_unstored() {
-                if journal.store(&log, &next).await.is_err() {
+                if writer.store(&log, &next).await.is_err() {
                     log.close();
-                    if let Some(session) = journal.session.upgrade() {
-                        journal.give_up(&session);
+                    if let Some(session) = writer.session.upgrade() {
+                        writer.cancel_calls(&session);
                     }
                     return;
                 }
-                if log.stored(&next) {
-                    // Nothing is lost if nobody hears it.
-                    let word = Word::Grown { key: &journal.key, stream: journal.stream };
-                    let _ = journal.fleet.say(&word).await;
+                if log.mark_stored(&next) {
+                    // Readers also poll the store, so a lost message only delays them.
+                    let message =
+                        ClusterMessage::StreamGrew { key: &writer.key, stream: writer.stream };
+                    let _ = writer.cluster.publish(&message).await;
                 }
             }
         });
     }
 
-    /// Stores one event, however often it takes.
-    async fn store(&self, log: &Log, next: &Unstored) -> Result<(), Lost> {
-        let kind = if next.end { Kind::End } else { Kind::Said };
+    /// Stores one event, and retries until it succeeds.
+    async fn store(&self, log: &EventLog, next: &UnstoredEvent) -> Result<(), TakenOver> {
+        let kind = if next.end { EventKind::End } else { EventKind::Message };
         let number = loop {
             match self.append(kind, next.number, &next.message).await {
                 Ok(number) => break number,
-                Err(Away) => self.fleet.back().await,
+                Err(StoreUnavailable) => self.cluster.wait_until_available().await,
             }
             if log.is_closed() {
-                return Err(Lost);
+                return Err(TakenOver);
             }
         };
         let before = std::mem::replace(&mut *lock(&self.newest), number);
-        if number == before + 1 || !self.was_ended(before, number).await {
+        if number == before + 1 || !self.ended_by_other(before, number).await {
             return Ok(());
         }
-        Err(Lost)
+        Err(TakenOver)
     }
 
-    /// Whether one of the events between these was written by somebody who ended the stream. The
-    /// others are our own, stored by an attempt that seemed to fail.
-    async fn was_ended(&self, mut after: u64, before: u64) -> bool {
+    /// Returns true if one of the events between these two was written by another process that ended the
+    /// stream. The others are this process's own, stored by an attempt whose response was lost.
+    async fn ended_by_other(&self, mut after: u64, before: u64) -> bool {
         let name = self.name();
         while after + 1 < before {
-            let read = self.fleet.ask(self.fleet.stores.events.read(&name, after, BATCH)).await;
+            let read = self
+                .cluster
+                .store_call(self.cluster.stores.events.read(&name, after, READ_BATCH_SIZE))
+                .await;
             let Ok(read) = read else {
-                self.fleet.back().await;
+                self.cluster.wait_until_available().await;
                 continue;
             };
             let between = read.events.iter().filter(|(number, _)| *number < before);
-            let foreign =
-                |entry: Entry<'_>| entry.kind == Kind::End && entry.node != self.fleet.node;
-            if between.clone().any(|(_, event)| Entry::parse(event).is_some_and(foreign)) {
+            let foreign = |record: EventRecord<'_>| {
+                record.kind == EventKind::End && record.node != self.cluster.node
+            };
+            if between.clone().any(|(_, event)| EventRecord::parse(event).is_some_and(foreign)) {
                 return true;
             }
             match read.events.last() {
@@ -156,14 +165,23 @@ impl Journal {
         false
     }
 
-    async fn append(&self, kind: Kind, number: u64, message: &[u8]) -> Result<u64, Away> {
-        let owed = self.owed.get().map_or("", |owed| owed);
-        let event = Entry { kind, node: self.fleet.node, number, owed, message }.to_bytes();
-        let keep = keep(&self.limits, event.len());
-        // Calls may be silent for longer than sessions may be idle.
-        let ttl = if kind == Kind::End { keep.ttl } else { keep.ttl.max(UNENDED) };
-        let keep = Retention { ttl, ..keep };
-        self.fleet.ask(self.fleet.stores.events.append(&self.name(), event, keep)).await
+    async fn append(
+        &self,
+        kind: EventKind,
+        number: u64,
+        message: &[u8],
+    ) -> Result<u64, StoreUnavailable> {
+        let reply_ids = self.reply_ids.get().map_or("", |reply_ids| reply_ids);
+        let event =
+            EventRecord { kind, node: self.cluster.node, number, reply_ids, message }.to_bytes();
+        let retention = retention(&self.limits, event.len());
+        // A call may be silent for longer than a session may be idle.
+        let ttl =
+            if kind == EventKind::End { retention.ttl } else { retention.ttl.max(OPEN_STREAM_TTL) };
+        let retention = Retention { ttl, ..retention };
+        self.cluster
+            .store_call(self.cluster.stores.events.append(&self.name(), event, retention))
+            .await
     }
 
     fn name(&self) -> String {
@@ -171,10 +189,10 @@ impl Journal {
     }
 }
 
-/// How much of a stream is kept whose newest event is so long: it, at least.
-pub(crate) fn keep(limits: &HttpLimits, length: usize) -> Retention {
+/// Returns the retention of a stream. It always has room for the newest event, of `length` bytes.
+pub(crate) fn retention(limits: &HttpLimits, length: usize) -> Retention {
     Retention {
-        // One more than clients see, which says that there is a stream.
+        // One more than clients see, for the event that opens the stream.
         events: limits.replay_events.max(1) + 1,
         bytes: limits.replay_bytes.max(length),
         ttl: limits.session_idle,

@@ -1,4 +1,5 @@
-//! What reached this process and concerns another, and the other way round.
+//! Mailboxes of the processes of a cluster: forwards client responses and cancellations to the process that
+//! waits for them.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,31 +11,34 @@ use tokio::time::{Instant, sleep};
 use wharf_model::{Error, ErrorKind, Events, Retention};
 use wharf_wire::{CallId, Received};
 
-use crate::server::http::cluster::{Away, EVERYBODY, Fleet, Hearing, LOOK, Word};
+use crate::server::http::cluster::{
+    ALL_NODES, BusReceiver, Cluster, ClusterMessage, POLL_INTERVAL, StoreUnavailable,
+};
 use crate::server::http::session::{
-    Sessions,
-    cluster::record::{Member, Unkept},
-    session::{Session, Visit},
+    SessionManager,
+    cluster::record::{SessionRecord, SessionStoreError},
+    session::{Session, SessionGuard},
 };
 
-/// How much of its mail a process finds, at least as long as it may take to look.
-const KEEP: Retention = Retention { events: 4096, bytes: 64 << 20, ttl: LOOK.saturating_mul(12) };
-/// How long a letter may be.
-const LONGEST: usize = 1 << 20;
-/// How often a process writes to itself, so that its mailbox is not forgotten for want of mail and
-/// numbered anew.
-const RENEW: Duration = LOOK.saturating_mul(3);
-/// How many letters are read at once.
-const BATCH: usize = 64;
+/// Retention of a mailbox. It must exceed the interval at which the owner polls it.
+const MAILBOX_RETENTION: Retention =
+    Retention { events: 4096, bytes: 64 << 20, ttl: POLL_INTERVAL.saturating_mul(12) };
+/// Largest mail, in bytes.
+const MAX_MAIL_BYTES: usize = 1 << 20;
+/// Interval at which a process writes to its own mailbox. Without mail the store would drop the mailbox and
+/// number it anew.
+const RENEW_INTERVAL: Duration = POLL_INTERVAL.saturating_mul(3);
+/// Number of mails in one read.
+const READ_BATCH_SIZE: usize = 64;
 
-impl Sessions {
-    /// Brings answers and cancellations that concern other processes there, and leaves the rest.
+impl SessionManager {
+    /// Forwards responses and cancellations that concern other processes. Leaves everything else in `received`.
     pub(crate) async fn forward(
         &self,
-        visit: &Visit,
-        member: &Member,
+        guard: &SessionGuard,
+        shared_record: &SessionRecord,
         received: &mut Received,
-    ) -> Result<(), Away> {
+    ) -> Result<(), StoreUnavailable> {
         let members = match received {
             Received::Batch(members) => &mut members[..],
             one => std::slice::from_mut(one),
@@ -42,17 +46,19 @@ impl Sessions {
         for one in members {
             match one {
                 Received::Answer(number, _) => {
-                    if let Some(node) = member.fleet.asked_elsewhere(*number) {
-                        // The client says who asked: mail for nobody would only fill the store.
-                        if !member.fleet.is_gone(node).await {
-                            let letter = letter(visit, member, one);
-                            post(&member.fleet, &[node], letter).await?;
+                    if let Some(node) = shared_record.cluster.request_owner(*number) {
+                        // The client chose the number, and mail for a dead process would only fill the store.
+                        if !shared_record.cluster.is_gone(node).await {
+                            let mail = encode_response(guard, shared_record, one);
+                            send_mail(&shared_record.cluster, &[node], mail).await?;
                         }
                         *one = Received::Ignore;
                     }
                 }
-                Received::Cancel(id) if !visit.under_way().is_some_and(|calls| calls.has(id)) => {
-                    cancel_elsewhere(member, id).await?;
+                Received::Cancel(id)
+                    if !guard.in_flight_calls().is_some_and(|calls| calls.contains_id(id)) =>
+                {
+                    cancel_elsewhere(shared_record, id).await?;
                 }
                 _ => {}
             }
@@ -60,68 +66,82 @@ impl Sessions {
         Ok(())
     }
 
-    /// Hears what other processes say.
-    pub(crate) async fn hear(sessions: Weak<Self>, fleet: Arc<Fleet>, mut hearing: Hearing) {
+    /// Receives and dispatches the messages of the cluster's bus.
+    pub(crate) async fn receive_bus(
+        sessions: Weak<Self>,
+        cluster: Arc<Cluster>,
+        mut receiver: BusReceiver,
+    ) {
         loop {
-            let text = hearing.next().await;
+            let text = receiver.next().await;
             let Some(sessions) = sessions.upgrade() else { return };
-            if let Some(word) = Word::parse(&text) {
-                sessions.heed(&fleet, word);
+            if let Some(message) = ClusterMessage::parse(&text) {
+                sessions.dispatch(&cluster, message);
             }
         }
     }
 
-    fn heed(&self, fleet: &Arc<Fleet>, word: Word<'_>) {
-        match word {
-            Word::Changed { key, version } => {
-                if let Some((session, member)) = self.held(key).as_ref().and_then(with_member)
-                    && member.changed(version)
+    fn dispatch(&self, cluster: &Arc<Cluster>, message: ClusterMessage<'_>) {
+        match message {
+            ClusterMessage::SessionChanged { key, version } => {
+                if let Some((session, shared_record)) =
+                    self.local_by_key(key).as_ref().and_then(with_record)
+                    && shared_record.on_changed(version)
                 {
-                    look_again(fleet, vec![session.clone()]);
+                    refresh_in_use(cluster, vec![session.clone()]);
                 }
             }
-            Word::Gone { key } => {
-                self.forget(key);
+            ClusterMessage::SessionEnded { key } => {
+                self.remove_ended(key);
             }
-            Word::Taken { key, stream, node, ticket } => {
-                if let Some((session, member)) = self.held(key).as_ref().and_then(with_member) {
-                    let elsewhere = member.taken(stream, ticket) && node != fleet.node;
+            ClusterMessage::ReaderMoved { key, stream, node, ticket } => {
+                if let Some((session, shared_record)) =
+                    self.local_by_key(key).as_ref().and_then(with_record)
+                {
+                    let elsewhere =
+                        shared_record.on_reader_moved(stream, ticket) && node != cluster.node;
                     if let Some(log) = session.stream(stream).filter(|_| elsewhere) {
-                        log.follow_elsewhere();
+                        log.detach_for_store();
                     }
                 }
             }
-            Word::Grown { key, stream } => {
-                if let Some((_, member)) = self.held(key).as_ref().and_then(with_member) {
-                    member.grown(stream);
+            ClusterMessage::StreamGrew { key, stream } => {
+                if let Some((_, shared_record)) =
+                    self.local_by_key(key).as_ref().and_then(with_record)
+                {
+                    shared_record.on_stream_grew(stream);
                 }
             }
-            Word::Mail { node } if [fleet.node, EVERYBODY].contains(&node) => {
-                fleet.mail.notify_one();
+            ClusterMessage::MailArrived { node } if [cluster.node, ALL_NODES].contains(&node) => {
+                cluster.mail_arrived.notify_one();
             }
-            Word::Missed => {
-                fleet.mail.notify_one();
-                let sessions = self.all_held();
-                sessions.iter().filter_map(with_member).for_each(|(_, member)| member.doubt());
-                look_again(fleet, sessions);
+            ClusterMessage::MessagesLost => {
+                cluster.mail_arrived.notify_one();
+                let sessions = self.all_local();
+                sessions
+                    .iter()
+                    .filter_map(with_record)
+                    .for_each(|(_, shared_record)| shared_record.mark_stale());
+                refresh_in_use(cluster, sessions);
             }
-            Word::Mail { .. } => {}
+            ClusterMessage::MailArrived { .. } => {}
         }
     }
 
-    /// Reads this process's mail.
-    pub(crate) async fn read_mail(sessions: Weak<Self>, fleet: Arc<Fleet>) {
-        let name = mailbox(fleet.node);
+    /// Reads this process's mailbox and delivers its mail.
+    pub(crate) async fn read_mail(sessions: Weak<Self>, cluster: Arc<Cluster>) {
+        let name = mailbox(cluster.node);
         let (mut seen, mut renewed) = (0, Instant::now());
         loop {
-            if renewed.elapsed() >= RENEW {
+            if renewed.elapsed() >= RENEW_INTERVAL {
                 renewed = Instant::now();
-                seen = renew(&fleet, &name, seen).await;
+                seen = renew(&cluster, &name, seen).await;
             }
-            let read = fleet.ask(fleet.stores.events.read(&name, seen, BATCH)).await;
-            // A store that was gone may have forgotten the mail and number it anew; a letter that
-            // is read twice does no harm.
-            let read = read.unwrap_or_else(|Away| {
+            let read =
+                cluster.store_call(cluster.stores.events.read(&name, seen, READ_BATCH_SIZE)).await;
+            // A store that was unavailable may have lost the mailbox and numbers it anew. Reading mail twice
+            // does no harm.
+            let read = read.unwrap_or_else(|StoreUnavailable| {
                 seen = 0;
                 Events::default()
             });
@@ -131,27 +151,27 @@ impl Sessions {
             }
             if read.events.is_empty() {
                 tokio::select! {
-                    () = fleet.mail.notified() => {}
-                    () = sleep(LOOK) => {}
+                    () = cluster.mail_arrived.notified() => {}
+                    () = sleep(POLL_INTERVAL) => {}
                 }
             }
             let Some(sessions) = sessions.upgrade() else { return };
-            for (number, letter) in read.events {
+            for (number, mail) in read.events {
                 seen = number;
-                let letter = String::from_utf8(letter).unwrap_or_default();
-                if let Some((key, message)) = letter.split_once(' ') {
+                let mail = String::from_utf8(mail).unwrap_or_default();
+                if let Some((key, message)) = mail.split_once(' ') {
                     sessions.deliver(key, message);
                 }
             }
         }
     }
 
-    /// Treats what a client sent to another process.
+    /// Handles a message that a client sent to another process.
     fn deliver(&self, key: &str, message: &str) {
-        let Some(session) = self.held(key) else { return };
+        let Some(session) = self.local_by_key(key) else { return };
         let message = Bytes::copy_from_slice(message.as_bytes());
         let received = session.connection().receive(message);
-        match (received, session.under_way()) {
+        match (received, session.in_flight_calls()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             _ => {}
@@ -159,86 +179,106 @@ impl Sessions {
     }
 }
 
-/// A session with what it is to other processes.
-fn with_member(session: &Arc<Session>) -> Option<(&Arc<Session>, &Member)> {
-    session.member.as_deref().map(|member| (session, member))
+/// Returns the session with its shared record, if it has one.
+fn with_record(session: &Arc<Session>) -> Option<(&Arc<Session>, &SessionRecord)> {
+    session.shared_record.as_deref().map(|shared_record| (session, shared_record))
 }
 
-/// Catches up with what others changed, where anybody would notice before the session is used again.
-fn look_again(fleet: &Arc<Fleet>, mut sessions: Vec<Arc<Session>>) {
+/// Refreshes sessions in use that another process changed. Idle sessions are refreshed on their next use.
+fn refresh_in_use(cluster: &Arc<Cluster>, mut sessions: Vec<Arc<Session>>) {
     sessions.retain(|session| session.is_in_use());
     if sessions.is_empty() {
         return;
     }
-    fleet.spawn(async move {
+    cluster.spawn(async move {
         for session in sessions {
-            let Some(member) = &session.member else { continue };
-            match member.refresh(&session).await {
-                Err(Unkept::Gone) => session.end(),
-                _ => member.look(),
+            let Some(shared_record) = &session.shared_record else { continue };
+            match shared_record.refresh_or_mark_stale(&session).await {
+                Err(SessionStoreError::Gone) => session.end(),
+                _ => shared_record.wake_readers(),
             }
         }
     });
 }
 
-/// Brings a letter to the mailboxes of other processes, and tells them.
-async fn post(fleet: &Fleet, nodes: &[u32], letter: Vec<u8>) -> Result<(), Away> {
+/// Writes to the mailboxes of other processes and notifies them.
+async fn send_mail(
+    cluster: &Cluster,
+    nodes: &[u32],
+    mail: Vec<u8>,
+) -> Result<(), StoreUnavailable> {
     for node in nodes {
-        fleet.ask(fleet.stores.events.append(&mailbox(*node), letter.clone(), KEEP)).await?;
+        cluster
+            .store_call(cluster.stores.events.append(
+                &mailbox(*node),
+                mail.clone(),
+                MAILBOX_RETENTION,
+            ))
+            .await?;
     }
     let node = match nodes {
         [] => return Ok(()),
         [node] => *node,
-        _ => EVERYBODY,
+        _ => ALL_NODES,
     };
-    // They look there now and then, too.
-    let _ = fleet.say(&Word::Mail { node }).await;
+    // The owners also poll their mailboxes.
+    let _ = cluster.publish(&ClusterMessage::MailArrived { node }).await;
     Ok(())
 }
 
-/// Cancels a call that another process runs; nobody knows which.
-async fn cancel_elsewhere(member: &Member, id: &CallId) -> Result<(), Away> {
+/// Cancels a call of another process. The mail goes to all of them, because the owner of the call is not known.
+async fn cancel_elsewhere(
+    shared_record: &SessionRecord,
+    id: &CallId,
+) -> Result<(), StoreUnavailable> {
     let params = format!(r#"{{"requestId":{}}}"#, id.as_json());
     let message =
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
-    let letter = format!("{} {message}", member.key).into_bytes();
-    // What no mail takes is the id of no call.
-    if letter.len() > LONGEST {
+    let mail = format!("{} {message}", shared_record.key).into_bytes();
+    // A call with such a long id cannot exist.
+    if mail.len() > MAX_MAIL_BYTES {
         return Ok(());
     }
-    post(&member.fleet, &member.fleet.others().await?, letter).await
+    send_mail(&shared_record.cluster, &shared_record.cluster.other_nodes().await?, mail).await
 }
 
-/// Keeps a process's own mailbox, with a letter that says nothing. Gives how far it has been read.
-async fn renew(fleet: &Fleet, name: &str, seen: u64) -> u64 {
-    match fleet.ask(fleet.stores.events.append(name, Vec::new(), KEEP)).await {
+/// Keeps this process's mailbox alive with an empty mail. Returns the number of the last mail that was read.
+async fn renew(cluster: &Cluster, name: &str, seen: u64) -> u64 {
+    match cluster
+        .store_call(cluster.stores.events.append(name, Vec::new(), MAILBOX_RETENTION))
+        .await
+    {
         Ok(number) if number == seen + 1 => number,
         Ok(number) if number > seen => seen,
         _ => 0,
     }
 }
 
-/// An answer, as the client could have written it; if that is too long, one that says so.
-fn letter(visit: &Visit, member: &Member, answer: &Received) -> Vec<u8> {
-    let mut letter = format!("{} ", member.key).into_bytes();
-    let start = letter.len();
+/// Encodes a client response as the client would send it, or an error in its place if it is too long.
+fn encode_response(
+    guard: &SessionGuard,
+    shared_record: &SessionRecord,
+    answer: &Received,
+) -> Vec<u8> {
+    let mut mail = format!("{} ", shared_record.key).into_bytes();
+    let start = mail.len();
     match answer {
-        Received::Answer(number, Ok(result)) => letter.extend_from_slice(
+        Received::Answer(number, Ok(result)) => mail.extend_from_slice(
             format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#).as_bytes(),
         ),
         Received::Answer(number, Err(error)) => {
-            visit.connection().fail(&number.to_string(), error, &mut letter);
+            guard.connection().fail(&number.to_string(), error, &mut mail);
         }
         _ => {}
     }
-    if let (true, Received::Answer(number, _)) = (letter.len() > LONGEST, answer) {
-        letter.truncate(start);
+    if let (true, Received::Answer(number, _)) = (mail.len() > MAX_MAIL_BYTES, answer) {
+        mail.truncate(start);
         let error = Error::new(ErrorKind::InvalidRequest).with_message(
-            "The client's answer is too long for another process than the one that asked",
+            "The client's response is too long to be forwarded to the process that sent the request",
         );
-        visit.connection().fail(&number.to_string(), &error, &mut letter);
+        guard.connection().fail(&number.to_string(), &error, &mut mail);
     }
-    letter
+    mail
 }
 
 fn mailbox(node: u32) -> String {

@@ -1,4 +1,4 @@
-//! What a session has beside itself where several processes serve it.
+//! State of a session that several processes share: its record in the store, and the readers of its streams.
 
 use std::{
     sync::{
@@ -13,74 +13,74 @@ use tokio::sync::{Mutex as AsyncMutex, Notify};
 use wharf_model::{ChangeVersion, Record, Service};
 use wharf_wire::{Connection, McpHeaders, Received};
 
-use crate::server::http::cluster::{Away, Fleet, Word};
-use crate::server::http::session::session::{OWN, Session};
+use crate::server::http::cluster::{Cluster, ClusterMessage, StoreUnavailable};
+use crate::server::http::session::session::{SESSION_STREAM, Session};
 
-/// How often a change is tried again that others came before.
-const TRIES: usize = 16;
-/// How much longer a record is kept than its session may be idle: uses are noted only so often.
-pub(crate) const SLACK: Duration = Duration::from_secs(90);
+/// Number of attempts of a compare-and-swap.
+const MAX_SWAP_ATTEMPTS: usize = 16;
+/// Time that a record outlives the idle limit of its session, because uses are saved only at intervals.
+pub(crate) const EXPIRY_SLACK: Duration = Duration::from_secs(90);
 
-/// The session's place in the store, and who follows its streams through that.
-pub(crate) struct Member {
-    pub(crate) fleet: Arc<Fleet>,
-    /// By what the stores know it.
+/// Record of a session in the store, and the readers of its streams in this process.
+pub(crate) struct SessionRecord {
+    pub(crate) cluster: Arc<Cluster>,
+    /// Key of the session in the stores.
     pub(crate) key: String,
-    /// As this process last saw it. Held while it is changed.
+    /// The record as last loaded or written. Locked during an update.
     record: AsyncMutex<Record>,
     version: AtomicU64,
-    /// Whether another process has changed it since.
+    /// True if another process may have changed the record since.
     stale: AtomicBool,
-    /// Whether anybody has used it since that was noted.
+    /// True if the session was used since its expiry was last extended.
     used: AtomicBool,
-    readers: Mutex<Vec<Weak<Reader>>>,
+    readers: Mutex<Vec<Weak<RegisteredReader>>>,
 }
 
-/// Somebody who came back to a stream.
-pub(crate) struct Reader {
+/// Registration of a reader that resumed a stream. A stream has one reader in the whole cluster.
+pub(crate) struct RegisteredReader {
     stream: u64,
     pub(crate) ticket: u64,
-    /// Whether it reads what this process wrote, past the store.
+    /// True if it reads the event log of this process instead of the store.
     local: bool,
-    pub(crate) news: Notify,
-    /// Whether it has heard that it follows the stream. What it hears before that others take it
-    /// was said before.
-    heard: AtomicBool,
-    /// Whether somebody else follows it by now.
-    taken: AtomicBool,
+    pub(crate) wakeup: Notify,
+    /// True once this process has received its own `ReaderMoved` message. A `ReaderMoved` of another reader
+    /// that arrives earlier was published earlier, and does not displace this one.
+    announced: AtomicBool,
+    /// True once another reader has displaced this one.
+    displaced: AtomicBool,
 }
 
-impl Reader {
-    pub(crate) fn is_taken(&self) -> bool {
-        self.taken.load(Ordering::Acquire)
+impl RegisteredReader {
+    pub(crate) fn is_displaced(&self) -> bool {
+        self.displaced.load(Ordering::Acquire)
     }
 
-    fn take(&self) {
-        self.taken.store(true, Ordering::Release);
-        self.news.notify_one();
+    fn displace(&self) {
+        self.displaced.store(true, Ordering::Release);
+        self.wakeup.notify_one();
     }
 }
 
-/// Why a change was not kept.
+/// Error of an operation on the shared record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unkept {
-    Away,
+pub(crate) enum SessionStoreError {
+    StoreUnavailable,
     /// The session has ended.
     Gone,
-    /// Others change it all the time.
-    Crowded,
+    /// Other processes changed the record on every attempt, or the table is full.
+    Contended,
 }
 
-impl From<Away> for Unkept {
-    fn from(Away: Away) -> Self {
-        Unkept::Away
+impl From<StoreUnavailable> for SessionStoreError {
+    fn from(StoreUnavailable: StoreUnavailable) -> Self {
+        SessionStoreError::StoreUnavailable
     }
 }
 
-impl Member {
-    pub(crate) fn new(fleet: Arc<Fleet>, record: Record) -> Self {
-        Member {
-            fleet,
+impl SessionRecord {
+    pub(crate) fn new(cluster: Arc<Cluster>, record: Record) -> Self {
+        SessionRecord {
+            cluster,
             key: record.id.clone(),
             version: AtomicU64::new(record.version),
             record: AsyncMutex::new(record),
@@ -90,12 +90,12 @@ impl Member {
         }
     }
 
-    /// The name of a stream in the store.
+    /// Returns the key of a stream in the store.
     pub(crate) fn stream(&self, number: u64) -> String {
         format!("{}.{number}", self.key)
     }
 
-    pub(crate) fn note_use(&self) {
+    pub(crate) fn mark_used(&self) {
         self.used.store(true, Ordering::Release);
     }
 
@@ -103,57 +103,60 @@ impl Member {
         self.stale.load(Ordering::Acquire)
     }
 
-    /// Another process may have changed the session.
-    pub(crate) fn doubt(&self) {
+    /// Marks the record as possibly changed by another process.
+    pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Another process changed the session. False if this one has seen that.
-    pub(crate) fn changed(&self, version: u64) -> bool {
-        let news = self.version.load(Ordering::Acquire) < version;
-        if news {
-            self.doubt();
+    /// Handles a `SessionChanged` message. False if this version is already known.
+    pub(crate) fn on_changed(&self, version: u64) -> bool {
+        let is_new = self.version.load(Ordering::Acquire) < version;
+        if is_new {
+            self.mark_stale();
         }
-        news
+        is_new
     }
 
-    /// Catches up with the other processes, now or before the session is used again.
-    pub(crate) async fn refresh(&self, session: &Session) -> Result<(), Unkept> {
-        let seen = self.look_up(session).await;
+    /// Loads the record now, or marks it stale so that the next use loads it.
+    pub(crate) async fn refresh_or_mark_stale(
+        &self,
+        session: &Session,
+    ) -> Result<(), SessionStoreError> {
+        let seen = self.refresh(session).await;
         if seen.is_err() {
-            self.doubt();
+            self.mark_stale();
         }
         seen
     }
 
-    /// Catches up with the other processes, if that is possible now.
-    pub(crate) async fn look_up(&self, session: &Session) -> Result<(), Unkept> {
+    /// Loads the record and applies it to the session.
+    pub(crate) async fn refresh(&self, session: &Session) -> Result<(), SessionStoreError> {
         let mut record = self.record.lock().await;
-        // Before the look: what is changed after it is told again.
+        // Cleared before the load: a change after the load is announced again.
         let stale = self.stale.swap(false, Ordering::AcqRel);
         let loaded = self.reload(&mut record).await;
         match loaded {
             Ok(()) => session.connection().catch_up(&record.body),
-            Err(_) if stale => self.doubt(),
+            Err(_) if stale => self.mark_stale(),
             Err(_) => {}
         }
         loaded
     }
 
-    async fn reload(&self, record: &mut Record) -> Result<(), Unkept> {
-        let loaded = self.fleet.ask(self.fleet.stores.sessions.load(&self.key)).await?;
-        *record = loaded.ok_or(Unkept::Gone)?;
+    async fn reload(&self, record: &mut Record) -> Result<(), SessionStoreError> {
+        let loaded = self.cluster.store_call(self.cluster.stores.sessions.load(&self.key)).await?;
+        *record = loaded.ok_or(SessionStoreError::Gone)?;
         self.version.store(record.version, Ordering::Release);
         Ok(())
     }
 
-    /// Reads a message. What it changes is in the store before anybody acts on it.
+    /// Decodes a message. The changes it makes to the session are stored before they take effect.
     pub(crate) async fn receive(
         &self,
         session: &Session,
         message: Bytes,
         heads: &McpHeaders<'_>,
-    ) -> Result<Received, Unkept> {
+    ) -> Result<Received, SessionStoreError> {
         let (received, edited) = {
             let mut connection = session.connection();
             let before = connection.edits();
@@ -163,67 +166,75 @@ impl Member {
         if !edited {
             return Ok(received);
         }
-        // Once more, from what the store has: others may have changed the session too.
-        let service = &*session.common.host.service;
+        // Decoded again on top of the stored state, because other processes may have changed the session too.
+        let service = &*session.common.context.service;
         let mut received = Received::Ignore;
-        let kept = self.change(session, |connection| {
+        let updated = self.update(session, |connection| {
             received = connection.receive_http(message.clone(), heads);
-            put_off(connection, &mut received, service);
+            defer_listen(connection, &mut received, service);
         });
-        kept.await.map(|()| received)
+        updated.await.map(|()| received)
     }
 
-    /// Tells the other processes what the session follows by now.
-    pub(crate) fn share(session: &Arc<Session>) {
-        let Some(member) = &session.member else { return };
+    /// Saves the session's subscriptions for the other processes, in the background.
+    pub(crate) fn save_in_background(session: &Arc<Session>) {
+        let Some(shared_record) = &session.shared_record else { return };
         let shared = session.clone();
-        member.fleet.spawn(async move {
-            if let Some(member) = &shared.member {
-                let _ = member.change(&shared, |_| {}).await;
+        shared_record.cluster.spawn(async move {
+            if let Some(shared_record) = &shared.shared_record {
+                let _ = shared_record.update(&shared, |_| {}).await;
             }
         });
     }
 
-    /// Changes what the store has, however often it takes.
-    async fn change(
+    /// Edits the session and stores it with compare-and-swap, with retries.
+    async fn update(
         &self,
         session: &Session,
         mut edit: impl FnMut(&mut Connection),
-    ) -> Result<(), Unkept> {
+    ) -> Result<(), SessionStoreError> {
         let mut record = self.record.lock().await;
         let changed = async {
-            for _ in 0..TRIES {
+            for _ in 0..MAX_SWAP_ATTEMPTS {
                 let body = {
                     let mut connection = session.connection();
                     connection.catch_up(&record.body);
                     edit(&mut connection);
                     connection.save().unwrap_or_default()
                 };
-                if self.write(&mut record, body).await? {
+                if self.compare_and_swap(&mut record, body).await? {
                     return Ok(());
                 }
                 self.reload(&mut record).await?;
             }
-            Err(Unkept::Crowded)
+            Err(SessionStoreError::Contended)
         };
         let changed = changed.await;
         if changed.is_err() {
-            // It did not happen, or nobody knows: the client will say it again.
+            // The change failed, or its outcome is unknown: the client repeats its request.
             session.connection().catch_up(&record.body);
-            self.doubt();
+            self.mark_stale();
         }
         let version = record.version;
         drop(record);
         if changed.is_ok() {
-            let _ = self.fleet.say(&Word::Changed { key: &self.key, version }).await;
+            let _ = self
+                .cluster
+                .publish(&ClusterMessage::SessionChanged { key: &self.key, version })
+                .await;
         }
         changed
     }
 
-    /// Puts `body` in the place of what the record says. False if others came before.
-    async fn write(&self, record: &mut Record, body: Vec<u8>) -> Result<bool, Unkept> {
+    /// Replaces the record's body. False if another process changed the record first.
+    async fn compare_and_swap(
+        &self,
+        record: &mut Record,
+        body: Vec<u8>,
+    ) -> Result<bool, SessionStoreError> {
         let new = Record { body, ..record.clone() };
-        let swapped = self.fleet.ask(self.fleet.stores.sessions.swap(new.clone())).await?;
+        let swapped =
+            self.cluster.store_call(self.cluster.stores.sessions.swap(new.clone())).await?;
         if swapped {
             *record = Record { version: new.version + 1, ..new };
             self.version.store(record.version, Ordering::Release);
@@ -231,26 +242,34 @@ impl Member {
         Ok(swapped)
     }
 
-    /// Notes in the store that the session is used, if it is, and what it has heard by now.
-    pub(crate) async fn touch(&self, session: &Session, idle: Duration) -> Result<(), Unkept> {
+    /// Extends the record's expiry if the session was used, and saves its change versions.
+    pub(crate) async fn touch(
+        &self,
+        session: &Session,
+        idle: Duration,
+    ) -> Result<(), SessionStoreError> {
         if !self.used.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let noted = self.note_in_store(session, idle).await;
-        if noted.is_err() {
-            self.note_use();
+        let extended = self.extend_expiry(session, idle).await;
+        if extended.is_err() {
+            self.mark_used();
         }
-        noted
+        extended
     }
 
-    async fn note_in_store(&self, session: &Session, idle: Duration) -> Result<(), Unkept> {
-        let now = self.fleet.ask(self.fleet.stores.sessions.now()).await?;
+    async fn extend_expiry(
+        &self,
+        session: &Session,
+        idle: Duration,
+    ) -> Result<(), SessionStoreError> {
+        let now = self.cluster.store_call(self.cluster.stores.sessions.now()).await?;
         let mut record = self.record.lock().await;
-        for _ in 0..TRIES {
-            let until = now + (idle + SLACK).as_millis() as u64;
+        for _ in 0..MAX_SWAP_ATTEMPTS {
+            let until = now + (idle + EXPIRY_SLACK).as_millis() as u64;
             record.expires = record.expires.max(Some(until));
             let body = session.connection().save().unwrap_or_default();
-            if self.write(&mut record, body).await? {
+            if self.compare_and_swap(&mut record, body).await? {
                 break;
             }
             self.reload(&mut record).await?;
@@ -259,85 +278,93 @@ impl Member {
         Ok(())
     }
 
-    /// Ends the session for all processes. False if it had ended.
-    pub(crate) async fn remove(&self) -> Result<bool, Away> {
-        let removed = self.fleet.ask(self.fleet.stores.sessions.remove(&self.key)).await?;
-        // What fails here ends with time.
-        let _ = self.fleet.ask(self.fleet.stores.events.forget(&self.stream(OWN))).await;
-        let _ = self.fleet.say(&Word::Gone { key: &self.key }).await;
+    /// Ends the session for all processes. False if it had ended before.
+    pub(crate) async fn remove(&self) -> Result<bool, StoreUnavailable> {
+        let removed =
+            self.cluster.store_call(self.cluster.stores.sessions.remove(&self.key)).await?;
+        // If this fails, the stream expires by its TTL.
+        let _ = self
+            .cluster
+            .store_call(self.cluster.stores.events.forget(&self.stream(SESSION_STREAM)))
+            .await;
+        let _ = self.cluster.publish(&ClusterMessage::SessionEnded { key: &self.key }).await;
         Ok(removed)
     }
 }
 
-/// Those who follow the session's streams through the store.
-impl Member {
-    /// Follows a stream from now on, instead of whoever does, and tells the others.
-    pub(crate) async fn follow(&self, stream: u64, local: bool) -> Result<Arc<Reader>, Away> {
-        self.of(|it| it.stream == stream).iter().for_each(|it| it.take());
-        let reader = Arc::new(Reader {
+/// Readers of the session's streams.
+impl SessionRecord {
+    /// Registers a reader of a stream, displaces the current one and announces it to the cluster.
+    pub(crate) async fn register_reader(
+        &self,
+        stream: u64,
+        local: bool,
+    ) -> Result<Arc<RegisteredReader>, StoreUnavailable> {
+        self.matching(|it| it.stream == stream).iter().for_each(|it| it.displace());
+        let reader = Arc::new(RegisteredReader {
             stream,
-            ticket: self.fleet.ticket(),
+            ticket: self.cluster.next_ticket(),
             local,
-            news: Notify::new(),
-            heard: AtomicBool::new(false),
-            taken: AtomicBool::new(false),
+            wakeup: Notify::new(),
+            announced: AtomicBool::new(false),
+            displaced: AtomicBool::new(false),
         });
-        self.note(&reader);
-        let (key, node, ticket) = (&*self.key, self.fleet.node, reader.ticket);
-        self.fleet.say(&Word::Taken { key, stream, node, ticket }).await?;
+        self.add_reader(&reader);
+        let (key, node, ticket) = (&*self.key, self.cluster.node, reader.ticket);
+        self.cluster.publish(&ClusterMessage::ReaderMoved { key, stream, node, ticket }).await?;
         Ok(reader)
     }
 
-    fn note(&self, reader: &Arc<Reader>) {
+    fn add_reader(&self, reader: &Arc<RegisteredReader>) {
         let mut readers = self.readers();
         readers.retain(|reader| reader.strong_count() > 0);
         readers.push(Arc::downgrade(reader));
     }
 
-    /// Somebody follows a stream by this ticket: those with others need not. False if that was so
-    /// before somebody came back to this process.
-    pub(crate) fn taken(&self, stream: u64, ticket: u64) -> bool {
-        let mut news = true;
-        for reader in self.of(|it| it.stream == stream) {
+    /// Handles a `ReaderMoved` message: displaces readers with other tickets. False if the message is older
+    /// than a reader of this process's log.
+    pub(crate) fn on_reader_moved(&self, stream: u64, ticket: u64) -> bool {
+        let mut is_new = true;
+        for reader in self.matching(|it| it.stream == stream) {
             if reader.ticket == ticket {
-                reader.heard.store(true, Ordering::Release);
-            } else if reader.heard.load(Ordering::Acquire) {
-                reader.take();
+                reader.announced.store(true, Ordering::Release);
+            } else if reader.announced.load(Ordering::Acquire) {
+                reader.displace();
             } else {
-                news &= !reader.local;
+                is_new &= !reader.local;
             }
         }
-        news
+        is_new
     }
 
-    /// There is more of a stream.
-    pub(crate) fn grown(&self, stream: u64) {
-        self.of(|it| it.stream == stream).iter().for_each(|it| it.news.notify_one());
+    /// Handles a `StreamGrew` message: wakes the readers of the stream.
+    pub(crate) fn on_stream_grew(&self, stream: u64) {
+        self.matching(|it| it.stream == stream).iter().for_each(|it| it.wakeup.notify_one());
     }
 
-    /// Whoever follows any stream should look.
-    pub(crate) fn look(&self) {
-        self.of(|_| true).iter().for_each(|it| it.news.notify_one());
+    /// Wakes the readers of all streams.
+    pub(crate) fn wake_readers(&self) {
+        self.matching(|_| true).iter().for_each(|it| it.wakeup.notify_one());
     }
 
-    fn of(&self, which: impl Fn(&Reader) -> bool) -> Vec<Arc<Reader>> {
+    fn matching(&self, which: impl Fn(&RegisteredReader) -> bool) -> Vec<Arc<RegisteredReader>> {
         self.readers().iter().filter_map(Weak::upgrade).filter(|it| which(it)).collect()
     }
 
-    fn readers(&self) -> MutexGuard<'_, Vec<Weak<Reader>>> {
+    fn readers(&self) -> MutexGuard<'_, Vec<Weak<RegisteredReader>>> {
         self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Lets the session's listen wait until somebody opens its stream, wherever that is.
-fn put_off(connection: &mut Connection, received: &mut Received, service: &dyn Service) {
+/// Defers the session's subscription until a client opens the session's stream, in any process.
+fn defer_listen(connection: &mut Connection, received: &mut Received, service: &dyn Service) {
     match received {
         Received::Call(_, codec) if codec.is_silent() => {
             connection.put_off_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
             *received = Received::Ignore;
         }
         Received::Batch(members) => {
-            members.iter_mut().for_each(|member| put_off(connection, member, service));
+            members.iter_mut().for_each(|member| defer_listen(connection, member, service));
         }
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Sessions that several processes serve: each has those that it was asked for of late.
+//! Sessions that several processes serve. Each process keeps those in memory that it served recently.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,62 +7,65 @@ use wharf_model::{Caller, Error, Record, RequestExtensions};
 use wharf_wire::{Connection, HeaderField};
 
 use crate::server::http::session::{
-    Sessions,
+    SessionManager,
     cluster::{
-        record::{Member, SLACK, Unkept},
-        stored_stream_reader::Stored,
+        record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
+        stored_stream_reader::StoredStreamReader,
     },
-    full, post,
-    post::Posted,
+    post,
+    post::PostContext,
     session,
-    session::{OWN, Session, Visit},
+    session::{SESSION_STREAM, Session, SessionGuard},
     stream_reader,
-    stream_reader::Follower,
-    unknown_event,
+    stream_reader::StreamReader,
+    too_many_sessions, unknown_event,
 };
 use crate::server::{
     http::{
         HttpBody,
-        cluster::{Away, Fleet, GONE, Hearing, digest, hex},
-        request_headers::Seen,
+        cluster::{BusReceiver, Cluster, STORE_UNAVAILABLE, StoreUnavailable, digest, hex},
+        request_headers::RequestHeaders,
         response,
-        response::{Due, Reply},
-        response_body::Source,
-        session::id::unguessable,
+        response::{EventualResponse, HttpResponse},
+        response_body::EventSource,
+        session::id::random_id,
     },
-    jsonl::in_flight::no_place,
+    jsonl::in_flight::overloaded,
 };
 
-/// How long a session is kept at first that nobody comes back to.
-const UNUSED: Duration = Duration::from_secs(120);
+/// Time that the store keeps a new session before its first use.
+const UNUSED_SESSION_TTL: Duration = Duration::from_secs(120);
 /// Number of owners that unauthenticated callers are counted as, by their addresses. Each may have a quarter of
 /// `HttpLimits::anonymous_sessions`.
 const ADDRESS_GROUPS: u16 = 16;
 /// First character of an owner that is a group of addresses. No digest of a principal contains it.
 const GROUP_MARK: char = '~';
 
-type Refused<T> = Result<T, Box<Reply>>;
+type SessionResult<T> = Result<T, Box<HttpResponse>>;
 
-impl Sessions {
-    /// Keeps a session that was opened here where every process finds it, and gives it an id.
+impl SessionManager {
+    /// Stores a session that was opened here, so that every process finds it, and gives it an id.
     pub(crate) async fn open_shared(
         self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
+        cluster: &Arc<Cluster>,
         connection: &Connection,
         opener: Caller,
     ) -> Result<(Arc<Session>, String), Error> {
-        self.join(fleet);
+        self.join_cluster(cluster);
         let limits = &self.common.limits;
-        let name = unguessable().ok_or_else(no_place)?;
+        let name = random_id().ok_or_else(overloaded)?;
         let id = digest(name.as_bytes());
-        let sessions = &fleet.stores.sessions;
-        let now = fleet.ask(sessions.now()).await.map_err(Away::error)?;
+        let sessions = &cluster.stores.sessions;
+        let now = cluster.store_call(sessions.now()).await.map_err(StoreUnavailable::error)?;
         let record = Record {
             id: hex(&id),
             owner: owner(&opener),
             created: now,
-            expires: Some(now + (limits.session_idle.min(UNUSED) + SLACK).as_millis() as u64),
-            body: connection.save().ok_or_else(no_place)?,
+            expires: Some(
+                now + (limits.session_idle.min(UNUSED_SESSION_TTL) + EXPIRY_SLACK).as_millis()
+                    as u64,
+            ),
+            body: connection.save().ok_or_else(overloaded)?,
             ..Record::default()
         };
         let most = match &opener {
@@ -70,213 +73,247 @@ impl Sessions {
             Caller::Address(_) => limits.anonymous_sessions.div_ceil(4),
             Caller::Local => limits.anonymous_sessions,
         };
-        let inserted = fleet.ask(sessions.insert(record.clone(), most)).await;
-        if !inserted.map_err(Away::error)? {
-            return Err(full());
+        let inserted = cluster.store_call(sessions.insert(record.clone(), most)).await;
+        if !inserted.map_err(StoreUnavailable::error)? {
+            return Err(too_many_sessions());
         }
-        let session = self.restore(fleet, Record { version: 1, ..record }, opener);
+        let session = self.restore(cluster, Record { version: 1, ..record }, opener);
         let session = session.and_then(|session| self.admit(id, &session));
-        let session = session.ok_or_else(full)?;
+        let session = session.ok_or_else(too_many_sessions)?;
         Ok((session, name))
     }
 
-    /// Goes on with a session that the store has.
-    fn restore(&self, fleet: &Arc<Fleet>, record: Record, opener: Caller) -> Option<Arc<Session>> {
-        let wire = self.common.host.wire.clone();
+    /// Creates a session from its record in the store.
+    fn restore(
+        &self,
+        cluster: &Arc<Cluster>,
+        record: Record,
+        opener: Caller,
+    ) -> Option<Arc<Session>> {
+        let wire = self.common.context.wire.clone();
         let connection = Connection::restored(wire, &record.body, &record.id)?;
-        let member = Member::new(fleet.clone(), record);
-        Some(Session::new(self.common.clone(), connection, opener, Some(member)))
+        let shared_record = SessionRecord::new(cluster.clone(), record);
+        Some(Session::new(self.common.clone(), connection, opener, Some(shared_record)))
     }
 
-    /// The session that a request without a message names, for whoever opened it.
-    pub(crate) async fn enter_shared(
+    /// Finds the session of a GET or DELETE for its owner, after checking the protocol version.
+    pub(crate) async fn check_and_find_shared(
         self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
-        seen: &Seen<'_>,
+        cluster: &Arc<Cluster>,
+        parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
-    ) -> Refused<Visit> {
-        self.check_version(seen)?;
-        self.visit_shared(fleet, seen, scope).await
+    ) -> SessionResult<SessionGuard> {
+        self.check_version(parsed)?;
+        self.find_shared_session(cluster, parsed, scope).await
     }
 
-    /// The session that a request names, for whoever opened it.
-    async fn visit_shared(
+    /// Finds the session of a request for its owner.
+    async fn find_shared_session(
         self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
-        seen: &Seen<'_>,
+        cluster: &Arc<Cluster>,
+        parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
-    ) -> Refused<Visit> {
-        self.join(fleet);
+    ) -> SessionResult<SessionGuard> {
+        self.join_cluster(cluster);
         let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
-        let name = match seen.session {
+        let name = match parsed.session {
             HeaderField::One(name) if name.len() == 32 => name,
-            HeaderField::One(_) => return Err(Box::new(Sessions::gone())),
+            HeaderField::One(_) => return Err(Box::new(SessionManager::not_found())),
             HeaderField::Absent => return refuse("There is no Mcp-Session-Id header"),
             HeaderField::Several => return refuse("There is more than one Mcp-Session-Id header"),
         };
-        let found = self.find_shared(fleet, digest(name), scope).await;
-        let visit = found.map_err(refusal)?;
-        visit.touch();
-        visit.set_principal(scope);
-        Ok(visit)
+        let found = self.load_shared(cluster, digest(name), scope).await;
+        let guard = found.map_err(error_response)?;
+        guard.touch();
+        guard.set_principal(scope);
+        Ok(guard)
     }
 
-    async fn find_shared(
+    async fn load_shared(
         self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
+        cluster: &Arc<Cluster>,
         id: [u8; 32],
         scope: &RequestExtensions,
-    ) -> Result<Visit, Unkept> {
-        if let Some((visit, idle)) = self.known(&id) {
-            if !visit.belongs_to(scope) {
-                return Err(Unkept::Gone);
+    ) -> Result<SessionGuard, SessionStoreError> {
+        if let Some((guard, idle)) = self.find_local(&id) {
+            if !guard.belongs_to(scope) {
+                return Err(SessionStoreError::Gone);
             }
-            if let Some(member) = visit.member.as_ref().filter(|it| idle || it.is_stale()) {
-                self.unless_gone(member, member.refresh(&visit).await)?;
+            if let Some(shared_record) =
+                guard.shared_record.as_ref().filter(|it| idle || it.is_stale())
+            {
+                self.remove_if_gone(
+                    shared_record,
+                    shared_record.refresh_or_mark_stale(&guard).await,
+                )?;
             }
-            return Ok(visit);
+            return Ok(guard);
         }
-        let record = fleet.ask(fleet.stores.sessions.load(&hex(&id))).await?;
+        let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
         let caller = session::principal(scope);
         let is_theirs = |record: &Record| is_owner(caller, &record.owner);
-        let record = record.filter(is_theirs).ok_or(Unkept::Gone)?;
-        let session = self.restore(fleet, record, Caller::of(scope)).ok_or(Unkept::Gone)?;
-        let visit = Visit::new(self.admit(id, &session).ok_or(Unkept::Crowded)?);
-        match (visit.belongs_to(scope), visit.is_ended()) {
-            (true, false) => Ok(visit),
-            // It had to make room at once.
-            (true, true) => Err(Unkept::Crowded),
-            (false, _) => Err(Unkept::Gone),
+        let record = record.filter(is_theirs).ok_or(SessionStoreError::Gone)?;
+        let session =
+            self.restore(cluster, record, Caller::of(scope)).ok_or(SessionStoreError::Gone)?;
+        let guard =
+            SessionGuard::new(self.admit(id, &session).ok_or(SessionStoreError::Contended)?);
+        match (guard.belongs_to(scope), guard.is_ended()) {
+            (true, false) => Ok(guard),
+            // The session was evicted at once.
+            (true, true) => Err(SessionStoreError::Contended),
+            (false, _) => Err(SessionStoreError::Gone),
         }
     }
 
-    /// Lets a session go that has ended elsewhere.
-    fn unless_gone(&self, member: &Member, seen: Result<(), Unkept>) -> Result<(), Unkept> {
-        if seen == Err(Unkept::Gone) {
-            self.forget(&member.key);
+    /// Removes a session that another process has ended.
+    fn remove_if_gone(
+        &self,
+        shared_record: &SessionRecord,
+        loaded: Result<(), SessionStoreError>,
+    ) -> Result<(), SessionStoreError> {
+        if loaded == Err(SessionStoreError::Gone) {
+            self.remove_ended(&shared_record.key);
         }
-        seen
+        loaded
     }
 
-    /// Answers a message of a session.
+    /// Handles a message posted to a session.
     pub(crate) async fn post_shared(
         self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
-        seen: &Seen<'_>,
+        cluster: &Arc<Cluster>,
+        parsed: &RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> Reply {
-        let posted = self.take_shared(fleet, seen, message, scope).await;
+    ) -> HttpResponse {
+        let posted = self.take_shared(cluster, parsed, message, scope).await;
         match posted {
-            Ok(Due::Now(reply)) => reply,
-            Ok(Due::Later(reply)) => reply.await,
-            Err(refusal) => *refusal,
+            Ok(EventualResponse::Now(reply)) => reply,
+            Ok(EventualResponse::Later(reply)) => reply.await,
+            Err(error_response) => *error_response,
         }
     }
 
     async fn take_shared(
         self: &Arc<Self>,
-        fleet: &Arc<Fleet>,
-        seen: &Seen<'_>,
+        cluster: &Arc<Cluster>,
+        parsed: &RequestHeaders<'_>,
         message: Bytes,
         scope: RequestExtensions,
-    ) -> Refused<Due<'static>> {
-        let visit = self.visit_shared(fleet, seen, &scope).await?;
-        let (accept, length) = (seen.accept, message.len());
-        let Some(member) = &visit.member else { return Err(Box::new(Sessions::gone())) };
-        let received = member.receive(&visit, message, &seen.message).await;
-        let mut received = received.map_err(|unkept| {
-            if unkept == Unkept::Gone {
-                self.forget(&member.key);
+    ) -> SessionResult<EventualResponse<'static>> {
+        let guard = self.find_shared_session(cluster, parsed, &scope).await?;
+        let (accept, length) = (parsed.accept, message.len());
+        let Some(shared_record) = &guard.shared_record else {
+            return Err(Box::new(SessionManager::not_found()));
+        };
+        let received = shared_record.receive(&guard, message, &parsed.message).await;
+        let mut received = received.map_err(|error| {
+            if error == SessionStoreError::Gone {
+                self.remove_ended(&shared_record.key);
             }
-            refusal(unkept)
+            error_response(error)
         })?;
-        let forwarded = self.forward(&visit, member, &mut received).await;
-        forwarded.map_err(|away| refusal(away.into()))?;
-        Ok(self.treat(Posted { visit, scope, accept, length }, received))
+        let forwarded = self.forward(&guard, shared_record, &mut received).await;
+        forwarded.map_err(|unavailable| error_response(unavailable.into()))?;
+        Ok(self.handle_received(PostContext { guard, scope, accept, length }, received))
     }
 
-    /// Opens the session's own stream, or resumes any of its streams, wherever they come from.
+    /// Opens the session's stream, or resumes one of its streams, from memory or from the store.
     pub(crate) async fn get_shared(
         &self,
-        visit: Visit,
-        seen: &Seen<'_>,
+        guard: SessionGuard,
+        parsed: &RequestHeaders<'_>,
         scope: RequestExtensions,
-    ) -> Refused<Reply> {
-        let (stream, after) = match seen.last_event {
-            HeaderField::Absent => (OWN, None),
+    ) -> SessionResult<HttpResponse> {
+        let (stream, after) = match parsed.last_event {
+            HeaderField::Absent => (SESSION_STREAM, None),
             last => {
                 let named = last.one().and_then(stream_reader::parse);
                 let (stream, event) = named.ok_or_else(|| Box::new(unknown_event()))?;
                 (stream, Some(event))
             }
         };
-        if let (Some(after), Some(member)) = (after.filter(|_| stream != OWN), &visit.member)
-            && let Some(follower) = Follower::after(visit.clone(), stream, after)
+        if let (Some(after), Some(shared_record)) =
+            (after.filter(|_| stream != SESSION_STREAM), &guard.shared_record)
+            && let Some(stream_reader) = StreamReader::resume(guard.clone(), stream, after)
         {
-            let reader = member.follow(stream, true).await;
-            let reader = reader.map_err(|away| refusal(away.into()))?;
-            return Ok(post::events(follower.known_as(reader)));
+            let reader = shared_record.register_reader(stream, true).await;
+            let reader = reader.map_err(|unavailable| error_response(unavailable.into()))?;
+            return Ok(post::events(stream_reader.with_registration(reader)));
         }
-        if let Some(member) = visit.member.as_ref().filter(|_| stream == OWN) {
-            // What was subscribed to at another process just now is heard from now on, whoever tells.
-            self.unless_gone(member, member.look_up(&visit).await).map_err(refusal)?;
+        if let Some(shared_record) =
+            guard.shared_record.as_ref().filter(|_| stream == SESSION_STREAM)
+        {
+            // Applies subscriptions that another process stored just now.
+            self.remove_if_gone(shared_record, shared_record.refresh(&guard).await)
+                .map_err(error_response)?;
         }
-        let stored = Stored::of(visit, stream, after, scope).await;
-        match stored.map_err(|away| refusal(away.into()))? {
+        let stored = StoredStreamReader::open(guard, stream, after, scope).await;
+        match stored.map_err(|unavailable| error_response(unavailable.into()))? {
             Some(stored) => {
                 let every = stored.keep_alive();
-                Ok(response::events(HttpBody::events(Source::Stored(stored), every)))
+                Ok(response::events(HttpBody::events(EventSource::Stored(stored), every)))
             }
             None => Ok(unknown_event()),
         }
     }
 
     /// Ends a session in every process.
-    pub(crate) async fn delete_shared(&self, visit: &Visit) -> Refused<Reply> {
-        let Some(member) = &visit.member else { return Ok(Sessions::gone()) };
-        let removed = member.remove().await.map_err(|away| refusal(away.into()))?;
-        self.forget(&member.key);
-        Ok(if removed { response::status(204) } else { Sessions::gone() })
+    pub(crate) async fn delete_shared(&self, guard: &SessionGuard) -> SessionResult<HttpResponse> {
+        let Some(shared_record) = &guard.shared_record else {
+            return Ok(SessionManager::not_found());
+        };
+        let removed = shared_record
+            .remove()
+            .await
+            .map_err(|unavailable| error_response(unavailable.into()))?;
+        self.remove_ended(&shared_record.key);
+        Ok(if removed { response::status(204) } else { SessionManager::not_found() })
     }
 
-    /// Notes in the store which sessions are used, and lets those go that have ended there.
-    pub(crate) fn touch_all(self: &Arc<Self>, sessions: Vec<Arc<Session>>) {
-        let Some(fleet) = self.fleet.clone().filter(|_| !sessions.is_empty()) else { return };
+    /// Extends the expiry of used sessions in the store, and removes those that have ended there.
+    pub(crate) fn save_uses(self: &Arc<Self>, sessions: Vec<Arc<Session>>) {
+        let Some(cluster) = self.cluster.clone().filter(|_| !sessions.is_empty()) else { return };
         let (table, idle) = (Arc::downgrade(self), self.common.limits.session_idle);
-        fleet.spawn(async move {
+        cluster.spawn(async move {
             for session in sessions {
-                let Some(member) = &session.member else { continue };
+                let Some(shared_record) = &session.shared_record else { continue };
                 if session.is_in_use() {
-                    member.note_use();
+                    shared_record.mark_used();
                 }
-                if member.touch(&session, idle).await == Err(Unkept::Gone)
+                if shared_record.touch(&session, idle).await == Err(SessionStoreError::Gone)
                     && let Some(table) = table.upgrade()
                 {
-                    table.forget(&member.key);
+                    table.remove_ended(&shared_record.key);
                 }
             }
         });
     }
 
-    /// Begins to hear what other processes say, once.
-    fn join(self: &Arc<Self>, fleet: &Arc<Fleet>) {
-        self.joined.call_once(|| {
-            fleet.start();
-            // Before any session is loaded, of whose changes it might not hear.
-            let hearing = Hearing::new(&*fleet.stores.bus);
-            fleet.attend(Sessions::hear(Arc::downgrade(self), fleet.clone(), hearing));
-            fleet.attend(Sessions::read_mail(Arc::downgrade(self), fleet.clone()));
+    /// Subscribes to the cluster's bus and mailbox, once.
+    fn join_cluster(self: &Arc<Self>, cluster: &Arc<Cluster>) {
+        self.joined_cluster.call_once(|| {
+            cluster.start();
+            // Before any session is loaded, so that no change of one is missed.
+            let receiver = BusReceiver::new(&*cluster.stores.bus);
+            cluster.spawn_background(SessionManager::receive_bus(
+                Arc::downgrade(self),
+                cluster.clone(),
+                receiver,
+            ));
+            cluster
+                .spawn_background(SessionManager::read_mail(Arc::downgrade(self), cluster.clone()));
         });
     }
 }
 
-/// Why a session cannot be used.
-fn refusal(unkept: Unkept) -> Box<Reply> {
-    Box::new(match unkept {
-        Unkept::Away => response::busy(GONE),
-        Unkept::Gone => Sessions::gone(),
-        Unkept::Crowded => response::busy("Too much is going on: try again later"),
+/// Returns the response for a session that cannot be used.
+fn error_response(error: SessionStoreError) -> Box<HttpResponse> {
+    Box::new(match error {
+        SessionStoreError::StoreUnavailable => response::busy(STORE_UNAVAILABLE),
+        SessionStoreError::Gone => SessionManager::not_found(),
+        SessionStoreError::Contended => {
+            response::busy("The session is being changed by too many requests: try again later")
+        }
     })
 }
 

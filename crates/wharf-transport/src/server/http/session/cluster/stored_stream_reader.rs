@@ -1,4 +1,4 @@
-//! A response that follows a stream through the store, wherever its events come from.
+//! HTTP response that reads a stream from the store, whichever process writes it.
 
 use std::{
     collections::VecDeque,
@@ -12,149 +12,153 @@ use tokio::time::{Instant, sleep_until};
 use wharf_model::{BoxFuture, RequestExtensions};
 use wharf_wire::sse;
 
-use crate::server::http::cluster::{Away, Fleet, LOOK};
+use crate::server::http::cluster::{Cluster, POLL_INTERVAL, StoreUnavailable};
 use crate::server::http::session::{
     cluster::{
-        event_record::{Entry, Kind, last_words},
-        event_writer::{BATCH, keep},
-        record::Reader,
+        event_record::{EventKind, EventRecord, lost_call_replies},
+        event_writer::{READ_BATCH_SIZE, retention},
+        record::RegisteredReader,
     },
-    get_stream::Listening,
-    session::{OWN, Visit},
+    get_stream::SessionSubscription,
+    session::{SESSION_STREAM, SessionGuard},
     stream_reader::id,
 };
 
-/// How many events later one that was stored twice may come again.
-const REPEATED: usize = 64;
+/// Number of events after which an event that was stored twice can no longer reappear.
+const DEDUP_WINDOW: usize = 64;
 
-/// Follows a stream of a session through the store: what is kept of it, then what comes.
+/// Reads a stream of a session from the store: first the replayed events, then new ones.
 ///
-/// The session's own stream is fed by whoever follows it: its listen lasts as long as the response.
-/// What happens while nobody follows it is told to the next who does.
-pub(crate) struct Stored {
-    next: Option<BoxFuture<(Box<Following>, Option<Bytes>)>>,
+/// The reader of the session's stream also feeds it: the session's subscription runs while the response is
+/// open. Changes in between are reported to the next reader.
+pub(crate) struct StoredStreamReader {
+    next: Option<BoxFuture<(Box<StoredStreamState>, Option<Bytes>)>>,
     keep_alive: Duration,
 }
 
-impl Stored {
-    /// Follows the stream after the event of this number, or from its newest one on if that is not
-    /// said, instead of whoever does. None if there is no such event.
-    pub(crate) async fn of(
-        visit: Visit,
+impl StoredStreamReader {
+    /// Opens the stream after this event, or after the newest one without an event number. Displaces the
+    /// current reader. None if there is no such event.
+    pub(crate) async fn open(
+        guard: SessionGuard,
         stream: u64,
         after: Option<u64>,
         scope: RequestExtensions,
-    ) -> Result<Option<Self>, Away> {
-        let Some(member) = &visit.member else { return Ok(None) };
-        let (fleet, name) = (member.fleet.clone(), member.stream(stream));
+    ) -> Result<Option<Self>, StoreUnavailable> {
+        let Some(shared_record) = &guard.shared_record else { return Ok(None) };
+        let (cluster, name) = (shared_record.cluster.clone(), shared_record.stream(stream));
         let newest = async || {
-            let read = fleet.ask(fleet.stores.events.read(&name, 0, 1)).await;
+            let read = cluster.store_call(cluster.stores.events.read(&name, 0, 1)).await;
             read.map(|read| read.newest)
         };
-        // Before anything is taken from whoever follows it. The first event of the store only says
-        // that there is a stream.
-        if stream != OWN && after.unwrap_or(u64::MAX) >= newest().await? {
+        // Checked before the current reader is displaced. The first stored event only opens the stream.
+        if stream != SESSION_STREAM && after.unwrap_or(u64::MAX) >= newest().await? {
             return Ok(None);
         }
-        let mut listening = (stream == OWN).then(|| Listening::new(scope));
-        if let Some(listening) = &mut listening {
-            listening.begin(&visit);
+        let mut subscription = (stream == SESSION_STREAM).then(|| SessionSubscription::new(scope));
+        if let Some(subscription) = &mut subscription {
+            subscription.start(&guard);
         }
-        // What is written here is read there, if this process no longer has all of it.
-        if let Some(log) = visit.stream(stream) {
-            log.follow_elsewhere();
+        // Events that this process writes are read from the store, because its log may have dropped some.
+        if let Some(log) = guard.stream(stream) {
+            log.detach_for_store();
         }
-        let reader = member.follow(stream, false).await?;
+        let reader = shared_record.register_reader(stream, false).await?;
         let at = match (stream, after) {
-            (OWN, after) => {
+            (SESSION_STREAM, after) => {
                 let newest = newest().await?;
-                // One that is shorter than it was has been forgotten since, and begun anew.
+                // A stream with fewer events than before has expired and was started anew.
                 after.map_or(newest, |after| if after > newest { 0 } else { after })
             }
             (_, after) => after.unwrap_or_default(),
         };
-        let keep_alive = visit.common.limits.keep_alive;
-        let mut following = Box::new(Following {
-            fleet,
-            visit,
+        let keep_alive = guard.common.limits.keep_alive;
+        let mut state = Box::new(StoredStreamState {
+            cluster,
+            guard,
             reader,
             stream,
             name,
             at,
-            // One that was stored twice may have been seen once.
-            cursor: if stream == OWN { at.saturating_sub(REPEATED as u64) } else { at },
-            told: VecDeque::new(),
-            look: Instant::now(),
+            // An event that was stored twice may have been seen once.
+            cursor: if stream == SESSION_STREAM {
+                at.saturating_sub(DEDUP_WINDOW as u64)
+            } else {
+                at
+            },
+            recent_numbers: VecDeque::new(),
+            next_check: Instant::now(),
             writer: None,
-            listening,
+            subscription,
             opening: Vec::new(),
             ended: false,
         });
         if after.is_none() {
-            following.prime();
+            state.prime();
         }
-        Ok(Some(Stored { next: Some(Box::pin(following.next())), keep_alive }))
+        Ok(Some(StoredStreamReader { next: Some(Box::pin(state.next())), keep_alive }))
     }
 
     pub(crate) fn keep_alive(&self) -> Duration {
         self.keep_alive
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(next) = &mut self.next else { return Poll::Ready(None) };
-        next.as_mut().poll(cx).map(|(following, chunk)| {
-            self.next = chunk.is_some().then(|| Box::pin(following.next()) as _);
+        next.as_mut().poll(cx).map(|(state, chunk)| {
+            self.next = chunk.is_some().then(|| Box::pin(state.next()) as _);
             chunk
         })
     }
 }
 
-/// How far a response has come.
-struct Following {
-    fleet: Arc<Fleet>,
-    visit: Visit,
-    reader: Arc<Reader>,
+/// State of the response.
+struct StoredStreamState {
+    cluster: Arc<Cluster>,
+    guard: SessionGuard,
+    reader: Arc<RegisteredReader>,
     stream: u64,
     name: String,
-    /// The number of the event that the client has seen last.
+    /// Number of the last event that the client has seen.
     at: u64,
-    /// The number that the store gave it, or less.
+    /// Number of that event in the store, or less.
     cursor: u64,
-    /// The numbers that their writers gave the last events of the session's own stream.
-    told: VecDeque<u64>,
-    /// When to look whether the writer is gone.
-    look: Instant,
-    /// Who runs the calls, once that is known.
-    writer: Option<Writer>,
-    /// What feeds the session's own stream.
-    listening: Option<Listening>,
-    /// What the response begins with.
+    /// Writer's numbers of the last events of the session's stream, to recognize duplicates.
+    recent_numbers: VecDeque<u64>,
+    /// Time of the next check that the writer is alive.
+    next_check: Instant,
+    /// Process that runs the calls, once an event has named it.
+    writer: Option<StreamWriter>,
+    /// Subscription that feeds the session's stream.
+    subscription: Option<SessionSubscription>,
+    /// Bytes that precede the first event.
     opening: Vec<u8>,
     ended: bool,
 }
 
-/// Who runs the calls of a stream.
-struct Writer {
+/// Process that runs the calls of a stream.
+struct StreamWriter {
     node: u32,
-    owed: String,
+    reply_ids: String,
 }
 
-impl Following {
+impl StoredStreamState {
     fn prime(&mut self) {
-        if self.visit.polls {
-            let retry = Some(self.visit.common.limits.retry);
+        if self.guard.polls {
+            let retry = Some(self.guard.common.limits.retry);
             sse::priming(&mut self.opening, &id(self.stream, self.at), retry);
         }
     }
 
-    /// What comes next. None at the end.
+    /// Returns the next chunk. None at the end.
     async fn next(mut self: Box<Self>) -> (Box<Self>, Option<Bytes>) {
         let mut chunk = std::mem::take(&mut self.opening);
         while !self.is_over() {
-            // A store that is gone comes back, and the client sees meanwhile that we are alive.
+            // The reader waits for an unavailable store. Keep-alives show the client meanwhile that the
+            // connection is alive.
             if self.read(&mut chunk).await.is_err() && chunk.is_empty() {
-                self.fleet.back().await;
+                self.cluster.wait_until_available().await;
                 continue;
             }
             if !chunk.is_empty() {
@@ -169,21 +173,22 @@ impl Following {
     }
 
     fn is_over(&self) -> bool {
-        self.ended || self.reader.is_taken() || self.visit.is_ended()
+        self.ended || self.reader.is_displaced() || self.guard.is_ended()
     }
 
-    /// Reads what the store has, as much of it as fits into one piece.
-    async fn read(&mut self, chunk: &mut Vec<u8>) -> Result<(), Away> {
-        let events = &self.fleet.stores.events;
-        let mut read = self.fleet.ask(events.read(&self.name, self.cursor, BATCH)).await?;
-        if self.stream == OWN && read.newest < self.cursor {
+    /// Reads stored events, up to one batch.
+    async fn read(&mut self, chunk: &mut Vec<u8>) -> Result<(), StoreUnavailable> {
+        let events = &self.cluster.stores.events;
+        let mut read =
+            self.cluster.store_call(events.read(&self.name, self.cursor, READ_BATCH_SIZE)).await?;
+        if self.stream == SESSION_STREAM && read.newest < self.cursor {
             (self.at, self.cursor) = (0, 0);
-            read = self.fleet.ask(events.read(&self.name, 0, BATCH)).await?;
+            read = self.cluster.store_call(events.read(&self.name, 0, READ_BATCH_SIZE)).await?;
         }
         for (number, event) in read.events {
             self.cursor = number;
-            if let Some(entry) = Entry::parse(&event) {
-                self.take(number, &entry, chunk);
+            if let Some(record) = EventRecord::parse(&event) {
+                self.take_event(number, &record, chunk);
             }
             if self.ended {
                 break;
@@ -192,91 +197,94 @@ impl Following {
         Ok(())
     }
 
-    fn take(&mut self, stored: u64, entry: &Entry<'_>, chunk: &mut Vec<u8>) {
-        let number = if self.stream == OWN { stored } else { entry.number };
-        if self.stream == OWN && self.is_repeated(entry.number) {
+    fn take_event(&mut self, stored: u64, record: &EventRecord<'_>, chunk: &mut Vec<u8>) {
+        let number = if self.stream == SESSION_STREAM { stored } else { record.number };
+        if self.stream == SESSION_STREAM && self.is_repeated(record.number) {
             return;
         }
-        if self.writer.is_none() && self.stream != OWN {
-            self.writer = Some(Writer { node: entry.node, owed: entry.owed.to_owned() });
+        if self.writer.is_none() && self.stream != SESSION_STREAM {
+            self.writer =
+                Some(StreamWriter { node: record.node, reply_ids: record.reply_ids.to_owned() });
         }
         if number > self.at {
             self.at = number;
-            if !entry.message.is_empty() {
-                sse::event(chunk, Some(&id(self.stream, number)), entry.message);
+            if !record.message.is_empty() {
+                sse::event(chunk, Some(&id(self.stream, number)), record.message);
             }
         }
-        self.ended = entry.kind == Kind::End;
+        self.ended = record.kind == EventKind::End;
     }
 
-    /// Whether an event of the session's own stream was stored before, by an attempt that seemed to
-    /// fail.
+    /// Returns true if an event of the session's stream was stored before, by an attempt whose response was
+    /// lost.
     fn is_repeated(&mut self, number: u64) -> bool {
-        let repeated = self.told.contains(&number);
+        let repeated = self.recent_numbers.contains(&number);
         if !repeated {
-            self.told.truncate(REPEATED - 1);
-            self.told.push_front(number);
+            self.recent_numbers.truncate(DEDUP_WINDOW - 1);
+            self.recent_numbers.push_front(number);
         }
         repeated
     }
 
-    /// Waits until there may be more.
+    /// Waits for more events.
     async fn wait(&mut self) {
-        let shutdown = self.fleet.shutdown.clone();
-        let (visit, news) = (&self.visit, &self.reader.news);
-        let heard = async {
-            match &mut self.listening {
-                Some(listening) => listening.next(visit).await,
+        let shutdown = self.cluster.shutdown.clone();
+        let (guard, wakeup) = (&self.guard, &self.reader.wakeup);
+        let notification = async {
+            match &mut self.subscription {
+                Some(subscription) => subscription.next(guard).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
-            message = heard => {
-                let number = self.fleet.ticket();
-                self.append(Kind::Said, number, &message).await;
+            message = notification => {
+                let number = self.cluster.next_ticket();
+                self.append(EventKind::Message, number, &message).await;
             }
-            () = news.notified() => {}
+            () = wakeup.notified() => {}
             () = shutdown.stopped() => self.ended = true,
-            () = sleep_until(self.look) => {
-                self.look = Instant::now() + LOOK;
-                self.check().await;
+            () = sleep_until(self.next_check) => {
+                self.next_check = Instant::now() + POLL_INTERVAL;
+                self.check_writer().await;
             }
         }
     }
 
-    /// Sees to it that nobody waits for a process that is gone.
-    async fn check(&mut self) {
-        // Whoever uses a session through its streams alone uses it too.
-        self.visit.touch();
-        if self.stream == OWN {
+    /// Ends the stream with error replies if its writer has died.
+    async fn check_writer(&mut self) {
+        // Reading a stream counts as a use of the session.
+        self.guard.touch();
+        if self.stream == SESSION_STREAM {
             return;
         }
         let Some(writer) = &self.writer else {
-            // Nothing is kept of it, not even who writes it.
+            // No event is left, so the writer is unknown.
             self.ended = true;
             return;
         };
-        if !self.fleet.is_gone(writer.node).await {
+        if !self.cluster.is_gone(writer.node).await {
             return;
         }
-        let words = last_words(&self.visit.connection(), &writer.owed);
-        // Others may say the same: the first end counts.
-        self.append(Kind::End, self.at + 1, &words).await;
+        let replies = lost_call_replies(&self.guard.connection(), &writer.reply_ids);
+        // Several readers may write this; the first end counts.
+        self.append(EventKind::End, self.at + 1, &replies).await;
     }
 
-    async fn append(&mut self, kind: Kind, number: u64, message: &[u8]) {
-        let owed = self.writer.as_ref().map_or("", |writer| &writer.owed);
-        let event = Entry { kind, node: self.fleet.node, number, owed, message }.to_bytes();
-        let keep = keep(&self.visit.common.limits, event.len());
-        let events = &self.fleet.stores.events;
+    async fn append(&mut self, kind: EventKind, number: u64, message: &[u8]) {
+        let reply_ids = self.writer.as_ref().map_or("", |writer| &writer.reply_ids);
+        let event =
+            EventRecord { kind, node: self.cluster.node, number, reply_ids, message }.to_bytes();
+        let retention = retention(&self.guard.common.limits, event.len());
+        let events = &self.cluster.stores.events;
         let stored = loop {
-            match self.fleet.ask(events.append(&self.name, event.clone(), keep)).await {
+            match self.cluster.store_call(events.append(&self.name, event.clone(), retention)).await
+            {
                 Ok(stored) => break stored,
-                Err(Away) => self.fleet.back().await,
+                Err(StoreUnavailable) => self.cluster.wait_until_available().await,
             }
         };
-        if self.stream == OWN && stored <= self.cursor {
-            // It was forgotten for want of events, and begun anew.
+        if self.stream == SESSION_STREAM && stored <= self.cursor {
+            // The stream expired and was started anew.
             (self.at, self.cursor) = (0, 0);
         }
     }

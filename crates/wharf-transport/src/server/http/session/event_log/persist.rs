@@ -1,125 +1,132 @@
-//! The way of a stream into the store, where several processes serve its session.
+//! Persistence of a stream: the part of the event log that tracks which events the store has.
 
 use std::sync::Arc;
 
-use crate::server::http::session::cluster::event_writer::Journal;
-use crate::server::http::session::event_log::{Log, OVERHEAD, State, wake};
+use crate::server::http::session::cluster::event_writer::EventWriter;
+use crate::server::http::session::event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogState, wake};
 
-/// How far a stream is in the store.
+/// Progress of a stream in the store.
 #[derive(Default)]
-pub(super) struct Storing {
-    /// The number of the newest event that is there.
+pub(super) struct PersistState {
+    /// Number of the newest stored event.
     pub(super) stored: u64,
-    /// How many bytes the events after it take.
-    pub(super) waiting: usize,
-    /// Whether its end is there.
+    /// Size of the events after it.
+    pub(super) unstored_bytes: usize,
+    /// True once the end of the stream is stored.
     pub(super) ended: bool,
-    /// Whether somebody stores it right now.
+    /// True while a task writes to the store.
     active: bool,
-    /// Whether it is read through the store.
-    pub(super) followed: bool,
+    /// True if a client reads the stream from the store.
+    pub(super) read_from_store: bool,
 }
 
-/// What the store should have next.
-pub(crate) struct Unstored {
+/// Next event to store.
+pub(crate) struct UnstoredEvent {
     pub(crate) number: u64,
-    /// Empty if the stream ends without a word.
+    /// Empty if the stream ends without a reply.
     pub(crate) message: Vec<u8>,
     pub(crate) end: bool,
 }
 
-/// The way into the store, where several processes serve the session.
-impl Log {
-    pub(crate) fn journal(&self) -> Option<&Journal> {
-        self.journal.as_deref()
+/// Persistence, where several processes serve the session.
+impl EventLog {
+    pub(crate) fn writer(&self) -> Option<&EventWriter> {
+        self.writer.as_deref()
     }
 
-    /// From now on readers see only what the store has.
-    pub(crate) fn begin_to_store(self: &Arc<Self>) {
+    /// Starts to store the stream. From now on, readers see only stored events.
+    pub(crate) fn start_persisting(self: &Arc<Self>) {
         let mut state = self.lock();
-        let (waiting, active) = (state.bytes, true);
+        let (unstored_bytes, active) = (state.bytes, true);
         let newest = state.newest;
-        // What was said and dropped before anybody could read it is as good as stored.
+        // Events that were dropped before a reader saw them count as stored.
         let stored = newest - state.events.len() as u64;
-        state.storing = Some(Storing { stored, waiting, active, ..Storing::default() });
+        state.persist_state =
+            Some(PersistState { stored, unstored_bytes, active, ..PersistState::default() });
         drop(state);
-        if let Some(journal) = self.journal() {
-            journal.run(self.clone());
+        if let Some(writer) = self.writer() {
+            writer.run(self.clone());
         }
     }
 
-    /// Stores what is there to be stored, unless somebody is at it.
-    pub(super) fn store(self: &Arc<Self>) {
-        let Some(journal) = self.journal() else { return };
+    /// Stores pending events, unless a task already does.
+    pub(super) fn persist_pending(self: &Arc<Self>) {
+        let Some(writer) = self.writer() else { return };
         let mut state = self.lock();
-        let forgotten = state.forgotten;
-        let due = state.storing.as_mut().is_some_and(|it| !it.active && !it.ended && !forgotten);
-        if let (true, Some(storing)) = (due, &mut state.storing) {
-            storing.active = true;
+        let discarded = state.discarded;
+        let due =
+            state.persist_state.as_mut().is_some_and(|it| !it.active && !it.ended && !discarded);
+        if let (true, Some(persist_state)) = (due, &mut state.persist_state) {
+            persist_state.active = true;
             drop(state);
-            journal.run(self.clone());
+            writer.run(self.clone());
         }
     }
 
-    /// What the store should have next. None if it has all, or needs no more.
-    pub(crate) fn next_unstored(&self) -> Option<Unstored> {
+    /// Returns the next event to store. None if all events are stored, or the stream was discarded.
+    pub(crate) fn next_unstored(&self) -> Option<UnstoredEvent> {
         let mut state = self.lock();
-        let State { events, newest, ended, forgotten, storing, .. } = &mut *state;
-        let storing = storing.as_mut()?;
-        let number = storing.stored + 1;
-        if *forgotten || storing.ended || number > *newest && !*ended {
-            storing.active = false;
+        let LogState { events, newest, ended, discarded, persist_state, .. } = &mut *state;
+        let persist_state = persist_state.as_mut()?;
+        let number = persist_state.stored + 1;
+        if *discarded || persist_state.ended || number > *newest && !*ended {
+            persist_state.active = false;
             return None;
         }
-        let index = events.len().checked_sub((*newest - storing.stored) as usize);
+        let index = events.len().checked_sub((*newest - persist_state.stored) as usize);
         let message = index.and_then(|index| events.get(index)).cloned().unwrap_or_default();
-        Some(Unstored { number, message, end: *ended && number >= *newest })
+        Some(UnstoredEvent { number, message, end: *ended && number >= *newest })
     }
 
-    /// The store has it: readers may. True if somebody reads it there.
-    pub(crate) fn stored(self: &Arc<Self>, it: &Unstored) -> bool {
+    /// Makes a stored event visible to readers. True if a client reads the stream from the store.
+    pub(crate) fn mark_stored(self: &Arc<Self>, it: &UnstoredEvent) -> bool {
         let mut state = self.lock();
         let newest = state.newest;
-        let Some(storing) = &mut state.storing else { return false };
+        let Some(persist_state) = &mut state.persist_state else { return false };
         if it.number <= newest {
-            storing.stored = it.number;
-            storing.waiting = storing.waiting.saturating_sub(it.message.len() + OVERHEAD);
+            persist_state.stored = it.number;
+            persist_state.unstored_bytes = persist_state
+                .unstored_bytes
+                .saturating_sub(it.message.len() + EVENT_OVERHEAD_BYTES);
         }
-        storing.ended |= it.end;
-        let followed = storing.followed;
-        self.bound(&mut state);
+        persist_state.ended |= it.end;
+        let read_from_store = persist_state.read_from_store;
+        self.trim_to_limits(&mut state);
         if it.end {
-            // It may be dropped from now on, if it could not be before.
-            self.line_up(&mut state);
+            // From now on the replay budget may drop the stream.
+            self.enqueue_ended(&mut state);
         }
         let waker = state.waker();
         drop(state);
         wake(waker);
         self.room.notify_waiters();
         if it.end {
-            self.common.kept.make_room();
+            self.common.replay_budget.make_room();
         }
-        followed
+        read_from_store
     }
 
-    /// Somebody reads the stream through the store from now on.
-    pub(crate) fn follow_elsewhere(&self) {
+    /// Detaches the reader of this process, because a client reads the stream from the store.
+    pub(crate) fn detach_for_store(&self) {
         let mut state = self.lock();
-        let Some(storing) = &mut state.storing else { return };
-        storing.followed = true;
+        let Some(persist_state) = &mut state.persist_state else { return };
+        persist_state.read_from_store = true;
         let reader = state.reader.take();
         drop(state);
-        self.part(reader);
+        self.notify_detached(reader);
     }
 
-    /// Whether the store has all of it, and nobody reads it there.
-    pub(crate) fn is_spare(&self) -> bool {
+    /// Returns true if the whole stream is stored and no client reads it from the store.
+    pub(crate) fn is_disposable(&self) -> bool {
         let state = self.lock();
-        state.storing.as_ref().is_none_or(|storing| storing.ended && !storing.followed)
+        state
+            .persist_state
+            .as_ref()
+            .is_none_or(|persist_state| persist_state.ended && !persist_state.read_from_store)
     }
 
-    /// Whether the stream was ended here and now.
+    /// Returns true if the events have been dropped.
     pub(crate) fn is_closed(&self) -> bool {
-        self.lock().forgotten
+        self.lock().discarded
     }
 }
