@@ -1,4 +1,4 @@
-//! The function's parameters: which are extractors, which are arguments, and what is said of each.
+//! Parses the function's parameters: extractors, and arguments with their helper attributes.
 use proc_macro2::TokenStream;
 use quote::{ToTokens, format_ident, quote};
 use syn::ext::IdentExt;
@@ -6,102 +6,108 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, ExprRange, ExprUnary, FnArg, Ident, Lit, LitStr, Pat};
 use syn::{PatType, Path, RangeLimits, Signature, Token, Type, UnOp};
 
-use crate::errors::Errors;
-use crate::{Kind, docs, types};
+use crate::errors::CompileErrors;
+use crate::{AttributeKind, docs, types};
 
-/// One parameter, in the order of the signature.
-pub(crate) enum Parameter {
-    /// Passed on in place.
+/// A parameter of the handler, in the order of the signature.
+pub(crate) enum HandlerParameter {
+    /// An extractor: passed to the handler as it is.
     Extractor(Box<Type>),
-    /// A field of the arguments.
-    Argument(Box<Argument>),
+    /// A field of the generated arguments struct.
+    Argument(Box<ArgumentField>),
 }
 
-/// One argument that the client sends.
-pub(crate) struct Argument {
+/// An argument that the client sends by name.
+pub(crate) struct ArgumentField {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
-    /// What goes above the field: description, validation, `#[serde(…)]`, `#[schemars(…)]`.
+    /// Attributes of the generated field: description, validation, `#[serde(…)]`, `#[schemars(…)]`.
     pub(crate) attributes: TokenStream,
     /// The expression of `#[default(…)]`.
     pub(crate) default: Option<Expr>,
-    pub(crate) completion: Option<Completion>,
-    /// The name clients use; none when `#[serde(flatten)]` hides it.
+    pub(crate) completion: Option<CompletionSource>,
+    /// Name that clients use; `None` for a field with `#[serde(flatten)]`.
     pub(crate) name: Option<String>,
 }
 
-/// What `#[complete(…)]` names.
-pub(crate) enum Completion {
+/// Source of completions that `#[complete(…)]` names.
+pub(crate) enum CompletionSource {
     Function(Path),
     Values(Vec<LitStr>),
 }
 
-/// Reads the parameters and takes the helper attributes off them.
+/// Parses the parameters and removes the helper attributes from them.
 pub(crate) fn parameters(
-    kind: Kind,
+    kind: AttributeKind,
     signature: &mut Signature,
-    errors: &mut Errors,
-) -> Vec<Parameter> {
+    errors: &mut CompileErrors,
+) -> Vec<HandlerParameter> {
     let typed = signature.inputs.iter_mut().filter_map(|input| match input {
         FnArg::Typed(parameter) => Some(parameter),
         FnArg::Receiver(_) => None,
     });
-    let parameters: Vec<_> = typed.filter_map(|parameter| read(kind, parameter, errors)).collect();
-    check_whole(&parameters, errors);
+    let parameters: Vec<_> =
+        typed.filter_map(|parameter| parse_parameter(kind, parameter, errors)).collect();
+    check_args_extractor(&parameters, errors);
     parameters
 }
 
-impl Parameter {
-    pub(crate) fn argument(&self) -> Option<&Argument> {
+impl HandlerParameter {
+    pub(crate) fn argument(&self) -> Option<&ArgumentField> {
         match self {
-            Parameter::Argument(argument) => Some(argument),
-            Parameter::Extractor(_) => None,
+            HandlerParameter::Argument(argument) => Some(argument),
+            HandlerParameter::Extractor(_) => None,
         }
     }
 
-    /// Whether this extractor reads the arguments itself, so that their names are not known here.
+    /// True for `Args<T>`, which decodes all arguments, so their names are unknown to the macro.
     pub(crate) fn reads_arguments(&self) -> bool {
         self.is_extractor("Args")
     }
 
-    /// Whether this is the URI being read.
+    /// True for `Uri`, the URI that the client reads.
     pub(crate) fn reads_uri(&self) -> bool {
         self.is_extractor("Uri")
     }
 
     fn is_extractor(&self, name: &str) -> bool {
-        matches!(self, Parameter::Extractor(ty) if types::is_named(ty, &[name]))
+        matches!(self, HandlerParameter::Extractor(ty) if types::is_named(ty, &[name]))
     }
 }
 
-const HELPERS: &[&str] =
+const HELPER_ATTRIBUTES: &[&str] =
     &["complete", "default", "doc", "extract", "header", "range", "schemars", "serde"];
 
-fn read(kind: Kind, parameter: &mut PatType, errors: &mut Errors) -> Option<Parameter> {
-    let (helpers, kept) = std::mem::take(&mut parameter.attrs)
-        .into_iter()
-        .partition::<Vec<_>, _>(|attribute| HELPERS.iter().any(|name| is(attribute, name)));
+fn parse_parameter(
+    kind: AttributeKind,
+    parameter: &mut PatType,
+    errors: &mut CompileErrors,
+) -> Option<HandlerParameter> {
+    let (helpers, kept) =
+        std::mem::take(&mut parameter.attrs).into_iter().partition::<Vec<_>, _>(|attribute| {
+            HELPER_ATTRIBUTES.iter().any(|name| is(attribute, name))
+        });
     parameter.attrs = kept;
     for attribute in parameter.attrs.iter().filter(|attribute| is(attribute, "cfg")) {
         errors.at(attribute, "a parameter cannot depend on `cfg`; write two functions");
     }
     let marked = helpers.iter().any(|attribute| is(attribute, "extract"));
     if marked || types::is_extractor(&parameter.ty) {
-        refuse_helpers(&helpers, errors);
-        refuse_misplaced(kind, &parameter.ty, errors);
-        return Some(Parameter::Extractor(parameter.ty.clone()));
+        reject_helpers(&helpers, errors);
+        reject_misplaced(kind, &parameter.ty, errors);
+        return Some(HandlerParameter::Extractor(parameter.ty.clone()));
     }
-    let ident = plain_name(&parameter.pat, errors);
+    let ident = argument_name(&parameter.pat, errors);
     let owned = types::check_owned(&parameter.ty, errors);
-    let argument = Argument::new(kind, ident?, &parameter.ty, &helpers, errors);
-    owned.then(|| Parameter::Argument(Box::new(argument)))
+    let argument = ArgumentField::new(kind, ident?, &parameter.ty, &helpers, errors);
+    owned.then(|| HandlerParameter::Argument(Box::new(argument)))
 }
 
 fn is(attribute: &Attribute, name: &str) -> bool {
     attribute.path().is_ident(name)
 }
 
-fn refuse_helpers(helpers: &[Attribute], errors: &mut Errors) {
+fn reject_helpers(helpers: &[Attribute], errors: &mut CompileErrors) {
     for attribute in helpers {
         if !is(attribute, "doc") && !is(attribute, "extract") {
             errors.at(attribute, "this goes on an argument, and this parameter is an extractor");
@@ -109,22 +115,22 @@ fn refuse_helpers(helpers: &[Attribute], errors: &mut Errors) {
     }
 }
 
-/// Extractors that only some handlers have something for.
-const PLACES: &[(&str, &[Kind], &str)] = &[
+/// Extractors that are available to some kinds of handler only, and the error for the others.
+const KIND_RESTRICTIONS: &[(&str, &[AttributeKind], &str)] = &[
     ("Completing", &[], "`Completing` belongs in the function that `#[complete(…)]` names"),
-    ("RawArgs", &[Kind::Tool], "only a tool's arguments are JSON: take them one by one"),
-    ("Uri", &[Kind::Resource], "only a resource is read at a URI"),
+    ("RawArgs", &[AttributeKind::Tool], "only a tool's arguments are JSON: take them one by one"),
+    ("Uri", &[AttributeKind::Resource], "only a resource is read at a URI"),
 ];
 
-fn refuse_misplaced(kind: Kind, ty: &Type, errors: &mut Errors) {
-    for (name, kinds, text) in PLACES {
+fn reject_misplaced(kind: AttributeKind, ty: &Type, errors: &mut CompileErrors) {
+    for (name, kinds, text) in KIND_RESTRICTIONS {
         if types::is_named(ty, &[name]) && !kinds.contains(&kind) {
             errors.at(ty, text);
         }
     }
 }
 
-fn plain_name(pattern: &Pat, errors: &mut Errors) -> Option<Ident> {
+fn argument_name(pattern: &Pat, errors: &mut CompileErrors) -> Option<Ident> {
     let text = match pattern {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
             return Some(name.ident.clone());
@@ -140,37 +146,37 @@ fn plain_name(pattern: &Pat, errors: &mut Errors) -> Option<Ident> {
     None
 }
 
-/// `Args<T>` is all the arguments, so nothing can stand beside it.
-fn check_whole(parameters: &[Parameter], errors: &mut Errors) {
-    let wholes = parameters.iter().filter_map(|parameter| match parameter {
-        Parameter::Extractor(ty) if types::is_named(ty, &["Args"]) => Some(ty),
+/// Rejects other arguments beside `Args<T>`, which already contains all of them.
+fn check_args_extractor(parameters: &[HandlerParameter], errors: &mut CompileErrors) {
+    let args_extractors = parameters.iter().filter_map(|parameter| match parameter {
+        HandlerParameter::Extractor(ty) if types::is_named(ty, &["Args"]) => Some(ty),
         _ => None,
     });
-    if wholes.clone().next().is_none() {
+    if args_extractors.clone().next().is_none() {
         return;
     }
-    for second in wholes.skip(1) {
-        errors.at(second, "`Args<T>` holds every argument, so it stands only once");
+    for second in args_extractors.skip(1) {
+        errors.at(second, "`Args<T>` holds every argument, so it can appear only once");
     }
-    for argument in parameters.iter().filter_map(Parameter::argument) {
+    for argument in parameters.iter().filter_map(HandlerParameter::argument) {
         errors.at(&argument.ident, "`Args<T>` holds every argument: move this one into its struct");
     }
 }
 
-impl Argument {
+impl ArgumentField {
     fn new(
-        kind: Kind,
+        kind: AttributeKind,
         ident: Ident,
         ty: &Type,
         helpers: &[Attribute],
-        errors: &mut Errors,
-    ) -> Argument {
+        errors: &mut CompileErrors,
+    ) -> ArgumentField {
         let description = docs::description(helpers);
-        let mut argument = Argument {
+        let mut argument = ArgumentField {
             name: Some(ident.unraw().to_string()),
             ident,
             ty: ty.clone(),
-            // The space is the one that `///` leaves before its text.
+            // The leading space imitates `///`, which leaves one before its text.
             attributes: description
                 .map(|text| format!(" {text}"))
                 .map_or_else(TokenStream::new, |text| quote!(#[doc = #text])),
@@ -187,12 +193,12 @@ impl Argument {
             }
         }
         if argument.name.is_none() && argument.completion.is_some() {
-            errors.at(&argument.ident, "what is flattened has no name of its own to complete");
+            errors.at(&argument.ident, "a flattened field has no name, so it cannot be completed");
         }
         argument
     }
 
-    fn accept(&mut self, kind: Kind, helper: &Attribute) -> syn::Result<()> {
+    fn accept(&mut self, kind: AttributeKind, helper: &Attribute) -> syn::Result<()> {
         let name = helper.path().require_ident()?.to_string();
         match name.as_str() {
             "complete" => self.completion = Some(completion(kind, helper)?),
@@ -214,7 +220,7 @@ impl Argument {
         Ok(())
     }
 
-    /// Passes the attribute on, and learns from it what clients call this argument.
+    /// Copies the attribute to the field and reads the argument's serialized name from it.
     fn pass_serde(&mut self, helper: &Attribute) -> syn::Result<()> {
         helper.to_tokens(&mut self.attributes);
         helper.parse_nested_meta(|meta| {
@@ -230,7 +236,7 @@ impl Argument {
     }
 }
 
-/// Skips `= value` or `(…)`: serde's own derive reads it.
+/// Skips `= value` or `(…)`, which serde's own derive parses.
 fn skip_value(input: syn::parse::ParseStream<'_>) -> syn::Result<()> {
     while !input.is_empty() && !input.peek(Token![,]) {
         input.parse::<proc_macro2::TokenTree>()?;
@@ -238,21 +244,21 @@ fn skip_value(input: syn::parse::ParseStream<'_>) -> syn::Result<()> {
     Ok(())
 }
 
-/// The function that `#[default(…)]` becomes.
+/// Name of the function that is generated for `#[default(…)]`.
 pub(crate) fn default_function(ident: &Ident) -> Ident {
     format_ident!("__default_{}", ident.unraw())
 }
 
-fn completion(kind: Kind, helper: &Attribute) -> syn::Result<Completion> {
+fn completion(kind: AttributeKind, helper: &Attribute) -> syn::Result<CompletionSource> {
     let fail = |text| Err(syn::Error::new_spanned(helper, text));
-    if kind == Kind::Tool {
+    if kind == AttributeKind::Tool {
         return fail("MCP completes the arguments of prompts and templates, not those of tools");
     }
     let items = helper.parse_args_with(Punctuated::<Expr, Token![,]>::parse_terminated)?;
     let values: Option<Vec<LitStr>> = items.iter().map(literal).collect();
     match (values, items.first(), items.len()) {
-        (Some(values), Some(_), _) => Ok(Completion::Values(values)),
-        (None, Some(Expr::Path(path)), 1) => Ok(Completion::Function(path.path.clone())),
+        (Some(values), Some(_), _) => Ok(CompletionSource::Values(values)),
+        (None, Some(Expr::Path(path)), 1) => Ok(CompletionSource::Function(path.path.clone())),
         _ => fail(
             "write one function, `#[complete(cities)]`, or values, `#[complete(\"a\", \"b\")]`",
         ),
@@ -266,7 +272,7 @@ fn literal(expression: &Expr) -> Option<LitStr> {
     }
 }
 
-/// `#[default]` is the type's own default, `#[default(expression)]` that one.
+/// Parses `#[default]` (the type's `Default`) or `#[default(expression)]`.
 fn default(helper: &Attribute) -> syn::Result<Option<Expr>> {
     match &helper.meta {
         syn::Meta::Path(_) => Ok(None),
@@ -274,9 +280,12 @@ fn default(helper: &Attribute) -> syn::Result<Option<Expr>> {
     }
 }
 
-fn header(kind: Kind, helper: &Attribute) -> syn::Result<TokenStream> {
-    if kind != Kind::Tool {
-        return Err(syn::Error::new_spanned(helper, "only a tool's arguments travel as headers"));
+fn header(kind: AttributeKind, helper: &Attribute) -> syn::Result<TokenStream> {
+    if kind != AttributeKind::Tool {
+        return Err(syn::Error::new_spanned(
+            helper,
+            "only a tool's arguments can be sent as headers",
+        ));
     }
     let name: LitStr = helper.parse_args()?;
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
@@ -309,7 +318,7 @@ fn range(helper: &Attribute) -> syn::Result<TokenStream> {
     Ok(quote!(#low #high))
 }
 
-/// The number that a literal is, with its sign.
+/// Value of a numeric literal with an optional sign.
 fn number(expression: &Expr) -> Option<f64> {
     match expression {
         Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => number.base10_parse().ok(),

@@ -1,17 +1,22 @@
-//! What must hold of a function before anything is made of it.
+//! Validates the function's signature and the resource URI before code is generated.
 use syn::{Safety, Signature};
 
-use crate::args::Parameter;
-use crate::errors::Errors;
-use crate::options::{self, Options};
-use crate::{Kind, template};
+use crate::args::HandlerParameter;
+use crate::errors::CompileErrors;
+use crate::options::{self, AttributeOptions};
+use crate::{AttributeKind, template};
 
-/// Only a free, concrete function can become one thing with one schema.
-pub(crate) fn signature(kind: Kind, signature: &Signature, options: &Options, errors: &mut Errors) {
+/// Checks that the function is free and concrete, so that it has exactly one schema.
+pub(crate) fn signature(
+    kind: AttributeKind,
+    signature: &Signature,
+    options: &AttributeOptions,
+    errors: &mut CompileErrors,
+) {
     if let Some(receiver) = signature.receiver() {
         errors.at(
             receiver,
-            format!("{kind} goes on a free function; what `self` holds comes in as `State<T>`"),
+            format!("{kind} goes on a free function; pass the state of `self` as `State<T>`"),
         );
     }
     if !signature.generics.params.is_empty() {
@@ -39,10 +44,14 @@ pub(crate) fn signature(kind: Kind, signature: &Signature, options: &Options, er
     }
 }
 
-/// The URI is well formed, and its variables are the function's parameters.
-pub(crate) fn uri(options: &Options, parameters: &[Parameter], errors: &mut Errors) {
+/// Checks that the URI is well formed and that its variables match the function's parameters.
+pub(crate) fn uri(
+    options: &AttributeOptions,
+    parameters: &[HandlerParameter],
+    errors: &mut CompileErrors,
+) {
     let Some(uri) = &options.uri else {
-        let text = "which URI? Write `#[resource(\"notes://today\")]` or a template, \
+        let text = "missing URI: write `#[resource(\"notes://today\")]` or a template, \
                     `#[resource(\"notes://{name}\")]`";
         return options::missing(errors, text);
     };
@@ -52,16 +61,17 @@ pub(crate) fn uri(options: &Options, parameters: &[Parameter], errors: &mut Erro
         Err(problem) => return errors.at(uri, problem),
     };
     if let (Some(size), false) = (&options.size, variables.is_empty()) {
-        errors.at(size, "a template stands for many resources: it has no `size`");
+        errors.at(size, "a template describes many resources, so it has no `size`");
     }
-    let arguments = || parameters.iter().filter_map(Parameter::argument);
+    let arguments = || parameters.iter().filter_map(HandlerParameter::argument);
     let names: Option<Vec<&str>> = arguments().map(|argument| argument.name.as_deref()).collect();
-    // What `Args<T>` or a flattened field holds is known at build time only.
-    let Some(names) = names.filter(|_| !parameters.iter().any(Parameter::reads_arguments)) else {
+    // The fields of `Args<T>` or of a flattened field are known only when the router is built.
+    let Some(names) = names.filter(|_| !parameters.iter().any(HandlerParameter::reads_arguments))
+    else {
         return;
     };
-    // Who reads the whole URI needs no variables.
-    if names.is_empty() && parameters.iter().any(Parameter::reads_uri) {
+    // A handler that takes the whole `Uri` needs no parameter for each variable.
+    if names.is_empty() && parameters.iter().any(HandlerParameter::reads_uri) {
         return;
     }
     for missing in variables.iter().filter(|variable| !names.contains(variable)) {

@@ -1,8 +1,8 @@
-//! Doc comments as descriptions.
+//! Converts doc comments to descriptions.
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// The text of the doc comments among `attributes`: the lines of a paragraph joined by spaces,
-/// paragraphs, list items and code kept apart. `None` when there is none.
+/// Text of the doc comments among `attributes`. The lines of a paragraph are joined by spaces;
+/// paragraphs, list items and code stay separate. `None` if there are no doc comments.
 pub(crate) fn description(attributes: &[Attribute]) -> Option<String> {
     let lines: Vec<String> = attributes.iter().filter_map(doc_text).collect();
     let text = normalise(&lines.join("\n"));
@@ -32,14 +32,15 @@ fn normalise(text: &str) -> String {
         } else {
             trimmed
         });
-        // The line after a list item continues it; the one after code, a heading or a gap does not.
+        // A line after a list item continues it; a line after code, a heading or a blank line does
+        // not.
         previous_stands_alone = verbatim || trimmed.is_empty() || trimmed.starts_with('#');
         in_code ^= is_fence;
     }
     collapse_gaps(out.trim())
 }
 
-/// Whether Markdown gives this line a place of its own: headings, list items, tables, quotes.
+/// True if the line starts a Markdown block of its own: heading, list item, table, quote.
 fn opens_block(line: &str) -> bool {
     let numbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
     ["#", "- ", "* ", "+ ", "|", ">"].iter().any(|mark| line.starts_with(mark))

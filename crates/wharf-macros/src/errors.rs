@@ -1,4 +1,4 @@
-//! Every mistake in one pass: errors pile up and come out together.
+//! Collects compile errors, so that one pass reports all mistakes.
 use std::fmt::Display;
 
 use proc_macro2::TokenStream;
@@ -7,15 +7,15 @@ use syn::Error;
 
 /// The errors found so far.
 #[derive(Default)]
-pub(crate) struct Errors(Option<Error>);
+pub(crate) struct CompileErrors(Option<Error>);
 
-impl Errors {
+impl CompileErrors {
     /// Adds `text`, pointing at `tokens`.
     pub(crate) fn at(&mut self, tokens: impl ToTokens, text: impl Display) {
         self.push(Error::new_spanned(tokens, text));
     }
 
-    /// Adds an error that already knows its place.
+    /// Adds an error that already has a span.
     pub(crate) fn push(&mut self, error: Error) {
         match &mut self.0 {
             Some(first) => first.combine(error),
@@ -23,7 +23,7 @@ impl Errors {
         }
     }
 
-    /// The value, or its error kept for later.
+    /// Returns the value, or records the error and returns `None`.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }
@@ -32,7 +32,7 @@ impl Errors {
         self.0.is_none()
     }
 
-    /// `compile_error!` calls for everything found, or nothing when all is well.
+    /// `compile_error!` calls for all recorded errors, or `None` if there are none.
     pub(crate) fn into_compile_errors(self) -> Option<TokenStream> {
         self.0.map(|error| error.into_compile_error())
     }

@@ -1,37 +1,41 @@
-//! From a function to the function, its companion type and the builder calls behind it.
+//! Expands the attribute: the function itself, its companion type and the builder calls.
 use proc_macro2::{Delimiter, Group, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr, ExprLit, Ident, ItemFn, Lit, ReturnType, Signature};
 
-use crate::args::{self, Argument, Completion, Parameter};
-use crate::errors::Errors;
-use crate::options::Options;
-use crate::{Kind, check, docs};
+use crate::args::{self, ArgumentField, CompletionSource, HandlerParameter};
+use crate::errors::CompileErrors;
+use crate::options::AttributeOptions;
+use crate::{AttributeKind, check, docs};
 
-/// The whole expansion of one attribute.
-pub(crate) fn expand(kind: Kind, attribute: TokenStream, item: TokenStream) -> TokenStream {
+/// Expands one attribute.
+pub(crate) fn expand(
+    kind: AttributeKind,
+    attribute: TokenStream,
+    item: TokenStream,
+) -> TokenStream {
     let mut function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => return not_a_function(kind, &item, error),
     };
-    let mut errors = Errors::default();
-    let options = Options::parse(kind, attribute, &mut errors);
+    let mut errors = CompileErrors::default();
+    let options = AttributeOptions::parse(kind, attribute, &mut errors);
     check::signature(kind, &function.sig, &options, &mut errors);
     let parameters = args::parameters(kind, &mut function.sig, &mut errors);
-    if kind == Kind::Resource {
+    if kind == AttributeKind::Resource {
         check::uri(&options, &parameters, &mut errors);
     }
     let is_method = function.sig.receiver().is_some();
     let build = errors.is_empty().then(|| build(kind, &function, &options, &parameters));
     let errors = errors.into_compile_errors();
-    // Inside an impl block no other item may stand.
+    // A struct cannot be declared inside an impl block.
     let companion = (!is_method).then(|| companion(kind, &function, &options, &parameters, build));
     quote!(#function #companion #errors)
 }
 
-fn not_a_function(kind: Kind, item: &TokenStream, error: syn::Error) -> TokenStream {
+fn not_a_function(kind: AttributeKind, item: &TokenStream, error: syn::Error) -> TokenStream {
     let is_function = item.clone().into_iter().any(|token| token.to_string() == "fn");
     let error = match is_function {
         true => error,
@@ -41,21 +45,21 @@ fn not_a_function(kind: Kind, item: &TokenStream, error: syn::Error) -> TokenStr
     quote!(#item #error)
 }
 
-/// The type of the same name, and what it implements. Without `build` only the name exists, so
-/// that its uses cause no further errors.
+/// Generates the type with the function's name and its trait implementation. Without `build` only
+/// the type exists, so that its uses cause no further errors.
 fn companion(
-    kind: Kind,
+    kind: AttributeKind,
     function: &ItemFn,
-    options: &Options,
-    parameters: &[Parameter],
+    options: &AttributeOptions,
+    parameters: &[HandlerParameter],
     build: Option<TokenStream>,
 ) -> TokenStream {
-    let Kinded { part, method, provider } = kind.names();
+    let ApiNames { part, method, provider } = kind.names();
     let (root, visibility, ident) = (&options.root, &function.vis, &function.sig.ident);
     let cfgs: Vec<&Attribute> =
         function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     let doc = format!(
-        "Stands for the function [`{0}`](fn@{0}) where a type is needed: `.{method}::<{0}>()`.",
+        "Type of the function [`{0}`](fn@{0}) for registration: `.{method}::<{0}>()`.",
         ident
     );
     let arguments = build.as_ref().map(|_| arguments_struct(root, ident, parameters));
@@ -83,21 +87,21 @@ fn companion(
     }
 }
 
-/// Names of the server's API that belong to a kind.
-struct Kinded {
+/// Names of the server API for one kind of attribute.
+struct ApiNames {
     part: Ident,
     method: Ident,
     provider: Ident,
 }
 
-impl Kind {
-    fn names(self) -> Kinded {
+impl AttributeKind {
+    fn names(self) -> ApiNames {
         let (part, method) = match self {
-            Kind::Tool => ("Tool", "tool"),
-            Kind::Resource => ("Resource", "resource"),
-            Kind::Prompt => ("Prompt", "prompt"),
+            AttributeKind::Tool => ("Tool", "tool"),
+            AttributeKind::Resource => ("Resource", "resource"),
+            AttributeKind::Prompt => ("Prompt", "prompt"),
         };
-        Kinded {
+        ApiNames {
             part: format_ident!("{part}"),
             method: format_ident!("{method}"),
             provider: format_ident!("{part}Fn"),
@@ -105,12 +109,12 @@ impl Kind {
     }
 }
 
-/// `Tool::new("add", |…| add(…)).description("…")…`
+/// Generates `Tool::new("add", |…| add(…)).description("…")…`.
 fn build(
-    kind: Kind,
+    kind: AttributeKind,
     function: &ItemFn,
-    options: &Options,
-    parameters: &[Parameter],
+    options: &AttributeOptions,
+    parameters: &[HandlerParameter],
 ) -> TokenStream {
     let part = kind.names().part;
     let (root, ident) = (&options.root, &function.sig.ident);
@@ -131,22 +135,27 @@ fn build(
         None => docs::description(&function.attrs).map(|text| quote!(.description(#text))),
     };
     let setters = &options.setters;
-    let completions = parameters.iter().filter_map(Parameter::argument).filter_map(completion);
+    let completions =
+        parameters.iter().filter_map(HandlerParameter::argument).filter_map(completion);
     let handler = handler(root, &function.sig, parameters);
     let start = quote_spanned!(ident.span()=> #root::#part::#constructor(#key, #handler));
     quote!(#start #name #description #(#setters)* #(#completions)*)
 }
 
-fn completion(argument: &Argument) -> Option<TokenStream> {
+fn completion(argument: &ArgumentField) -> Option<TokenStream> {
     let name = argument.name.as_ref()?;
     Some(match argument.completion.as_ref()? {
-        Completion::Function(path) => quote_spanned!(path.span()=> .complete(#name, #path)),
-        Completion::Values(values) => quote!(.complete_from(#name, [#(#values),*])),
+        CompletionSource::Function(path) => quote_spanned!(path.span()=> .complete(#name, #path)),
+        CompletionSource::Values(values) => quote!(.complete_from(#name, [#(#values),*])),
     })
 }
 
-/// A closure that takes the arguments as one value and spreads them.
-fn handler(root: &syn::Path, signature: &Signature, parameters: &[Parameter]) -> TokenStream {
+/// Generates a closure that takes the arguments as one struct and passes its fields separately.
+fn handler(
+    root: &syn::Path,
+    signature: &Signature,
+    parameters: &[HandlerParameter],
+) -> TokenStream {
     let ident = &signature.ident;
     let here = Span::mixed_site().located_at(ident.span());
     let locals: Vec<Ident> =
@@ -160,31 +169,31 @@ fn handler(root: &syn::Path, signature: &Signature, parameters: &[Parameter]) ->
     let arguments = (!fields.is_empty())
         .then(|| quote!(#root::Args(__Arguments { #(#fields),* }): #root::Args<__Arguments>));
     let extractors = pairs().filter_map(|(parameter, local)| match parameter {
-        Parameter::Extractor(ty) => Some(quote!(#local: #ty)),
-        Parameter::Argument(_) => None,
+        HandlerParameter::Extractor(ty) => Some(quote!(#local: #ty)),
+        HandlerParameter::Argument(_) => None,
     });
     let inputs = arguments.into_iter().chain(extractors);
     let mut call = quote_spanned!(here=> #ident(#(#locals),*));
     if signature.asyncness.is_some() {
         call = quote_spanned!(here=> __sendable(#call));
     }
-    // What can be wrong with a closure as a whole is what it returns: let errors point there.
-    let (first, last) = ends(&signature.output).unwrap_or((here, here));
+    // An error about the closure as a whole concerns its return type, so its span points there.
+    let (first, last) = return_type_ends(&signature.output).unwrap_or((here, here));
     let mut body = Group::new(Delimiter::Brace, call);
     body.set_span(last);
     quote_spanned!(first=> |#(#inputs),*| #body)
 }
 
-/// Where the returned type begins and ends.
-fn ends(output: &ReturnType) -> Option<(Span, Span)> {
+/// Spans of the first and the last token of the return type.
+fn return_type_ends(output: &ReturnType) -> Option<(Span, Span)> {
     let ReturnType::Type(_, ty) = output else { return None };
     let mut tokens = ty.to_token_stream().into_iter();
     let first = tokens.next()?.span();
     Some((first, tokens.last().map_or(first, |last| last.span())))
 }
 
-/// Says why a future is not `Send`, once and where it happens; the type it gives back is taken as
-/// `Send` from then on.
+/// Generates the `Send` check of the returned future, so that the compiler reports a violation once
+/// and at its cause. The future that the check returns counts as `Send`.
 fn sendable(signature: &Signature) -> Option<TokenStream> {
     signature.asyncness.map(|_| {
         quote! {
@@ -200,21 +209,22 @@ fn sendable(signature: &Signature) -> Option<TokenStream> {
     })
 }
 
-/// The arguments as one type, with the functions behind `#[default(…)]`.
+/// Generates the arguments struct and the functions for `#[default(…)]`.
 fn arguments_struct(
     root: &syn::Path,
     function: &Ident,
-    parameters: &[Parameter],
+    parameters: &[HandlerParameter],
 ) -> Option<TokenStream> {
-    let arguments: Vec<&Argument> = parameters.iter().filter_map(Parameter::argument).collect();
+    let arguments: Vec<&ArgumentField> =
+        parameters.iter().filter_map(HandlerParameter::argument).collect();
     if arguments.is_empty() {
         return None;
     }
     let fields = arguments
         .iter()
-        .map(|Argument { ident, ty, attributes, .. }| quote!(#attributes #ident: #ty));
+        .map(|ArgumentField { ident, ty, attributes, .. }| quote!(#attributes #ident: #ty));
     let defaults = arguments.iter().filter_map(|argument| default(argument));
-    // Schemas are told apart by name: this one no other type of the module can have.
+    // Schemas are identified by name, and no other type in the module can have the function's name.
     let name = function.unraw().to_string();
     let private = quote!(#root::__private);
     let (serde, schemars) = (format!("{private}::serde"), format!("{private}::schemars"));
@@ -231,7 +241,7 @@ fn arguments_struct(
     })
 }
 
-fn default(argument: &Argument) -> Option<TokenStream> {
+fn default(argument: &ArgumentField) -> Option<TokenStream> {
     let (expression, ty) = (argument.default.as_ref()?, &argument.ty);
     let name = args::default_function(&argument.ident);
     let value = match expression {

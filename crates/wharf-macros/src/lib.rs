@@ -1,39 +1,39 @@
 //! The `#[tool]`, `#[resource]` and `#[prompt]` attributes of Wharf.
 //!
-//! Each leaves the function as it is and puts a type of the same name beside it, whose
-//! implementation is a builder call: everything an attribute can say can be said without it.
+//! Each attribute keeps the function and adds a type of the same name, whose implementation is a
+//! builder call. The builder therefore offers everything that the attributes offer.
 //! Use them through the `wharf` crate.
 //!
 //! # Parameters
 //!
 //! `State<T>`, `Ctx`, `Principal`, `Extension<T>`, `Args<T>`, `RawArgs`, `Uri` (and an `Option` of
-//! `Principal` or `Extension<T>`) are extractors, known by their names; one of your own is marked
-//! `#[extract]`. Every other parameter is an argument that the client sends by name. It is owned,
+//! `Principal` or `Extension<T>`) are extractors, recognized by name; mark an extractor of your own
+//! with `#[extract]`. Every other parameter is an argument that the client sends by name. It is owned,
 //! its type implements `Deserialize` and `JsonSchema`, its doc comment is its description, and
-//! `Option<T>` makes it optional. These attributes say more about an argument:
+//! `Option<T>` makes it optional. These attributes configure an argument:
 //!
 //! | attribute | meaning |
 //! | --- | --- |
 //! | `#[default(10)]`, `#[default]` | optional, with that value or the type's own default |
 //! | `#[range(1..=10)]` | bounds; also `1..`, `..=10`, and `1..10`, which leaves 10 out |
-//! | `#[complete(cities)]`, `#[complete("a", "b")]` | how it is completed (prompts and templates) |
-//! | `#[header("Region")]` | also travels as an HTTP header (tools) |
+//! | `#[complete(cities)]`, `#[complete("a", "b")]` | source of completions (prompts, templates) |
+//! | `#[header("Region")]` | also sent as an HTTP header (tools) |
 //! | `#[serde(…)]`, `#[schemars(…)]` | passed on to the derives, as on a field |
 //!
 //! # Options
 //!
 //! | option | on | meaning |
 //! | --- | --- | --- |
-//! | `name = "…"` | all | instead of the function's name |
-//! | `title = "…"`, `icon = "https://…"` | all | for people |
-//! | `description = "…"` | all | instead of the doc comment |
-//! | `timeout = "30s"` | all | how long a call may take: `ms`, `s`, `m`, `h` |
+//! | `name = "…"` | all | replaces the function's name |
+//! | `title = "…"`, `icon = "https://…"` | all | for display |
+//! | `description = "…"` | all | replaces the doc comment |
+//! | `timeout = "30s"` | all | maximum duration of a call: `ms`, `s`, `m`, `h` |
 //! | `cheap` | all | a plain `fn` runs in place, not on the blocking pool |
 //! | `read_only`, `destructive`, `idempotent`, `open_world`, `closed_world` | tools | hints |
-//! | `task`, `task = "required"`, `task = "forbidden"` | tools | whether calls become tasks |
-//! | `after = "30s"`, `after = "detach"` | tools | when they do, if not at once |
-//! | `mime = "…"`, `size = 10`, `audience = "user"`, `priority = 0.5` | resources | what is read |
-//! | `crate = path` | all | where the `wharf` crate is, if it was renamed |
+//! | `task`, `task = "required"`, `task = "forbidden"` | tools | task support of the tool |
+//! | `after = "30s"`, `after = "detach"` | tools | when a call becomes a task, if not at once |
+//! | `mime = "…"`, `size = 10`, `audience = "user"`, `priority = 0.5` | resources | metadata |
+//! | `crate = path` | all | path of the `wharf` crate, if it was renamed |
 #![forbid(unsafe_code)]
 
 mod args;
@@ -50,28 +50,28 @@ use std::fmt;
 
 use proc_macro::TokenStream;
 
-/// Which attribute is being expanded.
+/// Attribute that is being expanded.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum AttributeKind {
     Tool,
     Resource,
     Prompt,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for AttributeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Kind::Tool => "`#[tool]`",
-            Kind::Resource => "`#[resource]`",
-            Kind::Prompt => "`#[prompt]`",
+            AttributeKind::Tool => "`#[tool]`",
+            AttributeKind::Resource => "`#[resource]`",
+            AttributeKind::Prompt => "`#[prompt]`",
         })
     }
 }
 
-/// Makes a tool of a function: `.tool::<add>()` registers it.
+/// Turns a function into a tool: `.tool::<add>()` registers it.
 ///
-/// The name is the function's, the description its doc comment, the schema its parameters. An
-/// `async fn` runs as it is, a plain `fn` on the blocking pool unless it is `cheap`. The
+/// The name is the function's, the description its doc comment, and the schema comes from its
+/// parameters. An `async fn` runs in place, a plain `fn` on the blocking pool unless `cheap` is set. The
 /// [crate's page](crate) lists every option and parameter attribute.
 ///
 /// ```
@@ -80,17 +80,17 @@ impl fmt::Display for Kind {
 /// /// Rolls dice and adds them up.
 /// #[tool(read_only, cheap)]
 /// fn roll(
-///     /// How many dice.
+///     /// Number of dice.
 ///     #[range(1..=100)]
 ///     dice: u32,
-///     /// How many sides each has.
+///     /// Sides of each die.
 ///     #[default(6)]
 ///     sides: u32,
 /// ) -> u32 {
 ///     dice * sides.div_ceil(2)
 /// }
 ///
-/// // It is still a function.
+/// // The function can still be called directly.
 /// assert_eq!(roll(2, 6), 6);
 ///
 /// let router = wharf::Router::builder().tool::<roll>().build();
@@ -98,14 +98,14 @@ impl fmt::Display for Kind {
 /// ```
 #[proc_macro_attribute]
 pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(Kind::Tool, attribute.into(), item.into()).into()
+    expand::expand(AttributeKind::Tool, attribute.into(), item.into()).into()
 }
 
-/// Makes a resource of a function, or many of them when the URI is a template (RFC 6570):
-/// `.resource::<note>()` registers it.
+/// Turns a function into a resource, or into a resource template if the URI is a template (RFC
+/// 6570): `.resource::<note>()` registers it.
 ///
-/// The variables of the template and the parameters of the function are the same names; the
-/// compiler says so when they are not. The [crate's page](crate) lists every option and parameter
+/// The variables of the template and the parameters of the function must have the same names;
+/// otherwise the macro reports a compile error. The [crate's page](crate) lists every option and parameter
 /// attribute.
 ///
 /// ```
@@ -122,18 +122,18 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 #[proc_macro_attribute]
 pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(Kind::Resource, attribute.into(), item.into()).into()
+    expand::expand(AttributeKind::Resource, attribute.into(), item.into()).into()
 }
 
-/// Makes a prompt of a function: `.prompt::<review>()` registers it.
+/// Turns a function into a prompt: `.prompt::<review>()` registers it.
 ///
-/// Its arguments are the prompt's; clients send them as strings, which are read as the parameters'
-/// types. The [crate's page](crate) lists every option and parameter attribute.
+/// The function's arguments are the prompt's. Clients send them as strings, which are parsed as the
+/// parameters' types. The [crate's page](crate) lists every option and parameter attribute.
 ///
 /// ```
 /// use wharf::prelude::*;
 ///
-/// /// InputMode for a review.
+/// /// Requests a review.
 /// #[prompt(title = "Review")]
 /// async fn review(
 ///     /// The code to read.
@@ -148,5 +148,5 @@ pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
 /// ```
 #[proc_macro_attribute]
 pub fn prompt(attribute: TokenStream, item: TokenStream) -> TokenStream {
-    expand::expand(Kind::Prompt, attribute.into(), item.into()).into()
+    expand::expand(AttributeKind::Prompt, attribute.into(), item.into()).into()
 }

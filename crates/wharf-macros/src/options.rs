@@ -1,4 +1,4 @@
-//! What stands in the attribute's parentheses: one table of options, each a builder call.
+//! Parses the attribute's options: one table, each option a builder call.
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
@@ -6,29 +6,29 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token, parse_quote};
 
-use crate::Kind;
-use crate::errors::Errors;
-use crate::task::Tasks;
+use crate::AttributeKind;
+use crate::errors::CompileErrors;
+use crate::task::TaskOptions;
 
-/// The options of one attribute, ready to be written out.
-pub(crate) struct Options {
+/// Parsed options of one attribute.
+pub(crate) struct AttributeOptions {
     /// The first, unnamed literal: a resource's URI or template.
     pub(crate) uri: Option<LitStr>,
     pub(crate) name: Option<Expr>,
     pub(crate) description: Option<Expr>,
-    /// The word `cheap`, kept for error messages.
+    /// The identifier `cheap`, kept for error messages.
     pub(crate) cheap: Option<Ident>,
-    /// The word `size`, kept for error messages.
+    /// The identifier `size`, kept for error messages.
     pub(crate) size: Option<Ident>,
-    /// Where the facade is: `::wharf` unless `crate = path` says otherwise.
+    /// Path of the facade crate: `::wharf` unless `crate = path` replaces it.
     pub(crate) root: Path,
-    tasks: Tasks,
+    tasks: TaskOptions,
     /// Builder calls, such as `.title("…")`, in the order they were written.
     pub(crate) setters: Vec<TokenStream>,
 }
 
 #[derive(Clone, Copy)]
-enum Shape {
+enum OptionShape {
     Name,
     Description,
     Text,
@@ -43,72 +43,81 @@ enum Shape {
     Crate,
     Task,
     After,
-    RequestExtensions,
+    Scopes,
 }
 
-struct Known {
+struct OptionSpec {
     name: &'static str,
-    shape: Shape,
-    kinds: &'static [Kind],
+    shape: OptionShape,
+    kinds: &'static [AttributeKind],
 }
 
-const fn known(name: &'static str, shape: Shape, kinds: &'static [Kind]) -> Known {
-    Known { name, shape, kinds }
+const fn spec(
+    name: &'static str,
+    shape: OptionShape,
+    kinds: &'static [AttributeKind],
+) -> OptionSpec {
+    OptionSpec { name, shape, kinds }
 }
 
-const EVERY: &[Kind] = &[Kind::Tool, Kind::Resource, Kind::Prompt];
-const TOOL: &[Kind] = &[Kind::Tool];
-const RESOURCE: &[Kind] = &[Kind::Resource];
+const ALL_KINDS: &[AttributeKind] =
+    &[AttributeKind::Tool, AttributeKind::Resource, AttributeKind::Prompt];
+const TOOL_ONLY: &[AttributeKind] = &[AttributeKind::Tool];
+const RESOURCE_ONLY: &[AttributeKind] = &[AttributeKind::Resource];
 
-const OPTIONS: &[Known] = &[
-    known("name", Shape::Name, EVERY),
-    known("title", Shape::Text, EVERY),
-    known("description", Shape::Description, EVERY),
-    known("icon", Shape::Icon, EVERY),
-    known("timeout", Shape::Timeout, EVERY),
-    known("cheap", Shape::Cheap, EVERY),
-    known("read_only", Shape::Flag, TOOL),
-    known("destructive", Shape::Flag, TOOL),
-    known("idempotent", Shape::Flag, TOOL),
-    known("open_world", Shape::OpenWorld, TOOL),
-    known("closed_world", Shape::Flag, TOOL),
-    known("mime", Shape::Text, RESOURCE),
-    known("size", Shape::Size, RESOURCE),
-    known("audience", Shape::Audience, RESOURCE),
-    known("priority", Shape::Priority, RESOURCE),
-    known("task", Shape::Task, TOOL),
-    known("after", Shape::After, TOOL),
-    known("crate", Shape::Crate, EVERY),
-    known("scope", Shape::RequestExtensions, EVERY),
+const OPTIONS: &[OptionSpec] = &[
+    spec("name", OptionShape::Name, ALL_KINDS),
+    spec("title", OptionShape::Text, ALL_KINDS),
+    spec("description", OptionShape::Description, ALL_KINDS),
+    spec("icon", OptionShape::Icon, ALL_KINDS),
+    spec("timeout", OptionShape::Timeout, ALL_KINDS),
+    spec("cheap", OptionShape::Cheap, ALL_KINDS),
+    spec("read_only", OptionShape::Flag, TOOL_ONLY),
+    spec("destructive", OptionShape::Flag, TOOL_ONLY),
+    spec("idempotent", OptionShape::Flag, TOOL_ONLY),
+    spec("open_world", OptionShape::OpenWorld, TOOL_ONLY),
+    spec("closed_world", OptionShape::Flag, TOOL_ONLY),
+    spec("mime", OptionShape::Text, RESOURCE_ONLY),
+    spec("size", OptionShape::Size, RESOURCE_ONLY),
+    spec("audience", OptionShape::Audience, RESOURCE_ONLY),
+    spec("priority", OptionShape::Priority, RESOURCE_ONLY),
+    spec("task", OptionShape::Task, TOOL_ONLY),
+    spec("after", OptionShape::After, TOOL_ONLY),
+    spec("crate", OptionShape::Crate, ALL_KINDS),
+    spec("scope", OptionShape::Scopes, ALL_KINDS),
 ];
 
-/// Pairs that contradict each other, and why.
+/// Pairs of options that exclude each other, with the reason.
 const CONFLICTS: &[(&str, &str, &str)] = &[
     ("read_only", "destructive", "a read-only tool destroys nothing"),
     ("open_world", "closed_world", "a tool's world is either open or closed"),
 ];
 
-impl Options {
-    pub(crate) fn parse(kind: Kind, tokens: TokenStream, errors: &mut Errors) -> Options {
-        let mut options = Options {
+impl AttributeOptions {
+    pub(crate) fn parse(
+        kind: AttributeKind,
+        tokens: TokenStream,
+        errors: &mut CompileErrors,
+    ) -> AttributeOptions {
+        let mut options = AttributeOptions {
             uri: None,
             name: None,
             description: None,
             cheap: None,
             size: None,
             root: parse_quote!(::wharf),
-            tasks: Tasks::default(),
+            tasks: TaskOptions::default(),
             setters: Vec::new(),
         };
-        let items = Punctuated::<Item, Token![,]>::parse_terminated.parse2(tokens);
+        let items = Punctuated::<OptionItem, Token![,]>::parse_terminated.parse2(tokens);
         let mut seen = Vec::new();
         let items = errors.keep(items).into_iter().flatten();
         for (position, item) in items.enumerate() {
             match item {
-                Item::Literal(uri) => options.accept_uri(kind, position, uri, errors),
-                Item::Option(word, value) => {
+                OptionItem::Literal(uri) => options.accept_uri(kind, position, uri, errors),
+                OptionItem::Option(word, value) => {
                     options.accept(kind, &word, value, errors);
-                    check_repeats(&word, &seen, errors);
+                    check_conflicts(&word, &seen, errors);
                     seen.push(word);
                 }
             }
@@ -118,11 +127,17 @@ impl Options {
         options
     }
 
-    fn accept_uri(&mut self, kind: Kind, position: usize, uri: LitStr, errors: &mut Errors) {
+    fn accept_uri(
+        &mut self,
+        kind: AttributeKind,
+        position: usize,
+        uri: LitStr,
+        errors: &mut CompileErrors,
+    ) {
         match kind {
-            Kind::Resource if position == 0 => self.uri = Some(uri),
-            Kind::Resource => {
-                errors.at(&uri, "the URI comes first, and there is one");
+            AttributeKind::Resource if position == 0 => self.uri = Some(uri),
+            AttributeKind::Resource => {
+                errors.at(&uri, "the URI must come first, and only one is allowed");
                 self.uri.get_or_insert(uri);
             }
             _ => errors.at(
@@ -132,42 +147,50 @@ impl Options {
         }
     }
 
-    fn accept(&mut self, kind: Kind, word: &Ident, value: Option<Expr>, errors: &mut Errors) {
+    fn accept(
+        &mut self,
+        kind: AttributeKind,
+        word: &Ident,
+        value: Option<Expr>,
+        errors: &mut CompileErrors,
+    ) {
         let Some(option) = find(kind, word) else {
             errors.at(word, unknown(kind, word));
             return;
         };
         let setter = match option.shape {
-            Shape::Name => text(word, value).map(|text| {
+            OptionShape::Name => text(word, value).map(|text| {
                 self.name = Some(text);
                 None
             }),
-            Shape::Description => text(word, value).map(|text| {
+            OptionShape::Description => text(word, value).map(|text| {
                 self.description = Some(text);
                 None
             }),
-            Shape::Cheap => flag(word, value.as_ref()).map(|()| {
+            OptionShape::Cheap => flag(word, value.as_ref()).map(|()| {
                 self.cheap = Some(word.clone());
                 None
             }),
-            Shape::Crate => path(word, value).map(|path| {
+            OptionShape::Crate => path(word, value).map(|path| {
                 self.root = path;
                 None
             }),
-            Shape::Size => integer(word, value).map(|size| {
+            OptionShape::Size => integer(word, value).map(|size| {
                 self.size = Some(word.clone());
                 Some(quote!(.size(#size)))
             }),
-            Shape::Text => text(word, value).map(|text| Some(quote!(.#word(#text)))),
-            Shape::Flag => flag(word, value.as_ref()).map(|()| Some(quote!(.#word()))),
-            Shape::OpenWorld => flag(word, value.as_ref()).map(|()| Some(quote!(.#word(true)))),
-            Shape::Timeout => timeout(word, value).map(Some),
-            Shape::Priority => priority(word, value).map(Some),
-            Shape::Icon => self.icon(word, value).map(Some),
-            Shape::Audience => self.audience(word, value).map(Some),
-            Shape::Task => self.tasks.mode(word, value).map(|()| None),
-            Shape::After => self.tasks.start(word, value).map(|()| None),
-            Shape::RequestExtensions => scopes(word, value).map(Some),
+            OptionShape::Text => text(word, value).map(|text| Some(quote!(.#word(#text)))),
+            OptionShape::Flag => flag(word, value.as_ref()).map(|()| Some(quote!(.#word()))),
+            OptionShape::OpenWorld => {
+                flag(word, value.as_ref()).map(|()| Some(quote!(.#word(true))))
+            }
+            OptionShape::Timeout => timeout(word, value).map(Some),
+            OptionShape::Priority => priority(word, value).map(Some),
+            OptionShape::Icon => self.icon(word, value).map(Some),
+            OptionShape::Audience => self.audience(word, value).map(Some),
+            OptionShape::Task => self.tasks.mode(word, value).map(|()| None),
+            OptionShape::After => self.tasks.start(word, value).map(|()| None),
+            OptionShape::Scopes => scopes(word, value).map(Some),
         };
         self.setters.extend(errors.keep(setter).flatten());
     }
@@ -192,40 +215,40 @@ impl Options {
 }
 
 /// `"literal"`, `word` or `word = value`.
-enum Item {
+enum OptionItem {
     Literal(LitStr),
     Option(Ident, Option<Expr>),
 }
 
-impl Parse for Item {
+impl Parse for OptionItem {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
         if input.peek(LitStr) {
-            return input.parse().map(Item::Literal);
+            return input.parse().map(OptionItem::Literal);
         }
         let word = Ident::parse_any(input)?;
         let value = match input.parse::<Option<Token![=]>>()? {
             Some(_) => Some(input.parse()?),
             None => None,
         };
-        Ok(Item::Option(word, value))
+        Ok(OptionItem::Option(word, value))
     }
 }
 
-fn find(kind: Kind, word: &Ident) -> Option<&'static Known> {
+fn find(kind: AttributeKind, word: &Ident) -> Option<&'static OptionSpec> {
     OPTIONS.iter().find(|option| word == option.name && option.kinds.contains(&kind))
 }
 
-fn unknown(kind: Kind, word: &Ident) -> String {
+fn unknown(kind: AttributeKind, word: &Ident) -> String {
     let known: Vec<String> = OPTIONS
         .iter()
         .filter(|option| option.kinds.contains(&kind))
         .map(|option| format!("`{}`", option.name))
         .collect();
-    format!("{kind} has no option `{word}`; it knows {}", known.join(", "))
+    format!("{kind} has no option `{word}`; its options are {}", known.join(", "))
 }
 
-fn check_repeats(word: &Ident, seen: &[Ident], errors: &mut Errors) {
-    // Each is one more.
+fn check_conflicts(word: &Ident, seen: &[Ident], errors: &mut CompileErrors) {
+    // `scope` may repeat: each one adds a required scope.
     let adds_up = word == "scope";
     if !adds_up && seen.contains(word) {
         errors.at(word, format!("`{word}` is given twice"));
@@ -238,14 +261,14 @@ fn check_repeats(word: &Ident, seen: &[Ident], errors: &mut Errors) {
     }
 }
 
-/// Text may be any expression, so that constants and `include_str!` work.
+/// Accepts any expression as text, so that constants and `include_str!` work.
 fn text(word: &Ident, value: Option<Expr>) -> syn::Result<Expr> {
     let value = required(word, value, "\"…\"")?;
     match &value {
         Expr::Lit(ExprLit { lit: Lit::Str(_), .. }) => Ok(value),
         Expr::Lit(other) => Err(syn::Error::new_spanned(
             other,
-            format!("`{word}` is a text: write `{word} = \"…\"`"),
+            format!("`{word}` is a string: write `{word} = \"…\"`"),
         )),
         _ => Ok(value),
     }
@@ -256,12 +279,12 @@ pub(crate) fn string(word: &Ident, value: Option<Expr>) -> syn::Result<LitStr> {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
         other => Err(syn::Error::new_spanned(
             other,
-            format!("`{word}` is a text: write `{word} = \"…\"`"),
+            format!("`{word}` is a string: write `{word} = \"…\"`"),
         )),
     }
 }
 
-/// One scope, or a list of them.
+/// A single scope, or a list of scopes.
 fn scopes(word: &Ident, value: Option<Expr>) -> syn::Result<TokenStream> {
     match required(word, value, "\"…\"")? {
         Expr::Array(list) => {
@@ -322,11 +345,11 @@ fn timeout(word: &Ident, value: Option<Expr>) -> syn::Result<TokenStream> {
     Ok(quote!(.timeout(::core::time::Duration::from_millis(#millis))))
 }
 
-const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const TIME_UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
 pub(crate) fn millis(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let (_, factor) = UNITS.iter().find(|(unit, _)| *unit == &text[digits.len()..])?;
+    let (_, factor) = TIME_UNITS.iter().find(|(unit, _)| *unit == &text[digits.len()..])?;
     let number: u64 = digits.trim_end().parse().ok()?;
     number.checked_mul(*factor).filter(|&millis| millis > 0)
 }
@@ -337,8 +360,8 @@ fn required(word: &Ident, value: Option<Expr>, example: &str) -> syn::Result<Exp
     })
 }
 
-/// Points at the attribute itself, for what is missing rather than wrong.
-pub(crate) fn missing(errors: &mut Errors, text: &str) {
+/// Reports a missing option, with the attribute itself as the span.
+pub(crate) fn missing(errors: &mut CompileErrors, text: &str) {
     errors.push(syn::Error::new(Span::call_site(), text));
 }
 

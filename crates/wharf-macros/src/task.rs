@@ -1,36 +1,40 @@
-//! `task` and `after`: whether and when calls of a tool become tasks.
+//! Options `task` and `after`: the task support of a tool and the time at which a call becomes a
+//! task.
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Expr, Ident, LitStr, Path};
 
-use crate::errors::Errors;
+use crate::errors::CompileErrors;
 use crate::options::{millis, string};
 
-/// What the two options say, as far as they were given.
+/// Values of the two options, if given.
 #[derive(Default)]
-pub(crate) struct Tasks {
-    mode: Option<(Ident, Mode)>,
+pub(crate) struct TaskOptions {
+    mode: Option<(Ident, TaskSupport)>,
     start: Option<(Ident, TokenStream)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Mode {
+enum TaskSupport {
     Optional,
     Required,
     Forbidden,
 }
 
-const MODES: &[(&str, Mode)] =
-    &[("optional", Mode::Optional), ("required", Mode::Required), ("forbidden", Mode::Forbidden)];
+const TASK_SUPPORT_NAMES: &[(&str, TaskSupport)] = &[
+    ("optional", TaskSupport::Optional),
+    ("required", TaskSupport::Required),
+    ("forbidden", TaskSupport::Forbidden),
+];
 
-impl Tasks {
+impl TaskOptions {
     /// `task` or `task = "required"`.
     pub(crate) fn mode(&mut self, word: &Ident, value: Option<Expr>) -> syn::Result<()> {
         let mode = match value {
-            None => Mode::Optional,
+            None => TaskSupport::Optional,
             value => {
                 let text = string(word, value)?;
-                let found = MODES.iter().find(|(name, _)| *name == text.value());
+                let found = TASK_SUPPORT_NAMES.iter().find(|(name, _)| *name == text.value());
                 let (_, mode) = found.ok_or_else(|| wrong_mode(&text))?;
                 *mode
             }
@@ -51,22 +55,22 @@ impl Tasks {
         Ok(())
     }
 
-    /// The builder call for both.
-    pub(crate) fn setter(&self, root: &Path, errors: &mut Errors) -> Option<TokenStream> {
+    /// Builder call for both options.
+    pub(crate) fn setter(&self, root: &Path, errors: &mut CompileErrors) -> Option<TokenStream> {
         let start = self.start.as_ref();
         let Some((_, mode)) = &self.mode else {
             if let Some((word, _)) = start {
-                errors.at(word, "`after` says when a call becomes a task: write `task` as well");
+                errors.at(word, "`after` sets when a call becomes a task: write `task` as well");
             }
             return None;
         };
-        if let (Mode::Forbidden, Some((word, _))) = (mode, start) {
-            errors.at(word, "a tool that is never a task has no `after`");
+        if let (TaskSupport::Forbidden, Some((word, _))) = (mode, start) {
+            errors.at(word, "`after` has no effect on a tool that is never a task: remove it");
         }
         let mode = match mode {
-            Mode::Optional => quote!(optional),
-            Mode::Required => quote!(required),
-            Mode::Forbidden => quote!(forbidden),
+            TaskSupport::Optional => quote!(optional),
+            TaskSupport::Required => quote!(required),
+            TaskSupport::Forbidden => quote!(forbidden),
         };
         let start = start.map(|(_, start)| start);
         Some(quote!(.task(#root::TaskMode::#mode() #start)))

@@ -1,13 +1,13 @@
 //! The variables of a URI template (RFC 6570), read from the literal.
 
-/// What is wrong with a URI or template literal, or the names of its variables in order.
+/// Returns the names of the template's variables in order, or the syntax error of the literal.
 pub(crate) fn variables(uri: &str) -> Result<Vec<&str>, String> {
     check_scheme(uri)?;
     let mut names = Vec::new();
     let mut rest = uri;
     while let Some(start) = rest.find(['{', '}']) {
         if rest[start..].starts_with('}') {
-            return Err("this `}` closes nothing".into());
+            return Err("this `}` has no matching `{`".into());
         }
         let inner = &rest[start + 1..];
         let end = inner.find(['{', '}']).filter(|&end| inner[end..].starts_with('}'));
@@ -34,7 +34,7 @@ fn check_scheme(uri: &str) -> Result<(), String> {
         );
     }
     if uri.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err("a URI holds no white space; write `%20`".into());
+        return Err("a URI cannot contain white space; write `%20`".into());
     }
     Ok(())
 }
@@ -72,10 +72,10 @@ mod tests {
             ("", "starts with a scheme"),
             ("notes", "starts with a scheme"),
             ("{scheme}://x", "starts with a scheme"),
-            ("a://b c", "no white space"),
+            ("a://b c", "cannot contain white space"),
             ("a://{b", "never closed"),
             ("a://{b{c}}", "never closed"),
-            ("a://b}", "closes nothing"),
+            ("a://b}", "no matching"),
             ("a://{}", "does not name"),
             ("a://{b-c}", "does not name"),
             ("a://{b}/{b}", "appears twice"),

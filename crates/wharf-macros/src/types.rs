@@ -1,27 +1,27 @@
-//! What a parameter's type says about it.
+//! Classifies parameter types: extractors, owned types.
 use syn::{GenericArgument, PathArguments, PathSegment, Type};
 
 use quote::ToTokens;
 
-use crate::errors::Errors;
+use crate::errors::CompileErrors;
 
-/// Extractors with a type parameter; without one the name is somebody's own type.
-const GENERIC: &[&str] = &["Args", "Extension", "State"];
-const PLAIN: &[&str] = &["Completing", "Ctx", "Principal", "RawArgs", "Uri"];
-const OPTIONAL: &[&str] = &["Extension", "Principal"];
+/// Extractors with a type parameter. The same name without one is a type of the application.
+const GENERIC_EXTRACTORS: &[&str] = &["Args", "Extension", "State"];
+const PLAIN_EXTRACTORS: &[&str] = &["Completing", "Ctx", "Principal", "RawArgs", "Uri"];
+const OPTIONAL_EXTRACTORS: &[&str] = &["Extension", "Principal"];
 
 pub(crate) fn is_extractor(ty: &Type) -> bool {
     let Some(segment) = last_segment(ty) else { return false };
     match inner(segment) {
-        None => PLAIN.iter().any(|name| segment.ident == name),
+        None => PLAIN_EXTRACTORS.iter().any(|name| segment.ident == name),
         Some(inner) if segment.ident == "Option" => {
-            is_extractor(inner) && is_named(inner, OPTIONAL)
+            is_extractor(inner) && is_named(inner, OPTIONAL_EXTRACTORS)
         }
-        Some(_) => GENERIC.iter().any(|name| segment.ident == name),
+        Some(_) => GENERIC_EXTRACTORS.iter().any(|name| segment.ident == name),
     }
 }
 
-/// Whether the last segment of the type's path is one of `names`.
+/// True if the last segment of the type's path is one of `names`.
 pub(crate) fn is_named(ty: &Type, names: &[&str]) -> bool {
     last_segment(ty).is_some_and(|segment| names.iter().any(|name| segment.ident == name))
 }
@@ -44,12 +44,12 @@ fn inner(segment: &PathSegment) -> Option<&Type> {
     })
 }
 
-/// Arguments are decoded into the function's own values: nothing borrowed, nothing open.
-pub(crate) fn check_owned(ty: &Type, errors: &mut Errors) -> bool {
+/// Checks that an argument type is owned and concrete, because arguments are decoded into values.
+pub(crate) fn check_owned(ty: &Type, errors: &mut CompileErrors) -> bool {
     match ty {
         Type::Reference(reference) => {
-            let text = match owned_twin(&reference.elem) {
-                Some(twin) => format!("take `{twin}`: arguments are owned"),
+            let text = match owned_type(&reference.elem) {
+                Some(owned) => format!("take `{owned}`: arguments are owned"),
                 None => "take it by value: arguments are owned".to_owned(),
             };
             errors.at(ty, text);
@@ -69,7 +69,7 @@ pub(crate) fn check_owned(ty: &Type, errors: &mut Errors) -> bool {
     }
 }
 
-fn check_segment(segment: &PathSegment, errors: &mut Errors) -> bool {
+fn check_segment(segment: &PathSegment, errors: &mut CompileErrors) -> bool {
     let PathArguments::AngleBracketed(generics) = &segment.arguments else { return true };
     generics.args.iter().all(|argument| match argument {
         GenericArgument::Type(ty) => check_owned(ty, errors),
@@ -81,16 +81,16 @@ fn check_segment(segment: &PathSegment, errors: &mut Errors) -> bool {
     })
 }
 
-/// What to write instead of a reference to `ty`.
-fn owned_twin(ty: &Type) -> Option<String> {
+/// Owned type to suggest in place of a reference to `ty`.
+fn owned_type(ty: &Type) -> Option<String> {
     if let Type::Slice(slice) = ty {
         return Some(format!("Vec<{}>", slice.elem.to_token_stream()));
     }
     let name = last_segment(ty)?.ident.to_string();
-    let twin = match name.as_str() {
+    let owned = match name.as_str() {
         "str" => "String".to_owned(),
         "Path" => "PathBuf".to_owned(),
         _ => ty.to_token_stream().to_string(),
     };
-    Some(twin)
+    Some(owned)
 }

@@ -1,4 +1,4 @@
-//! What the user filled in, held against the form.
+//! Validates elicitation content against the form's `requestedSchema`.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::lenient_json::whole_numbers;
 
-/// The content of an accepted form: checked, with defaults filled in and unknown fields left out.
+/// Content of an accepted form: validated, with defaults filled in and unknown fields removed.
 ///
 /// # Errors
-/// Which field does not fit, and why.
+/// Names the field that does not match, with the reason.
 pub fn check(form: &Value, content: Option<Value>) -> Result<Value, String> {
     let Value::Object(mut content) = content.unwrap_or_else(|| Map::new().into()) else {
         return Err("the content of a form is an object".into());
@@ -65,7 +65,11 @@ fn choice(property: &Value, value: &Value) -> Result<(), String> {
     let plain = property["enum"].as_array().map(|values| values.contains(value));
     let titled = property.get("oneOf").or_else(|| property.get("anyOf")).and_then(Value::as_array);
     let titled = titled.map(|options| options.iter().any(|option| option["const"] == *value));
-    if plain.or(titled).unwrap_or(true) { Ok(()) } else { Err("is not one of the choices".into()) }
+    if plain.or(titled).unwrap_or(true) {
+        Ok(())
+    } else {
+        Err("is not one of the allowed values".into())
+    }
 }
 
 fn bounds(property: &Value, [least, most]: [&str; 2], value: &Value) -> Result<(), String> {
@@ -82,7 +86,7 @@ fn bounds(property: &Value, [least, most]: [&str; 2], value: &Value) -> Result<(
     }
 }
 
-/// A look at the shape only: the handler's own type decides what a date is.
+/// Checks the syntax roughly; the handler's own type decides which strings are valid dates.
 fn looks_like(format: &str, text: &str) -> bool {
     let shape = |shape: &str| {
         let fits = |(wanted, byte): (u8, u8)| match wanted {

@@ -1,4 +1,4 @@
-//! `x-mcp-header` annotations: parameters that HTTP clients mirror into headers.
+//! Validates `x-mcp-header` annotations: parameters that HTTP clients mirror into headers.
 
 use std::collections::BTreeSet;
 
@@ -6,24 +6,24 @@ use serde_json::{Map, Value};
 
 use crate::schema_limits::subschemas;
 
-/// The keyword that names a parameter's header.
+/// Keyword that names a parameter's header.
 pub const ANNOTATION: &str = "x-mcp-header";
 
-/// What is wrong with the annotations of a tool's input schema, in words.
+/// Errors in the annotations of a tool's input schema, as text.
 #[must_use]
 pub fn problems(schema: &Value, depth: usize) -> Vec<String> {
-    let mut survey = Survey { seen: BTreeSet::new(), found: Vec::new() };
-    survey.visit(schema, &[], true, depth);
-    survey.found
+    let mut check = AnnotationCheck { seen: BTreeSet::new(), found: Vec::new() };
+    check.visit(schema, &[], true, depth);
+    check.found
 }
 
-struct Survey {
+struct AnnotationCheck {
     seen: BTreeSet<String>,
     found: Vec<String>,
 }
 
-impl Survey {
-    /// `reachable`: whether only `properties` lead here.
+impl AnnotationCheck {
+    /// `reachable`: true if only `properties` keywords lead here.
     fn visit(&mut self, schema: &Value, path: &[&str], reachable: bool, depth: usize) {
         let Some(map) = schema.as_object().filter(|_| depth > 0) else { return };
         if let Some(name) = map.get(ANNOTATION) {
@@ -41,7 +41,9 @@ impl Survey {
     fn problem(&mut self, name: &Value, on: &Map<String, Value>, ok: bool) -> Option<String> {
         let Some(name) = name.as_str() else { return Some("its value must be a string".into()) };
         if name.is_empty() || !name.bytes().all(is_tchar) {
-            return Some(format!("{name:?} is no HTTP header name: use letters, digits and `-`"));
+            return Some(format!(
+                "{name:?} is not an HTTP header name: use letters, digits and `-`"
+            ));
         }
         if !self.seen.insert(name.to_ascii_lowercase()) {
             return Some(format!("`{name}` is used twice: header names ignore case"));
@@ -69,7 +71,7 @@ impl Survey {
     }
 }
 
-/// RFC 9110, 5.6.2.
+/// Token characters of RFC 9110, section 5.6.2.
 fn is_tchar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

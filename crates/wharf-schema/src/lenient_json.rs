@@ -1,4 +1,4 @@
-//! JSON as clients write it: a whole number may come as `1.0`, and a key may come twice.
+//! Lenient JSON decoding: whole numbers may be written as `1.0`. Duplicate keys can be rejected.
 
 use std::{borrow::Cow, fmt};
 
@@ -8,33 +8,33 @@ use serde::{
 };
 use serde_json::{Map, Number, Value};
 
-/// Beyond this, a float no longer names one integer.
-const EXACT: f64 = 9_007_199_254_740_992.0;
+/// Largest magnitude up to which a float identifies exactly one integer.
+const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
-/// Whether a tree of `json` has at most `most` values. A tree takes many times the memory of its
-/// text, so this only looks at what stands between the values.
+/// True if the tree of `json` has at most `most` values. A tree takes many times the memory of its
+/// text, so this only counts the separators between values.
 #[must_use]
 pub fn is_within(json: &str, most: usize) -> bool {
     wharf_model::has_at_most(json, most)
 }
 
-/// What is wrong with a text that [`is_within`] refuses.
+/// Error text for JSON that [`is_within`] rejects.
 #[must_use]
 pub fn too_many(most: usize) -> String {
     format!("more than {most} values, which is the limit")
 }
 
-/// How many values a tree of `json` has.
+/// Number of values in the tree of `json`.
 #[must_use]
 pub fn count(json: &str) -> usize {
     wharf_model::count_values(json)
 }
 
-/// Reads `json` as it stands; if that fails, once more with whole floats as integers, for which
-/// it must have at most `most` values.
+/// Decodes `json`; on failure decodes again with whole floats as integers. The second attempt
+/// requires at most `most` values.
 ///
 /// # Errors
-/// If neither can be read.
+/// Returned if both attempts fail.
 pub fn from_json<T: DeserializeOwned>(json: &str, most: usize) -> Result<T, serde_json::Error> {
     serde_json::from_str(json).or_else(|strict| again(json, most, strict))
 }
@@ -53,24 +53,24 @@ fn again<T: DeserializeOwned>(
     if whole_numbers(&mut value) { serde_json::from_value(value) } else { Err(strict) }
 }
 
-/// Reads a value that means one thing: whoever reads a key that is written twice takes the first
-/// or the last, and it need not be the one that was checked.
+/// Decodes a value and rejects duplicate keys. Parsers differ in taking the first or the last one,
+/// so the value that is used could differ from the value that was validated.
 ///
 /// # Errors
-/// If it is no JSON, or a key is written twice.
+/// Returned if it is not JSON, or if a key is duplicated.
 pub fn unambiguous(json: &str) -> Result<Value, serde_json::Error> {
-    serde_json::from_str(json).map(|Unambiguous(value)| value)
+    serde_json::from_str(json).map(|UniqueKeysValue(value)| value)
 }
 
-struct Unambiguous(Value);
+struct UniqueKeysValue(Value);
 
-impl<'de> Deserialize<'de> for Unambiguous {
+impl<'de> Deserialize<'de> for UniqueKeysValue {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(UnambiguousVisitor).map(Unambiguous)
+        from.deserialize_any(UniqueKeysVisitor).map(UniqueKeysValue)
     }
 }
 
-struct UnambiguousVisitor;
+struct UniqueKeysVisitor;
 
 macro_rules! leaves {
     ($($visit:ident $T:ty;)*) => {
@@ -80,7 +80,7 @@ macro_rules! leaves {
     };
 }
 
-impl<'de> Visitor<'de> for UnambiguousVisitor {
+impl<'de> Visitor<'de> for UniqueKeysVisitor {
     type Value = Value;
 
     leaves! { visit_bool bool; visit_i64 i64; visit_u64 u64; visit_f64 f64; visit_str &str; visit_string String; }
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for UnambiguousVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Unambiguous(item)) = from.next_element()? {
+        while let Some(UniqueKeysValue(item)) = from.next_element()? {
             items.push(item);
         }
         Ok(items.into())
@@ -107,14 +107,14 @@ impl<'de> Visitor<'de> for UnambiguousVisitor {
             if fields.contains_key(&*key) {
                 return Err(A::Error::custom(format_args!("`{key}` is written twice")));
             }
-            let Unambiguous(field) = from.next_value()?;
+            let UniqueKeysValue(field) = from.next_value()?;
             fields.insert(key.into_owned(), field);
         }
         Ok(fields.into())
     }
 }
 
-/// Turns whole floats into integers; says whether there were any.
+/// Converts whole floats to integers; returns true if there were any.
 pub fn whole_numbers(value: &mut Value) -> bool {
     match value {
         Value::Number(number) => match integer(number) {
@@ -124,7 +124,7 @@ pub fn whole_numbers(value: &mut Value) -> bool {
             }
             None => false,
         },
-        // Every item must be visited: `any` would stop at the first.
+        // All items must be visited; `any` would stop at the first match.
         Value::Array(items) => {
             items.iter_mut().fold(false, |some, item| whole_numbers(item) | some)
         }
@@ -138,7 +138,7 @@ pub fn whole_numbers(value: &mut Value) -> bool {
 #[allow(clippy::cast_possible_truncation)]
 fn integer(number: &Number) -> Option<Number> {
     let float = number.as_f64().filter(|_| number.is_f64())?;
-    (float.fract() == 0.0 && float.abs() <= EXACT).then(|| Number::from(float as i64))
+    (float.fract() == 0.0 && float.abs() <= MAX_EXACT_INTEGER).then(|| Number::from(float as i64))
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_counted_and_texts_are_not_looked_into() {
+    fn values_are_counted_and_strings_are_skipped() {
         for (json, values) in [
             ("1", 1),
             ("[1,2,3]", 4),
@@ -174,13 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_already_stays_as_it_is() {
+    fn valid_json_is_decoded_unchanged() {
         assert_eq!(read::<Vec<f64>>("[1.0, 2.5]").unwrap(), [1.0, 2.5]);
         assert_eq!(read::<Value>("1.0").unwrap(), serde_json::json!(1.0));
     }
 
     #[test]
-    fn a_key_that_is_written_twice_is_refused_wherever_it_is() {
+    fn a_duplicate_key_is_rejected_at_any_depth() {
         for same in
             [r#"{"a":[null,true,1,-1,1.5,"é\n",{"b":{}}]}"#, "[]", "3", r#"[{"a":1},{"a":1}]"#]
         {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_stays_wrong() {
+    fn invalid_json_stays_invalid() {
         assert!(read::<u8>("1.5").is_err());
         assert!(read::<u8>("256.0").is_err());
         assert!(read::<i64>("1e300").is_err());

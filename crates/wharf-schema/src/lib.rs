@@ -1,8 +1,7 @@
-//! JSON Schemas from elsewhere: bounded, checked, never fetched.
+//! JSON Schemas from untrusted sources: size limits, validation, no network access.
 //!
-//! What a server does before it offers a schema and what a client does with a schema it was
-//! offered have most of their parts in common; those parts are here, with a validator of our own:
-//! [`validate`].
+//! A server before it publishes a schema and a client that receives one share most of the checks.
+//! This crate contains these checks and its own validator, [`validate`].
 #![forbid(unsafe_code)]
 
 pub mod elicitation_form;

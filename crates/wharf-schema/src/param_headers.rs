@@ -1,7 +1,7 @@
-//! Arguments that HTTP clients mirror into headers, compared with what the headers say.
+//! Compares tool arguments with the `Mcp-Param-*` headers that mirror them.
 //!
-//! Others on the way route and decide by the headers alone, so a call whose headers say something
-//! else than its arguments must not run.
+//! Intermediaries route and authorize by the headers alone, so a call is rejected if its headers
+//! differ from its arguments.
 
 use std::{borrow::Cow, fmt};
 
@@ -14,7 +14,7 @@ use wharf_model::{Error, Mirrored};
 
 use crate::header::ANNOTATION;
 
-/// The annotated properties of a tool's input schema, as a tree of names.
+/// Annotated properties of a tool's input schema, as a tree of names.
 #[derive(Debug, Default)]
 pub struct Mirrors {
     header: Option<String>,
@@ -22,16 +22,16 @@ pub struct Mirrors {
 }
 
 impl Mirrors {
-    /// What `schema` annotates, down to `depth`. Only properties of properties count.
+    /// Collects the annotations of `schema` down to `depth`. Only nested `properties` count.
     #[must_use]
     pub fn of(schema: &Value, depth: usize) -> Self {
         Mirrors { header: None, inside: inside(schema, depth) }
     }
 
-    /// Compares the headers with the arguments, which are the text of a JSON object.
+    /// Compares the headers with `arguments`, the text of a JSON object.
     ///
     /// # Errors
-    /// Which header says something else.
+    /// Names the header that does not match.
     pub fn check(&self, arguments: &str, mirrored: &Mirrored) -> Result<(), Error> {
         match self.inside.is_empty() {
             true => Ok(()),
@@ -39,10 +39,10 @@ impl Mirrors {
         }
     }
 
-    /// What the headers must say about the arguments, which are the text of a JSON object.
+    /// Header values for `arguments`, the text of a JSON object.
     ///
     /// # Errors
-    /// Which argument cannot be written as a header.
+    /// Names the argument that cannot be encoded as a header.
     pub fn read(&self, arguments: &str) -> Result<Mirrored, String> {
         let mut pairs = Vec::new();
         if !self.inside.is_empty() {
@@ -53,8 +53,11 @@ impl Mirrors {
 
     fn collect(&self, json: &str, to: &mut Vec<(String, Option<String>)>) -> Result<(), String> {
         if let Some(header) = &self.header {
-            let plain =
-                || format!("`{header}` is a header: its argument is a text, a number or a switch");
+            let plain = || {
+                format!(
+                    "`{header}` is sent as a header: its argument must be a string, a number or a boolean"
+                )
+            };
             to.push((header.clone(), Some(as_header(json).ok_or_else(plain)?)));
         }
         if self.inside.is_empty() {
@@ -83,16 +86,17 @@ impl Mirrors {
         Ok(())
     }
 
-    /// The values of the properties inside, none of which is read any further.
+    /// Raw values of the annotated properties, not decoded further.
     fn values<'a>(&self, json: &'a str) -> Result<Vec<Option<&'a RawValue>>, Error> {
         if !json.trim_start().starts_with('{') {
             return Ok(vec![None; self.inside.len()]);
         }
-        let values = serde_json::Deserializer::from_str(json).deserialize_map(Values(&self.inside));
-        // Two readers of a key that is written twice might read two things.
+        let values =
+            serde_json::Deserializer::from_str(json).deserialize_map(PropertyVisitor(&self.inside));
+        // Parsers differ in the value that they take for a duplicate key.
         values.map_err(|_| {
             let (_, inner) = &self.inside[0];
-            mismatch(inner.first_header(), "belongs to arguments that can be read in two ways")
+            mismatch(inner.first_header(), "belongs to arguments with a duplicate key")
         })
     }
 
@@ -116,9 +120,9 @@ fn inside(schema: &Value, depth: usize) -> Vec<(String, Mirrors)> {
     properties.into_iter().flatten().filter_map(annotated).collect()
 }
 
-struct Values<'m>(&'m [(String, Mirrors)]);
+struct PropertyVisitor<'m>(&'m [(String, Mirrors)]);
 
-impl<'de> Visitor<'de> for Values<'_> {
+impl<'de> Visitor<'de> for PropertyVisitor<'_> {
     type Value = Vec<Option<&'de RawValue>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,7 +131,7 @@ impl<'de> Visitor<'de> for Values<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Self::Value, A::Error> {
         let mut values = vec![None; self.0.len()];
-        while let Some(Key(key)) = from.next_key()? {
+        while let Some(BorrowedKey(key)) = from.next_key()? {
             match self.0.iter().position(|(name, _)| *name == key) {
                 None => drop(from.next_value::<IgnoredAny>()?),
                 Some(at) if values[at].is_some() => return Err(A::Error::duplicate_field("")),
@@ -138,9 +142,9 @@ impl<'de> Visitor<'de> for Values<'_> {
     }
 }
 
-/// A key, borrowed where it is spelt plainly.
+/// Object key, borrowed unless it contains escapes.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+struct BorrowedKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn compare(header: &str, json: Option<&str>, mirrored: &Mirrored) -> Result<(), Error> {
     let mut values = mirrored.of(header);
@@ -160,7 +164,7 @@ fn mismatch(header: &str, problem: &str) -> Error {
     Error::header_mismatch(&format!("Mcp-Param-{header}"), problem)
 }
 
-/// Whether `text` is how the JSON value is written as a header. Lists and objects have no such way.
+/// True if `text` is the header encoding of the JSON value. Arrays and objects have no encoding.
 fn is_same(json: &str, text: &str) -> bool {
     match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str::<String>(json).is_ok_and(|it| it == text),
@@ -170,7 +174,7 @@ fn is_same(json: &str, text: &str) -> bool {
     }
 }
 
-/// How a JSON value is written as a header. Lists and objects have no such way.
+/// Encodes a JSON value as a header value. Arrays and objects have no encoding.
 fn as_header(json: &str) -> Option<String> {
     match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str(json).ok(),
@@ -179,8 +183,8 @@ fn as_header(json: &str) -> Option<String> {
     }
 }
 
-/// A number as its sign, its digits without the zeros around them, and the power of ten that goes
-/// with them: equal numbers are equal, however long, and however they are written.
+/// Normalizes a number to sign, digits without leading and trailing zeros, and exponent. Equal
+/// numbers get equal results at any length and in any notation.
 fn decimal(text: &str) -> Option<(bool, String, i64)> {
     serde_json::from_str::<Number>(text).ok()?;
     let (mantissa, power) = match text.split_once(['e', 'E']) {
@@ -226,7 +230,7 @@ mod tests {
         }
         for (json, other) in [
             ("42", &["43", "-42", "42.1", "", "+42", "042", "0x2a", "4 2", "\"42\"", "42\n"][..]),
-            // These are the same as floats.
+            // Equal as floats, different as integers.
             ("9007199254740993", &["9007199254740992", "9007199254740992.0"]),
             ("100000000000000000000000000000000000001", &["1e38"]),
             ("1", &["1e99999999999999999999", "true", "1e-1"]),
@@ -252,13 +256,13 @@ mod tests {
             let padding = "0".repeat(zeros);
             let (fraction, power) = (format!("{text}.0{padding}"), format!("{text}{padding}e-{zeros}"));
             prop_assert!(is_same(&text, &fraction));
-            // No number but zero is written with zeros in front.
+            // Leading zeros are not valid except for zero itself.
             prop_assert!(number == 0 || is_same(&text, &power));
             prop_assert!(!is_same(&text, &number.wrapping_add(1).to_string()));
         }
 
         #[test]
-        fn any_text_is_looked_at_without_harm(json in ".{0,20}", text in ".{0,20}") {
+        fn any_text_is_counted_without_panic(json in ".{0,20}", text in ".{0,20}") {
             is_same(&json, &text);
         }
     }

@@ -1,43 +1,43 @@
-//! What is wrong with a value, and where in it.
+//! Validation problems of a value, with their paths.
 
 use std::fmt;
 
-/// How many problems are told at once, and how long each may be: values come from callers.
-pub(crate) const TOLD: usize = 8;
-pub(crate) const LENGTH: usize = 300;
+/// Maximum number of reported problems and of characters in each, because values come from callers.
+pub(crate) const MAX_PROBLEMS: usize = 8;
+pub(crate) const MAX_PROBLEM_CHARS: usize = 300;
 
-/// Where in a value something is.
-pub(crate) struct Path<'a> {
-    outer: Option<&'a Path<'a>>,
-    last: Segment<'a>,
+/// Path to a part of a value.
+pub(crate) struct ValuePath<'a> {
+    outer: Option<&'a ValuePath<'a>>,
+    last: PathSegment<'a>,
 }
 
-enum Segment<'a> {
+enum PathSegment<'a> {
     Root,
     Key(&'a str),
     Index(usize),
 }
 
-impl<'a> Path<'a> {
-    pub(crate) const ROOT: Path<'static> = Path { outer: None, last: Segment::Root };
+impl<'a> ValuePath<'a> {
+    pub(crate) const ROOT: ValuePath<'static> = ValuePath { outer: None, last: PathSegment::Root };
 
-    pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
-        Path { outer: Some(self), last: Segment::Key(key) }
+    pub(crate) fn key(&'a self, key: &'a str) -> ValuePath<'a> {
+        ValuePath { outer: Some(self), last: PathSegment::Key(key) }
     }
 
-    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
-        Path { outer: Some(self), last: Segment::Index(index) }
+    pub(crate) fn index(&'a self, index: usize) -> ValuePath<'a> {
+        ValuePath { outer: Some(self), last: PathSegment::Index(index) }
     }
 
-    /// The keys and indices on the way, with dots between them.
+    /// Keys and indices from the root, joined by dots.
     pub(crate) fn dotted(&self) -> String {
         let mut segments = Vec::new();
         let mut at = Some(self);
         while let Some(path) = at {
             match path.last {
-                Segment::Root => {}
-                Segment::Key(key) => segments.push(tame(key)),
-                Segment::Index(index) => segments.push(index.to_string()),
+                PathSegment::Root => {}
+                PathSegment::Key(key) => segments.push(sanitize(key)),
+                PathSegment::Index(index) => segments.push(index.to_string()),
             }
             at = path.outer;
         }
@@ -46,30 +46,30 @@ impl<'a> Path<'a> {
     }
 }
 
-/// What kind of problem it is, as far as it says which schema was meant.
+/// Kind of a problem, used to guess the intended schema among alternatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProblemKind {
     Type,
     Constant,
     Other,
 }
 
-/// One problem.
+/// A single validation problem.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    pub(crate) kind: Kind,
+pub(crate) struct ValueProblem {
+    pub(crate) kind: ProblemKind,
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ValueProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Problem { path, text, .. } = self;
+        let ValueProblem { path, text, .. } = self;
         if path.is_empty() { write!(f, "- {text}") } else { write!(f, "- `{path}`: {text}") }
     }
 }
 
-/// The problems of a value. Shown, they are a line each.
+/// Validation problems of a value; `Display` writes one line for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems {
     lines: Vec<String>,
@@ -77,18 +77,18 @@ pub struct Problems {
 }
 
 impl Problems {
-    pub(crate) fn new(problems: Vec<Problem>, is_cut_short: bool) -> Self {
+    pub(crate) fn new(problems: Vec<ValueProblem>, is_cut_short: bool) -> Self {
         let lines = problems.iter().map(|it| shorten(it.to_string())).collect();
         Problems { lines, is_cut_short }
     }
 
-    /// Whether none were found.
+    /// True if there are no problems.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The first of them, without the mark of a line.
+    /// The first problem, without its list marker.
     #[must_use]
     pub fn first(&self) -> Option<&str> {
         self.lines.first().map(|line| line.trim_start_matches("- "))
@@ -100,25 +100,25 @@ impl fmt::Display for Problems {
         f.write_str(&self.lines.join("\n"))?;
         match (self.is_cut_short, self.lines.is_empty()) {
             (false, _) => Ok(()),
-            (true, true) => {
-                f.write_str("- they do not match the schema; finding out where would take too long")
-            }
-            (true, false) => f.write_str("\n- finding out what else is wrong would take too long"),
+            (true, true) => f.write_str(
+                "- they do not match the schema; locating the problem would take too long",
+            ),
+            (true, false) => f.write_str("\n- checking for further problems would take too long"),
         }
     }
 }
 
-/// As much of a caller's text as may stand in a problem. One with a line end in it could pass for
+/// Caller-supplied text, shortened and without control characters. A line break in it could imitate
 /// another problem.
-pub(crate) fn tame(text: &str) -> String {
+pub(crate) fn sanitize(text: &str) -> String {
     let visible = |char: char| if char.is_control() { '\u{FFFD}' } else { char };
-    text.chars().take(LENGTH).map(visible).collect()
+    text.chars().take(MAX_PROBLEM_CHARS).map(visible).collect()
 }
 
-/// As much of a text as one problem may take.
+/// Shortens a text to the length limit of a problem.
 #[must_use]
 pub fn shorten(text: String) -> String {
-    match text.char_indices().nth(LENGTH) {
+    match text.char_indices().nth(MAX_PROBLEM_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

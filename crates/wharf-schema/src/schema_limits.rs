@@ -1,45 +1,45 @@
-//! What is inside a schema, and whether it can be used as it is.
+//! Walks subschemas and checks a foreign schema's size, dialect and references.
 
 use std::{collections::HashSet, fmt};
 
 use serde_json::{Map, Value};
 
-use crate::validate::{dialect::Draft, document::LONGEST_ADDRESS, metaschema, uri};
+use crate::validate::{dialect::Draft, document::MAX_URI_BYTES, metaschema, uri};
 
-/// How a keyword holds subschemas.
-enum Holds {
+/// Form in which a keyword contains subschemas.
+enum SubschemaShape {
     One,
     List,
     Named,
     OneOrList,
 }
 
-const SUBSCHEMAS: &[(&str, Holds)] = &[
-    ("properties", Holds::Named),
-    ("patternProperties", Holds::Named),
-    ("dependentSchemas", Holds::Named),
-    ("dependencies", Holds::Named),
-    ("$defs", Holds::Named),
-    ("definitions", Holds::Named),
-    ("allOf", Holds::List),
-    ("anyOf", Holds::List),
-    ("oneOf", Holds::List),
-    ("prefixItems", Holds::List),
-    ("items", Holds::OneOrList),
-    ("additionalItems", Holds::One),
-    ("additionalProperties", Holds::One),
-    ("unevaluatedItems", Holds::One),
-    ("unevaluatedProperties", Holds::One),
-    ("contains", Holds::One),
-    ("contentSchema", Holds::One),
-    ("propertyNames", Holds::One),
-    ("not", Holds::One),
-    ("if", Holds::One),
-    ("then", Holds::One),
-    ("else", Holds::One),
+const SUBSCHEMAS: &[(&str, SubschemaShape)] = &[
+    ("properties", SubschemaShape::Named),
+    ("patternProperties", SubschemaShape::Named),
+    ("dependentSchemas", SubschemaShape::Named),
+    ("dependencies", SubschemaShape::Named),
+    ("$defs", SubschemaShape::Named),
+    ("definitions", SubschemaShape::Named),
+    ("allOf", SubschemaShape::List),
+    ("anyOf", SubschemaShape::List),
+    ("oneOf", SubschemaShape::List),
+    ("prefixItems", SubschemaShape::List),
+    ("items", SubschemaShape::OneOrList),
+    ("additionalItems", SubschemaShape::One),
+    ("additionalProperties", SubschemaShape::One),
+    ("unevaluatedItems", SubschemaShape::One),
+    ("unevaluatedProperties", SubschemaShape::One),
+    ("contains", SubschemaShape::One),
+    ("contentSchema", SubschemaShape::One),
+    ("propertyNames", SubschemaShape::One),
+    ("not", SubschemaShape::One),
+    ("if", SubschemaShape::One),
+    ("then", SubschemaShape::One),
+    ("else", SubschemaShape::One),
 ];
 
-/// The schemas directly inside `schema`: keyword, name where there is one, and schema.
+/// Direct subschemas of `schema`: keyword, name if any, schema.
 pub fn subschemas(
     schema: &Map<String, Value>,
 ) -> impl Iterator<Item = (&'static str, Option<&str>, &Value)> {
@@ -48,43 +48,45 @@ pub fn subschemas(
         let known = SUBSCHEMAS.iter().find(|(keyword, _)| keyword == key);
         let Some((keyword, holds)) = known else { return found };
         match (holds, value) {
-            (Holds::Named, Value::Object(map)) => {
+            (SubschemaShape::Named, Value::Object(map)) => {
                 found.extend(map.iter().map(|(name, it)| (*keyword, Some(name.as_str()), it)));
             }
-            (Holds::List | Holds::OneOrList, Value::Array(list)) => {
+            (SubschemaShape::List | SubschemaShape::OneOrList, Value::Array(list)) => {
                 found.extend(list.iter().map(|it| (*keyword, None, it)));
             }
-            (Holds::One | Holds::OneOrList, one) => found.push((*keyword, None, one)),
+            (SubschemaShape::One | SubschemaShape::OneOrList, one) => {
+                found.push((*keyword, None, one))
+            }
             _ => {}
         }
         found
     })
 }
 
-/// How much a schema may hold.
+/// Size limits of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How deep it may nest.
+    /// Maximum nesting depth.
     pub depth: usize,
-    /// How many subschemas it may have.
+    /// Maximum number of subschemas.
     pub subschemas: usize,
 }
 
-/// Why a schema cannot be used as it is.
+/// Reason to reject a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
     /// It has more subschemas than this.
     TooMany(usize),
-    /// It nests deeper than this.
+    /// It is nested deeper than this.
     TooDeep(usize),
-    /// Something in it is neither an object nor a boolean.
+    /// A subschema is neither an object nor a boolean.
     NoSchema,
-    /// It is written in this dialect, which nobody here knows.
+    /// Its `$schema` names this dialect, which is not supported.
     Dialect(String),
-    /// An address in it, also one resolved against those around it, has more bytes than this.
+    /// A URI in it, as written or resolved, has more bytes than this.
     LongAddress(usize),
-    /// It refers to this, which would have to be fetched.
+    /// It refers to this URI, which would have to be fetched.
     Outside(String),
 }
 
@@ -100,19 +102,19 @@ impl fmt::Display for Problem {
             }
             Problem::Outside(to) => write!(
                 f,
-                "`$ref` to `{to}` leads outside the schema, where nothing is fetched from"
+                "`$ref` to `{to}` points outside the schema, and remote schemas are not fetched"
             ),
         }
     }
 }
 
-/// What is wrong with a schema that was not made here.
+/// Checks a foreign schema against `bounds`; never fetches a reference.
 #[must_use]
 pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
-    let mut survey =
-        Survey { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
-    survey.visit(schema, "", 1);
-    let Survey { ids, refs, mut found, .. } = survey;
+    let mut check =
+        LimitCheck { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
+    check.visit(schema, "", 1);
+    let LimitCheck { ids, refs, mut found, .. } = check;
     let is_known =
         |address: &String| ids.contains(address) || metaschema::dialect_at(address).is_some();
     let outside = refs.into_iter().filter(|(address, _)| !is_known(address));
@@ -120,9 +122,9 @@ pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
     found
 }
 
-/// Whether a name in a schema is longer than `most` bytes: a key of any object, also in `enum` and
-/// `const`, a required property, or an anchor. Each of them is looked up again and again in a check.
-/// Patterns have a limit of their own.
+/// True if a name in the schema is longer than `most` bytes: a key of any object, also in `enum`
+/// and `const`, a required property, or an anchor. Validation looks each of them up repeatedly.
+/// Patterns have their own limit.
 #[must_use]
 pub(crate) fn has_longer_name(schema: &Value, most: usize) -> bool {
     let is_long = |it: &Value| it.as_str().is_some_and(|it| it.len() > most);
@@ -147,19 +149,19 @@ pub(crate) fn has_longer_name(schema: &Value, most: usize) -> bool {
     })
 }
 
-struct Survey<'a> {
+struct LimitCheck<'a> {
     bounds: Bounds,
     count: usize,
     ids: HashSet<String>,
-    /// What references lead to, made whole, and as they are written.
+    /// Reference targets: resolved, and as written.
     refs: Vec<(String, &'a str)>,
     found: Vec<Problem>,
 }
 
-impl<'a> Survey<'a> {
+impl<'a> LimitCheck<'a> {
     fn visit(&mut self, schema: &'a Value, base: &str, depth: usize) {
         self.count += 1;
-        // Each is told once, at the first schema that is too many.
+        // Reported once, at the first schema beyond the limit.
         if self.count == self.bounds.subschemas + 1 {
             self.found.push(Problem::TooMany(self.bounds.subschemas));
         }
@@ -171,22 +173,22 @@ impl<'a> Survey<'a> {
         }
         let map = match schema {
             Value::Object(map) => map,
-            // `dependencies` may name properties instead of schemas.
+            // `dependencies` may list property names instead of schemas.
             Value::Bool(_) | Value::Array(_) => return,
             _ => return self.found.push(Problem::NoSchema),
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
         let mut addresses = ["$id", "id", "$ref", "$dynamicRef"].into_iter().filter_map(text);
-        if addresses.any(|it| it.len() > LONGEST_ADDRESS) {
-            return self.found.push(Problem::LongAddress(LONGEST_ADDRESS));
+        if addresses.any(|it| it.len() > MAX_URI_BYTES) {
+            return self.found.push(Problem::LongAddress(MAX_URI_BYTES));
         }
         if let Some(dialect) = text("$schema").filter(|it| Draft::at(it).is_none()) {
             self.found.push(Problem::Dialect(dialect.to_owned()));
         }
         let whole = |to: &str| uri::resolve(base, uri::split(to).0);
         let base = text("$id").or_else(|| text("id")).map_or_else(|| base.to_owned(), whole);
-        if base.len() > LONGEST_ADDRESS {
-            return self.found.push(Problem::LongAddress(LONGEST_ADDRESS));
+        if base.len() > MAX_URI_BYTES {
+            return self.found.push(Problem::LongAddress(MAX_URI_BYTES));
         }
         let refs = text("$ref").into_iter().chain(text("$dynamicRef"));
         self.refs.extend(refs.map(|to| (uri::resolve(&base, uri::split(to).0), to)));

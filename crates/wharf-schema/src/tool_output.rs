@@ -1,61 +1,64 @@
-//! Results of foreign tools, held against the schemas of foreign tools.
+//! Validates the results of remote tools against their output schemas.
 //!
-//! Both come from a server that may mean harm: what would take too much is not checked, and the
-//! caller is told so.
+//! Both come from a server that may be malicious. A check that would take too long is skipped, and
+//! the caller receives the reason.
 
 use serde_json::Value;
 
 pub use crate::validate::Verdict;
 use crate::{lenient_json, problems, schema_limits, schema_limits::Bounds, validate::Schema};
 
-/// What a foreign schema may hold.
-const BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
+/// Limits of a foreign schema.
+const SCHEMA_BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
 
-/// How long it may be, and how many values it may have in all, as JSON.
-const LENGTH: usize = 256 * 1024;
-const SIZE: usize = 65_536;
+/// Maximum size of a schema: bytes and values of its JSON.
+const MAX_SCHEMA_BYTES: usize = 256 * 1024;
+const MAX_SCHEMA_VALUES: usize = 65_536;
 
-/// How long a name in it may be, in bytes: a property's, an anchor's, a definition's.
-const NAME: usize = 1024;
+/// Maximum length of a name in a schema: property, anchor, definition.
+const MAX_NAME_BYTES: usize = 1024;
 
-/// How many values one result may have.
-const VALUES: usize = 250_000;
+/// Maximum number of values in one result.
+const MAX_RESULT_VALUES: usize = 250_000;
 
-/// One foreign schema, compiled.
+/// A compiled foreign schema.
 #[derive(Debug)]
 pub struct Checker(Schema);
 
 impl Checker {
-    /// Compiles a schema within bounds. Nothing is ever fetched.
+    /// Compiles a schema that is within the limits. Nothing is fetched.
     ///
     /// # Errors
-    /// Why the schema cannot be used.
+    /// Contains the reason for which the schema is rejected.
     pub fn new(schema: &Value) -> Result<Self, String> {
         let text = schema.to_string();
-        if text.len() > LENGTH {
-            return Err(format!("the schema has more than {LENGTH} bytes"));
+        if text.len() > MAX_SCHEMA_BYTES {
+            return Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes"));
         }
-        if lenient_json::count(&text) > SIZE {
-            return Err(format!("the schema has more than {SIZE} values"));
+        if lenient_json::count(&text) > MAX_SCHEMA_VALUES {
+            return Err(format!("the schema has more than {MAX_SCHEMA_VALUES} values"));
         }
-        if schema_limits::has_longer_name(schema, NAME) {
-            return Err(format!("a name in the schema is longer than {NAME} bytes"));
+        if schema_limits::has_longer_name(schema, MAX_NAME_BYTES) {
+            return Err(format!("a name in the schema is longer than {MAX_NAME_BYTES} bytes"));
         }
-        if let Some(problem) = schema_limits::problems(schema, BOUNDS).first() {
+        if let Some(problem) = schema_limits::problems(schema, SCHEMA_BOUNDS).first() {
             return Err(problems::shorten(problem.to_string()));
         }
         Schema::compile(schema).map(Checker)
     }
 
-    /// Checks the text of a JSON value.
+    /// Validates the text of a JSON value.
     #[must_use]
     pub fn check(&self, json: &str) -> Verdict {
-        if lenient_json::count(json) > VALUES {
-            return Verdict::Unchecked(format!("it has {}", lenient_json::too_many(VALUES)));
+        if lenient_json::count(json) > MAX_RESULT_VALUES {
+            return Verdict::Unchecked(format!(
+                "it has {}",
+                lenient_json::too_many(MAX_RESULT_VALUES)
+            ));
         }
         match serde_json::from_str::<Value>(json) {
             Ok(value) => self.0.judge(&value, true),
-            Err(_) => Verdict::Unchecked("it cannot be read as a value".into()),
+            Err(_) => Verdict::Unchecked("it is not valid JSON".into()),
         }
     }
 }

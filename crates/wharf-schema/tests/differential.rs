@@ -1,4 +1,4 @@
-//! Schemas and values at random: whether they fit is the same by another validator.
+//! Random schemas and values: this validator and another one must agree.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use wharf_schema::validate::Schema;
 
 const STEPS: usize = 100_000;
 
-fn peer(schema: &Value) -> Option<Validator> {
+fn other_validator(schema: &Value) -> Option<Validator> {
     let options = jsonschema::options().should_validate_formats(true).offline();
     options.with_pattern_options(PatternOptions::regex()).build(schema).ok()
 }
@@ -43,10 +43,10 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A keyword with what belongs to it.
-type Entry = (&'static str, Value);
+/// A keyword with a sample value.
+type KeywordSample = (&'static str, Value);
 
-fn plain_keyword() -> impl Strategy<Value = Entry> {
+fn plain_keyword() -> impl Strategy<Value = KeywordSample> {
     let types = select(vec!["null", "boolean", "integer", "number", "string", "array", "object"]);
     let count = || (0_u64..4).prop_map(Value::from);
     let names = || {
@@ -94,11 +94,11 @@ fn by_pattern(schema: impl Strategy<Value = Value>) -> impl Strategy<Value = Val
     })
 }
 
-fn reference() -> impl Strategy<Value = Entry> {
+fn reference() -> impl Strategy<Value = KeywordSample> {
     select(vec!["#/$defs/x", "#/$defs/y", "#", "#named"]).prop_map(|to| ("$ref", json!(to)))
 }
 
-fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = Entry> {
+fn keyword(inner: BoxedStrategy<Value>) -> impl Strategy<Value = KeywordSample> {
     let list = || vec(inner.clone(), 1..4).prop_map(Value::from);
     prop_oneof![
         6 => plain_keyword(),
@@ -133,7 +133,7 @@ fn schema() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(3, 24, 3, |inner| vec(keyword(inner.boxed()), 1..4).prop_map(object))
 }
 
-fn object(entries: Vec<Entry>) -> Value {
+fn object(entries: Vec<KeywordSample>) -> Value {
     entries.into_iter().map(|(name, it)| (name.to_owned(), it)).collect::<Map<_, _>>().into()
 }
 
@@ -150,10 +150,10 @@ fn document() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The same in the words of an older dialect.
-fn older(schema: &Value) -> Value {
+/// The same schema in an older dialect.
+fn in_older_dialect(schema: &Value) -> Value {
     match schema {
-        Value::Array(all) => all.iter().map(older).collect(),
+        Value::Array(all) => all.iter().map(in_older_dialect).collect(),
         Value::Object(map) => {
             let renamed = map.iter().map(|(keyword, it)| {
                 let keyword = match keyword.as_str() {
@@ -166,7 +166,7 @@ fn older(schema: &Value) -> Value {
                 };
                 let it = match it.as_str() {
                     Some(to) if keyword == "$ref" => json!(to.replace("$defs", "definitions")),
-                    _ => older(it),
+                    _ => in_older_dialect(it),
                 };
                 (keyword.to_owned(), it)
             });
@@ -176,7 +176,7 @@ fn older(schema: &Value) -> Value {
     }
 }
 
-/// Patterns, with all that is known of them.
+/// Patterns with all supported constructs.
 fn pattern() -> impl Strategy<Value = String> {
     let atoms = vec![
         "a", "b", "1", ".", r"\d", r"\w", r"\W", r"\s", r"\S", "[ab]", "[^a]", "[a-c1]", r"[\d-]",
@@ -200,7 +200,8 @@ fn sample() -> impl Strategy<Value = String> {
         .prop_map(|all| all.into_iter().collect())
 }
 
-/// Texts that some format likes. Not dates and times: the other takes `202/-02-28` for one.
+/// Texts that match some format. Dates and times are left out: the other validator accepts
+/// `202/-02-28`.
 const SAMPLES: [(&str, &str); 28] = [
     ("duration", "P4DT12H30M5S"),
     ("duration", "P1Y2M3D"),
@@ -232,7 +233,7 @@ const SAMPLES: [(&str, &str); 28] = [
     ("relative-json-pointer", "0#"),
 ];
 
-fn spoiled() -> impl Strategy<Value = (&'static str, String)> {
+fn mutated_text() -> impl Strategy<Value = (&'static str, String)> {
     let spoiler = select("0159 aZ.:-+@/~%#[](){}?*^$\\T\"é".chars().collect::<Vec<char>>());
     (select(SAMPLES.to_vec()), any::<proptest::sample::Index>(), spoiler, 0..4).prop_map(
         |((format, text), at, spoiler, how)| {
@@ -251,11 +252,12 @@ fn spoiled() -> impl Strategy<Value = (&'static str, String)> {
 }
 
 fn agree(schema: &Value, values: &[Value]) -> Result<(), TestCaseError> {
-    let (Some(peer), Ok(ours)) = (peer(schema), Schema::compile(schema)) else {
+    let (Some(other_validator), Ok(ours)) = (other_validator(schema), Schema::compile(schema))
+    else {
         return Ok(());
     };
     for value in values {
-        let (theirs, ours_says) = (peer.is_valid(value), ours.fits(value, STEPS));
+        let (theirs, ours_says) = (other_validator.is_valid(value), ours.fits(value, STEPS));
         let Ok(fits) = ours_says else { continue };
         prop_assert_eq!(fits, theirs, "{} by {}", value, schema);
         let told = ours.problems(value, STEPS, true);
@@ -264,7 +266,7 @@ fn agree(schema: &Value, values: &[Value]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The schemas of schemas.
+/// URIs of the metaschemas.
 const METASCHEMAS: [&str; 4] = [
     "https://json-schema.org/draft/2020-12/schema",
     "https://json-schema.org/draft/2019-09/schema",
@@ -275,13 +277,13 @@ const METASCHEMAS: [&str; 4] = [
 static COMPILED: LazyLock<Vec<(&str, Validator, Schema)>> = LazyLock::new(|| {
     let compile = |metaschema| {
         let by = json!({"$schema": metaschema, "$ref": metaschema});
-        (metaschema, peer(&by).unwrap(), Schema::compile(&by).unwrap())
+        (metaschema, other_validator(&by).unwrap(), Schema::compile(&by).unwrap())
     };
     METASCHEMAS.into_iter().map(compile).collect()
 });
 
-/// Schemas, and what somebody made of them: a keyword has the value of another one.
-fn spoiled_schema() -> impl Strategy<Value = Value> {
+/// Valid schemas, and schemas in which a keyword has the value of another one.
+fn mutated_schema() -> impl Strategy<Value = Value> {
     let keyword = || keyword(schema().boxed());
     (vec(keyword(), 1..4), keyword(), keyword(), any::<bool>()).prop_map(
         |(root, (name, _), (_, other), is_spoiled)| {
@@ -305,35 +307,35 @@ proptest! {
     #[test]
     fn patterns_are_found_in_the_same_texts(pattern in pattern(), texts in vec(sample(), 8)) {
         let schema = json!({"pattern": pattern});
-        let peer = jsonschema::options().offline().build(&schema);
-        let (Ok(peer), Ok(ours)) = (peer, Schema::compile(&schema)) else { return Ok(()) };
+        let other_validator = jsonschema::options().offline().build(&schema);
+        let (Ok(other_validator), Ok(ours)) = (other_validator, Schema::compile(&schema)) else { return Ok(()) };
         for text in texts {
             let value = Value::from(text);
-            prop_assert_eq!(ours.fits(&value, STEPS), Ok(peer.is_valid(&value)), "{} {}", pattern, value);
+            prop_assert_eq!(ours.fits(&value, STEPS), Ok(other_validator.is_valid(&value)), "{} {}", pattern, value);
         }
     }
 
     #[test]
-    fn texts_are_of_the_same_formats((format, text) in spoiled()) {
+    fn texts_are_of_the_same_formats((format, text) in mutated_text()) {
         let schema = json!({"format": format});
-        let (peer, ours) = (peer(&schema).unwrap(), Schema::compile(&schema).unwrap());
+        let (other_validator, ours) = (other_validator(&schema).unwrap(), Schema::compile(&schema).unwrap());
         let value = Value::from(text);
-        prop_assert_eq!(ours.fits(&value, STEPS), Ok(peer.is_valid(&value)), "{} {}", format, value);
+        prop_assert_eq!(ours.fits(&value, STEPS), Ok(other_validator.is_valid(&value)), "{} {}", format, value);
     }
 
     #[test]
-    fn values_fit_the_same_schemas_of_old(schema in document(), values in vec(value(), 8)) {
-        let mut schema = older(&schema);
+    fn values_fit_the_same_schemas_in_older_dialects(schema in document(), values in vec(value(), 8)) {
+        let mut schema = in_older_dialect(&schema);
         schema["$schema"] = "http://json-schema.org/draft-07/schema#".into();
         agree(&schema, &values)?;
     }
 
     #[test]
-    fn schemas_fit_the_same_metaschemas(schema in spoiled_schema()) {
-        for (metaschema, peer, ours) in &*COMPILED {
+    fn schemas_fit_the_same_metaschemas(schema in mutated_schema()) {
+        for (metaschema, other_validator, ours) in &*COMPILED {
             let told = ours.problems(&schema, STEPS, true);
             prop_assert_eq!(
-                ours.fits(&schema, STEPS), Ok(peer.is_valid(&schema)), "{} by {}: {}", schema, metaschema, told
+                ours.fits(&schema, STEPS), Ok(other_validator.is_valid(&schema)), "{} by {}: {}", schema, metaschema, told
             );
         }
     }

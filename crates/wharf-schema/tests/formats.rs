@@ -1,4 +1,4 @@
-//! Formats, content and schemas of schemas.
+//! Formats, content keywords and metaschemas.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn labels_of_host_names_are_those_of_idna_2008() {
         ("xn--bcher-kv", false, false),
         ("xn--abc-", false, false),
         ("bücher.example", false, true),
-        // Upper case and what is not normalized have another form that is the name.
+        // Names in upper case or without normalization are not in normal form.
         ("Bücher.example", false, false),
         ("bu\u{308}cher.example", false, false),
         ("실례。테스트", false, true),
@@ -52,7 +52,7 @@ fn labels_of_host_names_are_those_of_idna_2008() {
 }
 
 #[test]
-fn old_dialects_do_not_look_into_punycode() {
+fn old_dialects_do_not_decode_punycode() {
     for (dialect, is) in [("draft-04", true), ("draft-06", true), ("draft-07", false)] {
         let dialect = format!("http://json-schema.org/{dialect}/schema#");
         for name in ["xn--X", "ab--cd.test"] {
@@ -63,7 +63,7 @@ fn old_dialects_do_not_look_into_punycode() {
 }
 
 #[test]
-fn content_is_checked_by_draft_7_alone() {
+fn content_keywords_are_checked_in_draft_7_only() {
     let (base64, json) =
         (json!({"contentEncoding": "base64"}), json!({"contentMediaType": "application/json"}));
     let both = json!({"contentEncoding": "base64", "contentMediaType": "application/json; x=y"});
@@ -93,7 +93,7 @@ fn content_is_checked_by_draft_7_alone() {
 }
 
 #[test]
-fn schemas_of_schemas_are_built_in() {
+fn metaschemas_are_built_in() {
     for metaschema in [
         "https://json-schema.org/draft/2020-12/schema",
         "https://json-schema.org/draft/2019-09/schema",
@@ -113,7 +113,7 @@ fn schemas_of_schemas_are_built_in() {
     let part = "https://json-schema.org/draft/2020-12/meta/validation";
     assert!(!fits(&json!({"$ref": part}), &json!({"type": 1})));
     assert!(fits(&json!({"$ref": part}), &json!({"title": 1})));
-    // A document's own schema with that address comes first.
+    // A schema of the document with that URI takes precedence.
     let own = json!({"$ref": part, "$defs": {"own": {"$id": part, "type": "string"}}});
     assert!(fits(&own, &json!("text")));
     assert!(Checker::new(&json!({"$ref": "https://json-schema.org/draft/2020-12/other"})).is_err());

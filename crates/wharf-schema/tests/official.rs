@@ -1,4 +1,4 @@
-//! The official JSON-Schema-Test-Suite, for whoever has a copy of it:
+//! The official JSON-Schema-Test-Suite; requires a local copy:
 //! `JSON_SCHEMA_TEST_SUITE=… cargo test -p wharf-schema --test official -- --ignored --nocapture`.
 #![allow(clippy::unwrap_used)]
 
@@ -19,21 +19,21 @@ const DRAFTS: [(&str, &str); 5] = [
     ("draft4", "http://json-schema.org/draft-04/schema#"),
 ];
 
-/// What the suite expects to be fetched, put into the schema instead: nothing is ever fetched.
-struct Remotes(Vec<(String, Value)>);
+/// Remote schemas of the suite, embedded into the schema because nothing is fetched.
+struct RemoteSchemas(Vec<(String, Value)>);
 
-impl Remotes {
+impl RemoteSchemas {
     fn read(suite: &Path, draft: &str) -> Self {
         let root = suite.join("remotes");
         let remote = |path: PathBuf| {
             let name = path.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
             let json: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-            // What does not say its dialect is of the one that is tested.
+            // Schemas without a dialect are in the dialect under test.
             let is_named = json.get("$schema").is_some_and(|it| it.to_string().contains(".org/"));
             let is_own = !name.starts_with(['d', 'v']) || name.starts_with(&format!("{draft}/"));
             (is_own || is_named).then(|| (format!("http://localhost:1234/{name}"), json))
         };
-        Remotes(json_files(&root).into_iter().filter_map(remote).collect())
+        RemoteSchemas(json_files(&root).into_iter().filter_map(remote).collect())
     }
 
     fn bundle(&self, schema: &Value, dialect: &str) -> Value {
@@ -81,12 +81,12 @@ fn json_files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[derive(Default)]
-struct Score {
+struct TestScore {
     right: usize,
     wrong: Vec<String>,
 }
 
-fn judge(case: &Value, schema: &Value, score: &mut Score) {
+fn run_case(case: &Value, schema: &Value, score: &mut TestScore) {
     let compiled = Schema::compile(schema);
     for test in case["tests"].as_array().unwrap() {
         let found = match &compiled {
@@ -107,9 +107,9 @@ fn judge(case: &Value, schema: &Value, score: &mut Score) {
 fn the_official_suite() {
     let suite = PathBuf::from(std::env::var("JSON_SCHEMA_TEST_SUITE").unwrap());
     for (draft, dialect) in DRAFTS {
-        let remotes = Remotes::read(&suite, draft);
+        let remotes = RemoteSchemas::read(&suite, draft);
         let root = suite.join("tests").join(draft);
-        let mut scores: BTreeMap<&str, Score> = BTreeMap::new();
+        let mut scores: BTreeMap<&str, TestScore> = BTreeMap::new();
         for file in json_files(&root) {
             let name = file.strip_prefix(&root).unwrap().to_string_lossy().into_owned();
             let group = match name {
@@ -119,8 +119,8 @@ fn the_official_suite() {
             };
             let cases: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
             for case in cases.as_array().unwrap() {
-                let mut score = Score::default();
-                judge(case, &remotes.bundle(&case["schema"], dialect), &mut score);
+                let mut score = TestScore::default();
+                run_case(case, &remotes.bundle(&case["schema"], dialect), &mut score);
                 let sum = scores.entry(group).or_default();
                 sum.right += score.right;
                 sum.wrong.extend(score.wrong.into_iter().map(|it| format!("{name}: {it}")));

@@ -1,14 +1,14 @@
-// Prints what V8 makes of names of properties: for each set of code points a line of the names that
-// mean it and its ranges, before that its version of Unicode, the names that it refuses, and the spans of
-// code points that it was asked about. Its argument is a file of names.
+// Prints V8's Unicode properties: its Unicode version, the names that it rejects and the spans of code points
+// that were queried, then a line for each set of code points with its names and ranges. The argument is a
+// file of names.
 import { readFileSync } from 'node:fs';
 
 const names = readFileSync(process.argv[2], 'utf8').split('\n').filter(Boolean);
-// Planes 4 to 13 have no characters, 15 and 16 are private: their ends stand for them. No surrogates.
+// Planes 4 to 13 have no characters, 15 and 16 are private, so only their ends are queried. No surrogates.
 const spans = [[0, 0xd7ff], [0xe000, 0x40100], [0xdff00, 0xe1000], [0xeff00, 0xf0100], [0xfff00, 0x100100], [0x10ff00, 0x10ffff]];
 const codes = spans.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at));
 const all = codes.map(code => String.fromCodePoint(code)).join('');
-// Where in `codes` the character at a place of `all` is: one after U+FFFF takes two places.
+// Index in `codes` of the character at an index of `all`: a character after U+FFFF takes two code units.
 const single = 0xf800;
 const indexAt = at => (at < single ? at : single + (at - single) / 2);
 

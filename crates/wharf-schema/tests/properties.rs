@@ -1,4 +1,4 @@
-//! `\p{…}` has V8's names, and V8's characters for each of them.
+//! Compares the names and characters of `\p{…}` with V8.
 //!
 //! Needs Node, which `cargo xtask foreign` finds or installs.
 #![allow(clippy::unwrap_used)]
@@ -16,11 +16,11 @@ use property::Property;
 use serde_json::json;
 use wharf_schema::validate::Schema;
 
-/// The version of Unicode that `icu_properties` has, and the one before it.
+/// Unicode version of `icu_properties`, and the version before it.
 const UNICODE: &str = "18.0";
 const BEFORE: &str = "17.0";
 
-/// What Unicode changed of characters that were there before.
+/// Existing characters whose properties Unicode changed.
 const CHANGED: [(&[&str], &[char]); 4] = [
     (
         &["Changes_When_Casemapped", "Changes_When_Titlecased", "Changes_When_Uppercased"],
@@ -31,14 +31,14 @@ const CHANGED: [(&[&str], &[char]); 4] = [
     (&["scx=Knda", "scx=Mlym", "scx=Telu"], &['\u{B83}']),
 ];
 
-/// The names of a part of `properties.txt`.
+/// Names in a section of `properties.txt`.
 fn names(part: &str) -> Vec<&'static str> {
     let lines = include_str!("properties.txt").lines();
     let after = lines.skip_while(|line| *line != format!("[{part}]")).skip(1);
     after.take_while(|line| !line.starts_with('[')).flat_map(str::split_whitespace).collect()
 }
 
-/// Every name, with the prefixes that it needs.
+/// All names, with the prefixes that they need.
 fn all_names() -> Vec<String> {
     let mut all: Vec<String> = ["others", "categories", "refused"]
         .iter()
@@ -58,8 +58,8 @@ fn range(text: &str) -> (u32, u32) {
     (first.parse().unwrap(), last.parse().unwrap())
 }
 
-/// What V8 makes of the names: a line of its version, of refused names, and of each set.
-fn by_v8(all: &[String]) -> String {
+/// Output of V8 for the names: a line with its version, a line of rejected names, a line per set.
+fn run_v8(all: &[String]) -> String {
     let installed = Installed::find().unwrap();
     let list = Path::new(env!("CARGO_TARGET_TMPDIR")).join("properties-names.txt");
     fs::write(&list, all.join("\n")).unwrap();
@@ -70,16 +70,16 @@ fn by_v8(all: &[String]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What V8 was asked about.
-struct Asked {
+/// Characters that V8 was queried about.
+struct PropertyQuery {
     all: Vec<char>,
-    /// Whether V8's version of Unicode is ours.
+    /// True if V8 has our Unicode version.
     is_same: bool,
-    /// By place in `all`: whether V8's version of Unicode has it.
+    /// By index in `all`: true if V8's Unicode version has the character.
     is_assigned: Vec<bool>,
 }
 
-/// Whether each of `all` is in V8's ranges, which are places in it.
+/// By index in `all`: true if the character is in V8's ranges of indices.
 fn members(ranges: &str, length: usize) -> Vec<bool> {
     let mut members = vec![false; length];
     for (start, end) in ranges.split_whitespace().map(range) {
@@ -88,16 +88,16 @@ fn members(ranges: &str, length: usize) -> Vec<bool> {
     members
 }
 
-impl Asked {
-    /// The first character about which a property and V8 do not agree, where a later version of
-    /// Unicode is no reason for it.
+impl PropertyQuery {
+    /// First character for which a property differs from V8's, unless the Unicode versions explain
+    /// it.
     fn difference(&self, name: &str, property: &Property, members: &[bool]) -> Option<char> {
         let changed = CHANGED.iter().find(|(names, _)| names.contains(&name));
         let is_explained = |at: usize, char: char| {
             !self.is_same
                 && (!self.is_assigned[at] || changed.is_some_and(|(_, all)| all.contains(&char)))
         };
-        // Of 350 scripts, it takes too long to ask for each of them about all others' characters.
+        // With 350 scripts, testing each against the characters of all others takes too long.
         let rare = if name.starts_with("sc") { 16 } else { 1 };
         let is_end = |at: usize| at > 0 && members[at] != members[at - 1];
         let is_asked =
@@ -111,7 +111,7 @@ impl Asked {
     }
 }
 
-/// Whether two properties agree wherever a character is in the set and its neighbour is not.
+/// True if two properties agree at the ends of all ranges of the set.
 fn agree_at_ends(one: &Property, other: &Property, all: &[char], members: &[bool]) -> bool {
     let is_end = |at: &usize| members[*at] != members[at + 1];
     let agree = |at: usize| one.has(all[at]) == other.has(all[at]);
@@ -121,7 +121,7 @@ fn agree_at_ends(one: &Property, other: &Property, all: &[char], members: &[bool
 #[test]
 fn names_and_characters_are_those_of_v8() {
     let all = all_names();
-    let told = by_v8(&all);
+    let told = run_v8(&all);
     let mut lines = told.lines();
     let version = lines.next().unwrap();
     if ![UNICODE, BEFORE].contains(&version) {
@@ -142,7 +142,7 @@ fn names_and_characters_are_those_of_v8() {
     let lines: Vec<(&str, &str)> = lines.map(|line| line.split_once('\t').unwrap()).collect();
     let assigned = lines.iter().find(|(names, _)| *names == "Assigned").unwrap().1;
     let is_assigned = members(assigned, all.len());
-    let asked = Asked { all, is_same: version == UNICODE, is_assigned };
+    let asked = PropertyQuery { all, is_same: version == UNICODE, is_assigned };
     for (names, ranges) in lines {
         let members = members(ranges, asked.all.len());
         let mut names = names.split(' ');

@@ -1,4 +1,4 @@
-//! What both sides of the protocol do with schemas.
+//! Schema checks that client and server share.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ fn check(schema: Value, value: &Value) -> Verdict {
 }
 
 #[test]
-fn values_fit_or_are_told_why_not() {
+fn mismatches_are_reported_with_the_reason() {
     let schema = json!({"type": "object", "required": ["day"], "properties": {
         "day": {"type": "string", "format": "date"}, "code": {"pattern": "^[a-z]{2}$"},
         "next": {"$ref": "#"}}});
@@ -45,14 +45,14 @@ fn schemas_beyond_the_bounds_are_not_compiled() {
         (json!({"items": {"$ref": long(3000)}}), "2048 bytes"),
         (json!({"pattern": long(20_000)}), "16384 bytes"),
         (json!({"pattern": format!("(?:a{}){{30000}}", "()".repeat(3000))}), "too large"),
-        (json!({"$dynamicRef": "#a"}), "leads nowhere"),
-        (json!({"$ref": "#/$defs/a", "$defs": {}}), "leads nowhere"),
-        (json!({"$ref": "#"}), "circle"),
-        (circle, "circle"),
+        (json!({"$dynamicRef": "#a"}), "has no target"),
+        (json!({"$ref": "#/$defs/a", "$defs": {}}), "has no target"),
+        (json!({"$ref": "#"}), "reference cycle"),
+        (circle, "reference cycle"),
         (json!({"patternProperties": {"(": {}}}), "("),
         (json!({"pattern": "(a{1000}){1000}"}), "too large"),
         (json!({"allOf": vec![json!({"pattern": "a{10000}"}); 10]}), "too large"),
-        (json!({"pattern": r"(?<x>a)\k<x>"}), "refers back"),
+        (json!({"pattern": r"(?<x>a)\k<x>"}), "contains a backreference"),
         (json!({"properties": {"a": {"type": "text"}}}), "`/properties/a`: `type`"),
         (json!({"items": {"minimum": "1"}}), "a number, not \"1\""),
         (json!({"multipleOf": 0}), "greater than 0"),
@@ -65,7 +65,7 @@ fn schemas_beyond_the_bounds_are_not_compiled() {
 }
 
 #[test]
-fn work_ends_when_its_steps_are_spent() {
+fn validation_ends_when_the_step_budget_is_spent() {
     let turn = json!({"properties": {"a": {"$dynamicRef": "#x"}}});
     let twice = json!({"$dynamicAnchor": "x", "allOf": [turn, turn]});
     let deep = (0..60).fold(json!(1), |inner, _| json!({"a": inner}));
@@ -79,7 +79,7 @@ fn work_ends_when_its_steps_are_spent() {
 }
 
 #[test]
-fn what_references_lead_to_again_is_judged_once() {
+fn results_of_references_are_memoized() {
     let turn = json!({"properties": {"a": {"$ref": "#/$defs/node"}}});
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let node = json!({"type": "object", keyword: [turn, turn, {"not": turn}]});
@@ -90,7 +90,7 @@ fn what_references_lead_to_again_is_judged_once() {
 }
 
 #[test]
-fn neither_deep_values_nor_deep_schemas_end_the_stack() {
+fn deep_values_and_deep_schemas_do_not_overflow_the_stack() {
     let turn = json!({"$dynamicAnchor": "x", "allOf": [{"anyOf": [{"oneOf": [
         {"items": {"$dynamicRef": "#x"}, "properties": {"a": {"$dynamicRef": "#x"}}}]}]}]});
     for open in ["[", "{\"a\":"] {
@@ -109,9 +109,9 @@ fn neither_deep_values_nor_deep_schemas_end_the_stack() {
     assert!(Checker::new(&json!({"pattern": groups})).is_err());
 }
 
-/// What is written once is kept once, and what a caller wrote is told in part.
+/// Repeated parts of a schema are stored once, and quoted text is shortened.
 #[test]
-fn what_is_repeated_or_long_takes_little() {
+fn repeated_parts_are_stored_once_and_long_texts_are_shortened() {
     let class: String = (0..4000).filter_map(|n| char::from_u32(0x4E00 + 2 * n)).collect();
     let schema = json!({"pattern": format!("^[{class}]{{20000}}$")});
     assert!(matches!(check(schema, &json!("x")), Verdict::Misfit(_)));
@@ -133,7 +133,7 @@ fn what_is_repeated_or_long_takes_little() {
 }
 
 #[test]
-fn problems_say_where_and_what() {
+fn problems_contain_the_path_and_the_reason() {
     let tagged = json!({"oneOf": [
         {"properties": {"kind": {"const": "a"}, "n": {"type": "integer"}}, "required": ["kind", "n"]},
         {"properties": {"kind": {"const": "b"}, "s": {"type": "string"}}, "required": ["kind", "s"]}]});
@@ -198,7 +198,7 @@ fn problems_say_where_and_what() {
 }
 
 #[test]
-fn values_are_not_told_where_they_must_not_be() {
+fn values_are_not_quoted_if_quotes_are_off() {
     let schema = json!({"type": "string", "enum": [1], "properties": {"a": {"maximum": 1}}, "maxProperties": 0});
     let schema = Schema::compile(&schema).unwrap();
     let told = schema.problems(&json!({"a": 424_242}), 1000, false).to_string();
@@ -207,7 +207,7 @@ fn values_are_not_told_where_they_must_not_be() {
 }
 
 #[test]
-fn problems_of_a_schema_are_told_apart() {
+fn problems_of_a_schema_are_distinguished() {
     let bounds = Bounds { depth: 3, subschemas: 8 };
     let nested = json!({"not": {"not": {"not": {}}}});
     let wide: Vec<Value> = vec![json!({}); 8];
@@ -228,7 +228,7 @@ fn problems_of_a_schema_are_told_apart() {
 }
 
 #[test]
-fn what_is_mirrored_is_what_the_other_side_expects() {
+fn encoded_param_headers_pass_the_server_check() {
     let deep =
         json!({"type": "object", "properties": {"on": {"type": "boolean", "x-mcp-header": "On"}}});
     let schema = json!({"type": "object", "properties": {"deep": deep,
@@ -251,7 +251,7 @@ fn what_is_mirrored_is_what_the_other_side_expects() {
 }
 
 #[test]
-fn forms_with_very_many_fields_are_checked_in_no_time() {
+fn forms_with_very_many_fields_are_validated_in_linear_time() {
     let fields: serde_json::Map<String, Value> =
         (0..100_000).map(|n| (format!("a{n}"), json!({"type": "string"}))).collect();
     let required: Vec<String> = (0..100_000).map(|n| format!("b{n}")).collect();

@@ -1,4 +1,4 @@
-//! The steps of a check count the length of every text that it reads, names too.
+//! The step budget counts the length of every text that a validation reads, including names.
 #![allow(clippy::unwrap_used)]
 
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn name(length: usize, last: char) -> String {
     format!("{}{last}", "n".repeat(length - 1))
 }
 
-/// For each keyword that looks names or texts up: a schema and a value with names of that length.
+/// A schema and a value with names of that length, for each keyword that reads names or texts.
 fn pairs(length: usize) -> Vec<(&'static str, Value, Value)> {
     let (a, b) = (name(length, 'a'), name(length, 'b'));
     let object = json!({a.clone(): 1});
@@ -61,7 +61,7 @@ fn pairs(length: usize) -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-/// The fewest steps in which a check comes to its end.
+/// Smallest step budget within which the validation completes.
 fn steps(schema: &Schema, value: &Value) -> usize {
     let (mut few, mut enough) = (0, STEPS);
     while few + 1 < enough {
@@ -86,15 +86,15 @@ fn every_keyword_counts_the_length_of_names() {
     }
 }
 
-/// The audit's schema: references that fan out, each to a lookup of one long name.
+/// Schema from a security audit: references that fan out, each to a lookup of one long name.
 #[test]
-fn fans_of_long_names_end_as_too_much_work() {
+fn references_that_fan_out_to_long_names_exceed_the_budget() {
     let is_part = |(keyword, ..): &(&str, Value, Value)| *keyword != "$dynamicRef";
     for (keyword, rule, value) in pairs(60_000).into_iter().filter(is_part) {
         let fan = |to: &str| json!({"allOf": vec![json!({"$ref": format!("#/$defs/{to}")}); 40]});
         let schema = json!({"$ref": "#/$defs/a", "items": {"$ref": "#/$defs/other"}, "$defs": {
             "a": fan("b"), "b": fan("c"), "c": fan("rule"), "rule": rule,
-            // Any dynamic reference switches off what is remembered of references.
+            // A dynamic reference disables the memo.
             "other": {"$dynamicAnchor": "other", "items": {"$dynamicRef": "#other"}}}});
         let schema = Schema::compile(&schema).unwrap();
         assert!(schema.fits(&value, STEPS).is_err(), "{keyword}");
@@ -104,7 +104,7 @@ fn fans_of_long_names_end_as_too_much_work() {
 }
 
 #[test]
-fn deep_paths_of_long_names_are_counted_when_problems_are_told() {
+fn deep_paths_of_long_names_cost_steps_when_problems_are_collected() {
     let value = (0..100).fold(json!(1), |inner, _| json!({name(300, 'a'): inner}));
     let schema = json!({"type": "object", "additionalProperties": {"$ref": "#"}});
     let schema = Schema::compile(&schema).unwrap();
@@ -116,7 +116,7 @@ fn deep_paths_of_long_names_are_counted_when_problems_are_told() {
 }
 
 #[test]
-fn classes_of_many_properties_are_counted() {
+fn classes_of_many_properties_cost_steps() {
     let scripts = ["Latin", "Greek", "Han", "Thai", "Arabic", "Hebrew", "Lao", "Khmer", "Runic"];
     let class: String = scripts.iter().map(|it| format!(r"\p{{scx={it}}}\p{{sc={it}}}")).collect();
     let text = json!("1".repeat(10_000));
@@ -126,7 +126,7 @@ fn classes_of_many_properties_are_counted() {
 }
 
 #[test]
-fn foreign_schemas_with_long_names_are_refused() {
+fn foreign_schemas_with_long_names_are_rejected() {
     for (keyword, schema, _) in pairs(1025) {
         let is_about_names = !["enum, texts", "const, text", "maxLength", "pattern", "format"]
             .contains(&keyword)
@@ -147,9 +147,9 @@ fn foreign_schemas_with_long_names_are_refused() {
     }
 }
 
-/// 170 kB of schema became 240 MB of addresses.
+/// Regression: 170 kB of schema became 240 MB of resolved URIs.
 #[test]
-fn nested_ids_do_not_add_up() {
+fn resolved_uris_of_nested_ids_are_limited() {
     let segment = format!("{}/", "a".repeat(2000));
     let siblings = vec![json!({"$id": "x"}); 900];
     let nested =
@@ -163,9 +163,9 @@ fn nested_ids_do_not_add_up() {
     Checker::new(&absolute).unwrap();
 }
 
-/// A name in Punycode takes many times as long as a text that is only read.
+/// A Punycode name takes many times as long as a text that is only scanned.
 #[test]
-fn internationalized_names_count_for_more() {
+fn internationalized_names_cost_more_steps() {
     for format in ["hostname", "idn-hostname"] {
         let checker = Checker::new(&json!({"items": {"format": format}})).unwrap();
         let check = |name: &str| checker.check(&json!(vec![name; 20_000]).to_string());

@@ -1,11 +1,11 @@
-//! Byte movers: they carry messages between a client and a [`ServerContext`], and know nothing of either.
+//! Transports: carry messages between clients and a [`ServerContext`], without interpreting them.
 //!
-//! Most transports here speak the same framing, one JSON-RPC message a line, and are driven by the
-//! same code ([`serve_lines`]): a call is polled in place, where its line was read, and only a
-//! call that has to wait becomes a task. What differs is where the bytes come from: the process's
-//! own stdin and stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]). HTTP
-//! (the feature and module `http`) is one request a message. The other direction, from a client to
-//! a server, is the feature and module `client`.
+//! Most transports here use the same framing, one JSON-RPC message per line, and the same driver
+//! ([`serve_lines`]). A call is polled in place, where its line was read, and only a call that has
+//! to wait becomes a task. The transports differ in their byte streams: the process's stdin and
+//! stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]). HTTP (the feature and
+//! module `http`) carries one message per request. The client side is the feature and module
+//! `client`.
 #![forbid(unsafe_code)]
 
 pub mod server;

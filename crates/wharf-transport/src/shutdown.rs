@@ -1,4 +1,4 @@
-//! Asking servers to stop.
+//! Graceful shutdown signal for servers.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,7 +12,7 @@ use wharf_model::{Error, ErrorKind};
 
 use crate::server::jsonl::in_flight::RETRY_AFTER;
 
-/// Asks whatever serves with it to stop in good order. Clones stop together.
+/// Requests a graceful shutdown of all servers that share it. Clones share one state.
 ///
 /// ```
 /// let shutdown = wharf_transport::Shutdown::new();
@@ -24,35 +24,37 @@ use crate::server::jsonl::in_flight::RETRY_AFTER;
 pub struct Shutdown(Arc<watch::Sender<bool>>);
 
 impl Shutdown {
-    /// A handle nobody has used yet.
+    /// Creates a handle that is not stopped.
     #[must_use]
     pub fn new() -> Self {
         Shutdown(Arc::new(watch::Sender::new(false)))
     }
 
-    /// No more messages are read; calls under way have their grace period, and listens end.
+    /// Requests the shutdown: no more messages are read, calls in flight get the graceful shutdown
+    /// timeout, and subscriptions end.
     pub fn stop(&self) {
         self.0.send_replace(true);
     }
 
-    /// Whether somebody asked to stop.
+    /// True if the shutdown was requested.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Completes when somebody asks to stop.
+    /// Completes when the shutdown is requested.
     pub fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let (shutdown, mut receiver) = (self.clone(), self.0.subscribe());
         async move {
-            // Its turn must not be put off: it is asked only once.
+            // Exempt from tokio's cooperative budget, because it is polled only once per registered
+            // waker.
             let mut changed = pin!(unconstrained(receiver.changed()));
             let mut registered: Option<Waker> = None;
             poll_fn(|cx| {
                 if shutdown.is_stopped() {
                     return Poll::Ready(());
                 }
-                // Whoever waits for other things too is polled often, and noted only once.
+                // A select loop polls this often; the waker is registered only once.
                 if registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                     return Poll::Pending;
                 }
@@ -64,18 +66,18 @@ impl Shutdown {
     }
 }
 
-/// What a call is answered with that is still under way when the grace period is over.
+/// Error for a call that is still in flight when the graceful shutdown timeout expires.
 pub(crate) fn shutting_down() -> Error {
     let mut error = Error::overloaded(RETRY_AFTER);
     error.kind = ErrorKind::TemporarilyUnavailable;
     error.with_message(
-        "The server is shutting down, and the call did not end in time: send it again if repeating it does no harm",
+        "The server is shutting down, and the call did not end in time: send it again if it is safe to repeat",
     )
 }
 
 #[cfg(feature = "http")]
 impl Shutdown {
-    /// Completes when calls that are under way have had their grace period.
+    /// Completes when the graceful shutdown timeout of the calls in flight has expired.
     pub(crate) fn after_grace(
         &self,
         grace: std::time::Duration,

@@ -1,4 +1,4 @@
-//! Work that outlives the request that began it.
+//! Set of tokio tasks that outlive the request that started them.
 
 use std::{
     future::Future,
@@ -15,7 +15,7 @@ use tokio::{
 #[derive(Debug, Default)]
 pub(crate) struct TaskSet {
     tasks: Mutex<JoinSet<()>>,
-    /// What goes on beside the work, and is of no use without it.
+    /// Auxiliary tasks, which are aborted when the others have ended.
     background: Mutex<JoinSet<()>>,
 }
 
@@ -26,12 +26,12 @@ impl TaskSet {
         tasks.spawn(task)
     }
 
-    /// Runs something for as long as there may be work: nobody waits for its end.
+    /// Runs an auxiliary task, whose end `finish` does not wait for.
     pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         lock(&self.background).spawn(task);
     }
 
-    /// Waits for every task, and for those that they begin, and ends what is still there at
+    /// Waits for all tasks, including those that they start. Aborts the remaining ones at
     /// `deadline`.
     pub(crate) async fn finish(&self, deadline: Instant) {
         loop {

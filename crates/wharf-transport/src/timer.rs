@@ -1,4 +1,4 @@
-//! The clocks that calls are timed by.
+//! Timers for call deadlines.
 
 use std::{
     collections::BinaryHeap,
@@ -27,7 +27,7 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A clock of its own, for callers without a runtime: one thread, started when first needed.
+/// Timer for callers without a runtime: one thread, started on first use.
 #[derive(Clone, Default)]
 pub struct ThreadTimer(Arc<TimerThread>);
 
@@ -43,7 +43,7 @@ struct TimerState {
     running: bool,
 }
 
-/// One sleeper; the earliest is the greatest, as the heap wants it.
+/// Timer of one sleep. The earliest is the greatest, because `BinaryHeap` is a max-heap.
 struct TimerEntry {
     deadline: Instant,
     sleeper: Arc<Mutex<SleepState>>,
@@ -83,7 +83,8 @@ impl Future for ThreadSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        // Before the look at the clock: an alarm that goes off in between finds whom to wake.
+        // Registered before the deadline is checked, so that a timer that fires in between wakes
+        // the task.
         lock(&self.sleeper).waker = Some(cx.waker().clone());
         if Instant::now() >= self.deadline {
             return Poll::Ready(());
@@ -108,7 +109,7 @@ impl Drop for ThreadSleep {
 impl TimerThread {
     fn add(timer_thread: &Arc<TimerThread>, entry: TimerEntry) {
         let mut state = lock(&timer_thread.state);
-        // Sleeps that ended early leave their alarms behind; sweep when the heap would grow.
+        // Sleeps that were dropped leave entries behind; they are removed when the heap would grow.
         if state.heap.len() == state.heap.capacity() {
             state.heap.retain(|entry| !lock(&entry.sleeper).gone);
         }
@@ -122,7 +123,7 @@ impl TimerThread {
         timer_thread.changed.notify_one();
     }
 
-    /// Wakes sleepers in turn, and ends when nobody sleeps.
+    /// Wakes expired sleeps in order; returns when the heap is empty.
     fn run(&self) {
         let mut state = lock(&self.state);
         while let Some(next) = state.heap.peek() {

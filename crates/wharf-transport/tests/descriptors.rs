@@ -1,5 +1,5 @@
-//! A process that has no file descriptors left says so, goes on, and recovers. One test alone: it lowers the limit of its
-//! process.
+//! A process without free file descriptors logs the shortage, keeps serving, and recovers. A single
+//! test, because it lowers the limit of its process.
 #![cfg(all(feature = "http", unix))]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -30,7 +30,7 @@ use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Writes every error down as text.
+/// Records every error event as text.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<String>>>);
 
@@ -95,11 +95,12 @@ async fn a_shortage_of_descriptors_is_logged_and_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(service, listener));
-    // Those that are there already are served on.
+    // Existing connections are still served.
     let mut known = TcpStream::connect(address).await.unwrap();
     assert_eq!(status(&mut known).await, 200);
 
-    // They wait to be accepted, because the server has no turn before this is done: it finds room for a few of them.
+    // The connections wait to be accepted, because the server is not polled before this is done. A
+    // few of them fit.
     let before = getrlimit(Resource::Nofile);
     let connect = |_| std::net::TcpStream::connect(address).unwrap();
     let others: Vec<_> = (0..40).map(connect).collect();
@@ -113,7 +114,7 @@ async fn a_shortage_of_descriptors_is_logged_and_reported() {
     };
     timeout(PATIENCE, logged).await.expect("a line in the log");
     assert_eq!(status(&mut known).await, 503);
-    // It is tried again now and then, and not said again each time.
+    // Accepting is retried, and the error is not logged each time.
     sleep(Duration::from_millis(500)).await;
     let lines = record.0.lock().unwrap().clone();
     assert_eq!(lines.len(), 1, "{lines:?}");

@@ -1,4 +1,5 @@
-//! Whose turn it is on a connection of HTTP/1.1, and what is heard before anybody listens.
+//! HTTP/1.1 read and write timeouts of a connection, and notifications sent before a stream is
+//! read.
 #![cfg(feature = "http")]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -24,7 +25,8 @@ use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Tools that take budget from the scheduler, and return so many bytes. Its listen begins late.
+/// Tools that use up the cooperative budget and return a given number of bytes. Its subscription
+/// starts late.
 struct Toy(broadcast::Sender<()>);
 
 impl Service for Toy {
@@ -86,7 +88,7 @@ fn call(arguments: &str) -> String {
     )
 }
 
-/// The head of the next reply, and its body as far as its length says.
+/// Head of the next reply, and its body by content length.
 async fn reply(stream: &mut TcpStream) -> String {
     let (mut all, mut piece) = (String::new(), [0; 4096]);
     loop {
@@ -101,7 +103,7 @@ async fn reply(stream: &mut TcpStream) -> String {
     }
 }
 
-/// Opens a session; the header lines that name it.
+/// Opens a session; returns its header lines.
 async fn session(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let hello = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}"#;
@@ -111,7 +113,7 @@ async fn session(address: SocketAddr) -> String {
     format!("mcp-session-id: {id}\r\nmcp-protocol-version: 2025-11-25\r\n")
 }
 
-/// It has its own time for that, which is longer here than the one for its next request.
+/// Reading a response has its own timeout, which is longer here than the one for the next request.
 #[tokio::test]
 async fn a_client_that_reads_slowly_is_not_cut_off_for_asking_nothing() {
     let head = Duration::from_millis(300);
@@ -130,7 +132,7 @@ async fn a_client_that_reads_slowly_is_not_cut_off_for_asking_nothing() {
     }
 }
 
-/// The alarm must be heard even if a handler has used up what the scheduler grants in one go.
+/// The timer must fire even if a handler has used up its cooperative budget.
 #[tokio::test]
 async fn half_a_request_behind_another_does_not_stay() {
     let address = start(Duration::from_millis(300), broadcast::Sender::new(1)).await;
@@ -149,7 +151,7 @@ async fn half_a_request_behind_another_does_not_stay() {
     clients.join_all().await;
 }
 
-/// A listen that has to wait for something first goes on without anybody who reads its stream.
+/// A subscription that has to wait first continues although its stream is not read yet.
 #[tokio::test]
 async fn what_changes_before_anybody_reads_is_heard() {
     let changes = broadcast::Sender::new(16);

@@ -1,4 +1,4 @@
-//! The limits of one connection, each at its number and one past it, with a service made by hand.
+//! Limits of one connection, each at its value and one beyond it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{sync::Arc, time::Duration};
@@ -19,7 +19,8 @@ use wharf_transport::{
 };
 use wharf_wire::ServerProtocol;
 
-/// Answers `now` at once, `gate` when the test opens it, and `ask` when the client has answered.
+/// Replies to `now` at once, to `gate` when the test opens it, and to `ask` when the client has
+/// responded.
 #[derive(Clone)]
 struct Toy {
     gate: Arc<Semaphore>,
@@ -41,8 +42,8 @@ impl Service for Toy {
                     gate.acquire().await.unwrap().forget();
                     ToolResult::text("open").into()
                 }
-                // Handlers must not block. One that does holds up what comes behind it, but not its
-                // own reply, which `waits` hangs on here.
+                // Handlers must not block. One that does delays the calls behind it, but not its
+                // own reply, which `waits` depends on here.
                 (_, "blocks") => {
                     std::thread::sleep(Duration::from_millis(20));
                     ToolResult::text("blocked").into()
@@ -65,7 +66,7 @@ impl Service for Toy {
                     });
                     outbox.room().await;
                 },
-                // Runs beside the reader, and opens the gate if it comes to its end.
+                // Runs beside the reader, and opens the gate when it ends.
                 (_, "torrent") => {
                     tokio::task::yield_now().await;
                     for _ in 0..10_000 {
@@ -94,7 +95,7 @@ struct Bed {
     writer: WriteHalf<DuplexStream>,
 }
 
-/// A host of the toy, and the toy's gate.
+/// A server context with the test service, and the service's gate.
 fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<ServerContext>, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
     let mut limits = LineLimits::default();
@@ -109,7 +110,7 @@ fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<ServerContext>, Arc<Semaph
     (Arc::new(host), gate)
 }
 
-/// A request of a modern client.
+/// A modern request.
 fn modern(id: u64, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -166,7 +167,7 @@ impl Bed {
         self.next().await.unwrap()["id"].clone()
     }
 
-    /// Whether the server stops reading `message` again and again when nobody reads its replies.
+    /// True if the server repeatedly stops reading `message` while its replies are not read.
     async fn is_held_back(&mut self, message: &str) -> bool {
         let sending = async {
             for _ in 0..1000 {
@@ -176,7 +177,7 @@ impl Bed {
         timeout(Duration::from_secs(1), sending).await.is_err()
     }
 
-    /// Whether nothing comes, however long one waits.
+    /// True if no message arrives within a long time.
     async fn is_stuck(&mut self) -> bool {
         timeout(Duration::from_secs(1), self.reader.next_line()).await.is_err()
     }
@@ -211,7 +212,7 @@ async fn a_session_that_comes_in_one_piece_is_answered_in_order() {
     ];
     let calls = (0..100).map(|id| legacy_call(&id.to_string(), "now"));
     said.extend(calls);
-    // What is no call, and a call that goes on, are in nobody's way.
+    // Messages that are not calls, and a pending call, do not interfere.
     said.insert(50, json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
     said.insert(60, legacy_call("gate", "gate"));
     let piece: String = said.iter().map(|message| format!("{message}\n")).collect();
@@ -235,7 +236,7 @@ async fn a_call_that_blocks_does_not_hold_its_own_reply_back() {
         let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
         format!("{call}\n")
     };
-    // Those that are quick before it let the server read ahead.
+    // Quick calls before it make the server decode ahead.
     for quick in [0, 64] {
         let mut bed = Bed::new(|_| {});
         let before: String = (10..10 + quick).map(|id| line(id, "now")).collect();
@@ -336,13 +337,14 @@ async fn a_flood_neither_blocks_other_calls_nor_survives_its_cancellation() {
         .await;
     bed.tool(3, "now").await;
     while bed.next().await.unwrap()["id"] != 3 {}
-    // What was queued before still comes; then there is silence.
+    // Messages that were already queued still arrive, then none.
     while timeout(Duration::from_secs(1), bed.next()).await.is_ok() {}
     bed.tool(4, "now").await;
     assert_eq!(bed.id().await, 4);
 }
 
-/// A call whose messages wait for nobody any more used to run on: it never yielded, so it could not be aborted.
+/// Regression: a call whose messages no longer waited for the client never yielded, so it could not
+/// be aborted.
 #[tokio::test(start_paused = true)]
 async fn a_flood_does_not_outlive_its_client() {
     let (host, gate) = host(|_| ());
@@ -350,7 +352,7 @@ async fn a_flood_does_not_outlive_its_client() {
     let serving =
         tokio::spawn(serve_lines(host, RequestExtensions::new(), input, output, Shutdown::new()));
     asks.write_all(format!("{}\n", tool_call(1, "torrent")).as_bytes()).await.unwrap();
-    // Its messages are not read, so it stands still.
+    // Its messages are not read, so it does not progress.
     tokio::time::sleep(Duration::from_secs(1)).await;
     drop(reads);
     serving.await.unwrap();
@@ -431,7 +433,7 @@ async fn a_batch_waits_for_its_members_but_not_for_one_that_was_cancelled() {
     assert_eq!(replies[0]["id"], "b");
 }
 
-/// A call whose message is `length` bytes longer than it need be.
+/// Sends a call whose message has `length` bytes of padding.
 async fn long_call(bed: &mut Bed, id: u64, name: &str, length: usize) {
     let params = json!({"name": name, "arguments": {"text": "x".repeat(length)}});
     bed.call(id, "tools/call", params).await;
@@ -497,7 +499,7 @@ async fn a_client_that_reads_nothing_gets_one_grace_not_two() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_does_not_end_is_not_waited_for() {
-    // However much of it came before.
+    // Independent of the number of bytes that arrived before.
     for begun in [1, 100, 100_000] {
         let mut bed = Bed::new(|_| {});
         bed.tool(1, "now").await;
@@ -547,7 +549,7 @@ async fn a_message_may_take_the_time_that_it_needs() {
     assert_eq!(bed.id().await, 1);
 }
 
-/// Room for one long message of a caller at a time.
+/// Memory for one long message per caller.
 fn narrow(limits: &mut LineLimits) {
     (limits.message, limits.unfinished, limits.messages) = (256 << 10, 0, 0);
 }
@@ -559,7 +561,7 @@ async fn a_batch_takes_its_room_until_its_last_member_ends() {
     let mut first = legacy_call("first", "gate");
     first["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
     bed.send(json!([first, legacy_call("last", "gate")])).await;
-    // Both wait when the first of them is let through.
+    // Both are waiting when the first is admitted.
     tokio::time::sleep(Duration::from_millis(10)).await;
     bed.gate.add_permits(1);
     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -576,7 +578,7 @@ async fn a_batch_takes_its_room_until_its_last_member_ends() {
 #[tokio::test(start_paused = true)]
 async fn the_room_of_a_long_message_is_not_kept_by_a_call_behind_it() {
     let mut bed = Bed::new(narrow);
-    // Quick calls that come at once make the server read ahead.
+    // Quick calls in one read make the server decode ahead.
     let pings = pings(100).iter().map(|ping| format!("{ping}\n")).collect::<String>();
     bed.legacy("2025-11-25").await;
     bed.writer.write_all(pings.as_bytes()).await.unwrap();

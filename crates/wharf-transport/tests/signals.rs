@@ -1,4 +1,5 @@
-//! What a signal does to a process that waits for it in several places. One test alone: signals are the process's.
+//! Effect of a signal on a process that waits for it in several places. A single test, because
+//! signals concern the whole process.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use tokio::time::{sleep, timeout};
 use wharf_transport::{Shutdown, server::signals};
 
-/// A server over stdio waits for signals itself, beside whoever runs it: one signal must not count for two.
+/// A stdio server watches signals itself, beside the application: one signal must not count as two.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_first_signal_stops_and_does_not_end_the_process() {
     let shutdown = Shutdown::new();
@@ -20,6 +21,6 @@ async fn the_first_signal_stops_and_does_not_end_the_process() {
         timeout(Duration::from_secs(60), watcher).await.unwrap().unwrap();
     }
     assert!(shutdown.is_stopped());
-    // Whoever took the signal for the second one would end the process now.
+    // A watcher that took the signal for the second one would end the process now.
     sleep(Duration::from_millis(200)).await;
 }

@@ -1,4 +1,4 @@
-//! Listening sockets: who may come, how many at a time, and what is left behind.
+//! Listening sockets: access, connection limits and cleanup.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{io::ErrorKind, net::SocketAddr, sync::Arc, time::Duration};
@@ -37,14 +37,14 @@ fn host() -> Arc<ServerContext> {
     })
 }
 
-/// How long anything may take before a test gives up.
+/// Timeout after which a test fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A call that does not end.
 const NEVER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/call\",\"params\":{\"name\":\"never\",\"_meta\":{\
 \"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}\n";
 const PING: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
 
-/// Asks for a sign of life and waits for it.
+/// Sends a ping and waits for the response.
 async fn ping(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     stream.write_all(PING).await.unwrap();
     pong(stream).await;
@@ -56,14 +56,14 @@ async fn pong(stream: &mut (impl AsyncRead + Unpin)) {
     assert!(line.contains("result"), "{line}");
 }
 
-/// A connection from this address of the loopback network.
+/// Connects from this address of the loopback network.
 async fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::new(address.parse().unwrap(), 0)).unwrap();
     socket.connect(to).await.unwrap()
 }
 
-/// A server at `address` with so many connections at a time.
+/// Starts a server with a connection limit.
 async fn serving(limits: LineLimits, connections: usize) -> (SocketAddr, Shutdown) {
     let listener = tcp::bind("127.0.0.1:0", tcp::Exposure::Loopback).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -82,7 +82,7 @@ async fn for_one_client_too_many_the_longest_idle_connection_is_closed() {
     ping(&mut second).await;
     let mut third = TcpStream::connect(address).await.unwrap();
     ping(&mut third).await;
-    // Which of the two is not said: both were idle for no time.
+    // Either one may be closed: both have been idle for the same time.
     let ended = async {
         let (mut one, mut two) = ([0], [0]);
         tokio::select! {
@@ -144,7 +144,7 @@ async fn unfinished_messages_of_one_caller_leave_room_for_those_of_others() {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(&unfinished).await.unwrap();
         let mut refusal = [0; 256];
-        // What is refused is refused at once; for the others nothing comes.
+        // A refusal arrives at once; the other connections receive nothing.
         if let Ok(size) = timeout(Duration::from_millis(200), stream.read(&mut refusal)).await {
             let refusal = String::from_utf8_lossy(&refusal[..size.unwrap()]).into_owned();
             assert!(refusal.contains("full") && refusal.contains("retryAfterMs"), "{refusal}");
@@ -156,7 +156,7 @@ async fn unfinished_messages_of_one_caller_leave_room_for_those_of_others() {
     let mut other = connect_from("127.0.0.2", address).await;
     other.write_all(&unfinished).await.unwrap();
     ping(&mut other).await;
-    // One that was refused goes on with its next message, and one that was not with its rest.
+    // A rejected client continues with its next message, any other with the rest of its message.
     for stream in streams.iter_mut().rev() {
         stream.write_all(b"\n").await.unwrap();
         ping(stream).await;
@@ -214,7 +214,7 @@ async fn a_socket_is_private_and_replaces_only_a_dead_one() {
     use wharf_transport::server::unix;
 
     let path = std::env::temp_dir().join(format!("wharf-sockets-{}.sock", std::process::id()));
-    // What a server that crashed leaves behind.
+    // Socket file of a server that crashed.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let socket = unix::bind(&path).await.unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);

@@ -87,11 +87,11 @@ impl Server {
         self.stdin.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    /// Next message. None at the end of the output.
+    /// Next message; `None` at the end of the output.
     async fn next(&mut self) -> Option<Value> {
         loop {
             let line = timeout(PATIENCE, self.stdout.next_line()).await.expect("patience");
-            // The test harness of the child writes lines of its own first.
+            // The child's test harness writes its own lines first.
             if let Ok(message) = serde_json::from_str(&line.unwrap()?) {
                 return Some(message);
             }

@@ -1,36 +1,43 @@
-//! Rules that hold one value against several schemas.
+//! Applicator keywords that apply several schemas to the same value.
 
-use crate::problems::{Kind, Problem};
+use crate::problems::{ProblemKind, ValueProblem};
 use crate::validate::{
-    compiled::Id,
-    evaluate::{Check, PUT_INTO_WORDS, Part, Step, note},
-    evaluated::Marks,
-    step_budget::Stop,
+    compiled::SchemaId,
+    evaluate::{MESSAGE_STEPS, StepResult, ValueCheck, ValuePart, add_problem},
+    evaluated::EvaluatedMarks,
+    step_budget::StopReason,
 };
 
-impl Check<'_> {
+impl ValueCheck<'_> {
     pub(super) fn all_of(
         &mut self,
-        ids: &[Id],
-        part: Part<'_>,
-        mut marks: Option<&mut Marks>,
-    ) -> Step {
+        ids: &[SchemaId],
+        part: ValuePart<'_>,
+        mut marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
         let mut fits = true;
         for id in ids {
             fits &= self.node(*id, part, marks.as_deref_mut())?;
-            if !fits && self.told.is_none() {
+            if !fits && self.problems.is_none() {
                 return Ok(false);
             }
         }
         Ok(fits)
     }
 
-    /// Looks whether a schema fits that need not; only then it counts what it looked at.
-    fn tried(&mut self, id: Id, part: Part<'_>, marks: Option<&mut Marks>) -> Step {
-        let Some(marks) = marks else { return self.silently(|check| check.node(id, part, None)) };
+    /// Evaluates an alternative silently; its marks count only if it matches.
+    fn try_node(
+        &mut self,
+        id: SchemaId,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
+        let Some(marks) = marks else {
+            return self.without_problems(|check| check.node(id, part, None));
+        };
         let mut fresh = marks.fresh();
-        self.fuel.spend(fresh.len())?;
-        let fits = self.silently(|check| check.node(id, part, Some(&mut fresh)))?;
+        self.budget.spend(fresh.len())?;
+        let fits = self.without_problems(|check| check.node(id, part, Some(&mut fresh)))?;
         if fits {
             marks.add(&fresh);
         }
@@ -39,62 +46,67 @@ impl Check<'_> {
 
     pub(super) fn any_of(
         &mut self,
-        ids: &[Id],
-        part: Part<'_>,
-        mut marks: Option<&mut Marks>,
-    ) -> Step {
+        ids: &[SchemaId],
+        part: ValuePart<'_>,
+        mut marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
         let mut fits = false;
         for id in ids {
-            fits |= self.tried(*id, part, marks.as_deref_mut())?;
+            fits |= self.try_node(*id, part, marks.as_deref_mut())?;
             if fits && marks.is_none() {
                 return Ok(true);
             }
         }
-        if fits { Ok(true) } else { self.none_of(ids, "anyOf", part) }
+        if fits { Ok(true) } else { self.report_no_match(ids, "anyOf", part) }
     }
 
     pub(super) fn one_of(
         &mut self,
-        ids: &[Id],
-        part: Part<'_>,
-        mut marks: Option<&mut Marks>,
-    ) -> Step {
+        ids: &[SchemaId],
+        part: ValuePart<'_>,
+        mut marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
         let mut fitting = 0;
         for id in ids {
-            fitting += usize::from(self.tried(*id, part, marks.as_deref_mut())?);
+            fitting += usize::from(self.try_node(*id, part, marks.as_deref_mut())?);
             if fitting > 1 {
-                let words = self.words;
-                return self.refuse(Kind::Other, part, || words.several(part.value));
+                let messages = self.messages;
+                return self.report(ProblemKind::Other, part, || messages.several(part.value));
             }
         }
-        if fitting == 1 { Ok(true) } else { self.none_of(ids, "oneOf", part) }
+        if fitting == 1 { Ok(true) } else { self.report_no_match(ids, "oneOf", part) }
     }
 
     pub(super) fn conditional(
         &mut self,
-        [condition, then, otherwise]: [Id; 3],
-        part: Part<'_>,
-        mut marks: Option<&mut Marks>,
-    ) -> Step {
-        let is_so = self.tried(condition, part, marks.as_deref_mut())?;
+        [condition, then, otherwise]: [SchemaId; 3],
+        part: ValuePart<'_>,
+        mut marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
+        let is_so = self.try_node(condition, part, marks.as_deref_mut())?;
         self.node(if is_so { then } else { otherwise }, part, marks)
     }
 
-    /// Tells what is wrong by the one schema of several that was meant, if that can be told: by
-    /// the type of the value, such as an object where it may also be null, or by its tag.
-    fn none_of(&mut self, ids: &[Id], keyword: &str, part: Part<'_>) -> Step {
-        if self.told.is_none() {
+    /// Reports the problems of the intended alternative if exactly one is recognizable: by the type
+    /// of the value, such as object or null, or by its tag (`const`).
+    fn report_no_match(
+        &mut self,
+        ids: &[SchemaId],
+        keyword: &str,
+        part: ValuePart<'_>,
+    ) -> StepResult {
+        if self.problems.is_none() {
             return Ok(false);
         }
-        self.fuel.spend(PUT_INTO_WORDS)?;
+        self.budget.spend(MESSAGE_STEPS)?;
         let path = part.path.dotted();
-        self.fuel.spend_on_text(&path)?;
-        let is_other = |it: &Problem| match it.kind {
-            Kind::Type => it.path == path,
-            Kind::Constant => true,
-            Kind::Other => false,
+        self.budget.spend_on_text(&path)?;
+        let is_other = |it: &ValueProblem| match it.kind {
+            ProblemKind::Type => it.path == path,
+            ProblemKind::Constant => true,
+            ProblemKind::Other => false,
         };
-        let mut meant: Option<Vec<Problem>> = None;
+        let mut meant: Option<Vec<ValueProblem>> = None;
         let mut several = false;
         for id in ids {
             let problems = self.problems_by(*id, part)?;
@@ -103,22 +115,30 @@ impl Check<'_> {
                 meant = Some(problems);
             }
         }
-        match (meant, &mut self.told) {
-            (Some(meant), Some(told)) if !several && !meant.is_empty() => {
-                meant.into_iter().try_fold(false, |_, problem| note(told, problem))
+        match (meant, &mut self.problems) {
+            (Some(meant), Some(problems)) if !several && !meant.is_empty() => {
+                meant.into_iter().try_fold(false, |_, problem| add_problem(problems, problem))
             }
             _ => {
-                let words = self.words;
-                self.refuse(Kind::Other, part, || words.none(keyword, part.value))
+                let messages = self.messages;
+                self.report(ProblemKind::Other, part, || messages.none(keyword, part.value))
             }
         }
     }
 
-    /// The problems of a part by one schema alone.
-    fn problems_by(&mut self, id: Id, part: Part<'_>) -> Result<Vec<Problem>, Stop> {
-        let outer = self.told.replace(Vec::new());
+    /// Problems of a part under one schema alone.
+    fn problems_by(
+        &mut self,
+        id: SchemaId,
+        part: ValuePart<'_>,
+    ) -> Result<Vec<ValueProblem>, StopReason> {
+        let outer = self.problems.replace(Vec::new());
         let outcome = self.node(id, part, None);
-        let problems = std::mem::replace(&mut self.told, outer).unwrap_or_default();
-        if outcome == Err(Stop::TooMuch) { Err(Stop::TooMuch) } else { Ok(problems) }
+        let problems = std::mem::replace(&mut self.problems, outer).unwrap_or_default();
+        if outcome == Err(StopReason::BudgetExceeded) {
+            Err(StopReason::BudgetExceeded)
+        } else {
+            Ok(problems)
+        }
     }
 }

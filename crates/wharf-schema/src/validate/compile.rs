@@ -1,4 +1,4 @@
-//! From a document to a list of schemas that refer to each other by number.
+//! Compiles a schema document into a list of schemas that refer to each other by index.
 
 use std::collections::HashMap;
 
@@ -9,96 +9,102 @@ use crate::problems;
 use super::{
     Schema,
     dialect::Draft,
-    document::{Document, Location},
+    document::{SchemaDocument, SchemaLocation},
     keywords::KEYWORDS,
     pattern::Pattern,
 };
-use crate::validate::compiled::{ANY, Id, NEVER, Named, Node, Rule};
+use crate::validate::compiled::{ANY, NEVER, NamedList, Rule, SchemaId, SchemaNode};
 
-/// How many operations the patterns of one schema may become.
+/// Maximum number of operations for all patterns of one schema.
 const OPERATIONS: usize = 65_536;
 
-/// What is being compiled.
-pub(super) struct Compiler<'d> {
-    document: Document<'d>,
-    nodes: Vec<Node>,
-    known: HashMap<*const Value, Id>,
-    waiting: Vec<Waiting<'d>>,
-    /// For patterns.
-    room: usize,
-    /// Whether some reference leads elsewhere by who follows it.
+/// State of a compilation.
+pub(super) struct SchemaCompiler<'d> {
+    document: SchemaDocument<'d>,
+    nodes: Vec<SchemaNode>,
+    ids: HashMap<*const Value, SchemaId>,
+    pending: Vec<PendingSchema<'d>>,
+    /// Remaining operations for patterns.
+    pattern_budget: usize,
+    /// True if a `$dynamicRef` is used, whose target depends on the dynamic scope.
     is_dynamic: bool,
 }
 
-/// A schema that has a number, but no rules yet.
-struct Waiting<'d> {
-    id: Id,
-    at: Location<'d>,
-    /// Where it stands, as a JSON pointer.
-    place: String,
+/// A schema with an id whose rules are not compiled yet.
+struct PendingSchema<'d> {
+    id: SchemaId,
+    at: SchemaLocation<'d>,
+    /// Its location, as a JSON pointer.
+    pointer: String,
 }
 
 /// Compiles a document.
 pub(super) fn compile(root: &Value) -> Result<Schema, String> {
-    let document = Document::new(root)?;
-    let never = Node { rules: [Rule::Never].into(), ..Node::default() };
-    let mut compiler = Compiler {
+    let document = SchemaDocument::new(root)?;
+    let never = SchemaNode { rules: [Rule::Never].into(), ..SchemaNode::default() };
+    let mut compiler = SchemaCompiler {
         document,
-        nodes: vec![never, Node::default()],
-        known: HashMap::new(),
-        waiting: Vec::new(),
-        room: OPERATIONS,
+        nodes: vec![never, SchemaNode::default()],
+        ids: HashMap::new(),
+        pending: Vec::new(),
+        pattern_budget: OPERATIONS,
         is_dynamic: false,
     };
-    let root = compiler.node(Location { schema: root, resource: 0 }, String::new())?;
+    let root = compiler.node(SchemaLocation { schema: root, resource: 0 }, String::new())?;
     compiler.drain()?;
     let anchors = compiler.anchors()?;
-    compiler.refuse_circles()?;
+    compiler.reject_cycles()?;
     Ok(Schema { root, nodes: compiler.nodes.into(), anchors })
 }
 
-impl<'d> Compiler<'d> {
-    /// The number of a schema.
-    fn node(&mut self, at: Location<'d>, place: String) -> Result<Id, String> {
+impl<'d> SchemaCompiler<'d> {
+    /// Id of the schema at this location; queues it for compilation if it is new.
+    fn node(&mut self, at: SchemaLocation<'d>, pointer: String) -> Result<SchemaId, String> {
         match at.schema {
             Value::Bool(false) => return Ok(NEVER),
             Value::Bool(true) => return Ok(ANY),
             Value::Object(_) => {}
-            _ => return Err(format!("`{place}`: a schema is an object or a boolean")),
+            _ => return Err(format!("`{pointer}`: a schema is an object or a boolean")),
         }
-        if let Some(known) = self.known.get(&std::ptr::from_ref(at.schema)) {
-            return Ok(*known);
+        if let Some(ids) = self.ids.get(&std::ptr::from_ref(at.schema)) {
+            return Ok(*ids);
         }
         let id = self.nodes.len();
-        self.nodes.push(Node::default());
-        self.known.insert(at.schema, id);
-        self.waiting.push(Waiting { id, at, place });
+        self.nodes.push(SchemaNode::default());
+        self.ids.insert(at.schema, id);
+        self.pending.push(PendingSchema { id, at, pointer });
         Ok(id)
     }
 
     fn drain(&mut self) -> Result<(), String> {
-        while let Some(Waiting { id, at, place }) = self.waiting.pop() {
+        while let Some(PendingSchema { id, at, pointer }) = self.pending.pop() {
             let Value::Object(map) = at.schema else { continue };
             let resource = self.document.resource_of(at.schema, at.resource);
             let draft = self.document.resources[resource].draft;
-            let mut reader =
-                Reader { compiler: self, map, draft, resource, place: &place, rules: Vec::new() };
-            reader.read().map_err(|problem| match &*place {
+            let mut reader = SchemaReader {
+                compiler: self,
+                map,
+                draft,
+                resource,
+                pointer: &pointer,
+                rules: Vec::new(),
+            };
+            reader.read().map_err(|problem| match &*pointer {
                 "" => problem,
-                place => format!("`{place}`: {problem}"),
+                pointer => format!("`{pointer}`: {problem}"),
             })?;
             let rules: Box<[Rule]> = reader.rules.into();
             let is_last = |rule: &Rule| {
                 matches!(rule, Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_))
             };
-            let wants_marks = rules.last().is_some_and(is_last);
-            self.nodes[id] = Node { resource, rules, wants_marks };
+            let needs_marks = rules.last().is_some_and(is_last);
+            self.nodes[id] = SchemaNode { resource, rules, needs_marks };
         }
         Ok(())
     }
 
-    /// The dynamic anchors of each resource, if anything refers to one.
-    fn anchors(&mut self) -> Result<Vec<Named<Id>>, String> {
+    /// Dynamic anchors of each schema resource; empty without dynamic references.
+    fn anchors(&mut self) -> Result<Vec<NamedList<SchemaId>>, String> {
         if !self.is_dynamic {
             return Ok(Vec::new());
         }
@@ -106,7 +112,7 @@ impl<'d> Compiler<'d> {
         for resource in 0..self.document.resources.len() {
             let mut named = Vec::new();
             for (name, schema) in self.document.resources[resource].dynamic.clone() {
-                let id = self.node(Location { schema, resource }, format!("#{name}"))?;
+                let id = self.node(SchemaLocation { schema, resource }, format!("#{name}"))?;
                 named.push((name.into(), id));
             }
             anchors.push(named.into());
@@ -115,13 +121,14 @@ impl<'d> Compiler<'d> {
         Ok(anchors)
     }
 
-    /// A schema that is held against a value only if it already was would never be done.
-    fn refuse_circles(&self) -> Result<(), String> {
+    /// Rejects reference cycles that do not descend into the value, because evaluation would not
+    /// end.
+    fn reject_cycles(&self) -> Result<(), String> {
         let mut into = vec![0_usize; self.nodes.len()];
         for node in &self.nodes {
             in_place(node).for_each(|id| into[id] += 1);
         }
-        let mut free: Vec<Id> = (0..into.len()).filter(|id| into[*id] == 0).collect();
+        let mut free: Vec<SchemaId> = (0..into.len()).filter(|id| into[*id] == 0).collect();
         let mut seen = 0;
         while let Some(id) = free.pop() {
             seen += 1;
@@ -135,12 +142,12 @@ impl<'d> Compiler<'d> {
         if seen == self.nodes.len() {
             return Ok(());
         }
-        Err("the schema refers to itself in a circle, without going into the value".into())
+        Err("the schema has a reference cycle that never descends into the value".into())
     }
 }
 
-/// The schemas that judge the same value.
-fn in_place(node: &Node) -> impl Iterator<Item = Id> {
+/// Subschemas that apply to the same value.
+fn in_place(node: &SchemaNode) -> impl Iterator<Item = SchemaId> {
     node.rules.iter().flat_map(|rule| match rule {
         Rule::AllOf(ids) | Rule::AnyOf(ids) | Rule::OneOf(ids) => ids.to_vec(),
         Rule::Not(id, _) | Rule::Reference(id) => vec![*id],
@@ -150,17 +157,17 @@ fn in_place(node: &Node) -> impl Iterator<Item = Id> {
     })
 }
 
-/// One schema that is read.
-pub(super) struct Reader<'c, 'd> {
-    compiler: &'c mut Compiler<'d>,
+/// Reads the keywords of one schema.
+pub(super) struct SchemaReader<'c, 'd> {
+    compiler: &'c mut SchemaCompiler<'d>,
     pub(super) map: &'d Map<String, Value>,
     pub(super) draft: Draft,
     resource: usize,
-    place: &'c str,
+    pointer: &'c str,
     pub(super) rules: Vec<Rule>,
 }
 
-impl<'d> Reader<'_, 'd> {
+impl<'d> SchemaReader<'_, 'd> {
     fn read(&mut self) -> Result<(), String> {
         let only_ref = self.draft.ref_stands_alone() && self.map.contains_key("$ref");
         for (keywords, drafts, read) in KEYWORDS {
@@ -179,39 +186,42 @@ impl<'d> Reader<'_, 'd> {
         self.map.get(keyword)
     }
 
-    /// The number of a schema in this one, under a keyword or a keyword and a name.
-    pub(super) fn node(&mut self, schema: &'d Value, under: &str) -> Result<Id, String> {
+    /// Id of a subschema under a keyword, or under a keyword and a name.
+    pub(super) fn node(&mut self, schema: &'d Value, under: &str) -> Result<SchemaId, String> {
         let resource = self.compiler.document.resource_of(schema, self.resource);
         self.compiler.node(
-            Location { schema, resource },
-            problems::shorten(format!("{}/{under}", self.place)),
+            SchemaLocation { schema, resource },
+            problems::shorten(format!("{}/{under}", self.pointer)),
         )
     }
 
-    /// What a reference leads to.
-    pub(super) fn target(&mut self, keyword: &str, to: &str) -> Result<Target, String> {
+    /// Resolves a reference.
+    pub(super) fn target(&mut self, keyword: &str, to: &str) -> Result<ReferenceTarget, String> {
         let Some(at) = self.compiler.document.locate(self.resource, to) else {
-            return Err(format!("`{keyword}` to `{to}` leads nowhere in the schema"));
+            return Err(format!("`{keyword}` to `{to}` has no target in the schema"));
         };
         let dynamic = &self.compiler.document.resources[at.resource].dynamic;
         let anchor = dynamic.iter().find(|(_, schema)| std::ptr::eq(*schema, at.schema));
         let anchor = anchor.map(|(name, _)| (*name).into());
-        Ok(Target { id: self.compiler.node(at, problems::shorten(to.to_owned()))?, anchor })
+        Ok(ReferenceTarget {
+            id: self.compiler.node(at, problems::shorten(to.to_owned()))?,
+            anchor,
+        })
     }
 
-    /// Notes that references lead elsewhere by who follows them.
+    /// Records that the schema contains a dynamic reference.
     pub(super) fn is_dynamic(&mut self) {
         self.compiler.is_dynamic = true;
     }
 
     pub(super) fn pattern(&mut self, source: &str) -> Result<Pattern, String> {
-        Pattern::new(source, &mut self.compiler.room)
+        Pattern::new(source, &mut self.compiler.pattern_budget)
     }
 }
 
-/// What a reference leads to.
-pub(super) struct Target {
-    pub(super) id: Id,
-    /// The dynamic anchor that it has.
+/// Target of a reference.
+pub(super) struct ReferenceTarget {
+    pub(super) id: SchemaId,
+    /// Dynamic anchor of the target.
     pub(super) anchor: Option<Box<str>>,
 }

@@ -1,110 +1,110 @@
-//! A schema, compiled.
+//! Compiled form of a schema.
 
 use serde_json::{Number, Value};
 
 use crate::validate::{content::Content, format::Format, pattern::Pattern};
 
-/// Where a compiled schema is in the list of all.
-pub(super) type Id = usize;
+/// Index of a compiled schema.
+pub(super) type SchemaId = usize;
 
-/// Names, and what belongs to each.
-pub(super) type Names = Box<[Box<str>]>;
-pub(super) type Named<T> = Box<[(Box<str>, T)]>;
+/// Lists of names, without and with a value for each.
+pub(super) type NameList = Box<[Box<str>]>;
+pub(super) type NamedList<T> = Box<[(Box<str>, T)]>;
 
-/// The schemas `false` and `true`.
-pub(super) const NEVER: Id = 0;
-pub(super) const ANY: Id = 1;
+/// Ids of the schemas `false` and `true`.
+pub(super) const NEVER: SchemaId = 0;
+pub(super) const ANY: SchemaId = 1;
 
-/// One schema: all of its rules must hold.
+/// A single schema: all its rules must hold.
 #[derive(Debug, Default)]
-pub(super) struct Node {
-    /// The resource that it belongs to.
+pub(super) struct SchemaNode {
+    /// Schema resource that it belongs to.
     pub(super) resource: usize,
     pub(super) rules: Box<[Rule]>,
-    /// Whether its last rules are about what the others did not look at.
-    pub(super) wants_marks: bool,
+    /// True if its last rules are `unevaluated…` keywords, which need the marks of the other rules.
+    pub(super) needs_marks: bool,
 }
 
-/// One rule, of one keyword or of some that belong together.
+/// Rule of a keyword, or of several keywords that belong together.
 #[derive(Debug)]
 pub(super) enum Rule {
     Never,
-    Type(Types),
+    Type(TypeSet),
     Enum(Box<[Value]>),
     Const(Value),
-    Bound(Bound, Number),
+    Bound(BoundKeyword, Number),
     MultipleOf(Number),
-    Count(Count, usize),
+    Count(CountKeyword, usize),
     Pattern(Pattern),
     Format(&'static Format),
     Content(Content),
     UniqueItems,
-    Required(Names),
-    DependentRequired(Named<Names>),
+    Required(NameList),
+    DependentRequired(NamedList<NameList>),
     Properties(Box<Properties>),
-    PropertyNames(Id),
-    DependentSchemas(Named<Id>),
+    PropertyNames(SchemaId),
+    DependentSchemas(NamedList<SchemaId>),
     Items {
-        prefix: Box<[Id]>,
-        rest: Option<Id>,
+        prefix: Box<[SchemaId]>,
+        rest: Option<SchemaId>,
     },
     Contains(Contains),
-    AllOf(Box<[Id]>),
-    AnyOf(Box<[Id]>),
-    OneOf(Box<[Id]>),
-    /// With the schema as it was written, to be told.
-    Not(Id, Box<str>),
+    AllOf(Box<[SchemaId]>),
+    AnyOf(Box<[SchemaId]>),
+    OneOf(Box<[SchemaId]>),
+    /// With the schema's JSON for the message.
+    Not(SchemaId, Box<str>),
     If {
-        condition: Id,
-        then: Id,
-        otherwise: Id,
+        condition: SchemaId,
+        then: SchemaId,
+        otherwise: SchemaId,
     },
-    Reference(Id),
-    /// To the outermost schema with this anchor; the first is the one that the text names.
-    DynamicReference(Id, Box<str>),
-    UnevaluatedItems(Id),
-    UnevaluatedProperties(Id),
+    Reference(SchemaId),
+    /// Refers to the outermost schema with this anchor, or else to the given schema.
+    DynamicReference(SchemaId, Box<str>),
+    UnevaluatedItems(SchemaId),
+    UnevaluatedProperties(SchemaId),
 }
 
-/// Which schema is for which property.
+/// Schemas of an object's properties.
 #[derive(Debug)]
 pub(super) struct Properties {
     /// Sorted by name.
-    pub(super) named: Named<Id>,
-    pub(super) patterns: Box<[(Pattern, Id)]>,
-    /// For those that have none; without it, they are not looked at.
-    pub(super) rest: Option<Id>,
+    pub(super) named: NamedList<SchemaId>,
+    pub(super) patterns: Box<[(Pattern, SchemaId)]>,
+    /// For all other properties; `None` if they are unrestricted.
+    pub(super) rest: Option<SchemaId>,
 }
 
 impl Properties {
-    pub(super) fn named(&self, name: &str) -> Option<Id> {
+    pub(super) fn named(&self, name: &str) -> Option<SchemaId> {
         let at = self.named.binary_search_by(|(known, _)| (**known).cmp(name)).ok()?;
         Some(self.named[at].1)
     }
 }
 
-/// How many items must fit a schema.
+/// Minimum and maximum number of items that match a schema.
 #[derive(Debug)]
 pub(super) struct Contains {
-    pub(super) schema: Id,
+    pub(super) schema: SchemaId,
     pub(super) least: usize,
     pub(super) most: usize,
-    /// Whether the items that fit count as evaluated.
+    /// True if matching items count as evaluated.
     pub(super) marks: bool,
 }
 
-/// What a number may not go beyond.
+/// Keyword of a numeric bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum BoundKeyword {
     Minimum,
     ExclusiveMinimum,
     Maximum,
     ExclusiveMaximum,
 }
 
-/// What is counted.
+/// Keyword of a length or size bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Count {
+pub(super) enum CountKeyword {
     MinLength,
     MaxLength,
     MinItems,
@@ -113,40 +113,40 @@ pub(super) enum Count {
     MaxProperties,
 }
 
-/// The types of JSON; a whole number is of two.
+/// JSON types; a whole number has two of them.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// A set of types.
+/// Set of JSON types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Types(u8);
+pub(super) struct TypeSet(u8);
 
-impl Types {
-    /// The type with this name.
+impl TypeSet {
+    /// Type with this name.
     pub(super) fn named(name: &str) -> Option<Self> {
-        TYPES.iter().position(|it| *it == name).map(|at| Types(1 << at))
+        TYPES.iter().position(|it| *it == name).map(|at| TypeSet(1 << at))
     }
 
-    pub(super) fn and(self, other: Types) -> Types {
-        Types(self.0 | other.0)
+    pub(super) fn and(self, other: TypeSet) -> TypeSet {
+        TypeSet(self.0 | other.0)
     }
 
-    /// The types that a value has.
+    /// Types of a value.
     pub(super) fn of(value: &Value) -> Self {
         let at = match value {
             Value::Array(_) => 0,
             Value::Bool(_) => 1,
             Value::Number(number) if crate::validate::number::is_whole(number) => {
-                return Types(0b1_0100);
+                return TypeSet(0b1_0100);
             }
             Value::Null => 3,
             Value::Number(_) => 4,
             Value::Object(_) => 5,
             Value::String(_) => 6,
         };
-        Types(1 << at)
+        TypeSet(1 << at)
     }
 
-    pub(super) fn meet(self, other: Types) -> bool {
+    pub(super) fn meet(self, other: TypeSet) -> bool {
         self.0 & other.0 != 0
     }
 

@@ -1,11 +1,11 @@
-//! What a string holds, by the keywords of draft 7 that ask for it.
+//! Content of strings: `contentEncoding` and `contentMediaType` of draft 7.
 
 use std::fmt;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::de::IgnoredAny;
 
-/// The content of a string: JSON, something in Base64, or JSON in Base64.
+/// Required content of a string: JSON, Base64, or JSON in Base64.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
     is_base64: bool,
@@ -13,14 +13,14 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// What these two keywords ask for; none if it is nothing that is checked.
+    /// Content that the two keywords require; `None` if it is not checked.
     pub(super) fn named(encoding: Option<&str>, media_type: Option<&str>) -> Option<Self> {
         let is_json = |it: &str| {
             let name = it.split(';').next().unwrap_or_default();
             name.trim().eq_ignore_ascii_case("application/json")
         };
         let is_base64 = encoding.is_some_and(|it| it.eq_ignore_ascii_case("base64"));
-        // What another encoding hides is not looked at.
+        // Content in another encoding is not checked.
         let is_readable = is_base64 || encoding.is_none();
         let is_json = is_readable && media_type.is_some_and(is_json);
         (is_base64 || is_json).then_some(Content { is_base64, is_json })
@@ -30,7 +30,7 @@ impl Content {
         if !self.is_base64 {
             return is_json(text.as_bytes());
         }
-        // RFC 2045 breaks lines.
+        // RFC 2045 allows line breaks in Base64.
         let joined: String = text.split(['\r', '\n']).collect();
         STANDARD.decode(joined).is_ok_and(|bytes| !self.is_json || is_json(&bytes))
     }

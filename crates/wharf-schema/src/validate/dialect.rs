@@ -1,8 +1,8 @@
-//! The dialects of JSON Schema, and what tells them apart.
+//! JSON Schema dialects and their differences.
 
 use serde_json::{Map, Value};
 
-/// A dialect, from the oldest to the newest.
+/// Dialects, oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Draft {
     Four,
@@ -12,8 +12,8 @@ pub(crate) enum Draft {
     Y2020,
 }
 
-/// By their addresses, without scheme and empty fragment.
-const ADDRESSES: [(&str, Draft); 5] = [
+/// Dialect URIs without scheme and empty fragment.
+const DIALECT_URIS: [(&str, Draft); 5] = [
     ("json-schema.org/draft/2020-12/schema", Draft::Y2020),
     ("json-schema.org/draft/2019-09/schema", Draft::Y2019),
     ("json-schema.org/draft-07/schema", Draft::Seven),
@@ -22,29 +22,29 @@ const ADDRESSES: [(&str, Draft); 5] = [
 ];
 
 impl Draft {
-    /// The dialect with this address.
+    /// Dialect with this URI.
     pub(crate) fn at(address: &str) -> Option<Self> {
         let bare = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
         let bare = bare.trim_end_matches('#');
-        ADDRESSES.iter().find(|(known, _)| *known == bare).map(|(_, draft)| *draft)
+        DIALECT_URIS.iter().find(|(known, _)| *known == bare).map(|(_, draft)| *draft)
     }
 
-    /// The dialect that a schema says it is written in.
+    /// Dialect that the schema's `$schema` names.
     pub(super) fn named_in(schema: &Map<String, Value>) -> Option<Self> {
         Draft::at(schema.get("$schema")?.as_str()?)
     }
 
-    /// The keyword that gives a schema an address.
+    /// Keyword that sets the URI of a schema.
     pub(super) fn id_keyword(self) -> &'static str {
         if self == Draft::Four { "id" } else { "$id" }
     }
 
-    /// Whether nothing counts that stands beside a `$ref`.
+    /// True if keywords beside `$ref` are ignored.
     pub(super) fn ref_stands_alone(self) -> bool {
         self <= Draft::Seven
     }
 
-    /// Whether what `contains` found counts as evaluated.
+    /// True if items that match `contains` count as evaluated.
     pub(super) fn contains_evaluates(self) -> bool {
         self >= Draft::Y2020
     }

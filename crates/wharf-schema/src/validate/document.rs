@@ -1,4 +1,4 @@
-//! A schema and what has a name in it, so that references find their way.
+//! Index of a schema document: schema resources and anchors, for resolving references.
 
 use std::collections::HashMap;
 
@@ -7,52 +7,52 @@ use serde_json::{Map, Value};
 use super::{dialect::Draft, metaschema, uri};
 use crate::schema_limits::subschemas;
 
-/// How deep schemas may nest before anything of them is compiled.
-const DEPTH: usize = 256;
+/// Maximum nesting depth of a schema that is compiled.
+const MAX_SCHEMA_DEPTH: usize = 256;
 
-/// How long the address of a schema may be once it is resolved: each `$id` below it is resolved
-/// against it, so that the lengths of nested ones add up.
-pub(crate) const LONGEST_ADDRESS: usize = 2048;
+/// Maximum length of a resolved schema URI. Each nested `$id` is resolved against the outer one, so
+/// lengths of nested URIs would add up.
+pub(crate) const MAX_URI_BYTES: usize = 2048;
 
-/// A schema with an address of its own.
-pub(super) struct Resource<'d> {
+/// A schema with its own URI (schema resource).
+pub(super) struct SchemaResource<'d> {
     pub(super) draft: Draft,
-    /// By which a reference finds it from elsewhere in the dynamic scope.
+    /// Dynamic anchors, which references find through the dynamic scope.
     pub(super) dynamic: Vec<(&'d str, &'d Value)>,
     uri: String,
     root: &'d Value,
     anchors: HashMap<&'d str, &'d Value>,
 }
 
-/// Where in a document something stands.
+/// Location of a schema in a document.
 #[derive(Clone, Copy)]
-pub(super) struct Location<'d> {
+pub(super) struct SchemaLocation<'d> {
     pub(super) schema: &'d Value,
     pub(super) resource: usize,
 }
 
-/// A schema and all the schemas in it that have an address.
-pub(super) struct Document<'d> {
-    pub(super) resources: Vec<Resource<'d>>,
+/// A schema with all schema resources inside it.
+pub(super) struct SchemaDocument<'d> {
+    pub(super) resources: Vec<SchemaResource<'d>>,
     by_root: HashMap<*const Value, usize>,
     by_uri: HashMap<String, usize>,
-    /// The schemas of schemas that something refers to.
+    /// Metaschemas that the document refers to.
     built_in: Vec<Draft>,
 }
 
-impl<'d> Document<'d> {
+impl<'d> SchemaDocument<'d> {
     pub(super) fn new(root: &'d Value) -> Result<Self, String> {
         let (by_root, by_uri) = (HashMap::new(), HashMap::new());
         let mut document =
-            Document { resources: Vec::new(), by_root, by_uri, built_in: Vec::new() };
+            SchemaDocument { resources: Vec::new(), by_root, by_uri, built_in: Vec::new() };
         let draft = root.as_object().and_then(Draft::named_in).unwrap_or(Draft::Y2020);
         document.add(root, String::new(), draft);
-        document.walk(Location { schema: root, resource: 0 }, 0)?;
+        document.walk(SchemaLocation { schema: root, resource: 0 }, 0)?;
         for draft in std::mem::take(&mut document.built_in) {
-            // What the document has under the same address comes first.
+            // A schema of the document with the same URI takes precedence.
             let (address, schema) = metaschema::of(draft);
             let resource = document.add(schema, address.into(), draft);
-            document.walk(Location { schema, resource }, 0)?;
+            document.walk(SchemaLocation { schema, resource }, 0)?;
         }
         Ok(document)
     }
@@ -60,42 +60,46 @@ impl<'d> Document<'d> {
     fn add(&mut self, root: &'d Value, uri: String, draft: Draft) -> usize {
         let at = self.resources.len();
         self.by_root.insert(root, at);
-        // Of two with one address, the first is found.
+        // The first of several schemas with one URI wins.
         self.by_uri.entry(uri.clone()).or_insert(at);
         let (dynamic, anchors) = (Vec::new(), HashMap::new());
-        self.resources.push(Resource { draft, dynamic, uri, root, anchors });
+        self.resources.push(SchemaResource { draft, dynamic, uri, root, anchors });
         at
     }
 
-    fn walk(&mut self, at: Location<'d>, depth: usize) -> Result<(), String> {
+    fn walk(&mut self, at: SchemaLocation<'d>, depth: usize) -> Result<(), String> {
         let Value::Object(map) = at.schema else { return Ok(()) };
-        if depth > DEPTH {
-            return Err(format!("the schema is nested more than {DEPTH} deep"));
+        if depth > MAX_SCHEMA_DEPTH {
+            return Err(format!("the schema is nested more than {MAX_SCHEMA_DEPTH} deep"));
         }
         let resource = self.note_id(at, map)?;
-        self.note_anchors(Location { resource, ..at }, map);
+        self.note_anchors(SchemaLocation { resource, ..at }, map);
         self.note_built_in(resource, map);
         for (_, _, schema) in subschemas(map) {
-            self.walk(Location { schema, resource }, depth + 1)?;
+            self.walk(SchemaLocation { schema, resource }, depth + 1)?;
         }
         Ok(())
     }
 
-    /// Notes the address of a schema; says which resource it belongs to.
-    fn note_id(&mut self, at: Location<'d>, map: &'d Map<String, Value>) -> Result<usize, String> {
+    /// Registers the URI of a schema; returns the schema resource that it belongs to.
+    fn note_id(
+        &mut self,
+        at: SchemaLocation<'d>,
+        map: &'d Map<String, Value>,
+    ) -> Result<usize, String> {
         let outer = &self.resources[at.resource];
         let draft = Draft::named_in(map).unwrap_or(outer.draft);
         let id = map.get(draft.id_keyword()).and_then(Value::as_str);
         let hidden = draft.ref_stands_alone() && map.contains_key("$ref");
         let Some(id) = id.filter(|_| !hidden) else { return Ok(at.resource) };
-        if id.len() > LONGEST_ADDRESS {
+        if id.len() > MAX_URI_BYTES {
             return Err(too_long());
         }
         let (address, anchor) = uri::split(id);
         let mut resource = at.resource;
         if !address.is_empty() {
             let uri = uri::resolve(&outer.uri, address);
-            if uri.len() > LONGEST_ADDRESS {
+            if uri.len() > MAX_URI_BYTES {
                 return Err(too_long());
             }
             resource = match self.by_root.get(&std::ptr::from_ref(at.schema)) {
@@ -113,7 +117,7 @@ impl<'d> Document<'d> {
         Ok(resource)
     }
 
-    fn note_anchors(&mut self, at: Location<'d>, map: &'d Map<String, Value>) {
+    fn note_anchors(&mut self, at: SchemaLocation<'d>, map: &'d Map<String, Value>) {
         let resource = &mut self.resources[at.resource];
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
         if resource.draft >= Draft::Y2019
@@ -129,12 +133,12 @@ impl<'d> Document<'d> {
         }
         let is_recursive = map.get("$recursiveAnchor") == Some(&Value::Bool(true));
         if resource.draft == Draft::Y2019 && is_recursive {
-            // The older way is the newer one with an anchor that has no name.
+            // `$recursiveAnchor` equals a dynamic anchor without a name.
             resource.dynamic.push(("", at.schema));
         }
     }
 
-    /// Notes the schema of schemas that a reference leads to.
+    /// Registers the metaschema that a reference names.
     fn note_built_in(&mut self, resource: usize, map: &'d Map<String, Value>) {
         let base = &self.resources[resource].uri;
         let refs = ["$ref", "$dynamicRef"].into_iter().filter_map(|it| map.get(it)?.as_str());
@@ -147,13 +151,13 @@ impl<'d> Document<'d> {
         }
     }
 
-    /// The resource that `schema` belongs to where `outer` is the one around it.
+    /// Schema resource of `schema`, whose enclosing resource is `outer`.
     pub(super) fn resource_of(&self, schema: &Value, outer: usize) -> usize {
         self.by_root.get(&std::ptr::from_ref(schema)).copied().unwrap_or(outer)
     }
 
-    /// What a reference in `resource` leads to.
-    pub(super) fn locate(&self, resource: usize, reference: &str) -> Option<Location<'d>> {
+    /// Resolves a reference in `resource`.
+    pub(super) fn locate(&self, resource: usize, reference: &str) -> Option<SchemaLocation<'d>> {
         let (address, fragment) = uri::split(reference);
         let resource = match address {
             "" => resource,
@@ -162,29 +166,29 @@ impl<'d> Document<'d> {
         let target = &self.resources[resource];
         let fragment = uri::decoded(fragment);
         if fragment.is_empty() {
-            return Some(Location { schema: target.root, resource });
+            return Some(SchemaLocation { schema: target.root, resource });
         }
         match fragment.strip_prefix('/') {
-            Some(pointer) => self.follow(Location { schema: target.root, resource }, pointer),
+            Some(pointer) => self.follow(SchemaLocation { schema: target.root, resource }, pointer),
             None => {
                 let schema = target.anchors.get(fragment.as_str())?;
-                Some(Location { schema, resource })
+                Some(SchemaLocation { schema, resource })
             }
         }
     }
 
-    fn follow(&self, from: Location<'d>, pointer: &str) -> Option<Location<'d>> {
+    fn follow(&self, from: SchemaLocation<'d>, pointer: &str) -> Option<SchemaLocation<'d>> {
         pointer.split('/').try_fold(from, |at, token| {
             let schema = match at.schema {
                 Value::Object(map) => map.get(&token.replace("~1", "/").replace("~0", "~"))?,
                 Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
                 _ => return None,
             };
-            Some(Location { schema, resource: self.resource_of(schema, at.resource) })
+            Some(SchemaLocation { schema, resource: self.resource_of(schema, at.resource) })
         })
     }
 }
 
 fn too_long() -> String {
-    format!("a `$id`, resolved against those around it, is longer than {LONGEST_ADDRESS} bytes")
+    format!("a resolved `$id` is longer than {MAX_URI_BYTES} bytes")
 }

@@ -1,99 +1,108 @@
-//! A value held against a schema.
+//! Evaluates a value against a compiled schema.
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use serde_json::Value;
 
-use crate::problems::{Kind, Path, Problem, TOLD};
+use crate::problems::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 use crate::validate::{
     Schema, assertions,
-    compiled::{Id, Rule},
-    evaluated::Marks,
-    messages::Words,
-    step_budget::{Fuel, Stop},
+    compiled::{Rule, SchemaId},
+    evaluated::EvaluatedMarks,
+    messages::MessageStyle,
+    step_budget::{StepBudget, StopReason},
 };
 
-/// How many schemas within schemas one value within values may be held against: the stack ends.
-const DEPTH: usize = 640;
+/// Maximum recursion depth of schemas and values, because the stack is limited.
+const MAX_DEPTH: usize = 640;
 
-/// What it takes to remember how a part was judged, in steps.
-const REMEMBERING: usize = 8;
+/// Steps that a memo entry costs.
+const MEMO_STEPS: usize = 8;
 
-/// After so many steps it is worth remembering what references led to.
-const LONG: usize = 4096;
+/// Steps after which results of references are memoized.
+const MEMO_AFTER_STEPS: usize = 4096;
 
-/// The steps that it takes to put a problem into words.
-pub(super) const PUT_INTO_WORDS: usize = 64;
+/// Steps that the text of a problem costs.
+pub(super) const MESSAGE_STEPS: usize = 64;
 
-/// Whether a value fits; the check may stop before that is known.
-pub(super) type Step = Result<bool, Stop>;
+/// True if the value matches; the evaluation may stop early.
+pub(super) type StepResult = Result<bool, StopReason>;
 
-/// A part of the value, and how the check came there.
+/// Part of the value, with its path and dynamic scope.
 #[derive(Clone, Copy)]
-pub(super) struct Part<'a> {
+pub(super) struct ValuePart<'a> {
     pub(super) value: &'a Value,
-    pub(super) path: &'a Path<'a>,
-    pub(super) scope: &'a Scope<'a>,
+    pub(super) path: &'a ValuePath<'a>,
+    pub(super) scope: &'a DynamicScope<'a>,
 }
 
-/// The resources that references led through, the innermost first.
-pub(super) struct Scope<'a> {
+/// Schema resources that references passed through, innermost first.
+pub(super) struct DynamicScope<'a> {
     resource: usize,
-    outer: Option<&'a Scope<'a>>,
+    outer: Option<&'a DynamicScope<'a>>,
 }
 
-/// One check under way.
-pub(super) struct Check<'s> {
+/// State of one evaluation.
+pub(super) struct ValueCheck<'s> {
     pub(super) schema: &'s Schema,
-    pub(super) fuel: Fuel,
-    /// The problems found, if they are wanted.
-    pub(super) told: Option<Vec<Problem>>,
-    pub(super) words: Words,
-    /// What references led to; none where parts of the value do not stay where they are.
-    known: Option<HashMap<(Id, *const Value), bool, RandomState>>,
+    pub(super) budget: StepBudget,
+    /// Problems found; `None` if they are not collected.
+    pub(super) problems: Option<Vec<ValueProblem>>,
+    pub(super) messages: MessageStyle,
+    /// Memoized results of references; `None` for parts without a stable address.
+    memo: Option<HashMap<(SchemaId, *const Value), bool, RandomState>>,
     depth: usize,
 }
 
-impl<'s> Check<'s> {
-    pub(super) fn silent(schema: &'s Schema, steps: usize) -> Self {
-        // Where references lead hangs on more than the part if any of them is dynamic.
-        let known = schema.anchors.is_empty().then(HashMap::default);
-        let (fuel, words) = (Fuel::new(steps), Words { quotes: false });
-        Check { schema, fuel, told: None, words, known, depth: 0 }
+impl<'s> ValueCheck<'s> {
+    pub(super) fn fits_only(schema: &'s Schema, steps: usize) -> Self {
+        // With dynamic references, a result depends on the dynamic scope as well as on the part.
+        let memo = schema.anchors.is_empty().then(HashMap::default);
+        let (budget, messages) = (StepBudget::new(steps), MessageStyle { quotes: false });
+        ValueCheck { schema, budget, problems: None, messages, memo, depth: 0 }
     }
 
-    pub(super) fn telling(schema: &'s Schema, steps: usize, quotes: bool) -> Self {
-        let (told, words) = (Some(Vec::new()), Words { quotes });
-        Check { told, words, ..Check::silent(schema, steps) }
+    pub(super) fn collecting(schema: &'s Schema, steps: usize, quotes: bool) -> Self {
+        let (problems, messages) = (Some(Vec::new()), MessageStyle { quotes });
+        ValueCheck { problems, messages, ..ValueCheck::fits_only(schema, steps) }
     }
 
-    pub(super) fn run(&mut self, value: &Value) -> Step {
-        let scope = Scope { resource: 0, outer: None };
-        self.node(self.schema.root, Part { value, path: &Path::ROOT, scope: &scope }, None)
+    pub(super) fn run(&mut self, value: &Value) -> StepResult {
+        let scope = DynamicScope { resource: 0, outer: None };
+        self.node(
+            self.schema.root,
+            ValuePart { value, path: &ValuePath::ROOT, scope: &scope },
+            None,
+        )
     }
 
-    /// The problems that were found.
-    pub(super) fn told(self) -> Vec<Problem> {
-        self.told.unwrap_or_default()
+    /// Problems that were found.
+    pub(super) fn problems(self) -> Vec<ValueProblem> {
+        self.problems.unwrap_or_default()
     }
 
-    /// Holds a part of the value against a schema; `marks` are for those who ask what was looked at.
-    pub(super) fn node(&mut self, id: Id, part: Part<'_>, marks: Option<&mut Marks>) -> Step {
+    /// Evaluates a part against a schema; `marks` receives the evaluated items or properties.
+    pub(super) fn node(
+        &mut self,
+        id: SchemaId,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
         let node = &self.schema.nodes[id];
-        self.fuel.spend(1)?;
+        self.budget.spend(1)?;
         if node.rules.is_empty() {
             return Ok(true);
         }
-        if self.depth == DEPTH {
-            return Err(Stop::TooMuch);
+        if self.depth == MAX_DEPTH {
+            return Err(StopReason::BudgetExceeded);
         }
         self.depth += 1;
-        let entered = Scope { resource: node.resource, outer: Some(part.scope) };
+        let entered = DynamicScope { resource: node.resource, outer: Some(part.scope) };
         let is_same = part.scope.resource == node.resource;
-        let part = Part { scope: if is_same { part.scope } else { &entered }, ..part };
-        let fits = if node.wants_marks {
-            self.marked(&node.rules, part, marks)
+        let part = ValuePart { scope: if is_same { part.scope } else { &entered }, ..part };
+        let fits = if node.needs_marks {
+            self.rules_with_marks(&node.rules, part, marks)
         } else {
             self.rules(&node.rules, part, marks)
         };
@@ -101,9 +110,14 @@ impl<'s> Check<'s> {
         fits
     }
 
-    fn marked(&mut self, rules: &[Rule], part: Part<'_>, outer: Option<&mut Marks>) -> Step {
-        let mut marks = Marks::of(part.value);
-        self.fuel.spend(marks.len())?;
+    fn rules_with_marks(
+        &mut self,
+        rules: &[Rule],
+        part: ValuePart<'_>,
+        outer: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
+        let mut marks = EvaluatedMarks::of(part.value);
+        self.budget.spend(marks.len())?;
         let fits = self.rules(rules, part, Some(&mut marks))?;
         if let Some(outer) = outer {
             outer.add(&marks);
@@ -111,22 +125,33 @@ impl<'s> Check<'s> {
         Ok(fits)
     }
 
-    fn rules(&mut self, rules: &[Rule], part: Part<'_>, mut marks: Option<&mut Marks>) -> Step {
+    fn rules(
+        &mut self,
+        rules: &[Rule],
+        part: ValuePart<'_>,
+        mut marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
         let mut fits = true;
         for rule in rules {
             fits &= match rule {
-                // What the failed rules would have looked at is not known.
+                // The marks of failed rules are incomplete, so the `unevaluated…` keywords cannot
+                // be checked.
                 Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_) if !fits => false,
                 rule => self.rule(rule, part, marks.as_deref_mut())?,
             };
-            if !fits && self.told.is_none() {
+            if !fits && self.problems.is_none() {
                 return Ok(false);
             }
         }
         Ok(fits)
     }
 
-    fn rule(&mut self, rule: &Rule, part: Part<'_>, marks: Option<&mut Marks>) -> Step {
+    fn rule(
+        &mut self,
+        rule: &Rule,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
         match rule {
             Rule::Required(names) => self.required(names, part),
             Rule::DependentRequired(all) => self.dependent_required(all, part),
@@ -141,32 +166,36 @@ impl<'s> Check<'s> {
             Rule::AnyOf(ids) => self.any_of(ids, part, marks),
             Rule::OneOf(ids) => self.one_of(ids, part, marks),
             Rule::Not(id, _) => {
-                let fits = !self.silently(|check| check.node(*id, part, None))?;
-                if fits { Ok(true) } else { self.refuse_by(rule, part) }
+                let fits = !self.without_problems(|check| check.node(*id, part, None))?;
+                if fits { Ok(true) } else { self.report_rule(rule, part) }
             }
             Rule::If { condition, then, otherwise } => {
                 self.conditional([*condition, *then, *otherwise], part, marks)
             }
-            Rule::Reference(id) => self.referred(*id, part, marks),
+            Rule::Reference(id) => self.follow_reference(*id, part, marks),
             Rule::DynamicReference(id, anchor) => {
                 let outermost = self.outermost(part.scope, anchor)?;
                 self.node(outermost.unwrap_or(*id), part, marks)
             }
-            leaf => match assertions::holds(leaf, part.value, &mut self.fuel)? {
+            leaf => match assertions::holds(leaf, part.value, &mut self.budget)? {
                 true => Ok(true),
-                false => self.refuse_by(leaf, part),
+                false => self.report_rule(leaf, part),
             },
         }
     }
 
-    /// The schema with this anchor that the check came through first.
-    fn outermost(&mut self, scope: &Scope<'_>, anchor: &str) -> Result<Option<Id>, Stop> {
+    /// Outermost schema in the dynamic scope with this anchor.
+    fn outermost(
+        &mut self,
+        scope: &DynamicScope<'_>,
+        anchor: &str,
+    ) -> Result<Option<SchemaId>, StopReason> {
         let (mut found, mut at) = (None, Some(scope));
         while let Some(scope) = at {
             let named = self.schema.anchors.get(scope.resource);
-            self.fuel.spend(1)?;
+            self.budget.spend(1)?;
             for _ in named.into_iter().flatten() {
-                self.fuel.spend_on_lookup(anchor)?;
+                self.budget.spend_on_lookup(anchor)?;
             }
             let here = named.and_then(|all| all.iter().find(|(name, _)| **name == *anchor));
             found = here.map(|(_, id)| *id).or(found);
@@ -175,69 +204,81 @@ impl<'s> Check<'s> {
         Ok(found)
     }
 
-    /// Follows a reference. A part that references lead to again and again is judged once.
-    fn referred(&mut self, id: Id, part: Part<'_>, marks: Option<&mut Marks>) -> Step {
-        let is_worth_it = self.fuel.spent() > LONG && self.told.is_none() && marks.is_none();
+    /// Follows a reference. Results are memoized, so that a part is evaluated once per schema.
+    fn follow_reference(
+        &mut self,
+        id: SchemaId,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
+        let is_worth_it =
+            self.budget.spent() > MEMO_AFTER_STEPS && self.problems.is_none() && marks.is_none();
         if !is_worth_it {
             return self.node(id, part, marks);
         }
         let key = (id, std::ptr::from_ref(part.value));
-        if let Some(fits) = self.known.as_ref().and_then(|known| known.get(&key)) {
+        if let Some(fits) = self.memo.as_ref().and_then(|memo| memo.get(&key)) {
             return Ok(*fits);
         }
         let fits = self.node(id, part, None)?;
-        if let Some(known) = &mut self.known {
-            self.fuel.spend(REMEMBERING)?;
-            known.insert(key, fits);
+        if let Some(memo) = &mut self.memo {
+            self.budget.spend(MEMO_STEPS)?;
+            memo.insert(key, fits);
         }
         Ok(fits)
     }
 
-    /// Looks without telling what is found.
-    pub(super) fn silently(&mut self, look: impl FnOnce(&mut Self) -> Step) -> Step {
-        let told = self.told.take();
-        let fits = look(self);
-        self.told = told;
-        fits
-    }
-
-    /// Looks at what is no part of the value: its address may be another's later.
-    pub(super) fn aside(&mut self, look: impl FnOnce(&mut Self) -> Step) -> Step {
-        let known = self.known.take();
-        let fits = look(self);
-        self.known = known;
-        fits
-    }
-
-    fn refuse_by(&mut self, rule: &Rule, part: Part<'_>) -> Step {
-        let kind = match rule {
-            Rule::Type(_) => Kind::Type,
-            Rule::Const(_) => Kind::Constant,
-            _ => Kind::Other,
-        };
-        let words = self.words;
-        self.refuse(kind, part, || words.of(rule, part.value))
-    }
-
-    /// Notes a problem, if problems are wanted.
-    pub(super) fn refuse(
+    /// Evaluates without collecting problems.
+    pub(super) fn without_problems(
         &mut self,
-        kind: Kind,
-        part: Part<'_>,
+        look: impl FnOnce(&mut Self) -> StepResult,
+    ) -> StepResult {
+        let problems = self.problems.take();
+        let fits = look(self);
+        self.problems = problems;
+        fits
+    }
+
+    /// Evaluates a temporary value without the memo, because its address may be reused.
+    pub(super) fn without_memo(
+        &mut self,
+        look: impl FnOnce(&mut Self) -> StepResult,
+    ) -> StepResult {
+        let memo = self.memo.take();
+        let fits = look(self);
+        self.memo = memo;
+        fits
+    }
+
+    fn report_rule(&mut self, rule: &Rule, part: ValuePart<'_>) -> StepResult {
+        let kind = match rule {
+            Rule::Type(_) => ProblemKind::Type,
+            Rule::Const(_) => ProblemKind::Constant,
+            _ => ProblemKind::Other,
+        };
+        let messages = self.messages;
+        self.report(kind, part, || messages.of(rule, part.value))
+    }
+
+    /// Adds a problem, if problems are collected.
+    pub(super) fn report(
+        &mut self,
+        kind: ProblemKind,
+        part: ValuePart<'_>,
         text: impl FnOnce() -> String,
-    ) -> Step {
-        let Some(told) = &mut self.told else { return Ok(false) };
-        self.fuel.spend(PUT_INTO_WORDS)?;
-        let problem = Problem { kind, path: part.path.dotted(), text: text() };
-        self.fuel.spend_on_text(&problem.path)?;
-        note(told, problem)
+    ) -> StepResult {
+        let Some(problems) = &mut self.problems else { return Ok(false) };
+        self.budget.spend(MESSAGE_STEPS)?;
+        let problem = ValueProblem { kind, path: part.path.dotted(), text: text() };
+        self.budget.spend_on_text(&problem.path)?;
+        add_problem(problems, problem)
     }
 }
 
-/// Schemas that repeat themselves find the same problem again and again; it is told once.
-pub(super) fn note(told: &mut Vec<Problem>, problem: Problem) -> Step {
-    if !told.contains(&problem) {
-        told.push(problem);
+/// Adds a problem once, because recursive schemas find the same problem repeatedly.
+pub(super) fn add_problem(problems: &mut Vec<ValueProblem>, problem: ValueProblem) -> StepResult {
+    if !problems.contains(&problem) {
+        problems.push(problem);
     }
-    if told.len() < TOLD { Ok(false) } else { Err(Stop::Enough) }
+    if problems.len() < MAX_PROBLEMS { Ok(false) } else { Err(StopReason::EnoughProblems) }
 }

@@ -1,24 +1,24 @@
-//! Which parts of a value were looked at, for the keywords that ask.
+//! Marks of evaluated items and properties, for the `unevaluated…` keywords.
 
 use serde_json::Value;
 
-/// A mark for each item or property of one value.
+/// One mark per item or property of a value.
 #[derive(Debug)]
-pub(super) struct Marks(Vec<bool>);
+pub(super) struct EvaluatedMarks(Vec<bool>);
 
-impl Marks {
+impl EvaluatedMarks {
     pub(super) fn of(value: &Value) -> Self {
         let parts = match value {
             Value::Array(items) => items.len(),
             Value::Object(map) => map.len(),
             _ => 0,
         };
-        Marks(vec![false; parts])
+        EvaluatedMarks(vec![false; parts])
     }
 
-    /// None set, for the same value.
+    /// Empty marks for the same value.
     pub(super) fn fresh(&self) -> Self {
-        Marks(vec![false; self.0.len()])
+        EvaluatedMarks(vec![false; self.0.len()])
     }
 
     pub(super) fn len(&self) -> usize {
@@ -35,7 +35,7 @@ impl Marks {
         self.0.get(at).is_none_or(|mark| *mark)
     }
 
-    pub(super) fn add(&mut self, others: &Marks) {
+    pub(super) fn add(&mut self, others: &EvaluatedMarks) {
         for (mark, other) in self.0.iter_mut().zip(&others.0) {
             *mark |= other;
         }

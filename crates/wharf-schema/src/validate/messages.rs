@@ -1,4 +1,4 @@
-//! Problems in words.
+//! Texts of validation problems.
 
 use std::{
     fmt::Write as _,
@@ -7,34 +7,34 @@ use std::{
 
 use serde_json::Value;
 
-use crate::problems::{LENGTH, tame};
-use crate::validate::compiled::{Bound, Contains, Count, Rule};
+use crate::problems::{MAX_PROBLEM_CHARS, sanitize};
+use crate::validate::compiled::{BoundKeyword, Contains, CountKeyword, Rule};
 
-/// How many choices, and how many names, are told.
-const CHOICES: usize = 3;
-const NAMES: usize = 8;
+/// Maximum number of choices, and of names, in a message.
+const MAX_LISTED_CHOICES: usize = 3;
+const MAX_LISTED_NAMES: usize = 8;
 
-/// How problems are told.
+/// Message options.
 #[derive(Clone, Copy)]
-pub(super) struct Words {
-    /// Whether they may quote the value.
+pub(super) struct MessageStyle {
+    /// True if messages may quote the value.
     pub(super) quotes: bool,
 }
 
-/// A value as JSON, as far as it may be told.
-pub(super) fn written(value: &Value) -> String {
-    let mut text = Bounded(Vec::new());
-    // It fails when there is no more room.
+/// JSON of a value, shortened.
+pub(super) fn as_json(value: &Value) -> String {
+    let mut text = BoundedBuffer(Vec::new());
+    // Writing fails at the length limit.
     let cut = serde_json::to_writer(&mut text, value).is_err();
     let text = String::from_utf8_lossy(&text.0);
     if cut { format!("{}…", text.trim_end_matches('\u{FFFD}')) } else { text.into_owned() }
 }
 
-struct Bounded(Vec<u8>);
+struct BoundedBuffer(Vec<u8>);
 
-impl Write for Bounded {
+impl Write for BoundedBuffer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let room = LENGTH - self.0.len().min(LENGTH);
+        let room = MAX_PROBLEM_CHARS - self.0.len().min(MAX_PROBLEM_CHARS);
         self.0.extend(&bytes[..bytes.len().min(room)]);
         if bytes.len() > room { Err(io::ErrorKind::WriteZero.into()) } else { Ok(bytes.len()) }
     }
@@ -48,12 +48,12 @@ fn ending(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-impl Words {
+impl MessageStyle {
     fn value(self, value: &Value) -> String {
-        if self.quotes { written(value) } else { "value".into() }
+        if self.quotes { as_json(value) } else { "value".into() }
     }
 
-    /// What is wrong with a value that does not keep to a rule.
+    /// Message for a value that violates a rule.
     pub(super) fn of(self, rule: &Rule, value: &Value) -> String {
         let it = || self.value(value);
         match rule {
@@ -62,13 +62,13 @@ impl Words {
                 let names: Vec<String> = types.names().map(|name| format!("\"{name}\"")).collect();
                 format!("{} is not of type{} {}", it(), ending(names.len()), names.join(", "))
             }
-            Rule::Const(wanted) => format!("{} was expected", written(wanted)),
+            Rule::Const(wanted) => format!("{} was expected", as_json(wanted)),
             Rule::Enum(choices) => format!("{} is not one of {}", it(), listed(choices)),
             Rule::Bound(bound, limit) => format!("{} is {} of {limit}", it(), beyond(*bound)),
             Rule::MultipleOf(step) => format!("{} is not a multiple of {step}", it()),
             Rule::Count(count, limit) => format!("{} {}", it(), miscounted(*count, *limit)),
             Rule::Pattern(pattern) => {
-                format!("{} does not match \"{}\"", it(), tame(pattern.source()))
+                format!("{} does not match \"{}\"", it(), sanitize(pattern.source()))
             }
             Rule::Format(format) => format!("{} is not a \"{}\"", it(), format.name),
             Rule::Content(content) => format!("{} is not {content}", it()),
@@ -79,7 +79,7 @@ impl Words {
     }
 
     pub(super) fn missing(name: &str) -> String {
-        format!("{} is a required property", written(&Value::from(name)))
+        format!("{} is a required property", as_json(&Value::from(name)))
     }
 
     pub(super) fn none(self, keyword: &str, value: &Value) -> String {
@@ -97,16 +97,19 @@ impl Words {
         let Contains { least, most, .. } = contains;
         match (found < *least, *least) {
             (true, 1) => format!("None of {it} are valid under the given schema"),
-            (true, _) => format!("{it} has less than {least} items that 'contains' is about"),
+            (true, _) => format!("{it} has less than {least} items that match 'contains'"),
             (false, _) => {
-                format!("{it} has more than {most} item{} that 'contains' is about", ending(*most))
+                format!("{it} has more than {most} item{} that match 'contains'", ending(*most))
             }
         }
     }
 
     pub(super) fn unexpected_names(self, what: &str, names: &[&str]) -> String {
-        let quoted: Vec<String> =
-            names.iter().take(NAMES).map(|name| format!("'{}'", tame(name))).collect();
+        let quoted: Vec<String> = names
+            .iter()
+            .take(MAX_LISTED_NAMES)
+            .map(|name| format!("'{}'", sanitize(name)))
+            .collect();
         format!("{what} are not allowed ({} unexpected)", were(&quoted, names.len()))
     }
 
@@ -115,54 +118,55 @@ impl Words {
             let count = items.len();
             return format!("{what} items are not allowed ({count} item{})", ending(count));
         }
-        let all: Vec<String> = items.iter().take(NAMES).map(|item| written(item)).collect();
+        let all: Vec<String> =
+            items.iter().take(MAX_LISTED_NAMES).map(|item| as_json(item)).collect();
         format!("{what} items are not allowed ({} unexpected)", were(&all, items.len()))
     }
 }
 
 /// `a was`, `a, b were`, `a, b and 7 others were`.
-fn were(told: &[String], count: usize) -> String {
-    let mut text = told.join(", ");
-    if count > told.len() {
-        // Writing to a text cannot fail.
-        let _ = write!(text, " and {} other{}", count - told.len(), ending(count - told.len()));
+fn were(shown: &[String], count: usize) -> String {
+    let mut text = shown.join(", ");
+    if count > shown.len() {
+        // Writing to a string cannot fail.
+        let _ = write!(text, " and {} other{}", count - shown.len(), ending(count - shown.len()));
     }
     text + if count == 1 { " was" } else { " were" }
 }
 
 /// `1`, `1 or 2`, `1, 2 or 3`, `1, 2 or 7 other candidates`.
 fn listed(choices: &[Value]) -> String {
-    let whole = choices.len() <= CHOICES;
-    let told = if whole { choices.len() } else { CHOICES - 1 };
-    let mut all: Vec<String> = choices[..told].iter().map(written).collect();
+    let whole = choices.len() <= MAX_LISTED_CHOICES;
+    let shown = if whole { choices.len() } else { MAX_LISTED_CHOICES - 1 };
+    let mut all: Vec<String> = choices[..shown].iter().map(as_json).collect();
     if !whole {
-        all.push(format!("{} other candidates", choices.len() - told));
+        all.push(format!("{} other candidates", choices.len() - shown));
     }
     match all.split_last() {
         Some((last, first)) if !first.is_empty() => format!("{} or {last}", first.join(", ")),
         Some((only, _)) => only.clone(),
-        None => "nothing at all".into(),
+        None => "no value".into(),
     }
 }
 
-fn beyond(bound: Bound) -> &'static str {
+fn beyond(bound: BoundKeyword) -> &'static str {
     match bound {
-        Bound::Minimum => "less than the minimum",
-        Bound::ExclusiveMinimum => "less than or equal to the minimum",
-        Bound::Maximum => "greater than the maximum",
-        Bound::ExclusiveMaximum => "greater than or equal to the maximum",
+        BoundKeyword::Minimum => "less than the minimum",
+        BoundKeyword::ExclusiveMinimum => "less than or equal to the minimum",
+        BoundKeyword::Maximum => "greater than the maximum",
+        BoundKeyword::ExclusiveMaximum => "greater than or equal to the maximum",
     }
 }
 
-fn miscounted(count: Count, limit: usize) -> String {
+fn miscounted(count: CountKeyword, limit: usize) -> String {
     let s = ending(limit);
     let ies = if limit == 1 { "y" } else { "ies" };
     match count {
-        Count::MinLength => format!("is shorter than {limit} character{s}"),
-        Count::MaxLength => format!("is longer than {limit} character{s}"),
-        Count::MinItems => format!("has less than {limit} item{s}"),
-        Count::MaxItems => format!("has more than {limit} item{s}"),
-        Count::MinProperties => format!("has less than {limit} propert{ies}"),
-        Count::MaxProperties => format!("has more than {limit} propert{ies}"),
+        CountKeyword::MinLength => format!("is shorter than {limit} character{s}"),
+        CountKeyword::MaxLength => format!("is longer than {limit} character{s}"),
+        CountKeyword::MinItems => format!("has less than {limit} item{s}"),
+        CountKeyword::MaxItems => format!("has more than {limit} item{s}"),
+        CountKeyword::MinProperties => format!("has less than {limit} propert{ies}"),
+        CountKeyword::MaxProperties => format!("has more than {limit} propert{ies}"),
     }
 }

@@ -1,7 +1,7 @@
-//! The schemas of schemas: a reference to one of them needs nothing fetched.
+//! Built-in metaschemas, so that references to them need no fetch.
 //!
-//! Each is built from tables of keywords and what belongs to them. The definitions in them have the
-//! names that the published ones have, so that pointers into them lead to the same.
+//! Each is built from tables of keywords and value shapes. Definitions have the names of the
+//! published metaschemas, so that JSON pointers into them resolve to the same schemas.
 
 use std::sync::LazyLock;
 
@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::Draft::{self, Four, Seven, Six, Y2019, Y2020};
 
-/// What keywords must have for values.
+/// Required shape of a keyword's value.
 #[derive(Clone, Copy)]
-enum Is {
+enum ValueShape {
     Any,
     Boolean,
     Text,
@@ -21,13 +21,13 @@ enum Is {
     Positive,
     Count,
     Schema,
-    /// What is left over: the oldest dialect knows booleans only here.
+    /// Schema for all other items or properties; draft 4 allows booleans only here.
     Rest,
     Schemas,
     SchemaOrSchemas,
     NamedSchemas,
-    /// By pattern.
-    FoundSchemas,
+    /// Schemas by pattern.
+    PatternSchemas,
     Dependencies,
     Names,
     NamedNames,
@@ -37,114 +37,120 @@ enum Is {
     Vocabulary,
 }
 
-/// Keywords, with spaces between them.
-type Table = &'static [(&'static str, Is)];
+/// Space-separated keywords and their value shapes.
+type KeywordTable = &'static [(&'static str, ValueShape)];
 
-const DESCRIPTIONS: Table = &[("title description", Is::Text), ("default", Is::Any)];
+const DESCRIPTIONS: KeywordTable =
+    &[("title description", ValueShape::Text), ("default", ValueShape::Any)];
 
-const LIMITS: Table = &[
-    ("multipleOf", Is::Positive),
-    ("maximum minimum", Is::Number),
-    ("maxLength minLength maxItems minItems maxProperties minProperties", Is::Count),
-    ("pattern", Is::Format("regex")),
-    ("uniqueItems", Is::Boolean),
-    ("required", Is::Names),
-    ("type", Is::Types),
+const LIMITS: KeywordTable = &[
+    ("multipleOf", ValueShape::Positive),
+    ("maximum minimum", ValueShape::Number),
+    ("maxLength minLength maxItems minItems maxProperties minProperties", ValueShape::Count),
+    ("pattern", ValueShape::Format("regex")),
+    ("uniqueItems", ValueShape::Boolean),
+    ("required", ValueShape::Names),
+    ("type", ValueShape::Types),
 ];
 
-/// What drafts 4, 6 and 7 have beside.
-const OLD: Table = &[
-    ("format", Is::Text),
-    ("items", Is::SchemaOrSchemas),
-    ("additionalItems additionalProperties", Is::Rest),
-    ("definitions properties", Is::NamedSchemas),
-    ("dependencies", Is::Dependencies),
-    ("allOf anyOf oneOf", Is::Schemas),
-    ("not", Is::Schema),
+/// Keywords that drafts 4, 6 and 7 have in addition.
+const DRAFTS_4_TO_7: KeywordTable = &[
+    ("format", ValueShape::Text),
+    ("items", ValueShape::SchemaOrSchemas),
+    ("additionalItems additionalProperties", ValueShape::Rest),
+    ("definitions properties", ValueShape::NamedSchemas),
+    ("dependencies", ValueShape::Dependencies),
+    ("allOf anyOf oneOf", ValueShape::Schemas),
+    ("not", ValueShape::Schema),
 ];
 
-const FOUR: Table = &[
-    ("id $schema", Is::Text),
-    ("exclusiveMaximum exclusiveMinimum", Is::Boolean),
-    ("patternProperties", Is::NamedSchemas),
-    ("enum", Is::Choices),
+const DRAFT_4: KeywordTable = &[
+    ("id $schema", ValueShape::Text),
+    ("exclusiveMaximum exclusiveMinimum", ValueShape::Boolean),
+    ("patternProperties", ValueShape::NamedSchemas),
+    ("enum", ValueShape::Choices),
 ];
 
-const SIX: Table = &[
-    ("$id $ref", Is::Format("uri-reference")),
-    ("$schema", Is::Format("uri")),
-    ("examples enum", Is::Values),
-    ("exclusiveMaximum exclusiveMinimum", Is::Number),
-    ("contains propertyNames", Is::Schema),
-    ("patternProperties", Is::FoundSchemas),
-    ("const", Is::Any),
+const DRAFT_6: KeywordTable = &[
+    ("$id $ref", ValueShape::Format("uri-reference")),
+    ("$schema", ValueShape::Format("uri")),
+    ("examples enum", ValueShape::Values),
+    ("exclusiveMaximum exclusiveMinimum", ValueShape::Number),
+    ("contains propertyNames", ValueShape::Schema),
+    ("patternProperties", ValueShape::PatternSchemas),
+    ("const", ValueShape::Any),
 ];
 
-const SEVEN: Table = &[
-    ("$comment contentMediaType contentEncoding", Is::Text),
-    ("readOnly writeOnly", Is::Boolean),
-    ("if then else", Is::Schema),
+const DRAFT_7: KeywordTable = &[
+    ("$comment contentMediaType contentEncoding", ValueShape::Text),
+    ("readOnly writeOnly", ValueShape::Boolean),
+    ("if then else", ValueShape::Schema),
 ];
 
-const CORE: Table = &[
-    ("$id", Is::Like("^[^#]*#?$")),
-    ("$schema", Is::Format("uri")),
-    ("$ref", Is::Format("uri-reference")),
-    ("$vocabulary", Is::Vocabulary),
-    ("$comment", Is::Text),
-    ("$defs", Is::NamedSchemas),
+const CORE: KeywordTable = &[
+    ("$id", ValueShape::Like("^[^#]*#?$")),
+    ("$schema", ValueShape::Format("uri")),
+    ("$ref", ValueShape::Format("uri-reference")),
+    ("$vocabulary", ValueShape::Vocabulary),
+    ("$comment", ValueShape::Text),
+    ("$defs", ValueShape::NamedSchemas),
 ];
 
-const CORE_2019: Table = &[
-    ("$anchor", Is::Like("^[A-Za-z][-A-Za-z0-9.:_]*$")),
-    ("$recursiveRef", Is::Format("uri-reference")),
-    ("$recursiveAnchor", Is::Boolean),
+const CORE_2019: KeywordTable = &[
+    ("$anchor", ValueShape::Like("^[A-Za-z][-A-Za-z0-9.:_]*$")),
+    ("$recursiveRef", ValueShape::Format("uri-reference")),
+    ("$recursiveAnchor", ValueShape::Boolean),
 ];
 
-const ANCHOR: Is = Is::Like("^[A-Za-z_][-A-Za-z0-9._]*$");
+const ANCHOR: ValueShape = ValueShape::Like("^[A-Za-z_][-A-Za-z0-9._]*$");
 
-const CORE_2020: Table =
-    &[("$anchor $dynamicAnchor", ANCHOR), ("$dynamicRef", Is::Format("uri-reference"))];
+const CORE_2020: KeywordTable =
+    &[("$anchor $dynamicAnchor", ANCHOR), ("$dynamicRef", ValueShape::Format("uri-reference"))];
 
-const APPLICATOR: Table = &[
-    ("contains additionalProperties propertyNames if then else not", Is::Schema),
-    ("properties dependentSchemas", Is::NamedSchemas),
-    ("patternProperties", Is::FoundSchemas),
-    ("allOf anyOf oneOf", Is::Schemas),
+const APPLICATOR: KeywordTable = &[
+    ("contains additionalProperties propertyNames if then else not", ValueShape::Schema),
+    ("properties dependentSchemas", ValueShape::NamedSchemas),
+    ("patternProperties", ValueShape::PatternSchemas),
+    ("allOf anyOf oneOf", ValueShape::Schemas),
 ];
 
-const APPLICATOR_2019: Table = &[("items", Is::SchemaOrSchemas), ("additionalItems", Is::Schema)];
+const APPLICATOR_2019: KeywordTable =
+    &[("items", ValueShape::SchemaOrSchemas), ("additionalItems", ValueShape::Schema)];
 
-const APPLICATOR_2020: Table = &[("prefixItems", Is::Schemas), ("items", Is::Schema)];
+const APPLICATOR_2020: KeywordTable =
+    &[("prefixItems", ValueShape::Schemas), ("items", ValueShape::Schema)];
 
-const UNEVALUATED: Table = &[("unevaluatedItems unevaluatedProperties", Is::Schema)];
+const UNEVALUATED: KeywordTable = &[("unevaluatedItems unevaluatedProperties", ValueShape::Schema)];
 
-const VALIDATION: Table = &[
-    ("exclusiveMaximum exclusiveMinimum", Is::Number),
-    ("maxContains minContains", Is::Count),
-    ("dependentRequired", Is::NamedNames),
-    ("const", Is::Any),
-    ("enum", Is::Values),
+const VALIDATION: KeywordTable = &[
+    ("exclusiveMaximum exclusiveMinimum", ValueShape::Number),
+    ("maxContains minContains", ValueShape::Count),
+    ("dependentRequired", ValueShape::NamedNames),
+    ("const", ValueShape::Any),
+    ("enum", ValueShape::Values),
 ];
 
-const META_DATA: Table =
-    &[("deprecated readOnly writeOnly", Is::Boolean), ("examples", Is::Values)];
+const META_DATA: KeywordTable =
+    &[("deprecated readOnly writeOnly", ValueShape::Boolean), ("examples", ValueShape::Values)];
 
-const FORMAT: Table = &[("format", Is::Text)];
+const FORMAT: KeywordTable = &[("format", ValueShape::Text)];
 
-const CONTENT: Table =
-    &[("contentEncoding contentMediaType", Is::Text), ("contentSchema", Is::Schema)];
+const CONTENT: KeywordTable = &[
+    ("contentEncoding contentMediaType", ValueShape::Text),
+    ("contentSchema", ValueShape::Schema),
+];
 
-/// What newer dialects took from older ones, only so that it is used in no other way.
-const FORMER: Table = &[("definitions", Is::NamedSchemas), ("dependencies", Is::Dependencies)];
+/// Deprecated keywords of older dialects, defined only to validate their values.
+const DEPRECATED: KeywordTable =
+    &[("definitions", ValueShape::NamedSchemas), ("dependencies", ValueShape::Dependencies)];
 
-const FORMER_2020: Table =
-    &[("$recursiveAnchor", ANCHOR), ("$recursiveRef", Is::Format("uri-reference"))];
+const DEPRECATED_2020: KeywordTable =
+    &[("$recursiveAnchor", ANCHOR), ("$recursiveRef", ValueShape::Format("uri-reference"))];
 
-/// The vocabularies of the two newest dialects: they are schemas with addresses of their own.
-type Vocabularies = &'static [(&'static str, &'static [Table])];
+/// Vocabularies of 2019-09 and 2020-12, which are metaschemas with their own URIs.
+type VocabularyList = &'static [(&'static str, &'static [KeywordTable])];
 
-const IN_2019: Vocabularies = &[
+const VOCABULARIES_2019: VocabularyList = &[
     ("meta/core", &[CORE, CORE_2019]),
     ("meta/applicator", &[APPLICATOR, APPLICATOR_2019, UNEVALUATED]),
     ("meta/validation", &[VALIDATION, LIMITS]),
@@ -153,7 +159,7 @@ const IN_2019: Vocabularies = &[
     ("meta/content", &[CONTENT]),
 ];
 
-const IN_2020: Vocabularies = &[
+const VOCABULARIES_2020: VocabularyList = &[
     ("meta/core", &[CORE, CORE_2020]),
     ("meta/applicator", &[APPLICATOR, APPLICATOR_2020]),
     ("meta/unevaluated", &[UNEVALUATED]),
@@ -164,30 +170,30 @@ const IN_2020: Vocabularies = &[
     ("meta/content", &[CONTENT]),
 ];
 
-/// All that is built in: where it is published, its dialect and its vocabularies.
-const PUBLISHED: [(&str, Draft, Vocabularies); 5] = [
+/// Built-in metaschemas: URI, dialect and vocabularies.
+const METASCHEMAS: [(&str, Draft, VocabularyList); 5] = [
     ("http://json-schema.org/draft-04/", Four, &[]),
     ("http://json-schema.org/draft-06/", Six, &[]),
     ("http://json-schema.org/draft-07/", Seven, &[]),
-    ("https://json-schema.org/draft/2019-09/", Y2019, IN_2019),
-    ("https://json-schema.org/draft/2020-12/", Y2020, IN_2020),
+    ("https://json-schema.org/draft/2019-09/", Y2019, VOCABULARIES_2019),
+    ("https://json-schema.org/draft/2020-12/", Y2020, VOCABULARIES_2020),
 ];
 
-/// The dialect whose schema, or a vocabulary of it, has this address without a fragment.
+/// Dialect whose metaschema, or one of its vocabularies, has this URI without a fragment.
 pub(crate) fn dialect_at(address: &str) -> Option<Draft> {
-    let is_here = |(directory, _, vocabularies): &&(&str, Draft, Vocabularies)| {
+    let is_here = |(directory, _, vocabularies): &&(&str, Draft, VocabularyList)| {
         let rest = address.strip_prefix(directory);
         rest.is_some_and(|it| it == "schema" || vocabularies.iter().any(|(name, _)| *name == it))
     };
-    PUBLISHED.iter().find(is_here).map(|(_, draft, _)| *draft)
+    METASCHEMAS.iter().find(is_here).map(|(_, draft, _)| *draft)
 }
 
-/// The schema of schemas of a dialect, with its address.
+/// Metaschema of a dialect, with its URI.
 pub(super) fn of(draft: Draft) -> (&'static str, &'static Value) {
     static ALL: LazyLock<[(String, Value); 5]> = LazyLock::new(|| {
-        PUBLISHED.map(|(directory, draft, vocabularies)| {
+        METASCHEMAS.map(|(directory, draft, vocabularies)| {
             let address = format!("{directory}schema");
-            let schema = Builder(draft).whole(&address, vocabularies);
+            let schema = MetaschemaBuilder(draft).whole(&address, vocabularies);
             (address, schema)
         })
     });
@@ -195,16 +201,16 @@ pub(super) fn of(draft: Draft) -> (&'static str, &'static Value) {
     (address, schema)
 }
 
-struct Builder(Draft);
+struct MetaschemaBuilder(Draft);
 
-impl Builder {
-    fn whole(&self, address: &str, vocabularies: Vocabularies) -> Value {
-        let tables: &[Table] = match self.0 {
-            Four => &[DESCRIPTIONS, LIMITS, OLD, FOUR],
-            Six => &[DESCRIPTIONS, LIMITS, OLD, SIX],
-            Seven => &[DESCRIPTIONS, LIMITS, OLD, SIX, SEVEN],
-            Y2019 => &[FORMER],
-            Y2020 => &[FORMER, FORMER_2020],
+impl MetaschemaBuilder {
+    fn whole(&self, address: &str, vocabularies: VocabularyList) -> Value {
+        let tables: &[KeywordTable] = match self.0 {
+            Four => &[DESCRIPTIONS, LIMITS, DRAFTS_4_TO_7, DRAFT_4],
+            Six => &[DESCRIPTIONS, LIMITS, DRAFTS_4_TO_7, DRAFT_6],
+            Seven => &[DESCRIPTIONS, LIMITS, DRAFTS_4_TO_7, DRAFT_6, DRAFT_7],
+            Y2019 => &[DEPRECATED],
+            Y2020 => &[DEPRECATED, DEPRECATED_2020],
         };
         let mut schema = self.part(address, tables);
         schema["$schema"] = address.into();
@@ -213,14 +219,14 @@ impl Builder {
                 json!({"exclusiveMaximum": ["maximum"], "exclusiveMinimum": ["minimum"]});
         }
         if !vocabularies.is_empty() {
-            let part = |(name, tables): &(&str, &[Table])| self.part(name, tables);
+            let part = |(name, tables): &(&str, &[KeywordTable])| self.part(name, tables);
             schema["allOf"] = vocabularies.iter().map(part).collect();
         }
         schema
     }
 
-    /// One schema with an address.
-    fn part(&self, address: &str, tables: &[Table]) -> Value {
+    /// Builds a schema with its own URI.
+    fn part(&self, address: &str, tables: &[KeywordTable]) -> Value {
         let mut properties = Map::new();
         for (keywords, is) in tables.iter().copied().flatten() {
             for keyword in keywords.split(' ') {
@@ -243,7 +249,7 @@ impl Builder {
         if self.0 <= Seven { "definitions" } else { "$defs" }
     }
 
-    /// What several keywords have for values.
+    /// Definitions that several keywords share.
     fn defined(&self) -> Value {
         let count = self.count();
         let mut names = json!({"type": "array", "items": {"type": "string"}, "uniqueItems": true});
@@ -279,43 +285,47 @@ impl Builder {
         }
     }
 
-    fn value(&self, is: Is) -> Value {
+    fn value(&self, is: ValueShape) -> Value {
         let object = |values: Value| json!({"type": "object", "additionalProperties": values});
         match is {
-            Is::Any => json!({}),
-            Is::Boolean => json!({"type": "boolean"}),
-            Is::Text => json!({"type": "string"}),
-            Is::Format(format) => json!({"type": "string", "format": format}),
-            Is::Like(pattern) => json!({"type": "string", "pattern": pattern}),
-            Is::Number => json!({"type": "number"}),
-            Is::Positive if self.0 == Four => {
+            ValueShape::Any => json!({}),
+            ValueShape::Boolean => json!({"type": "boolean"}),
+            ValueShape::Text => json!({"type": "string"}),
+            ValueShape::Format(format) => json!({"type": "string", "format": format}),
+            ValueShape::Like(pattern) => json!({"type": "string", "pattern": pattern}),
+            ValueShape::Number => json!({"type": "number"}),
+            ValueShape::Positive if self.0 == Four => {
                 json!({"type": "number", "minimum": 0, "exclusiveMinimum": true})
             }
-            Is::Positive => json!({"type": "number", "exclusiveMinimum": 0}),
-            Is::Count => self.named(self.count()),
-            Is::Rest if self.0 == Four => json!({"anyOf": [{"type": "boolean"}, self.itself()]}),
-            Is::Schema | Is::Rest => self.itself(),
-            Is::Schemas => self.named("schemaArray"),
-            Is::SchemaOrSchemas => json!({"anyOf": [self.itself(), self.named("schemaArray")]}),
-            Is::NamedSchemas => object(self.itself()),
-            Is::FoundSchemas => {
+            ValueShape::Positive => json!({"type": "number", "exclusiveMinimum": 0}),
+            ValueShape::Count => self.named(self.count()),
+            ValueShape::Rest if self.0 == Four => {
+                json!({"anyOf": [{"type": "boolean"}, self.itself()]})
+            }
+            ValueShape::Schema | ValueShape::Rest => self.itself(),
+            ValueShape::Schemas => self.named("schemaArray"),
+            ValueShape::SchemaOrSchemas => {
+                json!({"anyOf": [self.itself(), self.named("schemaArray")]})
+            }
+            ValueShape::NamedSchemas => object(self.itself()),
+            ValueShape::PatternSchemas => {
                 let mut found = object(self.itself());
                 found["propertyNames"] = json!({"format": "regex"});
                 found
             }
-            Is::Dependencies => {
+            ValueShape::Dependencies => {
                 object(json!({"anyOf": [self.itself(), self.named("stringArray")]}))
             }
-            Is::Names => self.named("stringArray"),
-            Is::NamedNames => object(self.named("stringArray")),
-            Is::Values => json!({"type": "array"}),
-            Is::Choices => json!({"type": "array", "minItems": 1, "uniqueItems": true}),
-            Is::Types => {
+            ValueShape::Names => self.named("stringArray"),
+            ValueShape::NamedNames => object(self.named("stringArray")),
+            ValueShape::Values => json!({"type": "array"}),
+            ValueShape::Choices => json!({"type": "array", "minItems": 1, "uniqueItems": true}),
+            ValueShape::Types => {
                 let list = json!({"type": "array", "items": self.named("simpleTypes"),
                     "minItems": 1, "uniqueItems": true});
                 json!({"anyOf": [self.named("simpleTypes"), list]})
             }
-            Is::Vocabulary => {
+            ValueShape::Vocabulary => {
                 let mut vocabulary = object(json!({"type": "boolean"}));
                 vocabulary["propertyNames"] = self.named("uriString");
                 vocabulary

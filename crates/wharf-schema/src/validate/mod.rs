@@ -1,7 +1,7 @@
-//! Values held against schemas, with work that ends.
+//! JSON Schema validation with a bounded number of steps.
 //!
-//! A schema is compiled into a flat list of rules; a check walks it with a number of steps it may
-//! take. Schemas of this side's own author and schemas from elsewhere are treated alike.
+//! A schema is compiled into a flat list of rules; validation walks the rules with a step budget.
+//! Own and foreign schemas are treated alike.
 
 mod applicators;
 mod assertions;
@@ -27,30 +27,30 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::validate::compiled::{Id, Named, Node};
-use crate::validate::evaluate::Check;
-use crate::validate::step_budget::Stop;
+use crate::validate::compiled::{NamedList, SchemaId, SchemaNode};
+use crate::validate::evaluate::ValueCheck;
+use crate::validate::step_budget::StopReason;
 
 use crate::problems::{Problems, shorten};
 
-/// The steps that one check may take: a tenth of a second or so, when they are all slow ones.
+/// Step budget of one validation: about a tenth of a second if all steps are slow.
 pub const STEPS: usize = 4_000_000;
 
-/// The steps that finding out what is wrong may take.
+/// Step budget for collecting the problems.
 pub const STEPS_OF_TELLING: usize = 100_000;
 
-/// What came of checking a value.
+/// Result of validating a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It fits the schema.
+    /// The value matches the schema.
     Fits,
-    /// It does not: why, a line for each problem.
+    /// The value does not match; one line per problem.
     Misfit(String),
-    /// It was not checked: why not.
+    /// The value was not validated, with the reason.
     Unchecked(String),
 }
 
-/// A check that would have taken more steps than it might.
+/// Error for a validation that exceeds its step budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMuch;
 
@@ -62,10 +62,10 @@ impl fmt::Display for TooMuch {
 
 impl std::error::Error for TooMuch {}
 
-/// A JSON Schema, compiled.
+/// A compiled JSON Schema.
 ///
-/// It may be written in draft 2020-12, which is the default, or in 2019-09, draft-07, draft-06 or
-/// draft-04. Formats are checked. Nothing is ever fetched: references lead to what is in the schema.
+/// Supported dialects are draft 2020-12 (the default), 2019-09, draft-07, draft-06 and draft-04.
+/// Formats are validated. Nothing is fetched: references resolve within the schema.
 ///
 /// ```
 /// use serde_json::json;
@@ -82,22 +82,22 @@ impl std::error::Error for TooMuch {}
 /// # Ok::<(), String>(())
 /// ```
 pub struct Schema {
-    root: Id,
-    nodes: Box<[Node]>,
-    /// The dynamic anchors of each resource; empty if nothing refers to one.
-    anchors: Vec<Named<Id>>,
+    root: SchemaId,
+    nodes: Box<[SchemaNode]>,
+    /// Dynamic anchors of each schema resource; empty without dynamic references.
+    anchors: Vec<NamedList<SchemaId>>,
 }
 
 impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// Describes the problem and its location in the schema.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         compile::compile(schema).map_err(shorten)
     }
 
-    /// Checks a value within [`STEPS`]. `quotes`: whether problems may quote it.
+    /// Validates a value within [`STEPS`]. `quotes`: true if problems may quote the value.
     #[must_use]
     pub fn judge(&self, value: &Value, quotes: bool) -> Verdict {
         match self.fits(value, STEPS) {
@@ -109,21 +109,21 @@ impl Schema {
         }
     }
 
-    /// Whether a value fits.
+    /// True if a value matches.
     ///
     /// # Errors
-    /// If finding out takes more than `steps`.
+    /// Returned if the validation takes more than `steps`.
     pub fn fits(&self, value: &Value, steps: usize) -> Result<bool, TooMuch> {
-        Check::silent(self, steps).run(value).map_err(|_| TooMuch)
+        ValueCheck::fits_only(self, steps).run(value).map_err(|_| TooMuch)
     }
 
-    /// What is wrong with a value: what is found within `steps`, and no more than a few problems.
-    /// `quotes`: whether they may quote the value.
+    /// Problems of a value that are found within `steps`, limited in number. `quotes`: true if they
+    /// may quote the value.
     #[must_use]
     pub fn problems(&self, value: &Value, steps: usize, quotes: bool) -> Problems {
-        let mut check = Check::telling(self, steps, quotes);
+        let mut check = ValueCheck::collecting(self, steps, quotes);
         let outcome = check.run(value);
-        Problems::new(check.told(), outcome == Err(Stop::TooMuch))
+        Problems::new(check.problems(), outcome == Err(StopReason::BudgetExceeded))
     }
 }
 

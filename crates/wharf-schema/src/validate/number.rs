@@ -1,93 +1,93 @@
-//! Numbers compared as the numbers they are, whichever way they are written.
+//! Exact comparison of JSON numbers, independent of their notation.
 
 use std::{cmp::Ordering, io::Write};
 
 use serde_json::Number;
 
-/// 2¹²⁷: what is below it fits an `i128`.
-const WIDE: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
+/// 2¹²⁷: smaller numbers fit an `i128`.
+const TWO_POW_127: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
 
-/// A number without loss.
+/// A number without loss of precision.
 #[derive(Clone, Copy, PartialEq)]
-enum Exact {
+enum ExactNumber {
     Whole(i128),
-    /// With a fraction, or beyond every integer type.
+    /// With a fraction, or outside of all integer types.
     Float(f64),
 }
 
-fn exact(number: &Number) -> Exact {
+fn exact(number: &Number) -> ExactNumber {
     if let Some(whole) = number.as_i128() {
-        return Exact::Whole(whole);
+        return ExactNumber::Whole(whole);
     }
     let float = number.as_f64().unwrap_or(f64::NAN);
-    if float.fract() == 0.0 && float.abs() < WIDE {
-        return Exact::Whole(float as i128);
+    if float.fract() == 0.0 && float.abs() < TWO_POW_127 {
+        return ExactNumber::Whole(float as i128);
     }
-    Exact::Float(float)
+    ExactNumber::Float(float)
 }
 
-/// Whether it has no fraction: `1.0` has none.
+/// True if the number has no fraction; `1.0` has none.
 pub(super) fn is_whole(number: &Number) -> bool {
     number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|it| it.fract() == 0.0)
 }
 
-/// Which of two numbers is greater.
+/// Compares two numbers.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
     match (exact(one), exact(other)) {
-        (Exact::Whole(one), Exact::Whole(other)) => one.cmp(&other),
-        (Exact::Float(one), Exact::Float(other)) => {
+        (ExactNumber::Whole(one), ExactNumber::Whole(other)) => one.cmp(&other),
+        (ExactNumber::Float(one), ExactNumber::Float(other)) => {
             one.partial_cmp(&other).unwrap_or(Ordering::Equal)
         }
-        (Exact::Whole(one), Exact::Float(other)) => compare_mixed(one, other),
-        (Exact::Float(one), Exact::Whole(other)) => compare_mixed(other, one).reverse(),
+        (ExactNumber::Whole(one), ExactNumber::Float(other)) => compare_mixed(one, other),
+        (ExactNumber::Float(one), ExactNumber::Whole(other)) => compare_mixed(other, one).reverse(),
     }
 }
 
 fn compare_mixed(whole: i128, float: f64) -> Ordering {
-    if float.abs() >= WIDE {
+    if float.abs() >= TWO_POW_127 {
         return if float > 0.0 { Ordering::Less } else { Ordering::Greater };
     }
     let by_fraction = || if float.fract() > 0.0 { Ordering::Less } else { Ordering::Greater };
     whole.cmp(&(float.trunc() as i128)).then_with(by_fraction)
 }
 
-/// What two numbers have in common exactly if they are equal.
+/// Key that is equal for exactly the numbers that are equal.
 pub(super) fn identity(number: &Number) -> (i128, u64) {
     match exact(number) {
-        Exact::Whole(whole) => (whole, 0),
-        Exact::Float(float) => (i128::MIN, float.to_bits()),
+        ExactNumber::Whole(whole) => (whole, 0),
+        ExactNumber::Float(float) => (i128::MIN, float.to_bits()),
     }
 }
 
-/// The size of a number as it is written: `digits × 10^exponent`.
+/// Magnitude of a number as written: `digits × 10^exponent`.
 #[derive(Clone, Copy)]
-struct Decimal {
+struct DecimalNumber {
     digits: u128,
     exponent: i32,
 }
 
-fn decimal(number: &Number) -> Decimal {
+fn decimal(number: &Number) -> DecimalNumber {
     if let Some(whole) = number.as_i128() {
-        return Decimal { digits: whole.unsigned_abs(), exponent: 0 };
+        return DecimalNumber { digits: whole.unsigned_abs(), exponent: 0 };
     }
-    // The shortest text that reads as this float: what people mean by `0.1`.
+    // The shortest text that parses as this float, so that `0.1` is taken as written.
     let mut text = [0; 32];
     let mut rest = &mut text[..];
     let written = write!(rest, "{:e}", number.as_f64().unwrap_or_default());
     let left = rest.len();
     let text = std::str::from_utf8(&text[..32 - left]).unwrap_or_default();
     let (Ok(()), Some((digits, exponent))) = (written, text.split_once('e')) else {
-        return Decimal { digits: 0, exponent: 0 };
+        return DecimalNumber { digits: 0, exponent: 0 };
     };
     let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
     let digit = |sum: u128, it: u8| sum * 10 + u128::from(it - b'0');
-    Decimal {
+    DecimalNumber {
         digits: digits.bytes().filter(u8::is_ascii_digit).fold(0, digit),
         exponent: exponent.parse::<i32>().unwrap_or_default() - fraction as i32,
     }
 }
 
-/// Whether `number` is a multiple of `step`, both as they are written: 0.3 is one of 0.1.
+/// True if `number` is a multiple of `step`, both as written: 0.3 is a multiple of 0.1.
 pub(super) fn is_multiple(number: &Number, step: &Number) -> bool {
     let (number, step) = (decimal(number), decimal(step));
     if number.digits == 0 || step.digits == 0 {
@@ -138,7 +138,7 @@ mod tests {
         ] {
             let (one, other) = (number(less), number(more));
             let expected = if less == "-9223372036854775808" {
-                // The float is the nearest one, which is this very integer.
+                // The float is the nearest one and equals this integer exactly.
                 Ordering::Equal
             } else {
                 Ordering::Less

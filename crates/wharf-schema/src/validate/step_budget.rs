@@ -1,51 +1,51 @@
-//! How much work a check may be: schemas and values may come from somebody who means harm.
+//! Step budget of a validation, because schemas and values may be malicious.
 
-/// Why a check ended before its end.
+/// Reason for which an evaluation stopped early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
-    /// It was too much work, or went too deep.
-    TooMuch,
-    /// Enough problems are known.
-    Enough,
+pub(super) enum StopReason {
+    /// The step budget or the recursion depth is exceeded.
+    BudgetExceeded,
+    /// Enough problems are found.
+    EnoughProblems,
 }
 
-/// Bytes of text that are looked at in one step.
-const TEXT: usize = 32;
+/// Bytes of text that are processed in one step.
+const TEXT_BYTES_PER_STEP: usize = 32;
 
-/// Steps that are left.
+/// Remaining steps.
 #[derive(Debug)]
-pub(super) struct Fuel {
-    budget: usize,
+pub(super) struct StepBudget {
+    total: usize,
     left: usize,
 }
 
-impl Fuel {
+impl StepBudget {
     pub(super) fn new(steps: usize) -> Self {
-        Fuel { budget: steps, left: steps }
+        StepBudget { total: steps, left: steps }
     }
 
     #[inline]
-    pub(super) fn spend(&mut self, steps: usize) -> Result<(), Stop> {
-        self.left = self.left.checked_sub(steps).ok_or(Stop::TooMuch)?;
+    pub(super) fn spend(&mut self, steps: usize) -> Result<(), StopReason> {
+        self.left = self.left.checked_sub(steps).ok_or(StopReason::BudgetExceeded)?;
         Ok(())
     }
 
-    /// For one look over a text.
-    pub(super) fn spend_on_text(&mut self, text: &str) -> Result<(), Stop> {
-        self.spend(text.len() / TEXT)
+    /// Spends the steps for one pass over a text.
+    pub(super) fn spend_on_text(&mut self, text: &str) -> Result<(), StopReason> {
+        self.spend(text.len() / TEXT_BYTES_PER_STEP)
     }
 
-    /// For the lookup of a name in an object, which reads the whole name.
-    pub(super) fn spend_on_lookup(&mut self, name: &str) -> Result<(), Stop> {
-        self.spend(1 + name.len() / TEXT)
+    /// Spends the steps for looking up a name in an object, which reads the whole name.
+    pub(super) fn spend_on_lookup(&mut self, name: &str) -> Result<(), StopReason> {
+        self.spend(1 + name.len() / TEXT_BYTES_PER_STEP)
     }
 
-    /// For a list of `count` references to values.
-    pub(super) fn spend_on_list(&mut self, count: usize) -> Result<(), Stop> {
-        self.spend(count / TEXT)
+    /// Spends the steps for a list of `count` references to values.
+    pub(super) fn spend_on_list(&mut self, count: usize) -> Result<(), StopReason> {
+        self.spend(count / TEXT_BYTES_PER_STEP)
     }
 
     pub(super) fn spent(&self) -> usize {
-        self.budget - self.left
+        self.total - self.left
     }
 }

@@ -1,14 +1,14 @@
-//! Addresses of schemas: relative ones made whole, as RFC 3986 says.
+//! Schema URIs: reference resolution of RFC 3986.
 
-/// The parts of an address; the fragment is not one of them.
-struct Parts<'u> {
+/// Components of a URI, without the fragment.
+struct UriParts<'u> {
     scheme: Option<&'u str>,
     authority: Option<&'u str>,
     path: &'u str,
     query: Option<&'u str>,
 }
 
-fn parts(uri: &str) -> Parts<'_> {
+fn parts(uri: &str) -> UriParts<'_> {
     let (before, query) = match uri.split_once('?') {
         Some((before, query)) => (before, Some(query)),
         None => (uri, None),
@@ -18,29 +18,29 @@ fn parts(uri: &str) -> Parts<'_> {
         _ => (None, before),
     };
     let Some(after) = rest.strip_prefix("//") else {
-        return Parts { scheme, authority: None, path: rest, query };
+        return UriParts { scheme, authority: None, path: rest, query };
     };
     let (authority, path) = after.split_at(after.find('/').unwrap_or(after.len()));
-    Parts { scheme, authority: Some(authority), path, query }
+    UriParts { scheme, authority: Some(authority), path, query }
 }
 
-/// An address and what follows its `#`.
+/// Splits a URI at its `#`.
 pub(crate) fn split(uri: &str) -> (&str, &str) {
     uri.split_once('#').unwrap_or((uri, ""))
 }
 
-/// What `reference`, which has no fragment, is an address of where `base` is the address.
+/// Resolves `reference`, which has no fragment, against `base`.
 pub(crate) fn resolve(base: &str, reference: &str) -> String {
     let (from, to) = (parts(base), parts(reference));
     if to.scheme.is_some() {
         return join(&to, without_dots(to.path));
     }
     if to.authority.is_some() {
-        return join(&Parts { scheme: from.scheme, ..to }, without_dots(to.path));
+        return join(&UriParts { scheme: from.scheme, ..to }, without_dots(to.path));
     }
     if to.path.is_empty() {
         let query = to.query.or(from.query);
-        return join(&Parts { query, ..from }, from.path.to_owned());
+        return join(&UriParts { query, ..from }, from.path.to_owned());
     }
     let path = match (to.path.starts_with('/'), from.path.rfind('/')) {
         (true, _) => to.path.to_owned(),
@@ -48,10 +48,10 @@ pub(crate) fn resolve(base: &str, reference: &str) -> String {
         (false, None) if from.authority.is_some() => format!("/{}", to.path),
         (false, None) => to.path.to_owned(),
     };
-    join(&Parts { query: to.query, ..from }, without_dots(&path))
+    join(&UriParts { query: to.query, ..from }, without_dots(&path))
 }
 
-fn join(parts: &Parts<'_>, path: String) -> String {
+fn join(parts: &UriParts<'_>, path: String) -> String {
     let mut uri = String::new();
     if let Some(scheme) = parts.scheme {
         uri.extend([scheme, ":"]);
@@ -87,7 +87,7 @@ fn without_dots(path: &str) -> String {
     kept.join("/")
 }
 
-/// A fragment with its `%` escapes undone.
+/// Percent-decodes a fragment.
 pub(super) fn decoded(fragment: &str) -> String {
     let mut bytes = Vec::with_capacity(fragment.len());
     let mut rest = fragment.as_bytes();
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_addresses_are_made_whole() {
+    fn relative_uris_are_resolved() {
         for (base, reference, whole) in [
             ("http://a/b/c/d?q", "g", "http://a/b/c/g"),
             ("http://a/b/c/d?q", "./g/../h", "http://a/b/c/h"),

@@ -1,4 +1,4 @@
-//! What a transport serves.
+//! Service, protocol and limits that a server transport uses.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -7,19 +7,19 @@ use wharf_wire::ServerProtocol;
 
 use crate::server::limits::message_memory::MessageBudget;
 
-/// What a transport serves: a service, the wire that speaks for it, and the limits of one line of
-/// messages.
+/// Everything that a server transport needs: the service, the protocol codec, and the limits of a
+/// connection.
 #[derive(Clone)]
 pub struct ServerContext {
-    /// Turns bytes into calls and outcomes into bytes.
+    /// Decodes messages into calls and encodes outcomes.
     pub wire: Arc<ServerProtocol>,
-    /// Answers the calls.
+    /// Handles the calls.
     pub service: Arc<dyn Service>,
-    /// The clock that calls are timed by.
+    /// Timer for call deadlines.
     pub timer: Arc<dyn Timer>,
-    /// How long a call may take, unless the service says otherwise.
+    /// Maximum duration of a call, unless the service sets another one.
     pub deadlines: Deadlines,
-    /// What one connection may use.
+    /// Limits of one connection.
     pub limits: LineLimits,
 }
 
@@ -29,44 +29,48 @@ impl fmt::Debug for ServerContext {
     }
 }
 
-/// What one connection may use.
+/// Limits of one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LineLimits {
-    /// The longest line that is read, in bytes. A longer one is answered with an error.
+    /// Maximum length of a line in bytes. A longer one is answered with an error.
     pub message: usize,
-    /// How many calls may be under way. At that number, reading stops until one ends.
+    /// Maximum number of calls in flight. At that number, reading pauses until a call ends
+    /// (back-pressure).
     pub calls: usize,
-    /// How long reading stops at most. The call that still finds no place is then refused.
+    /// Maximum time for which reading pauses. A call that still exceeds the limit is then rejected.
     pub patience: Duration,
-    /// How many listens may be under way. One more is refused.
+    /// Maximum number of subscriptions. One more is rejected.
     pub listens: usize,
-    /// How many bytes the messages of calls under way may hold. At that number, reading stops as it
-    /// does at the limit of calls.
+    /// Maximum number of bytes that the messages of calls in flight may hold. At that number,
+    /// reading pauses as it does at the limit of calls.
     pub held: usize,
-    /// How many bytes may wait for a slow reader before calls are held back.
+    /// Maximum number of bytes queued for a slow client. At that number, calls wait
+    /// (back-pressure).
     pub output: usize,
-    /// How long calls under way may go on once the client is gone or the server shuts down.
+    /// Graceful shutdown timeout: time for calls in flight after the client has disconnected or the
+    /// server shuts down.
     pub grace: Duration,
-    /// How long a message may take from its first byte to its last, beside what it needs at 64 KiB a second, and how
-    /// long nothing of it may come. Over stdio it may take as long as it likes.
+    /// Maximum time from a message's first byte to its last, plus its length at 64 KiB per second,
+    /// and maximum time between two reads of it. Does not apply to stdio.
     pub arrival: Duration,
-    /// Bytes of all messages that have begun to come and have not ended, on all connections of a listening socket or of
-    /// an HTTP endpoint; at least twice the longest message. One caller alone gets half of it. What finds no room is
-    /// answered with an error.
+    /// Maximum number of bytes of partially received messages, on all connections of a listening
+    /// socket or of an HTTP endpoint; at least twice the maximum message length. One caller gets at
+    /// most half of it. A message beyond it is answered with an error.
     pub unfinished: usize,
-    /// Bytes of all messages that are being read or answered, on all connections of a listening socket. WebSockets
-    /// share `HttpLimits::bodies` instead.
+    /// Maximum number of bytes of all messages that are being read or handled, on all connections
+    /// of a listening socket. WebSockets share `HttpLimits::bodies` instead.
     pub messages: usize,
 }
 
 impl LineLimits {
-    /// Bytes of all messages that have not ended. One caller must be able to send the longest.
+    /// Budget for partially received messages. One caller must be able to send a message of maximum
+    /// length.
     pub(crate) fn unfinished(&self) -> usize {
         self.unfinished.max(self.message.saturating_mul(2))
     }
 
-    /// Room for the messages of a listening socket.
+    /// Message budget of a listening socket.
     pub(crate) fn budget(&self) -> Arc<MessageBudget> {
         MessageBudget::new(self.messages.max(self.unfinished()), self.unfinished())
     }

@@ -1,4 +1,4 @@
-//! A connection within one process, for tests and for embedding.
+//! In-process connection, for tests and for embedding.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use wharf_model::RequestExtensions;
 
 use crate::{ServerContext, Shutdown, serve_lines};
 
-/// How much either side may write before the other has read.
+/// Maximum number of unread bytes in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// The client's end of a connection within one process.
+/// The client's end of an in-process connection.
 pub type ClientEnd = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
-/// Serves a client within this process: what it gets to read from and to write to, and the task
-/// that serves it.
+/// Serves a client in this process; returns the client's reader and writer, and the task that
+/// serves it.
 pub fn connect(
     context: Arc<ServerContext>,
     scope: RequestExtensions,

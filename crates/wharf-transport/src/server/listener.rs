@@ -1,4 +1,4 @@
-//! What listening sockets of any kind have in common.
+//! Accept loop that all listening sockets share.
 
 use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 
@@ -18,35 +18,37 @@ use crate::{
     },
 };
 
-/// How many clients a listening socket serves at a time, unless told otherwise. For one more, the connection is closed
-/// that was idle for longest, of the caller that holds most; if all of them are in use, it is refused.
+/// Default maximum number of connections of a listening socket. At the limit, the longest idle
+/// connection of the caller with the most connections is closed for a new one. If all are in use,
+/// the new one is refused.
 pub const CONNECTIONS: usize = 1024;
 
-/// What a client is told that finds no place.
-const SERVER_FULL_MESSAGE: &[u8] = br#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"The server is full: all connections are in use. Try again later","data":{"retryAfterMs":1000}}}
+/// Error message for a connection that is refused because of the limit.
+const SERVER_FULL_MESSAGE: &[u8] = br#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"All connections of the server are in use: try again later","data":{"retryAfterMs":1000}}}
 "#;
-/// How many clients are told so at a time, and how long that may take; others are hung up on.
+/// Maximum number of refusals that are written at a time, and timeout of each. Other connections
+/// are closed at once.
 const MAX_CONCURRENT_REFUSALS: usize = 64;
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long to wait when the system has no more sockets to give.
+/// Delay before accepting again after the system ran out of sockets.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// A listening socket.
 pub(crate) trait SocketListener {
     type Stream: AsyncRead + AsyncWrite + Send + 'static;
 
-    /// The next client, and what is known about it.
+    /// Accepts a connection; returns it with the known facts about the client.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, RequestExtensions)>> + Send;
 }
 
-/// The error, with what it is about.
+/// Adds the subject to an error message.
 pub(crate) fn with_subject(subject: impl fmt::Display) -> impl FnOnce(io::Error) -> io::Error {
     move |error| io::Error::new(error.kind(), format!("{subject}: {error}"))
 }
 
-/// Serves every client that comes, at most `connections` at a time, until `shutdown` stops and the
-/// last of them has had its grace.
+/// Serves all connections, at most `connections` at a time, until `shutdown` stops and the graceful
+/// shutdown of the last one ends.
 pub(crate) async fn serve(
     context: Arc<ServerContext>,
     listener: impl SocketListener,
@@ -73,18 +75,19 @@ pub(crate) async fn serve(
     while clients.join_next().await.is_some() {}
 }
 
-/// The limits of a listening socket.
+/// Limits of a listening socket.
 pub(crate) struct AcceptLimits<'a> {
-    /// Connections at a time.
+    /// Maximum number of connections.
     pub(crate) connections: usize,
-    /// The bytes that a refused client is sent.
+    /// Bytes that a refused client receives.
     pub(crate) refusal: &'static [u8],
-    /// Where a lack of file descriptors is noted.
+    /// Records a shortage of file descriptors.
     pub(crate) shortage: &'a DescriptorShortage,
 }
 
-/// Begins `client` for each that comes, until `shutdown` stops. If there are `connections` already, another is closed
-/// for it, or it gets `refusal`. Gives back those that are still there.
+/// Spawns `client` for each connection until `shutdown` stops. At the limit, an idle connection is
+/// closed for the new one, or the new one receives `refusal`. Returns the tasks of the remaining
+/// connections.
 pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send + 'static>(
     listener: L,
     accept_limits: AcceptLimits<'_>,
@@ -120,7 +123,7 @@ pub(crate) async fn accept_loop<L: SocketListener, F: Future<Output = ()> + Send
     }
 }
 
-/// Tells a client that there is no place for it.
+/// Sends the refusal and closes the connection.
 async fn refuse(
     stream: impl AsyncRead + AsyncWrite,
     refusal: &'static [u8],
@@ -130,7 +133,7 @@ async fn refuse(
     let refusing = async {
         stream.write_all(refusal).await?;
         stream.shutdown().await?;
-        // A socket that is closed with input unread takes back what the client has not read yet.
+        // Closing a socket with unread input discards sent bytes that the client has not read yet.
         copy(&mut stream, &mut sink()).await
     };
     let _ = timeout(REFUSAL_TIMEOUT, refusing).await;

@@ -1,12 +1,12 @@
-//! Noticing that the parent process is gone.
+//! Detects the exit of the parent process.
 //!
-//! Usually stdin ends with the parent. But another child of the same parent may have inherited the
-//! other end of the pipe, and would keep an orphan waiting for ever.
+//! Usually stdin closes when the parent exits. But another child of the same parent may have
+//! inherited the other end of the pipe and keep it open, and the orphan would wait forever.
 
 #[cfg(unix)]
 pub(crate) use unix::parent_exited;
 
-/// Completes when the parent process is gone; here, never.
+/// Never completes: this platform cannot detect the exit of the parent process.
 #[cfg(not(unix))]
 pub(crate) fn parent_exited() -> impl Future<Output = ()> + Send {
     std::future::pending()
@@ -22,13 +22,13 @@ mod unix {
     use rustix::process::{Pid, getppid};
     use tokio::time::sleep;
 
-    /// How often to look, where the system cannot wake us.
+    /// Poll interval where the system cannot notify about the exit.
     const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-    /// Completes when whoever is the parent process now is gone.
+    /// Completes when the current parent process has exited.
     pub(crate) fn parent_exited() -> impl Future<Output = ()> + Send {
-        // Looked up before the first message is read: once answered, a client may kill the parent.
-        // Process 1 adopts orphans: as a parent it tells nothing, and it does not die.
+        // Read before the first message: once answered, a client may kill the parent. Process 1
+        // adopts orphans and does not exit, so it is not watched.
         let parent = getppid().filter(|parent| *parent != Pid::INIT);
         async move {
             match parent {
@@ -41,19 +41,22 @@ mod unix {
     async fn wait(parent: Pid) {
         #[cfg(target_os = "linux")]
         wait_for_exit(parent).await;
-        // Reached while the parent lives only if the system could not wait for it.
+        // The parent is still alive here only if the kernel could not wait for it.
         while getppid() == Some(parent) {
             sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Waits until `parent` has exited, if this kernel can tell.
+    /// Waits for the exit of `parent`, if the kernel supports it.
     #[cfg(target_os = "linux")]
     async fn wait_for_exit(parent: Pid) {
         use rustix::process::{PidfdFlags, pidfd_open};
         use tokio::io::{Interest, unix::AsyncFd};
         let Ok(process) = pidfd_open(parent, PidfdFlags::empty()) else { return };
-        #[allow(deprecated, reason = "what replaces it is unsafe, for files that others may close")]
+        #[allow(
+            deprecated,
+            reason = "the replacement is unsafe, because other code may close the file"
+        )]
         let process = AsyncFd::with_interest(process, Interest::READABLE);
         if let Ok(process) = process {
             drop(process.readable().await);

@@ -1,23 +1,24 @@
-//! Being told to end.
+//! Termination signals.
 
 use crate::Shutdown;
 
-/// Stops `shutdown` when the process is told to end, by SIGINT or SIGTERM or by what the platform
-/// has instead, and completes then, or when `shutdown` is stopped otherwise. The next signal ends the process at once.
+/// Stops `shutdown` at SIGINT, SIGTERM or the platform's equivalent, and completes then or when
+/// `shutdown` is stopped otherwise. The next signal ends the process at once.
 ///
-/// From this call on, signals do not end the process by themselves. Must be called and awaited within a tokio
-/// runtime.
+/// From this call on, signals do not end the process by themselves. Must be called and awaited
+/// within a tokio runtime.
 pub fn watch(shutdown: Shutdown) -> impl Future<Output = ()> + Send {
     let (signals, stopped) = (ShutdownSignals::new(), shutdown.stopped());
     async move {
         let Some(mut signals) = signals else { return stopped.await };
         tokio::select! {
-            // The signal first: another watcher may have stopped at it too, and it must not count as the next one here.
+            // The signal is polled first: if another watcher stopped at the same signal, it must
+            // not count as the second one.
             biased;
             _ = signals.next() => shutdown.stop(),
             () = stopped => {}
         }
-        // Never aborted: as long as the process goes on, another signal must be able to end it.
+        // Never aborted: a second signal must be able to end the process at any time.
         tokio::spawn(async move {
             let signal = signals.next().await;
             std::process::exit(128 + signal);
@@ -40,7 +41,7 @@ impl ShutdownSignals {
         Some(ShutdownSignals { interrupts, terminations })
     }
 
-    /// The number of the next one.
+    /// Number of the next signal.
     async fn next(&mut self) -> i32 {
         tokio::select! {
             _ = self.interrupts.recv() => 2,

@@ -1,4 +1,4 @@
-//! One message in, its notifications and its reply out, without a connection.
+//! Handles a single message without a connection: notifications, then the reply.
 
 use std::{
     collections::VecDeque,
@@ -12,8 +12,8 @@ use wharf_wire::{Codec, Received};
 
 use crate::{ServerContext, server::jsonl::write_queue::reserve_for};
 
-/// What comes of one message that stands alone: its notifications, then its reply. A message
-/// without a reply, such as a notification, says nothing.
+/// Messages in response to a single message: its notifications, then its reply. A message without a
+/// reply, such as a notification, yields nothing.
 ///
 /// Dropping it cancels the call.
 #[derive(Debug, Default)]
@@ -21,21 +21,21 @@ use crate::{ServerContext, server::jsonl::write_queue::reserve_for};
 pub struct MessageReplies {
     calls: Vec<(ActiveCall, Codec)>,
     ready: VecDeque<ReplyMessage>,
-    /// The replies to a batch so far, without the brackets.
+    /// Replies to a batch so far, without the brackets.
     batch: Option<Vec<u8>>,
 }
 
-/// One message to the client.
+/// A message to the client.
 #[derive(Debug)]
 pub struct ReplyMessage {
     /// Its bytes.
     pub message: Vec<u8>,
-    /// Whether it is the reply, after which nothing comes.
+    /// True if this is the reply, the last message.
     pub end: bool,
 }
 
 impl MessageReplies {
-    /// Begins what the message asks for; `prepare` sees each request before.
+    /// Starts the calls of the message; `prepare` is applied to each request first.
     pub fn start(
         context: &ServerContext,
         received: Received,
@@ -69,7 +69,7 @@ impl MessageReplies {
                 self.calls.push((active_call, codec));
             }
             Received::Reply(reply, _) => self.reply(reply),
-            // Without a connection there is nothing that could be answered or cancelled.
+            // Without a connection, responses and cancellations have no target.
             _ => {}
         }
     }
@@ -86,7 +86,7 @@ impl MessageReplies {
         }
     }
 
-    /// Polls one call once. True if it has come to its end.
+    /// Polls one call. True if it has ended.
     fn poll_call(&mut self, index: usize, cx: &mut Context<'_>) -> bool {
         let (active_call, codec) = &mut self.calls[index];
         while let Poll::Ready(event) = active_call.poll_event(cx) {
@@ -99,7 +99,7 @@ impl MessageReplies {
                         return false;
                     }
                 }
-                // A question cannot reach a client that is not there to be asked.
+                // Without a connection, a server-to-client request cannot be delivered.
                 Event::ClientRequest(id, ask) => active_call.refuse(id, &ask),
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {
@@ -113,7 +113,7 @@ impl MessageReplies {
         false
     }
 
-    /// Ends every call that is under way with this error.
+    /// Ends all calls in flight with this error.
     #[cfg(feature = "http")]
     pub(crate) fn end_all(&mut self, error: &Error) {
         for (_, codec) in std::mem::take(&mut self.calls) {
@@ -123,7 +123,7 @@ impl MessageReplies {
         }
     }
 
-    /// The next message to the client; none after the last.
+    /// Polls the next message to the client; `None` after the last.
     pub fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<ReplyMessage>> {
         let mut index = 0;
         while self.ready.is_empty() && index < self.calls.len() {
@@ -133,8 +133,8 @@ impl MessageReplies {
                 index += 1;
             }
         }
-        if let Some(said) = self.ready.pop_front() {
-            return Poll::Ready(Some(said));
+        if let Some(message) = self.ready.pop_front() {
+            return Poll::Ready(Some(message));
         }
         if !self.calls.is_empty() {
             return Poll::Pending;

@@ -1,10 +1,10 @@
-//! Lines over the process's own stdin and stdout.
+//! JSON lines over the process's stdin and stdout.
 //!
-//! Nothing but messages may appear on stdout. On Unix this is guarded: [`serve`] keeps private
-//! copies of both streams, points the process's stdout at its stderr and its stdin at `/dev/null`.
-//! So a `println!` in a handler, in a library or in a child process shows up on stderr, and nobody
-//! else reads the client's messages. The streams stay that way after [`serve`] returns. Elsewhere
-//! the streams are used as they are, and a handler must not print to stdout.
+//! Only messages may appear on stdout. On Unix this is enforced: [`serve`] keeps private copies of
+//! both streams, redirects the process's stdout to its stderr and its stdin to `/dev/null`. Output
+//! of `println!` in a handler, a library or a child process therefore appears on stderr, and no
+//! other code reads the client's messages. The redirection remains after [`serve`] returns. On
+//! other platforms the streams are used as they are, and a handler must not print to stdout.
 
 use std::{
     fs::File,
@@ -29,19 +29,18 @@ use crate::{
     server::{jsonl, jsonl::writer::LineWriter, parent_exit, signals},
 };
 
-/// Serves the client at the other end of stdin and stdout, until it closes stdin or stops reading
-/// stdout, the parent process dies, the process is told to end (SIGTERM or SIGINT; a second signal
-/// ends it at once), or `shutdown` stops.
+/// Serves the client on stdin and stdout until it closes stdin or stops reading stdout, the parent
+/// process exits, the process receives SIGTERM or SIGINT (a second signal ends it at once), or
+/// `shutdown` stops.
 ///
-/// Must run inside a tokio runtime with everything enabled. A thread of its own reads stdin and
-/// polls each call where it is; it may still wait in a read after this returns, which only the end
-/// of the process ends. Another is started for calls that go on, when the first of them says
-/// something.
+/// Must run inside a tokio runtime with everything enabled. A dedicated thread reads stdin and
+/// polls each call in place. It may still block in a read after this returns, until the process
+/// exits. A second thread is started when the first spawned call has output.
 ///
 /// # Errors
-/// If the streams cannot be taken over, or the thread that reads cannot be started.
+/// Returned if the streams cannot be taken over, or if the reader thread cannot be started.
 pub async fn serve(context: Arc<ServerContext>, shutdown: Shutdown) -> io::Result<()> {
-    // Never aborted: as long as the process goes on, another signal must be able to end it.
+    // Never aborted: a second signal must be able to end the process at any time.
     tokio::spawn(signals::watch(shutdown.clone()));
     let parent_gone = parent_exit::parent_exited();
     let orphaned = {
@@ -53,12 +52,13 @@ pub async fn serve(context: Arc<ServerContext>, shutdown: Shutdown) -> io::Resul
         }
     };
     let (stdin, stdout) = take_over()?;
-    // Nobody else speaks to stdin than whoever started the process.
+    // Only the parent process can write to stdin.
     let mut scope = RequestExtensions::new();
     scope.insert(Trusted);
     let (line, incoming, outgoing) = jsonl::open(context, scope, BlockingFile::new(stdout));
     let runtime = Handle::current();
-    // Calls polled in place share one poll of the reader, and must not share its budget.
+    // Calls that are polled in place share one poll of the reader, so its cooperative budget is
+    // lifted.
     let incoming = unconstrained(incoming.run(BlockingFile::new(stdin)));
     let reading = on_thread("wharf-stdin", runtime.clone(), incoming)?;
     let writing = tokio::spawn(write_on_thread(outgoing, runtime));
@@ -70,7 +70,7 @@ pub async fn serve(context: Arc<ServerContext>, shutdown: Shutdown) -> io::Resul
     Ok(())
 }
 
-/// Writes on a thread that is not started before there is something to write.
+/// Writes on a thread that starts with the first output.
 async fn write_on_thread(outgoing: LineWriter<BlockingFile>, runtime: Handle) {
     if outgoing.is_needed().await
         && let Ok(writing) = on_thread("wharf-stdout", runtime, outgoing.run())
@@ -79,7 +79,7 @@ async fn write_on_thread(outgoing: LineWriter<BlockingFile>, runtime: Handle) {
     }
 }
 
-/// Runs `work`, which may block, on a thread inside the runtime's context; completes at its end.
+/// Runs `work`, which may block, on a thread in the runtime's context; completes at its end.
 fn on_thread(
     name: &str,
     runtime: Handle,
@@ -112,17 +112,17 @@ fn take_over() -> io::Result<(File, File)> {
     Ok((stdin.into(), stdout.into()))
 }
 
-/// A file whose reads and writes block the thread they are polled on, which must be its own.
+/// A file whose reads and writes block the polling thread, which must be a dedicated one.
 struct BlockingFile {
     file: File,
-    /// Where reads go first, because a reader's buffer would have to be cleared for each of them.
-    /// It grows while they fill it.
+    /// Buffer for reads, because the reader's buffer would have to be zeroed for each of them. It
+    /// grows while reads fill it.
     scratch: Vec<u8>,
-    /// How much of it the last read filled.
+    /// Number of bytes of the last read.
     filled: usize,
 }
 
-/// How much is read at first, and how much at most. A pipe holds no more.
+/// Minimum and maximum size of a read. A pipe holds no more.
 const MIN_READ_BYTES: usize = 4 << 10;
 const MAX_READ_BYTES: usize = 64 << 10;
 
@@ -137,7 +137,7 @@ impl BlockingFile {
         BlockingFile { file, scratch: Vec::new(), filled: 0 }
     }
 
-    /// Repeats `act` until it neither was interrupted nor found a stream that does not block.
+    /// Retries `act` after an interruption, and waits if the stream is in non-blocking mode.
     fn retry<T>(
         &mut self,
         direction: IoDirection,

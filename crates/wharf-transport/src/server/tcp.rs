@@ -1,4 +1,4 @@
-//! Lines over TCP.
+//! JSON lines over TCP.
 
 use std::{io, net::SocketAddr, sync::Arc};
 
@@ -15,23 +15,23 @@ use crate::{
 
 pub use crate::server::listener::CONNECTIONS;
 
-/// Who may reach a listening socket.
+/// Reachability of a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Exposure {
-    /// Programs on this machine.
+    /// Only programs on this machine.
     #[default]
     Loopback,
-    /// Whoever can reach the address. Nobody is asked who they are, and nothing is encrypted.
+    /// All hosts that can reach the address, without authentication or encryption.
     Anyone,
 }
 
-/// Listens at `address`; with [`Exposure::Loopback`] only if it is on this machine.
+/// Listens at `address`; with [`Exposure::Loopback`] only if it is a loopback address.
 pub async fn bind(address: impl ToSocketAddrs, reach: Exposure) -> io::Result<TcpListener> {
     let addresses: Vec<SocketAddr> = lookup_host(address).await?.collect();
     let remote = addresses.iter().find(|address| !address.ip().is_loopback());
     if let (Exposure::Loopback, Some(remote)) = (reach, remote) {
         let refusal = format!(
-            "{remote} is not on this machine's loopback: listen at 127.0.0.1 or [::1], or serve a \
+            "{remote} is not a loopback address: listen at 127.0.0.1 or [::1], or serve a \
              listener of your own"
         );
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal));
@@ -40,7 +40,8 @@ pub async fn bind(address: impl ToSocketAddrs, reach: Exposure) -> io::Result<Tc
     TcpListener::bind(&*addresses).await.map_err(with_subject(shown))
 }
 
-/// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
+/// Serves all connections, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown`
+/// stops.
 pub async fn serve(
     context: Arc<ServerContext>,
     listener: TcpListener,
@@ -55,7 +56,7 @@ impl SocketListener for TcpListener {
 
     async fn accept(&self) -> io::Result<(TcpStream, RequestExtensions)> {
         let (stream, address) = TcpListener::accept(self).await?;
-        // Replies are written whole, so waiting for more to send only delays them.
+        // Messages are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let mut scope = RequestExtensions::new();
         scope.insert(RemoteAddress(address));

@@ -1,4 +1,4 @@
-//! Lines over Unix sockets.
+//! JSON lines over Unix sockets.
 
 use std::{
     fs, io,
@@ -20,7 +20,7 @@ use crate::{
 
 pub use crate::server::listener::CONNECTIONS;
 
-/// How many clients may wait to be let in.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
 /// A listening Unix socket; dropping it removes its file.
@@ -30,8 +30,8 @@ pub struct Socket {
     path: PathBuf,
 }
 
-/// Listens at `path`, for this user's programs only. A socket that a dead server left behind there
-/// is replaced; anything else is not.
+/// Listens at `path`, for programs of this user only. Replaces the socket of a server that has
+/// exited; any other file is an error.
 pub async fn bind(path: impl AsRef<Path>) -> io::Result<Socket> {
     let path = path.as_ref();
     listen(path).await.map_err(with_subject(path.display()))
@@ -44,18 +44,19 @@ async fn listen(path: &Path) -> io::Result<Socket> {
     }
     let socket = UnixSocket::new_stream()?;
     socket.bind(path)?;
-    // Nobody can connect before it listens, so nobody gets in before it is private.
+    // Connections are possible only after `listen`, so the permissions apply to all of them.
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     Ok(Socket { listener: socket.listen(BACKLOG)?, path: path.to_owned() })
 }
 
-/// Whether nobody listens at `path`. A server that is busy refuses too, but says so differently.
+/// True if the server of this socket has exited. A busy server refuses with a different error.
 async fn is_dead(path: &Path) -> bool {
     let refused = UnixStream::connect(path).await.err();
     refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
-/// Serves every client that comes, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown` stops.
+/// Serves all connections, at most `connections` at a time (see [`CONNECTIONS`]), until `shutdown`
+/// stops.
 pub async fn serve(
     context: Arc<ServerContext>,
     socket: Socket,

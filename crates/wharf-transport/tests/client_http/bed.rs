@@ -1,4 +1,4 @@
-//! A caller.
+//! Client helpers: options, calls and their events.
 
 use std::{
     future::poll_fn,
@@ -46,7 +46,7 @@ pub(crate) async fn connect_pinned(url: &str, revision: &str) -> Arc<dyn ClientT
     connect_http(url, Vec::new(), pinned(revision)).await.unwrap()
 }
 
-/// Why no link came of it.
+/// Connects and returns the error.
 pub(crate) async fn refused(url: &str, options: ClientTransportOptions) -> Error {
     match connect_http(url, Vec::new(), options).await {
         Ok(link) => panic!("connected: {:?}", link.about()),
@@ -54,7 +54,7 @@ pub(crate) async fn refused(url: &str, options: ClientTransportOptions) -> Error
     }
 }
 
-/// Options that keep all that is traced.
+/// Options that record all trace events.
 pub(crate) fn traced(
     mut options: ClientTransportOptions,
 ) -> (ClientTransportOptions, Arc<Mutex<Vec<String>>>) {
@@ -71,7 +71,7 @@ pub(crate) fn traced(
     (options, log)
 }
 
-/// A call under way.
+/// A call in flight.
 pub(crate) struct CallBuilder {
     exchange: ActiveCall,
     pub(crate) heard: Vec<Notification>,
@@ -92,7 +92,7 @@ pub(crate) fn tool(name: &str, arguments: &str) -> Request {
 }
 
 impl CallBuilder {
-    /// Goes on until the call is over. Questions are answered with one root.
+    /// Runs the call to its end. Server-to-client requests are answered with one root.
     pub(crate) async fn done(&mut self) -> Outcome {
         loop {
             if let Some(outcome) = self.step().await {
@@ -101,7 +101,7 @@ impl CallBuilder {
         }
     }
 
-    /// Goes on until as many notifications have come.
+    /// Runs the call until this many notifications have arrived.
     pub(crate) async fn hear(&mut self, count: usize) {
         while self.heard.len() < count {
             let ended = self.step().await;
@@ -123,7 +123,7 @@ impl CallBuilder {
         None
     }
 
-    /// Lets the call go on for as long as it has something to do at once.
+    /// Polls the call for this long.
     pub(crate) async fn run_for(&mut self, time: Duration) {
         let mut sleep = pin!(tokio::time::sleep(time));
         poll_fn(|cx| {
@@ -138,7 +138,7 @@ impl CallBuilder {
         .await;
     }
 
-    /// The progress that was heard.
+    /// Progress values received so far.
     pub(crate) fn progress(&self) -> Vec<f64> {
         let number = |it: &Notification| match it {
             Notification::Progress { progress, .. } => Some(*progress),
@@ -148,7 +148,7 @@ impl CallBuilder {
     }
 }
 
-/// The text of a tool's result, or the error.
+/// Text of a tool's result, or the error.
 pub(crate) fn text(outcome: Outcome) -> Result<String, Error> {
     match outcome {
         Outcome::Complete(Reply::Tool(result)) => {
@@ -179,7 +179,7 @@ pub(crate) fn listen(link: &Arc<dyn ClientTransport>, uris: &[&str]) -> CallBuil
     begin(link, request)
 }
 
-/// Whatever it is, it takes no longer than this, by a clock that stands still while there is work.
+/// Fails if the work takes longer than this, with a paused clock that advances only when idle.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(120), work).await.unwrap()
 }

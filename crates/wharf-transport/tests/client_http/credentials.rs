@@ -1,4 +1,4 @@
-//! What is shown to a server that wants to know who is calling, and what it is shown for.
+//! Credentials: headers that are attached, and authentication failures that are reported.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use crate::{
     script::{Site, legacy},
 };
 
-/// Shows nothing, gets in nowhere, and remembers what was refused.
+/// Attaches no credentials and records authentication failures.
 #[derive(Clone, Default)]
 struct Stranger(Arc<Mutex<Vec<AuthFailure>>>);
 

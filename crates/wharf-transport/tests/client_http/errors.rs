@@ -1,4 +1,4 @@
-//! Answers that are no replies, too much, or without end.
+//! Responses that are not replies, too long, or endless.
 
 use serde_json::json;
 use wharf_model::{ErrorKind, Method, Outcome, RequestBuilder};
@@ -9,7 +9,7 @@ use crate::{
     script::{SESSION, Seen, ServerProtocol, Site, legacy, modern},
 };
 
-/// A modern or a legacy server that answers calls as `answer` says.
+/// A modern or legacy server whose responses to calls come from `answer`.
 async fn answering<F, R>(is_modern: bool, answer: F) -> Site
 where
     F: Fn(Seen, ServerProtocol) -> R + Clone + Send + Sync + 'static,
@@ -141,7 +141,7 @@ async fn an_error_without_an_id_belongs_to_its_request() {
     }
 }
 
-/// How much a server gets rid of before the client has had enough.
+/// Maximum number of bytes that a server can send before the client closes the connection.
 const LIMIT: usize = 64 << 10;
 const MOST: usize = 64 << 20;
 
@@ -209,8 +209,8 @@ async fn an_endless_refusal() {
 
 #[tokio::test(start_paused = true)]
 async fn sloppy_servers_are_put_up_with() {
-    // Notifications answered with anything, types in capitals, an answer as created, a session
-    // where there are none.
+    // Bodies for notifications, media types in capitals, status 201 for a reply, a session id in a
+    // stateless revision.
     let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         let json = "Content-Type: Application/JSON; charset=UTF-8\r\n";
         match seen.method() {

@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05.
+//! Legacy HTTP+SSE transport of 2024-11-05.
 
 use std::{
     sync::{
@@ -17,10 +17,11 @@ use crate::{
     script::{Seen, ServerProtocol, Site},
 };
 
-/// Where the stream under way is fed.
+/// Sender for events of the open stream.
 type Feed = Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>;
 
-/// A server that names `endpoint` and says by event what `answer` makes of each message.
+/// A server that announces `endpoint` and sends the result of `answer` for each message as an
+/// event.
 async fn old(endpoint: &'static str, answer: fn(&Seen) -> Option<Value>) -> (Site, Feed) {
     let feed: Feed = Arc::default();
     let (fed, streams) = (feed.clone(), Arc::new(AtomicUsize::new(0)));
@@ -77,7 +78,7 @@ async fn it_just_works() {
     for endpoint in ["/messages?session=1", "messages?session=1", "?x"] {
         let (site, feed) = old(endpoint, usual).await;
         if endpoint == "?x" {
-            // Messages would go to where nothing can be posted.
+            // The announced endpoint does not accept POST.
             says(&soon(refused(&site.url(), options())).await, ErrorKind::TransportError, &["405"]);
             continue;
         }
@@ -86,7 +87,7 @@ async fn it_just_works() {
         assert_eq!(call(&link, "x").await.unwrap(), "old");
         let posted = site.log().into_iter().filter(|it| it.path == "/messages?session=1");
         assert_eq!(posted.count(), 3);
-        // Nobody knew that header then.
+        // That revision does not have the header.
         assert!(site.log().iter().all(|it| it.head("mcp-session-id").is_none()));
         let ping = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\n";
         feed.lock().unwrap().as_ref().unwrap().send(ping.into()).unwrap();
@@ -143,7 +144,7 @@ async fn a_stream_without_an_endpoint_is_no_server() {
         .await;
         says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["endpoint"]);
     }
-    // One that never says anything is waited for only so long.
+    // A stream without events is given up after a timeout.
     let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if seen.verb == "GET" {
             wire.stream().await;

@@ -1,4 +1,4 @@
-//! Listens that outlive their connections.
+//! Subscriptions that outlive their connections.
 
 use std::sync::{
     Arc,
@@ -65,7 +65,7 @@ async fn a_modern_listen_goes_on_after_a_cut() {
     let heard: Vec<_> = listening.heard.iter().map(|it| format!("{it:?}")).collect();
     assert!(heard[0].starts_with("Acknowledged"), "{heard:?}");
     let updated = r#"ResourceUpdated { uri: "a:b" }"#;
-    // In between, anything may have changed.
+    // Anything may have changed while the connection was down.
     assert_eq!(heard[1..], [updated, "ToolsChanged", updated, "ToolsChanged"]);
     assert_eq!(site.count("subscriptions/listen"), 4);
 }
@@ -119,7 +119,7 @@ async fn a_played_listen_follows_its_session() {
     let link = connect(&site.url()).await;
     let mut listening = listen(&link, &["a:b"]);
     soon(listening.hear(2)).await;
-    // The server starts anew while nobody calls: the stream finds out.
+    // The server restarts while no call is in flight; the stream detects it.
     session.store(2, Ordering::SeqCst);
     soon(listening.hear(5)).await;
     assert_eq!(site.count("resources/subscribe"), 2);
@@ -158,7 +158,7 @@ async fn a_played_listen_goes_on_when_the_servers_own_stream_cannot() {
     options.limits.message = 5_000;
     let link = connect_http(&site.url(), Vec::new(), options).await.unwrap();
     let mut listening = listen(&link, &["a:b"]);
-    // Agreed once, and then told that anything may have changed meanwhile.
+    // Acknowledged once, then notified that anything may have changed.
     soon(listening.hear(2)).await;
     assert_eq!(site.count("resources/subscribe"), 2);
 }

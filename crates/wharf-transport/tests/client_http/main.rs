@@ -1,5 +1,5 @@
-//! Links over HTTP: to our own server in every revision, and to servers that behave as no server
-//! should.
+//! HTTP client transport: with our own server in every revision, and with servers that violate the
+//! specification.
 #![cfg(all(feature = "client", feature = "http"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

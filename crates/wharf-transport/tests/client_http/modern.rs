@@ -1,4 +1,4 @@
-//! Modern servers: every request stands alone.
+//! Modern servers: every request is stateless.
 
 use std::{
     sync::{

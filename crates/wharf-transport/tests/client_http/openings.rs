@@ -1,4 +1,4 @@
-//! What a server answers at first decides how it is spoken to.
+//! Version negotiation: the first response selects the protocol revision.
 
 use std::{
     sync::{
@@ -18,10 +18,11 @@ use crate::{
     script::{Seen, ServerProtocol, Site, legacy, modern},
 };
 
-/// An answer to the probe: status, further headers, body.
+/// Response to the probe: status, further headers, body.
 type Probe = (u16, &'static str, &'static str);
 
-/// A server that answers `server/discover` so, and everything else as a legacy server does.
+/// A server that answers `server/discover` with this response, and all other messages as a legacy
+/// server does.
 async fn answering((status, heads, body): Probe) -> Site {
     Site::new(move |seen: Seen, mut wire: ServerProtocol| async move {
         match seen.method() {
@@ -183,7 +184,7 @@ async fn the_verdict_is_remembered_and_revised() {
     connect_http(&site.url(), Vec::new(), again()).await.unwrap().close().await;
     assert_eq!(site.count("server/discover"), 1);
 
-    // The same key, but a server that has changed since.
+    // The same key, but the server has changed since.
     let site = Site::new(|seen: Seen, mut wire: ServerProtocol| async move {
         if !modern(&seen, &mut wire).await {
             wire.json(404, &seen.error(-32601, "Method not found")).await;
@@ -225,7 +226,7 @@ async fn a_page_is_no_server() {
     says(&error, ErrorKind::TransportError, &[&site.url(), "404"]);
     assert_eq!(site.methods(), ["server/discover", "initialize", "GET"]);
 
-    // Something that does not even speak HTTP, or ends without a word.
+    // Servers that do not use HTTP, or close the connection without a response.
     for greeting in ["SSH-2.0-OpenSSH_9.9\r\n", "HTTP/1.1 200 OK\r\nbroken header\r\n\r\n", ""] {
         let site =
             Site::new(
@@ -248,7 +249,7 @@ async fn without_the_feature_https_says_so() {
     assert!(site.log().is_empty());
 }
 
-/// What people see who wrote https for a server that speaks plain HTTP.
+/// Error for `https://` with a server that uses plain HTTP.
 #[cfg(feature = "tls")]
 #[tokio::test]
 async fn https_to_a_plain_port_says_so() {

@@ -12,7 +12,7 @@ use crate::{
     toy::Toy,
 };
 
-/// Every revision with a URL that it is spoken at.
+/// Every revision with a URL that serves it.
 async fn everywhere(toy: &Toy) -> Vec<(&'static str, String)> {
     let at_one_url = LEGACY.into_iter().chain([MODERN]).map(|revision| (revision, toy.url()));
     std::iter::once(("2024-11-05", toy.at("/sse"))).chain(at_one_url).collect()
@@ -79,7 +79,7 @@ async fn listens_hear_what_they_asked_for() {
         soon(listening.hear(1)).await;
         let Notification::Acknowledged(agreed) = &listening.heard[0] else { panic!() };
         assert!(agreed.tools && agreed.uris.contains("toy:1"), "{revision}: {agreed:?}");
-        // The stream that legacy servers tell it on is opened beside.
+        // The session's GET stream is opened in the background.
         listening.run_for(std::time::Duration::from_millis(100)).await;
         for uri in ["toy:2", "toy:1"] {
             toy.changes.send(Notification::ResourceUpdated { uri: uri.into() }).unwrap();
@@ -101,7 +101,7 @@ async fn a_server_that_lets_go_is_met_again() {
         let link = connect_pinned(&toy.url(), revision).await;
         let mut calling = begin(&link, tool("let_go", r#"{"to":3}"#));
         soon(calling.hear(3)).await;
-        // Long enough for some streams to be closed and taken up again.
+        // Long enough for some streams to be closed and resumed.
         calling.run_for(std::time::Duration::from_secs(20)).await;
         toy.gate.add_permits(1);
         assert_eq!(text(soon(calling.done()).await).unwrap(), "done");
@@ -118,7 +118,7 @@ async fn the_newest_revision_is_found() {
     let link = connect(&toy.at("/sse")).await;
     assert!(LEGACY.contains(&&*link.about().revision), "{:?}", link.about());
     assert_eq!(call(&link, "hello").await.unwrap(), "hello");
-    // Under a pin, nothing else will do.
+    // A pinned revision excludes all others.
     let error = refused(&toy.at("/sse"), pinned(MODERN)).await;
     says(&error, ErrorKind::UnsupportedProtocolVersion, &[MODERN]);
 }
@@ -183,13 +183,14 @@ async fn one_connection_serves_call_after_call() {
             assert_eq!(text(counting.done().await).unwrap(), "done");
             assert_eq!(call(&link, "hello").await.unwrap(), "hello");
         }
-        // A stream that is read to its end gives its connection back, a moment after the reply.
+        // A stream that is read to its end returns its connection to the pool shortly after the
+        // reply.
         let accepted = accepted.load(std::sync::atomic::Ordering::SeqCst);
         assert!(accepted <= 5, "{accepted} connections for 20 calls in {revision}");
     }
 }
 
-/// Passes everything on, and counts connections.
+/// Forwards all bytes and counts connections.
 async fn counting_proxy(to: u16) -> (u16, std::sync::Arc<std::sync::atomic::AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();

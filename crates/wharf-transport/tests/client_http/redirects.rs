@@ -1,4 +1,4 @@
-//! Servers that send us elsewhere, and what goes with us.
+//! Redirects, and the headers that are sent along.
 
 use wharf_model::ErrorKind;
 use wharf_transport::client::{ClientTransportOptions, connect_http};
@@ -12,7 +12,7 @@ fn secret() -> Vec<(String, String)> {
     vec![("Authorization".into(), "Bearer secret".into()), ("X-Key".into(), "secret".into())]
 }
 
-/// Answers everything with a redirect.
+/// A server that redirects all requests.
 async fn sending_on(status: u16, to: String) -> Site {
     Site::new(move |_: Seen, mut wire: ServerProtocol| {
         let location = format!("Location: {to}\r\n");

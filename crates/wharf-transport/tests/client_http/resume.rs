@@ -1,4 +1,4 @@
-//! Streams that break off, and go on where they did.
+//! Resumability: streams that break and continue with `Last-Event-ID`.
 
 use std::{
     sync::{
@@ -17,10 +17,11 @@ use crate::{
     script::{Seen, ServerProtocol, Site, legacy, progress},
 };
 
-/// What the server does when a stream is taken up: by how often it was before, and the call.
+/// Server behaviour when a stream is resumed: number of earlier resumptions, request, call.
 type Again = dyn Fn(usize, Seen, Value, ServerProtocol) -> wharf_model::BoxFuture<()> + Send + Sync;
 
-/// A server whose calls begin with `first` and are cut, and go on as `again` says.
+/// A server that sends `first` for each call and cuts the stream, then continues as `again`
+/// decides.
 async fn cutting(
     first: impl Fn(Value) -> String + Clone + Send + Sync + 'static,
     again: Arc<Again>,
@@ -155,12 +156,12 @@ async fn it_is_tried_again_while_the_server_is_away_but_not_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn what_cannot_be_resumed_is_closed() {
-    // Without an id there is nothing to go on from.
+    // Without an event id, the stream cannot be resumed.
     let site = cutting(|_| ": hello\n\n".into(), Arc::new(|_, _, _, _| unreachable!())).await;
     let link = connect(&site.url()).await;
     let error = text(begin(&link, tool("x", "{}")).done().await).unwrap_err();
     says(&error, ErrorKind::ConnectionClosed, &[]);
-    // The server may not know the id, or no such thing.
+    // The server may not recognize the id, or may not support resumption.
     for status in [400, 405] {
         let site = cutting(
             |_| "id: 1\ndata:\n\n".into(),
@@ -172,7 +173,7 @@ async fn what_cannot_be_resumed_is_closed() {
         says(&error, ErrorKind::ConnectionClosed, &["resumed"]);
         assert_eq!((resumes(&site).len(), site.count("tools/call")), (1, 1));
     }
-    // With its session, all is gone; the next call opens another.
+    // The session is gone as well; the next call opens another one.
     let site = cutting(
         |_| "id: 1\ndata:\n\n".into(),
         Arc::new(|_, _, _, mut wire| Box::pin(async move { wire.status(404).await })),
@@ -202,7 +203,7 @@ async fn the_servers_own_stream_is_taken_up_too() {
                     wire.stream().await;
                     wire.raw("retry: 100\nid: a\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n\nid: b\ndata: {").await;
                 }
-                // It has not noticed yet that the first stream is gone.
+                // The server has not detected the end of the first stream yet.
                 1 => wire.status(409).await,
                 2 => {
                     assert_eq!(seen.head("last-event-id"), Some("a"));

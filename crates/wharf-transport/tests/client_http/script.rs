@@ -1,4 +1,4 @@
-//! A server that does what a test says, byte by byte.
+//! A server that is scripted by the test, byte by byte.
 
 use std::{
     future::Future,
@@ -12,7 +12,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
 };
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) verb: String,
@@ -27,7 +27,7 @@ impl Seen {
         found.map(|(_, value)| &**value)
     }
 
-    /// The method of its message, or its verb if it carries none.
+    /// JSON-RPC method of its message, or the HTTP method if it has none.
     pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or(if self.body.is_null() {
             &self.verb
@@ -45,18 +45,18 @@ impl Seen {
         json!({"jsonrpc": "2.0", "id": self.body["id"], "error": {"code": code, "message": message}})
     }
 
-    /// The reply that a tool gives that says `text`.
+    /// A tool result with `text`.
     pub(crate) fn text(&self, text: &str) -> Value {
         self.reply(json!({"content": [{"type": "text", "text": text}]}))
     }
 }
 
-/// A connection that waits for its answer. It ends when this is dropped.
+/// A connection that waits for its response. It is closed on drop.
 pub(crate) struct ServerProtocol(TcpStream);
 
 impl ServerProtocol {
     pub(crate) async fn raw(&mut self, text: &str) {
-        // The client may be gone.
+        // The client may have disconnected.
         let _ = self.0.write_all(text.as_bytes()).await;
         let _ = self.0.flush().await;
     }
@@ -77,13 +77,13 @@ impl ServerProtocol {
         self.answer(status, "", "").await;
     }
 
-    /// Begins a stream of events, which ends with the connection.
+    /// Starts an event stream that ends with the connection.
     pub(crate) async fn stream(&mut self) {
         self.raw("HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: text/event-stream\r\n\r\n")
             .await;
     }
 
-    /// Begins a stream of events whose end must be said.
+    /// Starts an event stream with chunked encoding.
     pub(crate) async fn chunked(&mut self) {
         self.raw(
             "HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
@@ -100,18 +100,18 @@ impl ServerProtocol {
         self.raw(&format!("{id}data: {message}\n\n")).await;
     }
 
-    /// Completes when the client has gone away.
+    /// Completes when the client has disconnected.
     pub(crate) async fn gone(&mut self) {
         let mut rest = [0; 1024];
         while self.0.read(&mut rest).await.is_ok_and(|size| size > 0) {}
     }
 
-    /// Holds the connection until the client goes away.
+    /// Keeps the connection open until the client disconnects.
     pub(crate) async fn hold(mut self) {
         self.gone().await;
     }
 
-    /// Sends `text` for as long as the client takes it: how much that was.
+    /// Sends `text` repeatedly until the client disconnects; returns the number of bytes.
     pub(crate) async fn flood(&mut self, text: &str, most: usize) -> usize {
         let mut sent = 0;
         while sent < most && self.0.write_all(text.as_bytes()).await.is_ok() {
@@ -121,7 +121,7 @@ impl ServerProtocol {
     }
 }
 
-/// A server under way.
+/// A running server.
 #[derive(Clone)]
 pub(crate) struct Site {
     pub(crate) port: u16,
@@ -129,7 +129,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    /// Answers each request, which has a connection of its own, as `script` says.
+    /// Answers each request, on its own connection, with `script`.
     pub(crate) async fn new<F, R>(script: F) -> Site
     where
         F: Fn(Seen, ServerProtocol) -> R + Send + Sync + 'static,
@@ -162,7 +162,7 @@ impl Site {
         self.log.lock().unwrap().clone()
     }
 
-    /// What came, by its methods.
+    /// Methods of the received requests.
     pub(crate) fn methods(&self) -> Vec<String> {
         self.log().iter().map(|seen| seen.method().to_owned()).collect()
     }
@@ -171,7 +171,7 @@ impl Site {
         self.log().iter().filter(|seen| seen.method() == method).count()
     }
 
-    /// Waits until as many messages of `method` have come.
+    /// Waits until this many messages of `method` have arrived.
     pub(crate) async fn came(&self, method: &str, count: usize) {
         for _ in 0..10_000 {
             if self.count(method) >= count {
@@ -216,7 +216,7 @@ async fn read(mut stream: TcpStream) -> Option<(Seen, ServerProtocol)> {
 
 pub(crate) const SESSION: &str = "a-session";
 
-/// What a legacy server says to all but calls: whether it said anything.
+/// Legacy server's response to all messages but calls: true if it responded.
 pub(crate) async fn legacy(seen: &Seen, wire: &mut ServerProtocol) -> bool {
     match seen.method() {
         "server/discover" => wire.json(400, &seen.error(-32601, "Method not found")).await,
@@ -231,7 +231,7 @@ pub(crate) async fn legacy(seen: &Seen, wire: &mut ServerProtocol) -> bool {
     true
 }
 
-/// What a modern server says to all but calls: whether it said anything.
+/// Modern server's response to all messages but calls: true if it responded.
 pub(crate) async fn modern(seen: &Seen, wire: &mut ServerProtocol) -> bool {
     if seen.method() != "server/discover" {
         return false;
@@ -248,7 +248,7 @@ pub(crate) async fn modern(seen: &Seen, wire: &mut ServerProtocol) -> bool {
 }
 
 impl ServerProtocol {
-    /// Answers `initialize`.
+    /// Responds to `initialize`.
     pub(crate) async fn hello(&mut self, seen: &Seen, revision: &str, session: Option<&str>) {
         let reply = seen.reply(json!({
             "protocolVersion": revision,

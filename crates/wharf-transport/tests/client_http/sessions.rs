@@ -1,4 +1,4 @@
-//! Legacy sessions: their ids, their ends, and what is asked in them.
+//! Legacy sessions: session ids, their end, and server-to-client requests.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ async fn every_request_names_its_session_and_the_last_one_ends_it() {
     call(&link, "x").await.unwrap();
     site.came("GET", 1).await;
     link.close().await;
-    // Twice is no more than once.
+    // Closing twice has no further effect.
     link.close().await;
     assert_eq!(site.count("DELETE"), 1);
     for seen in site.log() {
@@ -77,7 +77,7 @@ async fn strange_session_ids_are_refused() {
     }
 }
 
-/// A server that forgets its sessions whenever it is told to, each with a number as its id.
+/// A server that drops its sessions on demand; session ids are numbers.
 async fn forgetful(how: u16) -> (Site, Arc<AtomicUsize>) {
     let session = Arc::new(AtomicUsize::new(1));
     let state = session.clone();
@@ -123,7 +123,7 @@ async fn a_forgotten_session_is_opened_anew_once_for_all() {
             ("2".into(), "2".into(), "2".into())
         );
         assert_eq!(site.count("initialize"), 2);
-        // What was said once holds for the next session too.
+        // The log level applies to the next session as well.
         assert_eq!(site.count("logging/setLevel"), 2);
         session.store(3, Ordering::SeqCst);
         link.run(ControlRequest::Ping).await.unwrap_err();
@@ -232,7 +232,7 @@ async fn the_server_speaks_on_a_stream_of_its_own() {
                     wire.event(None, &json!({"jsonrpc": "2.0", "id": 7, "method": "ping"})).await;
                     wire.hold().await;
                 }
-                // The reply comes elsewhere, or it would not be there.
+                // The reply is sent on the other stream.
                 "tools/call" => wire.status(202).await,
                 _ => _ = legacy(&seen, &mut wire).await,
             }
@@ -251,7 +251,7 @@ async fn the_server_speaks_on_a_stream_of_its_own() {
     speak.notify_one();
     site.came("answer", 1).await;
     assert_eq!(*ear.0.lock().unwrap(), ["ToolsChanged"]);
-    // A call whose reply never comes still ends with the link.
+    // A call without a reply ends when the transport is closed.
     let mut calling = begin(&link, tool("x", "{}"));
     calling.run_for(Duration::from_millis(50)).await;
     let (outcome, ()) = soon(async { tokio::join!(calling.done(), link.close()) }).await;
@@ -315,7 +315,7 @@ async fn a_dropped_call_is_cancelled_by_name() {
         let cancelled = of("notifications/cancelled");
         assert_eq!(cancelled.body["params"]["requestId"], of("tools/call").body["id"]);
         assert_eq!(cancelled.head("mcp-session-id"), Some(SESSION));
-        // One that is dropped just before the link is closed is cancelled all the same.
+        // A call that is dropped just before the transport is closed is still cancelled.
         let mut calling = begin(&link, tool("x", "{}"));
         calling.run_for(Duration::from_millis(50)).await;
         drop(calling);

@@ -1,4 +1,5 @@
-//! Encryption. Whom to trust is the system's business, so a process of its own is told whom.
+//! TLS. Root certificates come from the system, so a child process gets its own through the
+//! environment.
 
 use std::{env, fs, process::Command};
 
@@ -31,7 +32,7 @@ async fn nobody_is_trusted_without_reason() {
     let toy = encrypted(&certificate, &key).await;
     let error = refused(&format!("https://localhost:{}/mcp", toy.port), options()).await;
     says(&error, ErrorKind::TransportError, &["https://localhost", "trusted"]);
-    // Neither does encryption begin by itself, nor is it given up.
+    // TLS is neither started nor dropped implicitly.
     let error = refused(&format!("http://localhost:{}/mcp", toy.port), options()).await;
     assert!(error.message.contains(&format!("http://localhost:{}", toy.port)), "{error:?}");
     let plain = Toy::serve(Http::new()).await;
@@ -66,7 +67,7 @@ async fn trusting() {
     let key = fs::read_to_string(file.with_extension("key")).unwrap();
     let toy = encrypted(&certificate, &key).await;
     let url = format!("https://localhost:{}/mcp", toy.port);
-    // Over HTTP/2, which both sides know.
+    // Over HTTP/2, which both sides support.
     for revision in ["2025-11-25", "2026-07-28"] {
         let link = connect_pinned(&url, revision).await;
         assert_eq!(call(&link, "hello").await.unwrap(), "hello");
@@ -86,7 +87,7 @@ async fn trusting() {
         assert_eq!(soon(calls.join_all()).await.len(), 50);
         soon(link.close()).await;
     }
-    // The name must be the one that was certified.
+    // The host name must match the certificate.
     let error = refused(&format!("https://127.0.0.1:{}/mcp", toy.port), options()).await;
     says(&error, ErrorKind::TransportError, &["trusted"]);
     let (options, trace) = traced(options());

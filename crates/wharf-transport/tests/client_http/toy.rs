@@ -1,4 +1,4 @@
-//! A toy server of our own, over a socket.
+//! Our own server with a test service, over a socket.
 
 use std::{
     sync::{
@@ -33,7 +33,7 @@ pub(crate) struct Toy {
     pub(crate) port: u16,
 }
 
-/// Counts a call for as long as it lives.
+/// Counts a call while it is in flight.
 struct Alive(Arc<AtomicUsize>);
 
 impl Drop for Alive {
@@ -139,7 +139,7 @@ impl Toy {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Waits until as many calls are under way.
+    /// Waits until this many calls are in flight.
     pub(crate) async fn has_calls(&self, count: usize) {
         for _ in 0..10_000 {
             if self.calls.load(Ordering::SeqCst) == count {

@@ -1,4 +1,4 @@
-//! A server made by hand, and what a test needs to call it.
+//! Test service, its server, and client helpers.
 
 use std::{
     future::poll_fn,
@@ -31,14 +31,14 @@ use wharf_transport::{
 };
 use wharf_wire::{ClientIdentity, ServerProtocol};
 
-/// Does what the name of a tool says.
+/// Behaves as the name of the called tool describes.
 pub(crate) struct Toy {
     changes: broadcast::Sender<Notification>,
     under_way: Arc<AtomicUsize>,
     listens: Arc<AtomicUsize>,
 }
 
-/// Something under way, however it ends.
+/// Counts a call while it is in flight, however it ends.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -123,7 +123,7 @@ impl Service for Toy {
     }
 }
 
-/// The server, and what a test needs to steer it.
+/// The server, and handles to control it.
 pub(crate) struct Bed {
     pub(crate) host: Arc<ServerContext>,
     pub(crate) shutdown: Shutdown,
@@ -151,7 +151,7 @@ impl Bed {
         Bed { host, shutdown: Shutdown::new(), changes, under_way, listens }
     }
 
-    /// A connection within this process: the client's end, and the server's task.
+    /// An in-process connection: the client's end, and the server's task.
     pub(crate) fn pipe(
         &self,
     ) -> ((ReadHalf<DuplexStream>, WriteHalf<DuplexStream>), JoinHandle<()>) {
@@ -163,7 +163,7 @@ impl Bed {
         connect_stream(reader, writer, options).await.unwrap()
     }
 
-    /// Says that something changed, to whoever listens. Completes when somebody does.
+    /// Publishes a change; completes when there is a subscriber.
     pub(crate) async fn change(&self, change: Notification) {
         until(|| self.listens.load(Ordering::SeqCst) > 0).await;
         let _ = self.changes.send(change);
@@ -178,7 +178,7 @@ impl Bed {
     }
 }
 
-/// Completes when `done`; fails after a time that is generous.
+/// Waits for the condition; fails after a generous timeout.
 pub(crate) async fn until(done: impl Fn() -> bool) {
     let waiting = async {
         while !done() {
@@ -188,7 +188,7 @@ pub(crate) async fn until(done: impl Fn() -> bool) {
     timeout(Duration::from_secs(60), waiting).await.unwrap();
 }
 
-/// A client that can list its roots.
+/// Options of a client that supports roots.
 pub(crate) fn options() -> ClientTransportOptions {
     let capabilities: ClientCapabilities =
         serde_json::from_value(serde_json::json!({"roots": {"listChanged": true}})).unwrap();
@@ -202,7 +202,7 @@ pub(crate) fn pinned(date: &str) -> ClientTransportOptions {
     options
 }
 
-/// What a link showed to its trace, a line each: `>` sent, `<` received, `#` noted.
+/// Trace of a transport, one event per line: `>` sent, `<` received, `#` noted.
 #[derive(Clone, Default)]
 pub(crate) struct Trail(Arc<Mutex<Vec<String>>>);
 
@@ -230,7 +230,7 @@ impl Trail {
         self.all().iter().filter(|line| line.contains(part)).count()
     }
 
-    /// Completes when a line has `part`.
+    /// Completes when a line contains `part`.
     pub(crate) async fn until(&self, part: &str) {
         until(|| self.count(part) > 0).await;
     }
@@ -250,7 +250,7 @@ pub(crate) fn listening(filter: SubscriptionFilter) -> Request {
     request
 }
 
-/// A call in the making, polled as its user would.
+/// A call, polled as its user would.
 pub(crate) struct CallBuilder(ActiveCall);
 
 impl CallBuilder {
@@ -264,7 +264,7 @@ impl CallBuilder {
         )
     }
 
-    /// What happens next. Questions are answered with one root.
+    /// Next event. Server-to-client requests are answered with one root.
     pub(crate) async fn next(&mut self) -> Event {
         loop {
             let next = poll_fn(|cx| self.0.poll_event(cx));
@@ -278,7 +278,7 @@ impl CallBuilder {
         }
     }
 
-    /// The next notification, in short.
+    /// Next notification, abbreviated.
     pub(crate) async fn heard(&mut self) -> String {
         match self.next().await {
             Event::Notify(notification) => short(&notification),
@@ -308,7 +308,7 @@ pub(crate) fn short(notification: &Notification) -> String {
     }
 }
 
-/// Calls a tool to its end.
+/// Calls a tool and returns its outcome.
 pub(crate) async fn call(
     link: &Arc<dyn ClientTransport>,
     request: Request,
@@ -316,7 +316,7 @@ pub(crate) async fn call(
     CallBuilder::start(link, request).end().await
 }
 
-/// The text of a tool's result.
+/// Text of a tool's result.
 pub(crate) async fn say(link: &Arc<dyn ClientTransport>, name: &str) -> Result<String, Error> {
     let (_, outcome) = call(link, tool(name)).await;
     match outcome {

@@ -1,4 +1,4 @@
-//! What a server may send without harm: too much, too long, and nothing that anybody asked for.
+//! Limits of the client: too many, too long and unsolicited messages of a server.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn a_line_too_long_fails_the_call_and_not_the_link() {
         assert_eq!(error.kind, ErrorKind::ContentTooLarge);
         assert!(error.message.contains("1000 bytes"), "{error}");
     }
-    // The line without an end goes on and on, and ends at last.
+    // The endless line ends at last.
     for _ in 0..100 {
         peer.print(&"x".repeat(50_000)).await;
     }
@@ -146,7 +146,7 @@ async fn a_server_that_reads_nothing_holds_back_its_callers_only() {
     let mut options = options();
     options.limits.outgoing = 2;
     let (mut peer, link) = legacy(options).await;
-    // More pings than anybody will hear the answers of.
+    // More pings than the client answers while its output is blocked.
     for id in 0..5000 {
         peer.send(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).await;
     }

@@ -1,4 +1,4 @@
-//! Servers in a process of their own: this very program, started again, or a few words of shell.
+//! Servers in child processes: this program, started again, or a shell script.
 #![cfg(unix)]
 
 use std::{sync::Arc, time::Duration};
@@ -16,13 +16,13 @@ use crate::bed::{Bed, CallBuilder, Trail, call, options, pinned, say, tool, unti
 
 const ROLE: &str = "WHARF_TEST_ROLE";
 
-/// Not a test: what this program does when it is started again. Its harness prints a line or two to
-/// stdout first, as some servers do.
+/// Server that this program runs when it is started again; not a test. Its harness prints a line or
+/// two to stdout first, as some servers do.
 #[test]
 fn as_a_server() {
     if std::env::var(ROLE).is_ok() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        // The harness is in the middle of a line.
+        // The test harness has not ended its line.
         println!();
         runtime.block_on(stdio::serve(Bed::new().host, Shutdown::new())).unwrap();
         std::process::exit(0);
@@ -44,7 +44,7 @@ async fn start(options: ClientTransportOptions) -> Arc<dyn ClientTransport> {
     connect_child(this_program(), options).await.unwrap()
 }
 
-/// The number of the last process that a link started.
+/// Id of the last process that a transport started.
 fn process(trail: &Trail) -> i32 {
     let started = trail.all().into_iter().rev().find(|line| line.contains("# started")).unwrap();
     started.rsplit(' ').next().unwrap().parse().unwrap()
@@ -129,7 +129,8 @@ async fn a_child_that_ends_at_once_is_an_error_with_its_last_words() {
 #[tokio::test]
 async fn a_child_that_will_not_end_is_killed_with_all_it_started() {
     let here = std::env::temp_dir().join(format!("wharf-stubborn-{}", std::process::id()));
-    // Answers the handshake, then ignores the end of its input and SIGTERM, and so does its child.
+    // Responds to the handshake, then ignores the end of its input and SIGTERM, and so does its
+    // child.
     let script = format!(
         "trap '' TERM; read line; \
          echo '{{\"jsonrpc\":\"2.0\",\"id\":'\"$(echo \"$line\" | sed 's/.*\"id\":\\([0-9]*\\).*/\\1/')\"',\"result\":{{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{{}},\"serverInfo\":{{\"name\":\"sh\",\"version\":\"1\"}}}}}}'; \
@@ -148,7 +149,7 @@ async fn a_child_that_will_not_end_is_killed_with_all_it_started() {
     tokio::time::pause();
     link.close().await;
     tokio::time::resume();
-    // Its time ran out at once, so that the kernel may still be at it.
+    // Its timeout expired at once, so the kernel may still be ending it.
     until(|| !is_alive(child) && !is_alive(grandchild)).await;
 }
 
@@ -164,7 +165,7 @@ async fn a_child_gets_its_directory_and_environment() {
     assert!(!format!("{command:?}").contains("\"b\""), "{command:?}");
 }
 
-/// Audit 13. `CARGO_MANIFEST_DIR` stands for any variable of this process that is on no list.
+/// Audit 13. `CARGO_MANIFEST_DIR` is an example of a variable that is not on the list.
 #[tokio::test]
 async fn a_child_gets_a_short_list_of_variables_unless_told_otherwise() {
     let command = shell("echo \"[${HOME-none}] [${CARGO_MANIFEST_DIR-none}]\" >&2");

@@ -1,4 +1,4 @@
-//! Listening, as the server knows it or as the link plays it.
+//! Subscriptions: native ones of modern servers, and emulated ones for legacy servers.
 
 use std::{
     collections::BTreeSet,
@@ -82,7 +82,7 @@ async fn a_played_listen_agrees_to_what_the_server_can() {
     let answering = tokio::spawn(async move {
         let subscribe = peer.expect("resources/subscribe").await;
         assert_eq!(subscribe["params"]["uri"], "toy://a");
-        // What is said before the answer is heard after the acknowledgement.
+        // A notification before the reply is delivered after the acknowledgement.
         peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
         peer.reply(&subscribe, json!({})).await;
         peer
@@ -119,7 +119,7 @@ async fn a_resource_is_subscribed_once_and_unsubscribed_with_its_last_listen() {
     peer.send(said("notifications/resources/updated", json!({"uri": "toy://a"}))).await;
     assert_eq!(second.heard().await, "updated toy://a");
     drop(second);
-    // Whoever comes right after the last subscribes after it has unsubscribed.
+    // A listener that follows the last one subscribes after the unsubscription.
     let third = listen(filter("toy://a"));
     let unsubscribe = peer.expect("resources/unsubscribe").await;
     assert_eq!(unsubscribe["params"]["uri"], "toy://a");
@@ -153,7 +153,7 @@ async fn a_server_ends_a_listen_in_either_way() {
         let params = json!({"_meta": meta, "notifications": filter});
         peer.send(said("notifications/subscriptions/acknowledged", params)).await;
         peer.send(said("notifications/tools/list_changed", json!({"_meta": meta}))).await;
-        // Of another listen, or none.
+        // For another subscription, or without one.
         let other = json!({"io.modelcontextprotocol/subscriptionId": 7});
         peer.send(said("notifications/tools/list_changed", json!({"_meta": other}))).await;
         if with_result {
@@ -189,7 +189,7 @@ impl NotificationListener for ServerNotification {
     }
 }
 
-/// Answers two subscriptions.
+/// Answers two subscription requests.
 async fn subscribe<S: AsyncRead + AsyncWrite>(peer: &mut Peer<S>) {
     for _ in 0..2 {
         let subscribe = peer.expect("resources/subscribe").await;
@@ -222,7 +222,7 @@ async fn a_played_listen_goes_on_over_another_connection() {
         subscribe(&mut peer).await;
         peer
     };
-    // Something may have changed while nobody listened.
+    // Something may have changed while there was no subscription.
     let (first, mut peer) = tokio::join!(calling.heard(), returning);
     let missed = [first, calling.heard().await, calling.heard().await];
     assert_eq!(missed, ["ToolsChanged", "updated toy://a", "updated toy://b"]);
@@ -249,7 +249,7 @@ async fn a_listen_of_a_modern_server_goes_on_over_another_connection() {
     let link = connecting.await.unwrap().unwrap();
     let mut calling = CallBuilder::start(&link, listening(everything()));
     let asking = async {
-        // Gone before it is acknowledged: that is the caller's to know.
+        // A disconnect before the acknowledgement is reported to the caller.
         peer.expect("subscriptions/listen").await;
         drop(peer);
     };

@@ -1,5 +1,5 @@
-//! Links over streams of messages: against our own server in every revision, and against peers that
-//! follow a script. Time is paused unless a test has another process to wait for.
+//! Stream client transports: with our own server in every revision, and with scripted peers. Time
+//! is paused unless a test waits for another process.
 #![cfg(feature = "client")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A server that does what a test tells it to, a line at a time.
+//! A server that is scripted by the test, line by line.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ pub(crate) struct Peer<S = DuplexStream> {
     writer: WriteHalf<S>,
 }
 
-/// A connection within this process: the peer, and the client, which is being connected.
+/// An in-process connection: the peer, and the connecting client.
 pub(crate) fn peer(
     options: ClientTransportOptions,
 ) -> (Peer, impl Future<Output = Result<Arc<dyn ClientTransport>, Error>>) {
@@ -30,7 +30,7 @@ pub(crate) fn peer(
     (Peer::new(server), connect_stream(reader, writer, options))
 }
 
-/// A peer and a link to it that speaks 2025-11-25.
+/// A peer and a transport connected to it with 2025-11-25.
 pub(crate) async fn legacy(
     mut options: ClientTransportOptions,
 ) -> (Peer, Arc<dyn ClientTransport>) {
@@ -41,7 +41,7 @@ pub(crate) async fn legacy(
     (peer, connecting.await.unwrap().unwrap())
 }
 
-/// A peer and a link to it that speaks 2026-07-28.
+/// A peer and a transport connected to it with 2026-07-28.
 pub(crate) async fn modern(options: ClientTransportOptions) -> (Peer, Arc<dyn ClientTransport>) {
     let (mut peer, connecting) = peer(options);
     let connecting = tokio::spawn(connecting);
@@ -56,18 +56,18 @@ impl<S: AsyncRead + AsyncWrite> Peer<S> {
         Peer { reader: BufReader::new(reader).lines(), writer }
     }
 
-    /// The next message; fails if none comes for long.
+    /// Next message; fails after a timeout.
     pub(crate) async fn read(&mut self) -> Value {
         self.next().await.unwrap()
     }
 
-    /// The next message; none when the client is gone.
+    /// Next message; `None` when the client has disconnected.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         let line = timeout(Duration::from_secs(600), self.reader.next_line()).await.unwrap();
         Some(serde_json::from_str(&line.unwrap()?).unwrap())
     }
 
-    /// The next message with this method.
+    /// Next message with this method.
     pub(crate) async fn expect(&mut self, method: &str) -> Value {
         let message = self.read().await;
         assert_eq!(message["method"], method, "{message}");
@@ -115,7 +115,7 @@ impl<S: AsyncRead + AsyncWrite> Peer<S> {
         self.initialized(&request, revision).await;
     }
 
-    /// The same, when the request was read already.
+    /// Answers a handshake whose request was already read.
     pub(crate) async fn initialized(&mut self, request: &Value, revision: &str) {
         assert_eq!(request["method"], "initialize", "{request}");
         let result = json!({
@@ -128,7 +128,7 @@ impl<S: AsyncRead + AsyncWrite> Peer<S> {
     }
 }
 
-/// A port where clients come back after a connection broke.
+/// A port at which clients reconnect.
 pub(crate) struct Port(TcpListener);
 
 impl Port {

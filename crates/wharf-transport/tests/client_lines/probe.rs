@@ -1,4 +1,4 @@
-//! Finding out the revision of servers that make it hard.
+//! Version negotiation with difficult servers.
 
 use std::{
     io,
@@ -47,7 +47,7 @@ async fn silence_means_a_handshake() {
     peer.initialize(LEGACY).await;
     let link = connecting.await.unwrap().unwrap();
     assert_eq!(link.about().revision, LEGACY);
-    // The answer to the probe comes at last, and is nobody's.
+    // The late response to the probe is ignored.
     let calling = tokio::spawn(async move { say(&link, "x").await });
     let call = peer.expect("tools/call").await;
     assert_ne!(call["id"], probe["id"]);
@@ -61,7 +61,7 @@ async fn a_slow_modern_server_is_still_modern() {
     let (mut peer, connecting) = peer(options());
     let connecting = tokio::spawn(connecting);
     let probe = peer.expect("server/discover").await;
-    // It took so long that the client tries a handshake as well.
+    // After the timeout the client tries a handshake as well.
     let handshake = peer.expect("initialize").await;
     peer.discover(&probe).await;
     peer.refuse(&handshake, -32601).await;
@@ -184,12 +184,12 @@ async fn the_verdict_is_remembered_and_forgotten_when_it_fails() {
     peer.refuse(&probe, -32601).await;
     peer.initialize("2025-06-18").await;
     connecting.await.unwrap().unwrap();
-    // Known now: no probe.
+    // The revision is cached now: no probe.
     let connecting = connect();
     let mut peer = port.accept().await;
     peer.initialize("2025-06-18").await;
     connecting.await.unwrap().unwrap();
-    // The server is another one by now.
+    // The server has changed since.
     let connecting = connect();
     let mut peer = port.accept().await;
     let handshake = peer.expect("initialize").await;
@@ -220,7 +220,7 @@ async fn a_pin_is_not_remembered() {
     connecting.await.unwrap().unwrap();
 }
 
-/// Says the same line over and over, without a pause.
+/// Sends the same line repeatedly, without a pause.
 struct Endless;
 
 impl AsyncRead for Endless {

@@ -1,4 +1,4 @@
-//! A legacy server's requests to the client.
+//! Server-to-client requests of legacy servers.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ fn question(id: u64) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"})
 }
 
-/// Answers when the test lets it.
+/// Responds when the test allows it.
 struct Slow(Arc<Semaphore>);
 
 impl UnsolicitedRequestHandler for Slow {
@@ -111,7 +111,7 @@ async fn a_question_of_a_call_that_is_given_up_ends_with_it() {
     assert!(timeout(Duration::from_secs(1), calling.next()).await.is_err());
     peer.expect("tools/call").await;
     peer.send(question(1)).await;
-    // Nobody polls the call, so the question stays open until it ends.
+    // The call is not polled, so the request stays open until it ends.
     assert!(timeout(Duration::from_secs(1), peer.read()).await.is_err());
     drop(calling);
     let mut ends = [peer.read().await, peer.read().await];
@@ -132,7 +132,7 @@ async fn a_modern_client_answers_no_requests() {
     assert!(timeout(Duration::from_secs(60), peer.read()).await.is_err());
 }
 
-/// Answers at once, and counts.
+/// Responds at once, and counts.
 #[derive(Debug, Default)]
 struct Counting(AtomicUsize);
 
@@ -156,7 +156,7 @@ async fn a_server_that_takes_no_answers_gets_no_more() {
         trail.until(&format!("< {}", question(id))).await;
     }
     assert!(counting.0.load(Ordering::SeqCst) < 100, "{counting:?}");
-    // It is heard again once it reads.
+    // Reading continues once the peer reads.
     while let Ok(Some(_)) = timeout(Duration::from_secs(1), peer.next()).await {}
     peer.send(question(5000)).await;
     assert_eq!(peer.read().await["id"], 5000);

@@ -1,4 +1,4 @@
-//! Everything a link does, in each of the five revisions, against our own server.
+//! All client functions in each of the five revisions, with our own server.
 
 use std::{
     sync::{Arc, Mutex},
@@ -129,7 +129,7 @@ async fn errands_are_run_as_each_era_does() {
         ] {
             link.run(errand).await.unwrap();
         }
-        // What is sent without an answer is on its way at least.
+        // Notifications are at least written before the next call.
         link.run(ControlRequest::Ping).await.unwrap();
         let legacy = usize::from(date != "2026-07-28");
         let counts = [

@@ -1,4 +1,4 @@
-//! Links over real sockets: our own server behind them, and connections that break.
+//! Client transports over sockets: our own server, and connections that break.
 
 use std::{sync::Arc, time::Duration};
 
@@ -83,7 +83,7 @@ async fn a_broken_connection_fails_its_calls_and_the_next_call_opens_another() {
         assert_eq!(error.kind, ErrorKind::ConnectionClosed);
         assert!(error.message.contains("tcp://"), "{error}");
     }
-    // Two calls at once open one connection.
+    // Two concurrent calls open one connection.
     let calling = [0, 1].map(|_| {
         let link = link.clone();
         tokio::spawn(async move { say(&link, "x").await })
@@ -182,7 +182,7 @@ async fn calls_that_nobody_polls_hold_up_no_other() {
     for calling in &mut kept {
         assert!(timeout(Duration::from_millis(1), calling.next()).await.is_err());
     }
-    // The first tries again, in vain, and the next would try then.
+    // The first reconnect attempt fails, and the next one is due then.
     drop(port.accept().await);
     drop(port.accept().await);
     let calling = tokio::spawn(async move {

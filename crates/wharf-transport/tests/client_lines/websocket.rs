@@ -1,4 +1,4 @@
-//! Links over WebSocket: our own server, and peers that follow a script.
+//! WebSocket client transport: our own server, and scripted peers.
 
 use std::{env, fs, path::PathBuf, process::Command, sync::Arc, time::Duration};
 
@@ -27,7 +27,7 @@ use crate::{
     sockets::works,
 };
 
-/// Where our own server takes WebSockets.
+/// Starts our own server with WebSocket; returns its port.
 async fn our_own(bed: &Bed, http: Http) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -84,7 +84,7 @@ async fn what_is_no_websocket_is_an_error_that_says_so() {
 struct Peer(WebSocketStream<TcpStream>);
 
 impl Peer {
-    /// Takes the next client, which must say `mcp` and send the header `x-key: k`.
+    /// Accepts the next client, which must offer `mcp` and send the header `x-key: k`.
     #[expect(clippy::result_large_err, reason = "the answer is tungstenite's own type")]
     async fn accept(listener: &TcpListener) -> Peer {
         let (stream, _) = listener.accept().await.unwrap();
@@ -130,7 +130,7 @@ async fn listen() -> (TcpListener, String, Vec<(String, String)>) {
     (listener, url, vec![("X-Key".to_owned(), "k".to_owned())])
 }
 
-/// Takes an hour to find out what to show, during which nothing else happens.
+/// Credentials provider that takes an hour and blocks everything else.
 struct Slow;
 
 impl CredentialsProvider for Slow {
@@ -206,7 +206,7 @@ async fn a_server_that_answers_no_pings_is_gone() {
 
 const CERTIFICATE: &str = "WHARF_TEST_CERTIFICATE";
 
-/// Whom to trust is the system's business, so a process of its own is told whom.
+/// Root certificates come from the system, so a child process gets its own through the environment.
 #[test]
 fn encrypted_websockets_work() {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();

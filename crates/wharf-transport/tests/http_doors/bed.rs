@@ -1,4 +1,4 @@
-//! A service made by hand, the host that serves it, and messages to it.
+//! Test service, the endpoint that serves it, and messages to it.
 
 use std::{
     sync::{
@@ -20,14 +20,15 @@ use wharf_transport::{
 };
 use wharf_wire::ServerProtocol;
 
-/// Answers `now` at once, `gate` when the test opens it, `ask` when the client has answered, `long`
-/// with a megabyte, `nonce-…` with its name; `flood` never stops talking, and `who` says who calls.
+/// Replies to `now` at once, to `gate` when the test opens it, to `ask` when the client has
+/// responded, to `long` with a megabyte, to `nonce-…` with its name. `flood` never stops sending,
+/// and `who` returns the caller.
 struct Toy {
     gate: Arc<Semaphore>,
     running: Arc<AtomicUsize>,
 }
 
-/// A call under way, however it ends.
+/// Counts a call while it is in flight, however it ends.
 struct Running(Arc<AtomicUsize>);
 
 impl Running {
@@ -87,7 +88,7 @@ impl Service for Toy {
     }
 }
 
-/// An endpoint and what a test needs to steer it.
+/// An endpoint, and handles to control it.
 pub(crate) struct Bed {
     pub(crate) service: HttpService,
     pub(crate) gate: Arc<Semaphore>,
@@ -117,7 +118,7 @@ impl Bed {
         Bed { service, gate, shutdown, running, host }
     }
 
-    /// Completes when so many calls are under way.
+    /// Completes when this many calls are in flight.
     pub(crate) async fn until_running(&self, count: usize) {
         let reached = async {
             while self.running.load(Ordering::SeqCst) != count {
@@ -127,7 +128,7 @@ impl Bed {
         timeout(Duration::from_secs(60), reached).await.unwrap();
     }
 
-    /// Completes when no connection is left. The endpoint is gone then too.
+    /// Completes when no connection is left and the endpoint is dropped.
     pub(crate) async fn until_nothing_is_left(self) {
         let Bed { service, host, running, .. } = self;
         drop(service);
@@ -147,7 +148,7 @@ pub(crate) fn limits(change: impl FnOnce(&mut HttpLimits)) -> HttpLimits {
     limits
 }
 
-/// A request of the modern era.
+/// A modern request.
 pub(crate) fn modern(id: u64, method: &str, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -157,12 +158,12 @@ pub(crate) fn modern(id: u64, method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// A call of a tool, in the modern era.
+/// A modern tool call.
 pub(crate) fn tool(id: u64, name: &str) -> Value {
     modern(id, "tools/call", json!({"name": name}))
 }
 
-/// A call of a tool in a legacy session.
+/// A tool call in a legacy session.
 pub(crate) fn legacy_tool(id: u64, name: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}})
 }
@@ -180,7 +181,7 @@ pub(crate) fn initialized() -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/initialized"})
 }
 
-/// What a tool said.
+/// Text of a tool's result.
 pub(crate) fn said(reply: &Value) -> &str {
     reply["result"]["content"][0]["text"].as_str().unwrap()
 }

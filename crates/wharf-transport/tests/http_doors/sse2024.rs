@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05, through the endpoint as a tower service.
+//! Legacy HTTP+SSE of 2024-11-05, through the endpoint as a tower service.
 
 use std::{future::poll_fn, pin::Pin, time::Duration};
 
@@ -49,7 +49,7 @@ async fn whole(reply: Response<HttpBody>) -> (u16, String) {
     (status, text)
 }
 
-/// A client that listens.
+/// A client with an open event stream.
 struct Client<'a> {
     bed: &'a Bed,
     who: Option<&'a str>,
@@ -80,7 +80,7 @@ impl<'a> Client<'a> {
         assert_eq!(self.post(message).await, 202);
     }
 
-    /// The next event's name and data. None at the end of the stream.
+    /// Name and data of the next event; `None` at the end of the stream.
     async fn event(&mut self) -> Option<(String, String)> {
         loop {
             if let Some((event, rest)) = self.heard.split_once("\n\n") {
@@ -190,7 +190,7 @@ async fn what_is_no_message_is_refused() {
     }
     let evil = Request::get("/sse").header("host", "evil.example").body(String::new()).unwrap();
     assert_eq!(bed.service.clone().call(evil).await.unwrap().status(), 403);
-    // Only for those who ask for it.
+    // The transport is served only if enabled.
     let modest = Bed::new(Http::new().stateless());
     let get = Request::get("/sse").header("accept", "text/event-stream");
     assert_eq!(request(&modest, get, None, "").await.status(), 405);
@@ -221,7 +221,7 @@ async fn one_client_too_many_is_refused_until_another_leaves() {
     Client::open(&bed, None).await;
 }
 
-/// The rule of `places.rs`: only a caller with more than half of the places loses one that is in use.
+/// Rule of `fair_eviction.rs`: only a caller with more than half of the slots loses a busy one.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_holds_all_places_does_not_lock_a_newcomer_out() {
     let bed = Bed::new(http().limits(limits(|limits| limits.sessions = 4)));
@@ -235,7 +235,7 @@ async fn a_caller_that_holds_all_places_does_not_lock_a_newcomer_out() {
         mallory.push(Client::open(&bed, Some("mallory")).await);
     }
     assert!(refused("mallory").await);
-    // One of the streams makes room for each newcomer, and ends. The others are served on.
+    // One of the streams is evicted for each new caller. The others are still served.
     let mut alice = Vec::new();
     for left in [3, 2] {
         alice.push(Client::open(&bed, Some("alice")).await);
@@ -253,7 +253,7 @@ async fn a_caller_that_holds_all_places_does_not_lock_a_newcomer_out() {
         assert_eq!(mallory.len(), left);
         assert!(refused("mallory").await);
     }
-    // Each has half now: neither loses a stream, and all are refused until one leaves.
+    // Each has half now: neither loses a stream, and all are refused until one disconnects.
     for who in ["alice", "mallory", "bob"] {
         assert!(refused(who).await, "{who}");
     }

@@ -1,4 +1,4 @@
-//! WebSocket: over a connection in memory, with tungstenite's client.
+//! WebSocket over an in-memory connection, with tungstenite's client.
 
 use std::{convert::Infallible, time::Duration};
 
@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         reply
     }
 
-    /// Why the server closes the connection. Nothing else may come before.
+    /// Close code of the server. Nothing else may arrive before.
     async fn closed(&mut self) -> Option<CloseCode> {
         let closed = timeout(Duration::from_secs(600), self.0.next()).await.unwrap();
         let Message::Close(reason) = closed.unwrap().unwrap() else { panic!("it is open") };
@@ -108,7 +108,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 }
 
-/// How the endpoint answers a handshake, right or wrong: tungstenite sends only what it finds right.
+/// Response of the endpoint to a handshake, valid or not: tungstenite sends only valid ones.
 async fn answer(bed: &Bed, request: http::request::Builder) -> Response<String> {
     let request = request.body(()).unwrap();
     let mut stream = connect(bed);
@@ -188,10 +188,10 @@ async fn a_handshake_that_is_none_is_refused() {
     }
     let twice = offer("mcp").header("sec-websocket-key", generate_key());
     assert_eq!(answer(&bed, twice).await.status(), 400);
-    // A host that cannot upgrade, such as one of HTTP/2.
+    // A connection without upgrade support, such as HTTP/2.
     let request = offer("mcp").uri("/mcp").body(String::new()).unwrap();
     assert_eq!(bed.service.clone().call(request).await.unwrap().status(), 400);
-    // What is no handshake at all is the business of others.
+    // A request that is not a WebSocket handshake is handled by the other routes.
     for (name, value) in [("upgrade", "h2c"), ("connection", "close")] {
         assert_ne!(answer(&bed, with(name, value)).await.status(), 101);
     }
@@ -329,7 +329,7 @@ async fn a_client_that_reads_nothing_is_dropped() {
     let mut client = Client::open(&bed).await;
     client.send(tool(1, "flood")).await;
     bed.until_running(1).await;
-    // Sooner than a client that says nothing would be.
+    // Earlier than for a client that sends nothing.
     bed.until_running(0).await;
     bed.until_nothing_is_left().await;
 }
@@ -356,7 +356,7 @@ async fn a_client_that_answers_pings_stays_and_one_that_does_not_is_dropped() {
     }
     bed.until_running(2).await;
     for _ in 0..5 {
-        // tungstenite answers when it reads on.
+        // tungstenite responds when it reads on.
         assert!(alive.0.next().await.unwrap().unwrap().is_ping());
     }
     bed.until_running(1).await;
@@ -401,7 +401,7 @@ async fn a_client_may_leave_at_any_byte() {
             stream.write_all(&bytes[head..end]).await.unwrap();
         }
         if end % 2 == 0 {
-            // Half of them leave before the server had a chance to look.
+            // Half of them disconnect before the server is polled.
             tokio::task::yield_now().await;
         }
         drop(stream);
@@ -429,7 +429,7 @@ async fn a_message_that_does_not_end_is_not_waited_for() {
     let bed = Bed::new(Http::new());
     let mut client = Client::open(&bed).await;
     assert_eq!(said(&client.reply_to(tool(1, "now")).await), "now");
-    // The first frame of a message, however long it is.
+    // The first frame of a message, of any length.
     let part = Frame::message("x".repeat(1 << 20), OpCode::Data(Data::Text), false);
     client.0.send(Message::Frame(part)).await.unwrap();
     let began = tokio::time::Instant::now();
@@ -461,7 +461,7 @@ async fn a_websocket_keeps_its_place_among_the_connections_while_it_has_calls() 
     assert!(body.contains("full") && serde_json::from_str::<Value>(body).is_ok(), "{body}");
     bed.gate.add_permits(1);
     assert_eq!(first.next().await["id"], 1);
-    // Now it is idle, and makes room.
+    // Now it is idle and is evicted.
     let mut second = Client::over(connect().await.unwrap()).await;
     assert_eq!(said(&second.reply_to(tool(2, "now")).await), "now");
     assert!(!matches!(first.0.next().await, Some(Ok(_))));

@@ -1,4 +1,4 @@
-//! Servers that are ended at any moment, and stores that are gone now and then.
+//! Servers that are killed at random times, and stores with random outages.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SEEDS: u64 = 10;
 /// Notifications of a call, one every tenth of a second.
 const TICKS: u64 = 40;
 
-/// Numbers that look like chance and are the same in every run.
+/// Pseudo-random numbers, the same in every run.
 struct Dice(u64);
 
 impl Dice {
@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// Asks until a server answers that does not end meanwhile, and has its stores.
+/// Retries until a running server with available stores responds.
 async fn insist(client: &Client, last: &str) -> Answer {
     loop {
         let real = client.bed.real(client, last);
@@ -39,8 +39,8 @@ async fn insist(client: &Client, last: &str) -> Answer {
     }
 }
 
-/// Makes a call and reads its stream to its end, however often it is cut. False if nothing came of
-/// it, or only the news that its server is gone.
+/// Makes a call and reads its stream to the end across all cuts. False if it failed, or ended with
+/// the error that its server is gone.
 async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
     let request = client.request("POST").header("accept", BOTH).header("content-type", JSON);
     let message = tool(id, "tick", json!({ "to": TICKS })).to_string();
@@ -49,7 +49,8 @@ async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
         assert_eq!(answer.status, 503);
         return false;
     }
-    // A server that ends between the two has said where its stream begins, or nobody knows.
+    // A server that was killed in between has sent the first event id, or the stream cannot be
+    // found.
     let Some(first) = answer.next().await else { return false };
     let mut last = first.id;
     let mut seen = 0;
@@ -66,7 +67,7 @@ async fn call(client: &Client, id: u64, dice: &mut Dice) -> bool {
         last = event.id;
         if event.data["id"] == id {
             assert_eq!(answer.next().await, None);
-            // Whoever reads it again reads the same.
+            // Reading it again yields the same.
             let again = insist(client, &format!("{stream}-0")).await.messages().await;
             assert_eq!(again.len(), seen);
             assert_eq!(again[seen - 1].data, event.data);
@@ -118,7 +119,7 @@ async fn no_event_is_lost_or_repeated_when_servers_end() {
         (whole, all) = (whole + counts.0, all + counts.1);
         killing.abort();
     }
-    // Some must have been spared, or nothing was tested; and some not.
+    // Some calls must have survived, or nothing was tested; and some not.
     assert!(whole > all / 4 && whole < all, "{whole} of {all}");
 }
 
@@ -135,7 +136,7 @@ async fn no_event_is_lost_or_repeated_when_stores_are_gone_now_and_then() {
                     bed.ports.away(true);
                     sleep(Duration::from_millis(dice.below(3000))).await;
                     bed.ports.away(false);
-                    // From half-way on, nobody can be sure of what was done.
+                    // From half-way on, the outcome is unknown.
                     if dice.below(4) == 0 {
                         bed.ports.fickle();
                     }

@@ -1,4 +1,4 @@
-//! Servers that end without a word.
+//! Servers that are killed without notice.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_stream_whose_server_died_is_resumed_and_ended_at_another() {
         bed.only(2);
         let mut resumed = client.get(Some(&last)).await;
         let stream = last.split_once('-').unwrap().0;
-        // Exactly the rest, and in the end the news that there is no more.
+        // Exactly the rest, and finally the error that the server is gone.
         assert_eq!(resumed.ids(2).await, [format!("{stream}-4"), format!("{stream}-5")]);
         let end = resumed.message().await.unwrap();
         assert_eq!(end.id, format!("{stream}-6"));
@@ -34,7 +34,7 @@ async fn a_stream_whose_server_died_is_resumed_and_ended_at_another() {
         assert_eq!(ids, if batch { vec![8, 9] } else { vec![7] });
         assert!(replies.iter().all(|reply| reply["error"]["code"] == -32603), "{replies:?}");
         assert_eq!(resumed.next().await, None);
-        // Whoever comes later reads the same.
+        // A later reader gets the same.
         let again = client.get(Some(&last)).await.messages().await;
         assert_eq!(again.len(), 3);
     }
@@ -50,7 +50,7 @@ async fn nobody_is_thought_dead_who_is_only_silent() {
     bed.only(1);
     let mut resumed = client.get(Some(&last)).await;
     assert!(resumed.is_silent().await);
-    // Nor who could not say so because the stores were gone, for whatever time.
+    // Nor one that could not send its heartbeat because the stores were unavailable, for any time.
     bed.ports.away(true);
     let waiting = tokio::spawn(async move { resumed.message().await });
     sleep(Duration::from_secs(300)).await;
@@ -90,7 +90,7 @@ async fn a_server_that_was_thought_dead_says_no_more() {
     let mut answer = client.post(tool(1, "count_and_wait", json!({"to": 2}))).await;
     let last = answer.ids(2).await.pop().unwrap();
     sleep(Duration::from_secs(60)).await;
-    // It cannot say that it lives, and the others find it gone.
+    // Its heartbeats are lost, and the others consider it dead.
     bed.ports.forget_nodes(true);
     bed.only(1);
     let resumed = client.get(Some(&last)).await.messages().await;
@@ -98,7 +98,7 @@ async fn a_server_that_was_thought_dead_says_no_more() {
     bed.ports.forget_nodes(false);
     bed.gate.add_permits(1);
     sleep(Duration::from_secs(60)).await;
-    // Its call has ended, and what it had to say came too late.
+    // Its call has ended, and its output came too late.
     assert_eq!(bed.calls(), 0);
     let again = client.get(Some(&last)).await.messages().await;
     assert_eq!(again, resumed);
@@ -170,14 +170,14 @@ async fn a_stream_of_a_server_long_dead_ends_at_once() {
             bed.restart(1);
         }
         let resumed = client.get(Some(&last)).await.messages();
-        // One that has just begun cannot know at once who lives.
+        // A server that has just started cannot tell at once which others are alive.
         let patience = Duration::from_secs(if restarted { 12 } else { 1 });
         let messages = timeout(patience, resumed).await.unwrap();
         assert_eq!(messages[0].data["error"]["code"], -32603);
     }
 }
 
-/// However often they do: what one process finds out about the stores must not be lost with it.
+/// Restarts do not matter: the liveness that one process observed must not be lost with it.
 #[tokio::test(start_paused = true)]
 async fn a_call_of_a_dead_server_ends_in_time_while_the_others_restart() {
     let bed = Bed::new();

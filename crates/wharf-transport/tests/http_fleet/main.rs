@@ -1,5 +1,5 @@
-//! Legacy sessions that three servers share: whatever one of them does, three do behind a balancer
-//! that knows nothing. The tests of one server are run here too, with every request to another.
+//! Legacy sessions that three servers share behind a load balancer without affinity. The tests of a
+//! single server run here as well, with each request sent to another server.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -18,5 +18,5 @@ mod moves;
 mod outages;
 mod ports;
 
-/// How many servers share the sessions.
+/// Number of servers that share the sessions.
 const NODES: usize = 3;

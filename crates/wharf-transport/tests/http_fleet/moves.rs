@@ -1,4 +1,4 @@
-//! Sessions whose every request reaches another server.
+//! Sessions in which each request reaches another server.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use wharf_model::RemoteAddress;
 use crate::bed::{Bed, Client, NEWEST, tool};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
-/// Notifications of a call, which its reply follows.
+/// Notifications of a call before its reply.
 const SAID: u64 = 6;
 
 fn ids(stream: &str, from: u64, to: u64) -> Vec<String> {
@@ -36,7 +36,7 @@ async fn a_call_cut_at_any_event_is_resumed_at_any_server() {
             assert_eq!(answer.ids(cut).await, ids(&stream, 1, cut as u64));
             drop(answer);
             let expected = ids(&stream, cut as u64 + 1, SAID + 1);
-            // It is still there for those who are cut again, wherever they come to.
+            // It is still available after further cuts, at any server.
             for _ in 0..4 {
                 let last = format!("{stream}-{cut}");
                 assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");
@@ -58,7 +58,7 @@ async fn a_call_that_goes_on_is_followed_from_any_server() {
         bed.only(node);
         let mut resumed = client.get(Some(&format!("{stream}-0"))).await;
         assert_eq!(resumed.ids(SAID as usize).await, ids(&stream, 1, SAID));
-        // Whoever resumes takes over.
+        // The latest reader takes over.
         bed.settle().await;
         let mut left = 0;
         while answer.message().await.is_some() {
@@ -121,7 +121,7 @@ async fn questions_are_answered_at_the_wrong_server() {
         let mut second = client.tool(2, "ask").await;
         let second_ask = second.message().await.unwrap().data;
         assert_ne!(first_ask["id"], second_ask["id"]);
-        // Clients in JavaScript know no longer numbers.
+        // JavaScript clients do not support larger integers.
         assert!(first_ask["id"].as_u64().unwrap() < 1 << 53);
         bed.only(2);
         assert_eq!(client.answer(&second_ask, json!({"roots": [2]})).await, 202);
@@ -165,7 +165,7 @@ async fn an_answer_too_long_for_the_mail_ends_the_question() {
 async fn mail_for_a_process_that_never_was_is_not_kept() {
     let bed = Bed::new();
     let client = bed.client(NEWEST).await;
-    // By then it is certain who is there.
+    // By then the liveness of all servers is known.
     sleep(Duration::from_secs(60)).await;
     let before = bed.ports.mailboxes();
     for node in 1..=10_u64 {
@@ -232,12 +232,12 @@ async fn a_wrong_id_takes_nothing_from_who_follows_the_stream() {
     assert_eq!(text(&answer.message().await.unwrap().data), "count_and_wait");
 }
 
-/// Follows the session's own stream until nothing comes any more: what changed, in order.
+/// Reads the session's GET stream until nothing more arrives; returns the changes in order.
 async fn changes(client: &Client, last: &mut Option<String>, most: usize) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
         let mut own = client.get(last.as_deref()).await;
-        // A store that fails does not have a stream opened.
+        // A store failure prevents the stream from being opened.
         if own.status == 503 {
             sleep(Duration::from_secs(1)).await;
             continue;
@@ -265,7 +265,7 @@ async fn what_the_store_took_twice_on_the_sessions_own_stream_is_told_once() {
         sleep(Duration::from_secs(5)).await;
     }
     let told: Vec<_> = (1..=40).map(|number| format!("toy:{number}")).collect();
-    // Whoever comes back hears each once, wherever it was cut.
+    // A reconnecting client receives each change once, wherever the stream was cut.
     for piece in [40, 13, 7, 3, 1] {
         let (mut heard, mut last) = (Vec::new(), Some("0-0".to_owned()));
         while heard.len() < told.len() {
@@ -290,7 +290,7 @@ async fn the_sessions_own_stream_moves_between_servers() {
         assert_eq!(own.ids(1).await, [format!("0-{}", round + 1)]);
         assert_eq!(bed.calls(), 1, "one server listens");
         let moved = match round {
-            // Without an id it begins where the stream stands.
+            // Without an id it begins at the current end of the stream.
             1 => client.get(None).await,
             _ => client.get(Some(&format!("0-{}", round + 1))).await,
         };
@@ -316,7 +316,7 @@ async fn the_sessions_own_stream_goes_on_after_a_long_silence() {
         assert_eq!(own.message().await.unwrap().data["params"]["uri"], format!("toy:{change}"));
     }
     for change in 4..=6 {
-        // Long enough for the store to forget what was said.
+        // Long enough for the events to expire in the store.
         let reading = tokio::spawn(async move { own.message().await });
         sleep(Duration::from_secs(2 * 3600)).await;
         bed.change(change);
@@ -328,7 +328,7 @@ async fn the_sessions_own_stream_goes_on_after_a_long_silence() {
         own = client.get(Some(&event.id)).await;
     }
     drop(own);
-    // Whoever comes back with what was forgotten gets all that was said since.
+    // A client that reconnects with an expired id receives all later events.
     let missed = client.get(Some("0-3")).await.message().await.unwrap();
     assert_eq!(missed.data["params"]["uri"], "toy:6");
 }
@@ -448,7 +448,7 @@ async fn each_caller_has_so_many_sessions_and_strangers_have_some_among_them() {
         assert_eq!((refused.status, refused.session), (503, None), "{principal:?}");
     }
     assert_eq!(bed.ports.sessions(), 9);
-    // What nobody came back to makes room.
+    // Streams that no client resumed expire.
     sleep(Duration::from_secs(3600)).await;
     bed.client(NEWEST).await;
 }
@@ -470,13 +470,13 @@ async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
         }
         (hog.session, opened) = (answer.session, opened + 1);
         let session = hog.session.take();
-        // An unauthenticated client may come back from another address, to any process.
+        // An unauthenticated client may reconnect from another address, to any process.
         let moved = Client { session, ..at(2) };
         assert_eq!(moved.tool(1, "now").await.status, 200);
     };
     assert_eq!((opened, refused.status), (2, 503));
     at(2).open().await;
-    // A principal does not get at the session of an anonymous caller.
+    // A principal cannot use the session of an anonymous caller.
     let mut victim = at(3);
     victim.open().await;
     victim.principal = Some("mallory");
@@ -493,7 +493,7 @@ async fn only_the_newest_streams_that_have_ended_are_kept() {
     }
     bed.settle().await;
     assert_eq!(bed.ports.streams(), 3 * 16);
-    // What needs no stream leaves none.
+    // A request without a stream leaves no stream behind.
     bed.gate.add_permits(10);
     for number in 1..=10 {
         assert_eq!(client.tool(number, "gate").await.json().await["id"], number);
@@ -523,7 +523,7 @@ async fn a_stream_that_another_server_follows_is_not_forgotten() {
     assert_eq!(resumed.messages().await.len() as u64, SAID + 1);
 }
 
-/// Many clients, each cut again and again, all at once.
+/// Many clients, all cut repeatedly and concurrently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_clients_never_see_each_others_events() {
     let bed = Bed::new();
@@ -553,7 +553,7 @@ async fn two_clients_never_see_each_others_events() {
                 if seen == 101 {
                     break;
                 }
-                // The old response is still there when the client comes back.
+                // The old response is still open when the client reconnects.
                 answer = client.get(Some(&last)).await;
             }
             assert_eq!(answer.next().await, None);

@@ -1,4 +1,4 @@
-//! Stores that are gone for a while.
+//! Temporary outages of the stores.
 
 use std::time::Duration;
 
@@ -30,13 +30,13 @@ async fn what_needs_a_store_is_refused_while_it_is_gone() {
             let refused = bed.stranger(NEWEST).initialize("test").await;
             assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
             assert_eq!(refused.json().await["error"]["code"], 1008);
-            // What has begun to be a stream cannot go on as one.
+            // A response that became a stream needs the store.
             let refused = client.post(tool(2, "count_and_wait", json!({"to": 1}))).await;
             assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
             let refused = client.get(None).await;
             assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
             assert_eq!(client.delete().await.status, 503);
-            // What needs none goes on.
+            // A request without a stream still works.
             let answer = client.tool(3, "now").await;
             assert_eq!(answer.status, 200, "{round} {node}");
             assert_eq!((health(&bed, "/live").await, health(&bed, "/ready").await), (200, 503));
@@ -66,7 +66,7 @@ async fn a_stream_waits_for_the_store_and_loses_nothing() {
     let reading = tokio::spawn(async move { answer.messages().await });
     sleep(Duration::from_secs(120)).await;
     assert!(!reading.is_finished());
-    // The call is held back meanwhile: nothing piles up.
+    // Back-pressure: the call waits meanwhile, so output does not accumulate.
     assert_eq!(bed.calls(), 1);
     bed.ports.away(false);
     let messages = reading.await.unwrap();
@@ -123,6 +123,6 @@ async fn a_session_that_a_server_knows_is_not_asked_for_again() {
     for _ in 0..30 {
         assert_eq!(client.tool(1, "now").await.status, 200);
     }
-    // Two more servers get to know the session; after that, nobody asks for it again.
+    // Two more servers load the session; after that, it is not loaded again.
     assert!(bed.ports.operations() - before <= 10, "{}", bed.ports.operations() - before);
 }

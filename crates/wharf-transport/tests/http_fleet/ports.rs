@@ -1,4 +1,4 @@
-//! Stores in memory that several servers in one process share, and that can be taken away.
+//! In-memory stores that several servers in one process share, with simulated outages.
 
 use std::{
     any::Any,
@@ -16,29 +16,29 @@ use wharf_model::{
     RateStore, Record, RecordStore, Retention, Sharing, Stored, Stores, Taking,
 };
 
-/// All stores of a fleet.
+/// All stores of a cluster.
 #[derive(Clone)]
 pub(crate) struct Ports(Arc<Inner>);
 
 struct Inner {
     begun: Instant,
     away: AtomicBool,
-    /// Whether what is said on the bus is lost.
+    /// True if bus messages are lost.
     pub(crate) deaf: AtomicBool,
     records: Mutex<HashMap<String, Record>>,
     streams: Mutex<HashMap<String, Stream>>,
     ears: Mutex<Vec<(String, Weak<dyn BusSubscriber>)>>,
     operations: AtomicUsize,
-    /// Whether some of what is done is said to have failed.
+    /// True if some successful operations are reported as failed.
     fickle: AtomicBool,
-    /// Whether nobody's sign of life is kept.
+    /// True if heartbeats are not stored.
     no_nodes: AtomicBool,
 }
 
 #[derive(Default)]
 struct Stream {
     newest: u64,
-    /// When it is forgotten: some time after the last event came.
+    /// Expiry, some time after the last event.
     expires: Option<Instant>,
     events: BTreeMap<u64, Vec<u8>>,
 }
@@ -73,7 +73,7 @@ impl Ports {
         }
     }
 
-    /// Takes the stores away, or gives them back.
+    /// Starts or ends an outage of the stores.
     pub(crate) fn away(&self, away: bool) {
         self.0.away.store(away, Ordering::SeqCst);
         if !away {
@@ -81,57 +81,57 @@ impl Ports {
         }
     }
 
-    /// Loses what is said on the bus from now on, or no more.
+    /// Starts or stops losing bus messages.
     pub(crate) fn deaf(&self, deaf: bool) {
         self.0.deaf.store(deaf, Ordering::SeqCst);
     }
 
-    /// Tells all who hear that they may have missed something.
+    /// Notifies all subscribers that they may have missed messages.
     pub(crate) fn missed(&self) {
         let ears = self.0.ears.lock().unwrap().clone();
         ears.iter().filter_map(|(_, ear)| ear.upgrade()).for_each(|ear| ear.missed());
     }
 
-    /// Says of some things that it does from now on that they failed.
+    /// Reports some successful operations as failed from now on.
     pub(crate) fn fickle(&self) {
         self.0.fickle.store(true, Ordering::SeqCst);
     }
 
-    /// Keeps nobody's sign of life from now on, or again.
+    /// Stops or resumes storing heartbeats.
     pub(crate) fn forget_nodes(&self, forget: bool) {
         self.0.no_nodes.store(forget, Ordering::SeqCst);
     }
 
-    /// How often anybody asked the stores for anything.
+    /// Number of store operations.
     pub(crate) fn operations(&self) -> usize {
         self.0.operations.load(Ordering::SeqCst)
     }
 
-    /// How many sessions are kept, processes aside.
+    /// Number of stored sessions, without process records.
     pub(crate) fn sessions(&self) -> usize {
         let records = self.0.records.lock().unwrap();
         records.values().filter(|it| !it.id.starts_with("node.")).count()
     }
 
-    /// How many streams are kept, mailboxes aside.
+    /// Number of stored streams, without mailboxes.
     pub(crate) fn streams(&self) -> usize {
         let streams = self.live();
         streams.keys().filter(|it| !it.starts_with("node.")).count()
     }
 
-    /// How many mailboxes are kept.
+    /// Number of stored mailboxes.
     pub(crate) fn mailboxes(&self) -> usize {
         self.live().keys().filter(|it| it.starts_with("node.")).count()
     }
 
-    /// All that is kept of sessions and streams, as text.
+    /// All stored sessions and streams, as text.
     pub(crate) fn text(&self) -> String {
         let records = self.0.records.lock().unwrap();
         let streams = self.0.streams.lock().unwrap();
         format!("{:?} {:?}", records.values(), streams.keys())
     }
 
-    /// The streams that are not forgotten yet.
+    /// Streams that have not expired.
     fn live(&self) -> MutexGuard<'_, HashMap<String, Stream>> {
         let mut streams = self.0.streams.lock().unwrap();
         streams.retain(|_, stream| stream.expires.is_none_or(|expires| expires > Instant::now()));
@@ -149,7 +149,7 @@ impl Ports {
         let ports = self.clone();
         Box::pin(async move {
             ports.0.operations.fetch_add(1, Ordering::SeqCst);
-            // Others have their turn, as with a store on a network.
+            // Yields to other tasks, as a store on a network does.
             tokio::task::yield_now().await;
             if ports.0.away.load(Ordering::SeqCst) {
                 return Err(Error::new(ErrorKind::TemporarilyUnavailable));
@@ -167,7 +167,7 @@ impl Ports {
     fn records<T>(&self, work: impl FnOnce(&mut HashMap<String, Record>) -> T) -> T {
         let now = self.time();
         let mut records = self.0.records.lock().unwrap();
-        // They are there until somebody sweeps, but nobody sees them.
+        // Expired records exist until they are swept, but are not visible.
         let lapsed: Vec<_> = records.extract_if(|_, record| is_over(record, now)).collect();
         if self.0.no_nodes.load(Ordering::SeqCst) {
             records.retain(|id, _| !id.starts_with("node."));
@@ -226,7 +226,7 @@ impl RecordStore for Ports {
         self.reply(move |ports| ports.records(|records| records.remove(&id).is_some()))
     }
 
-    /// As one page: nobody here asks for another.
+    /// Returns one page; the tests do not need another.
     fn list(&self, owner: &str, _: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
         let owner = owner.to_owned();
         self.reply(move |ports| {

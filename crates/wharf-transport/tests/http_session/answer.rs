@@ -1,4 +1,4 @@
-//! A response, read as JSON or as events.
+//! A response, decoded as JSON or as events.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,7 +16,7 @@ use wharf_transport::server::http::HttpBody;
 
 use crate::bed::{EVENTS, JSON};
 
-/// A response, of which the body may still be to come.
+/// A response whose body may still be in transit.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -30,8 +30,8 @@ pub(crate) struct Answer {
     of: String,
 }
 
-/// Where several servers share a session, its streams have numbers that nobody can foresee. Tests
-/// call them by the order in which they saw them.
+/// Stream names for tests. Streams of shared sessions have unpredictable ids, so tests number them
+/// in the order of appearance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Arc<Mutex<HashMap<String, Vec<String>>>>);
 
@@ -87,7 +87,7 @@ impl Answer {
         }
     }
 
-    /// The next piece of the body. False at its end.
+    /// Reads the next chunk of the body. False at its end.
     async fn read(&mut self) -> bool {
         let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
         let Some(frame) = frame else { return false };
@@ -95,19 +95,19 @@ impl Answer {
         true
     }
 
-    /// The body, whole.
+    /// The whole body.
     pub(crate) async fn whole(mut self) -> Vec<u8> {
         while self.read().await {}
         self.text
     }
 
-    /// The body, as JSON.
+    /// The body as JSON.
     pub(crate) async fn json(self) -> Value {
         assert_eq!(self.kind, JSON, "{self:?}");
         serde_json::from_slice(&self.whole().await).unwrap()
     }
 
-    /// The next event, or none at the end of the stream.
+    /// Next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         assert_eq!((self.status, &*self.kind), (200, EVENTS), "{self:?}");
         loop {
@@ -142,7 +142,7 @@ impl Answer {
         self.text = if rest == ":\n" { Vec::new() } else { rest.as_bytes().to_vec() };
     }
 
-    /// The next event that carries a message.
+    /// Next event that carries a message.
     pub(crate) async fn message(&mut self) -> Option<Event> {
         loop {
             let event = self.next().await?;
@@ -152,7 +152,7 @@ impl Answer {
         }
     }
 
-    /// The messages up to the end of the stream.
+    /// Messages up to the end of the stream.
     pub(crate) async fn messages(mut self) -> Vec<Event> {
         let mut messages = Vec::new();
         while let Some(event) = self.message().await {
@@ -161,7 +161,7 @@ impl Answer {
         messages
     }
 
-    /// The ids of the next `count` messages.
+    /// Ids of the next `count` messages.
     pub(crate) async fn ids(&mut self, count: usize) -> Vec<String> {
         let mut ids = Vec::new();
         for _ in 0..count {
@@ -170,7 +170,7 @@ impl Answer {
         ids
     }
 
-    /// Whether nothing comes, however long one waits.
+    /// True if nothing arrives within a long time.
     pub(crate) async fn is_silent(&mut self) -> bool {
         timeout(Duration::from_secs(3600), self.message()).await.is_err()
     }

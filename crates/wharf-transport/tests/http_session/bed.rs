@@ -1,4 +1,4 @@
-//! A toy server and a client for it.
+//! Test server and client.
 
 use std::{
     sync::{
@@ -32,7 +32,7 @@ pub(crate) const JSON: &str = "application/json";
 pub(crate) const EVENTS: &str = "text/event-stream";
 pub(crate) const BOTH: &str = "application/json, text/event-stream";
 
-/// Answers `now` at once, `gate` when the test opens it, and so on.
+/// Replies to `now` at once, to `gate` when the test opens it, and so on.
 #[derive(Clone)]
 struct Toy {
     gate: Arc<Semaphore>,
@@ -40,7 +40,7 @@ struct Toy {
     calls: Arc<AtomicUsize>,
 }
 
-/// Counts a call for as long as it lives.
+/// Counts a call while it is in flight.
 struct Alive(Arc<AtomicUsize>);
 
 impl Alive {
@@ -149,7 +149,7 @@ impl Service for Toy {
     }
 }
 
-/// Sends as many notifications, one a poll.
+/// Sends this many notifications, one per poll.
 async fn count(outbox: &Outbox, to: u64) {
     for number in 1..=to {
         outbox.notify(Notification::Progress {
@@ -162,19 +162,19 @@ async fn count(outbox: &Outbox, to: u64) {
     }
 }
 
-/// A server.
+/// One or several servers with the test service.
 #[derive(Clone)]
 pub(crate) struct Bed {
     toy: Toy,
     pub(crate) gate: Arc<Semaphore>,
-    /// Stops the first of them.
+    /// Stops the first server.
     pub(crate) shutdown: Shutdown,
     make: Arc<dyn Fn(Shutdown) -> HttpService + Send + Sync>,
-    /// One, or several that share their stores.
+    /// The servers, which share their stores if there are several.
     nodes: Arc<Mutex<Vec<Option<HttpService>>>>,
-    /// Told when one of them is ended without a word.
+    /// Notified when a server is killed.
     killed: Arc<broadcast::Sender<usize>>,
-    /// Which of them is asked next.
+    /// Index of the next server.
     turn: Arc<AtomicUsize>,
     names: Names,
     pub(crate) ports: Ports,
@@ -241,29 +241,29 @@ impl Bed {
         self.names.real(client.session.as_deref().unwrap_or_default(), id)
     }
 
-    /// How many listens a session has that nobody hears: where several servers share it, none.
+    /// Number of subscriptions that run without a reader: 0 if several servers share the session.
     pub(crate) fn unheard(&self) -> usize {
         usize::from(crate::NODES == 1)
     }
 
-    /// Lets only the node of this number be asked from now on.
+    /// Sends all further requests to this server.
     pub(crate) fn only(&self, node: usize) {
         self.turn.store(node + crate::NODES * 1_000_000, Ordering::SeqCst);
     }
 
-    /// Ends a node without a word.
+    /// Kills a server.
     pub(crate) fn kill(&self, node: usize) {
         let killed = self.nodes.lock().unwrap()[node].take();
         let _ = self.killed.send(node);
         drop(killed);
     }
 
-    /// Puts a new node in the place of one that was ended.
+    /// Replaces a killed server by a new one.
     pub(crate) fn restart(&self, node: usize) {
         self.nodes.lock().unwrap()[node] = Some((self.make)(Shutdown::new()));
     }
 
-    /// The node whose turn it is, and its number.
+    /// Next server in turn, and its index.
     pub(crate) fn node(&self) -> (HttpService, usize) {
         let nodes = self.nodes.lock().unwrap();
         loop {
@@ -278,7 +278,7 @@ impl Bed {
         }
     }
 
-    /// A client that has opened a session, and listens.
+    /// A client with an open session.
     pub(crate) async fn client(&self, revision: &str) -> Client {
         let mut client = self.stranger(revision);
         client.open().await;
@@ -291,18 +291,18 @@ impl Bed {
         Client { bed, revision, session: None, principal: None, address: None }
     }
 
-    /// Says that a resource has changed.
+    /// Publishes the change of a resource.
     pub(crate) fn change(&self, number: u64) {
-        // Nobody may be there to hear it.
+        // There may be no subscriber.
         let _ = self.toy.changes.send(format!("toy:{number}"));
     }
 
-    /// How many calls there are, listens among them.
+    /// Number of calls in flight, including subscriptions.
     pub(crate) fn calls(&self) -> usize {
         self.toy.calls.load(Ordering::SeqCst)
     }
 
-    /// Lets everybody else run until there is nothing to do but wait.
+    /// Lets all other tasks run until they wait.
     pub(crate) async fn settle(&self) {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -370,7 +370,7 @@ impl Client {
         self.send(self.request("DELETE"), String::new()).await
     }
 
-    /// Answers a question.
+    /// Responds to a server-to-client request.
     pub(crate) async fn answer(&self, ask: &Value, result: Value) -> u16 {
         self.post(json!({"jsonrpc": "2.0", "id": ask["id"], "result": result})).await.status
     }
@@ -398,7 +398,7 @@ impl Client {
         self.try_send(request, body).await.unwrap()
     }
 
-    /// Sends a request. None if its node is ended before it answers.
+    /// Sends a request; `None` if its server is killed before it responds.
     pub(crate) async fn try_send(&self, request: Builder, body: String) -> Option<Answer> {
         let mut killed = self.bed.killed.subscribe();
         let (mut node, number) = self.bed.node();

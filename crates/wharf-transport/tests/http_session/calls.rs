@@ -1,4 +1,4 @@
-//! How calls are answered: as JSON, as events, later, or not at all.
+//! Responses to calls: as JSON, as events, delayed, or none.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn a_call_without_a_word_is_answered_with_json() {
     bed.settle().await;
     bed.gate.add_permits(1);
     assert_eq!(text(&waiting.await.unwrap().json().await), "gate");
-    // There is no stream to come back to.
+    // There is no stream to resume.
     for stream in 1..4 {
         assert_eq!(client.get(Some(&format!("{stream}-0"))).await.status, 400);
     }
@@ -161,12 +161,12 @@ async fn a_call_that_is_cancelled_ends_without_a_reply() {
     bed.settle().await;
     assert_eq!(client.cancel(1).await, 202);
     assert_eq!(waiting.await.unwrap().next().await, None);
-    // In the midst of its stream.
+    // In the middle of its stream.
     let mut answer = client.post(tool(2, "count_and_wait", json!({"to": 1}))).await;
     assert!(answer.message().await.unwrap().id.ends_with("-1"));
     assert_eq!(client.cancel(2).await, 202);
     assert_eq!(answer.next().await, None);
-    // With a question open, which is taken back.
+    // With an open server-to-client request, which is withdrawn.
     let mut answer = client.tool(3, "ask").await;
     let ask = answer.message().await.unwrap().data;
     assert_eq!(client.cancel(3).await, 202);
@@ -192,7 +192,7 @@ async fn a_client_cannot_cancel_the_call_of_another() {
 #[tokio::test(start_paused = true)]
 async fn an_id_that_is_under_way_is_refused_until_its_call_ends() {
     let bed = Bed::new();
-    // Where several servers share a session, each knows its own calls.
+    // If several servers share a session, each has its own calls.
     bed.only(0);
     let client = bed.client(NEWEST).await;
     let answer = client.tool(1, "gate").await;

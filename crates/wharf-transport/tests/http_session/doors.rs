@@ -1,4 +1,4 @@
-//! Who gets in, and what is said to those who do not.
+//! Access to sessions: session ids, owners and rejections.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! How sessions end: by their client, by time, for want of room, and with the server.
+//! End of sessions: by the client, by expiry, by eviction, and with the server.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_session_that_nobody_uses_ends() {
     }
     assert_eq!(bed.calls(), 1);
     sleep(12 * MINUTE).await;
-    // Nobody had to ask for it.
+    // Without any further request.
     assert_eq!(bed.calls(), 0);
     assert_eq!(client.tool(1, "now").await.status, 404);
 }
@@ -110,7 +110,7 @@ async fn for_one_session_too_many_the_longest_idle_one_ends() {
     let mut abandoned = bed.stranger(NEWEST);
     abandoned.session = abandoned.initialize("test").await.session;
     assert_eq!(clients[0].tool(1, "now").await.status, 200);
-    // First the one that nobody came back to, then the one that was idle for longest.
+    // First the one without any request, then the longest idle one.
     clients.push(bed.client(NEWEST).await);
     clients.push(bed.client(NEWEST).await);
     let mut status = Vec::new();
@@ -210,7 +210,7 @@ async fn when_the_server_stops_listening_ends_and_calls_finish() {
     bed.gate.add_permits(1);
     assert_eq!(waiting.message().await.unwrap().data["id"], 2);
     assert_eq!(waiting.next().await, None);
-    // A client that comes even now does not hang.
+    // A client that connects now does not hang.
     let late = bed.client(NEWEST).await;
     assert_eq!(late.get(None).await.messages().await, []);
     bed.settle().await;

@@ -1,4 +1,4 @@
-//! What a session and its streams may use.
+//! Limits of a session and its streams.
 
 use std::time::Duration;
 
@@ -158,7 +158,7 @@ async fn all_streams_together_keep_only_so_much_and_the_oldest_go_first() {
             statuses.push(client.get(Some(&format!("{stream}-0"))).await.status);
         }
     }
-    // Once one is there, all that ended later are.
+    // Once one is available, all that ended later are.
     let first = statuses.iter().position(|status| *status == 200).unwrap();
     assert!(first > 0 && statuses[first..].iter().all(|status| *status == 200), "{statuses:?}");
     assert_eq!(kept(&clients[1], 3).await.len(), 11);
@@ -176,7 +176,7 @@ async fn a_stream_that_is_read_is_not_forgotten_for_others() {
     assert_eq!(reading.ids(11).await.len(), 11);
     assert_eq!(reading.next().await, None);
     drop(reading);
-    // Its time comes when nobody reads it any more.
+    // It expires once it is no longer read.
     for _ in 0..3 {
         count_unread(&bed, &client, 10).await;
     }
@@ -208,7 +208,7 @@ async fn a_stream_that_has_ended_is_kept_for_its_time_only() {
     count_unread(&bed, &client, 1).await;
     assert_eq!(client.get(Some("1-0")).await.status, 200);
     sleep(minute * 3 / 4).await;
-    // It is looked at when another one ends.
+    // Expiry is checked when another one ends.
     count_unread(&bed, &client, 1).await;
     assert_eq!(client.get(Some("1-0")).await.status, 400);
     assert_eq!(kept(&client, 2).await.len(), 2);

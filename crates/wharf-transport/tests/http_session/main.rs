@@ -1,4 +1,4 @@
-//! Legacy sessions over HTTP, with a service made by hand and no sockets.
+//! Legacy sessions over HTTP, with a test service and without sockets.
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,5 +14,5 @@ mod limits;
 mod ports;
 mod resume;
 
-/// How many servers share the sessions.
+/// Number of servers that share the sessions.
 const NODES: usize = 1;

@@ -1,11 +1,11 @@
-//! Streams that are cut, and what those get who come back.
+//! Resumability: streams that are cut, and the events that a reconnecting client receives.
 
 use serde_json::json;
 
 use crate::bed::{Bed, Client, NEWEST, tool};
 
 const REVISIONS: [&str; 3] = ["2025-03-26", "2025-06-18", NEWEST];
-/// Notifications of a call, which its reply follows.
+/// Notifications of a call before its reply.
 const SAID: u64 = 6;
 
 fn ids(stream: u64, from: u64, to: u64) -> Vec<String> {
@@ -31,7 +31,7 @@ async fn a_call_cut_at_any_event_is_resumed_there() {
             let last = format!("{stream}-{cut}");
             let expected = ids(stream, cut as u64 + 1, SAID + 1);
             assert_eq!(rest(&client, &last).await, expected, "{revision} {cut}");
-            // It is still there for those who are cut again.
+            // It is still available after further cuts.
             assert_eq!(rest(&client, &last).await, expected);
         }
     }
@@ -47,7 +47,7 @@ async fn a_call_cut_while_it_waits_goes_on_and_is_resumed() {
         answer.ids(cut).await;
         drop(answer);
         bed.settle().await;
-        // While the call is under way, and once more when it has ended.
+        // While the call is in flight, and again after its end.
         let mut resumed = client.get(Some(&format!("{stream}-{cut}"))).await;
         assert_eq!(resumed.ids(SAID as usize - cut).await, ids(stream, cut as u64 + 1, SAID));
         drop(resumed);
@@ -95,7 +95,7 @@ async fn the_sessions_own_stream_cut_at_any_event_is_resumed_there() {
             assert_eq!(resumed.ids(5 - cut).await, all[cut..]);
             assert!(resumed.is_silent().await);
         }
-        // What comes while nobody reads is kept too.
+        // Events that arrive without a reader are kept as well.
         bed.change(6);
         bed.settle().await;
         let mut resumed = client.get(Some("0-4")).await;
@@ -120,7 +120,7 @@ async fn a_client_that_comes_back_without_an_id_gets_what_was_never_sent() {
     bed.change(2);
     bed.settle().await;
     let mut own = client.get(None).await;
-    // Where it begins is where it would be resumed.
+    // The first event id is the one to resume from.
     assert_eq!(own.next().await.unwrap().id, "0-1");
     assert_eq!(own.ids(1).await, ["0-2"]);
     assert!(own.is_silent().await);
@@ -144,7 +144,7 @@ async fn a_change_that_nobody_has_read_is_kept_once() {
         assert_eq!(message.data["params"]["uri"], format!("toy:{number}"));
     }
     assert!(own.is_silent().await);
-    // What was read is told again.
+    // A change that was already read is sent again.
     bed.change(1);
     assert_eq!(own.message().await.unwrap().data["params"]["uri"], "toy:1");
 }
@@ -226,7 +226,7 @@ async fn nothing_is_replayed_for_an_id_that_was_never_given() {
     }
     let two = client.request("GET").header("last-event-id", "1-1").header("last-event-id", "1-2");
     assert_eq!(client.send(two, String::new()).await.status, 400);
-    // Another session has a stream of its own by that number, or none.
+    // In another session the stream number belongs to another stream, or to none.
     assert_eq!(other.get(Some("1-1")).await.status, 400);
     assert_eq!(rest(&client, "1-1").await, ids(1, 2, 3));
     let mut foreign = other.get(Some("0-0")).await;
@@ -290,7 +290,7 @@ async fn a_handler_may_let_its_client_go_and_come_back() {
         assert_eq!((&*retry.id, retry.retry), ("", Some(1000)));
         assert_eq!(answer.next().await, None);
         drop(answer);
-        // Who comes back early waits.
+        // A client that reconnects early waits.
         let mut resumed = client.get(Some(&format!("{stream}-{said}"))).await;
         assert!(resumed.is_silent().await);
         bed.gate.add_permits(1);
@@ -312,7 +312,7 @@ async fn older_clients_are_not_let_go() {
     }
 }
 
-/// Many clients on many threads, each cut again and again while its call runs.
+/// Many clients on many threads, each cut repeatedly while its call runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_that_are_cut_while_they_are_written_lose_nothing() {
     let bed = Bed::new();
@@ -334,7 +334,7 @@ async fn streams_that_are_cut_while_they_are_written_lose_nothing() {
                 if seen.len() == 201 {
                     break;
                 }
-                // The old response is still there when the client comes back.
+                // The old response is still open when the client reconnects.
                 answer = client.get(Some(&last)).await;
             }
             assert_eq!(answer.next().await, None);

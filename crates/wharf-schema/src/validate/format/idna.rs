@@ -1,4 +1,4 @@
-//! Labels of internationalized host names, as RFC 5890 to RFC 5893 (IDNA 2008) have them.
+//! Labels of internationalized host names (IDNA 2008: RFC 5890 to RFC 5893).
 
 use icu_properties::{
     CodePointMapData, CodePointSetData,
@@ -12,23 +12,24 @@ use idna::{
     uts46::{DnsLength, Hyphens, Uts46},
 };
 
-/// The longest label in ASCII, and the most bytes of a whole name in UTF-8: a name of 253 bytes in
-/// ASCII has fewer characters, each of at most four bytes.
-const LABEL: usize = 63;
-pub(super) const NAME: usize = 4 * 253;
+/// Maximum length of a label in ASCII and of a whole name in UTF-8. A name of 253 bytes in ASCII
+/// has fewer characters, each of at most four bytes.
+const MAX_LABEL_BYTES: usize = 63;
+pub(super) const MAX_NAME_BYTES: usize = 4 * 253;
 
-/// These are dots too.
-pub(super) const DOTS: [char; 4] = ['.', '\u{3002}', '\u{FF0E}', '\u{FF61}'];
+/// Characters that IDNA treats as dots.
+pub(super) const DOT_CHARACTERS: [char; 4] = ['.', '\u{3002}', '\u{FF0E}', '\u{FF61}'];
 
-/// What RFC 5892 decides by name, in its section 2.6.
-const ALLOWED: &[char] = &['\u{DF}', '\u{3C2}', '\u{6FD}', '\u{6FE}', '\u{F0B}', '\u{3007}'];
-const REFUSED: &[char] = &[
+/// Exceptions of RFC 5892, section 2.6.
+const ALLOWED_EXCEPTIONS: &[char] =
+    &['\u{DF}', '\u{3C2}', '\u{6FD}', '\u{6FE}', '\u{F0B}', '\u{3007}'];
+const DISALLOWED_EXCEPTIONS: &[char] = &[
     '\u{640}', '\u{7FA}', '\u{302E}', '\u{302F}', '\u{3031}', '\u{3032}', '\u{3033}', '\u{3034}',
     '\u{3035}', '\u{303B}',
 ];
 
-/// Letters, digits and the marks that belong to them.
-const LETTERS: [GeneralCategory; 7] = [
+/// Letters, digits and combining marks.
+const LETTER_CATEGORIES: [GeneralCategory; 7] = [
     GeneralCategory::LowercaseLetter,
     GeneralCategory::UppercaseLetter,
     GeneralCategory::OtherLetter,
@@ -38,15 +39,15 @@ const LETTERS: [GeneralCategory; 7] = [
     GeneralCategory::SpacingMark,
 ];
 
-/// Whether a name is one of labels in ASCII or in any script.
+/// True if all labels of the name are valid, in ASCII or in any script.
 pub(super) fn is_name(text: &str) -> bool {
-    if text.len() > NAME {
+    if text.len() > MAX_NAME_BYTES {
         return false;
     }
-    let labels: Option<Vec<String>> = text.split(DOTS).map(in_ascii).collect();
+    let labels: Option<Vec<String>> = text.split(DOT_CHARACTERS).map(in_ascii).collect();
     let Some(ascii) = labels.map(|labels| labels.join(".")) else { return false };
-    // This normalizes, and looks at joiners, at the first mark and at the direction of the whole
-    // name. What it changes was not written as it must be.
+    // Normalizes and checks joiners, leading marks and the direction of the whole name. A name that
+    // this changes was not in normal form.
     let mapped = Uts46::new().to_ascii(
         text.as_bytes(),
         AsciiDenyList::STD3,
@@ -56,10 +57,10 @@ pub(super) fn is_name(text: &str) -> bool {
     mapped.is_ok_and(|mapped| *mapped == *ascii)
 }
 
-/// A label in ASCII and lower case; none if it is not one.
+/// Label in lower-case ASCII; `None` if it is not valid.
 fn in_ascii(label: &str) -> Option<String> {
     if !label.is_ascii() {
-        let is_right = is_unicode_label(label) && label.chars().count() < LABEL;
+        let is_right = is_unicode_label(label) && label.chars().count() < MAX_LABEL_BYTES;
         return is_right
             .then(|| punycode::encode_str(label))
             .flatten()
@@ -67,13 +68,13 @@ fn in_ascii(label: &str) -> Option<String> {
     }
     let lower = label.to_ascii_lowercase();
     let is_right = match lower.strip_prefix("xn--") {
-        Some(encoded) => lower.len() <= LABEL && is_encoded_label(encoded),
+        Some(encoded) => lower.len() <= MAX_LABEL_BYTES && is_encoded_label(encoded),
         None => true,
     };
     is_right.then_some(lower)
 }
 
-/// Whether what follows `xn--` stands for a label that cannot be written otherwise.
+/// True if the text after `xn--` encodes a label that requires Punycode.
 fn is_encoded_label(encoded: &str) -> bool {
     let Some(label) = punycode::decode_to_string(encoded) else { return false };
     let is_same = punycode::encode_str(&label).is_some_and(|again| again == encoded);
@@ -89,8 +90,8 @@ fn is_unicode_label(label: &str) -> bool {
         && (0..chars.len()).all(|at| is_right_at(&chars, at))
 }
 
-/// Whether a character may stand where it does: the rules of RFC 5892 for each, and its appendix A
-/// for those that hang on others. Joiners are looked at elsewhere.
+/// True if a character is allowed at its position: RFC 5892, with the contextual rules of its
+/// appendix A. Joiners are checked by the normalization.
 fn is_right_at(label: &[char], at: usize) -> bool {
     let char = label[at];
     let before = at.checked_sub(1).map(|at| label[at]);
@@ -112,7 +113,7 @@ fn is_right_at(label: &[char], at: usize) -> bool {
 }
 
 fn is_valid(char: char) -> bool {
-    if ALLOWED.contains(&char) {
+    if ALLOWED_EXCEPTIONS.contains(&char) {
         return true;
     }
     let is_old_jamo = [
@@ -127,9 +128,9 @@ fn is_valid(char: char) -> bool {
         || matches!(char, '\u{20D0}'..='\u{20FF}' | '\u{1D100}'..='\u{1D24F}');
     let is_unstable = CodePointSetData::new::<ChangesWhenNfkcCasefolded>().contains(char);
     let category = CodePointMapData::<GeneralCategory>::new().get(char);
-    !REFUSED.contains(&char)
+    !DISALLOWED_EXCEPTIONS.contains(&char)
         && !is_old_jamo
         && !is_ignorable
         && !is_unstable
-        && LETTERS.contains(&category)
+        && LETTER_CATEGORIES.contains(&category)
 }

@@ -1,4 +1,4 @@
-//! Formats of strings.
+//! String formats (`format`).
 
 mod idna;
 mod net;
@@ -12,11 +12,11 @@ use super::{
     pattern::is_pattern,
 };
 
-/// A format that is checked.
+/// A format that is validated.
 #[derive(Debug)]
 pub(super) struct Format {
     pub(super) name: &'static str,
-    /// The first dialect that knows it.
+    /// First dialect that defines it.
     since: Draft,
     pub(super) is_met: fn(&str) -> bool,
 }
@@ -48,23 +48,23 @@ static FORMATS: [Format; 20] = [
     format("regex", Four, is_pattern),
 ];
 
-/// The steps that a byte of an internationalized name takes: it is decoded, looked up and encoded again.
-const NAME_STEPS: usize = 8;
+/// Steps per byte of an internationalized name, which is decoded, looked up and encoded again.
+const IDN_STEPS_PER_BYTE: usize = 8;
 
 impl Format {
-    /// The steps that it takes to check a text.
+    /// Steps that the validation of a text costs.
     pub(super) fn cost(&self, text: &str) -> usize {
-        // A longer one is refused at once.
+        // A longer name is rejected at once.
         let is_international =
-            || text.len() <= idna::NAME && (!text.is_ascii() || text.contains("--"));
+            || text.len() <= idna::MAX_NAME_BYTES && (!text.is_ascii() || text.contains("--"));
         match self.name.ends_with("hostname") && is_international() {
-            true => NAME_STEPS * text.len(),
+            true => IDN_STEPS_PER_BYTE * text.len(),
             false => text.len(),
         }
     }
 }
 
-/// The format with this name, of several the newest that the dialect knows; none if it is not checked.
+/// Newest definition of the format in the dialect; `None` if it is not validated.
 pub(super) fn named(name: &str, draft: Draft) -> Option<&'static Format> {
     FORMATS.iter().find(|it| it.name == name && it.since <= draft)
 }

@@ -1,4 +1,4 @@
-//! Names of hosts, addresses and identifiers.
+//! Host names, IP addresses, email addresses and UUIDs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ pub(super) fn is_ipv6(text: &str) -> bool {
     text.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Labels of letters, digits and hyphens, as RFC 1123 has them.
+/// Labels of letters, digits and hyphens (RFC 1123).
 pub(super) fn is_plain_hostname(text: &str) -> bool {
     let is_char = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
     let is_label = |label: &str| {
@@ -24,8 +24,8 @@ pub(super) fn is_plain_hostname(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// The same, as RFC 5890 has them: two hyphens after two characters are for labels in Punycode,
-/// and those must stand for labels of an internationalized name.
+/// Host name of RFC 5890: hyphens at positions 3 and 4 are reserved for Punycode, which must decode
+/// to a valid internationalized label.
 pub(super) fn is_hostname(text: &str) -> bool {
     let mut prefixes = text.split('.').filter_map(|label| label.get(..4));
     let has_prefix = prefixes.any(|it| it.ends_with("--"));
@@ -36,8 +36,7 @@ pub(super) fn is_idn_hostname(text: &str) -> bool {
     is_hostname(text) || idna::is_name(text)
 }
 
-/// The domain of an address of RFC 6531: labels with letters of any script, which need not be
-/// normalized.
+/// Domain of an RFC 6531 address: labels in any script, not necessarily normalized.
 fn is_mail_domain(text: &str) -> bool {
     let is_char = |it: char| it.is_alphanumeric() || it == '-' || !it.is_ascii();
     let is_label = |label: &str| {
@@ -46,7 +45,7 @@ fn is_mail_domain(text: &str) -> bool {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    text.split(idna::DOTS).all(is_label)
+    text.split(idna::DOT_CHARACTERS).all(is_label)
 }
 
 pub(super) fn is_email(text: &str) -> bool {

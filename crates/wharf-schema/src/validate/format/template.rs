@@ -1,4 +1,4 @@
-//! URI templates, as RFC 6570 has them.
+//! URI templates (RFC 6570).
 
 const OPERATORS: &str = "+#./;?&=,!@|";
 

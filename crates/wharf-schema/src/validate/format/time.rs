@@ -1,17 +1,17 @@
-//! Dates, times and durations, as RFC 3339 has them.
+//! Dates, times and durations (RFC 3339).
 
 pub(super) fn is_date_time(text: &str) -> bool {
     let parts = text.split_once(['T', 't']);
     parts.is_some_and(|(date, time)| is_date(date) && is_time(time))
 }
 
-/// The number that `count` digits are.
+/// Value of a text of exactly `count` digits.
 fn digits(bytes: &[u8], count: usize) -> Option<u32> {
     let all = bytes.iter().all(u8::is_ascii_digit) && bytes.len() == count;
     all.then(|| bytes.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')))
 }
 
-/// Numbers of two digits with colons or hyphens between them.
+/// Numbers of two digits, separated by colons or hyphens.
 fn pairs<const N: usize>(text: &str, between: char) -> Option<[u32; N]> {
     let mut found = [0; N];
     let mut parts = text.split(between);
@@ -44,13 +44,13 @@ pub(super) fn is_time(text: &str) -> bool {
     let Some([hour, minute, second]) = pairs(time, ':') else { return false };
     let Some(offset) = offset(zone) else { return false };
     let is_fraction = !fraction.is_empty() && fraction.bytes().all(|it| it.is_ascii_digit());
-    // A second is put in at the end of a day of Greenwich only.
+    // Leap seconds occur only at the end of a UTC day.
     let in_greenwich = || (hour as i32 * 60 + minute as i32 - offset).rem_euclid(24 * 60);
     let is_second = second < 60 || (second == 60 && in_greenwich() == 24 * 60 - 1);
     hour < 24 && minute < 60 && is_second && is_fraction
 }
 
-/// How many minutes a zone is ahead.
+/// Offset of a time zone in minutes.
 fn offset(zone: &str) -> Option<i32> {
     let sign = match zone.as_bytes().first()? {
         b'+' => 1,
@@ -61,7 +61,7 @@ fn offset(zone: &str) -> Option<i32> {
     (hours < 24 && minutes < 60).then_some(sign * (hours as i32 * 60 + minutes as i32))
 }
 
-/// ISO 8601: weeks, or years to days, then hours to seconds; no unit is skipped.
+/// ISO 8601 duration: weeks, or years to days, then hours to seconds; units cannot be skipped.
 pub(super) fn is_duration(text: &str) -> bool {
     let Some(rest) = text.strip_prefix('P') else { return false };
     if let Some(weeks) = rest.strip_suffix('W') {
@@ -73,7 +73,7 @@ pub(super) fn is_duration(text: &str) -> bool {
     }
 }
 
-/// Whether numbers are each followed by a unit, in order and without a gap.
+/// True if the text is a series of numbers with consecutive units in order.
 fn are_units(text: &str, units: &str) -> bool {
     let (mut rest, mut left) = (text, None);
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! URIs and IRIs, as RFC 3986 and RFC 3987 have them.
+//! URIs and IRIs (RFC 3986 and RFC 3987).
 
 use super::net::{is_ipv4, is_ipv6};
 
@@ -18,7 +18,7 @@ pub(super) fn is_uri_reference(text: &str) -> bool {
 }
 
 pub(super) fn is_iri_reference(text: &str) -> bool {
-    // What stands before the first colon is a scheme, unless a slash comes before it.
+    // Text before the first colon is a scheme, unless a slash precedes the colon.
     let first = text.split(['/', '?', '#']).next().unwrap_or_default();
     if first.contains(':') { is_absolute(text) } else { is_hierarchy(text) }
 }
@@ -31,7 +31,7 @@ fn is_absolute(text: &str) -> bool {
         && is_hierarchy(rest)
 }
 
-/// What follows the scheme.
+/// Validates the part after the scheme.
 fn is_hierarchy(text: &str) -> bool {
     let (before, fragment) = text.split_once('#').unwrap_or((text, ""));
     let (before, query) = before.split_once('?').unwrap_or((before, ""));
@@ -60,7 +60,7 @@ fn is_authority(text: &str) -> bool {
     is_made_of(user, ":") && is_rest
 }
 
-/// What stands in brackets: an IPv6 address, or one of a kind that is yet to come.
+/// Validates an IP literal in brackets: IPv6 or a future version.
 fn is_address(text: &str) -> bool {
     let future = text.strip_prefix(['v', 'V']).and_then(|it| it.split_once('.'));
     match future {
@@ -75,7 +75,7 @@ fn is_address(text: &str) -> bool {
     }
 }
 
-/// Whether a text has only what every part of a URI may have, and `more`.
+/// True if the text has only unreserved characters, sub-delimiters, escapes, and those of `more`.
 fn is_made_of(text: &str, more: &str) -> bool {
     let mut chars = text.chars();
     while let Some(next) = chars.next() {

@@ -1,8 +1,8 @@
-//! Regular expressions of schemas: those of ECMAScript, matched in steps that are counted.
+//! ECMAScript regular expressions, matched in linear time with counted steps.
 //!
-//! A schema only asks whether a pattern is found in a text. So all ways through the pattern are
-//! walked at once, one character after the other: no pattern takes more steps than its size times
-//! the length of the text, and none more than it may.
+//! A schema only tests for a match. All alternatives are therefore followed at once, one character
+//! at a time. The number of steps is at most the pattern's size times the text's length, and is
+//! limited by the step budget.
 
 mod parse;
 mod program;
@@ -11,9 +11,9 @@ mod set;
 
 use std::fmt;
 
-use program::{Op, Program};
+use program::{PatternOp, Program};
 
-use crate::validate::step_budget::{Fuel, Stop};
+use crate::validate::step_budget::{StepBudget, StopReason};
 
 /// A compiled pattern.
 pub(super) struct Pattern {
@@ -21,34 +21,34 @@ pub(super) struct Pattern {
     program: Program,
 }
 
-/// How many characters of a pattern that cannot be used are shown.
-const SHOWN: usize = 100;
+/// Maximum number of characters of an unsupported pattern in a message.
+const MAX_SHOWN_CHARS: usize = 100;
 
 impl Pattern {
-    /// Compiles a pattern into at most `room` operations, which it takes away.
+    /// Compiles a pattern into at most `budget` operations, and subtracts them from it.
     ///
     /// # Errors
-    /// Why it cannot be used.
-    pub(super) fn new(source: &str, room: &mut usize) -> Result<Self, String> {
-        let program = parse::parse(source).and_then(|parsed| Program::new(&parsed, room));
+    /// Contains the reason for which the pattern is rejected.
+    pub(super) fn new(source: &str, budget: &mut usize) -> Result<Self, String> {
+        let program = parse::parse(source).and_then(|parsed| Program::new(&parsed, budget));
         let program = program.map_err(|reason| {
-            let shown: String = source.chars().take(SHOWN).collect();
+            let shown: String = source.chars().take(MAX_SHOWN_CHARS).collect();
             let rest = if shown.len() < source.len() { "…" } else { "" };
             format!("the pattern `{shown}{rest}`: {reason}")
         })?;
         Ok(Pattern { source: source.into(), program })
     }
 
-    /// As its author wrote it.
+    /// The pattern as written.
     pub(super) fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether it is found in a text.
-    pub(super) fn is_in(&self, text: &str, fuel: &mut Fuel) -> Result<bool, Stop> {
+    /// True if the text contains a match.
+    pub(super) fn is_in(&self, text: &str, budget: &mut StepBudget) -> Result<bool, StopReason> {
         let ops = &*self.program.ops;
-        let from = Start { entry: 0, at: 0, is_fixed: self.program.is_anchored };
-        Walk { ops, text, fuel, ahead: Vec::new() }.finds(from, None)
+        let from = SearchStart { entry: 0, at: 0, is_fixed: self.program.is_anchored };
+        PatternSearch { ops, text, budget, ahead: Vec::new() }.finds(from, None)
     }
 }
 
@@ -58,40 +58,40 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Whether a text could be a pattern.
+/// True if the text is a valid ECMAScript pattern.
 pub(super) fn is_pattern(text: &str) -> bool {
     parse::parse(text).is_ok_and(|it| it.is_ecma)
 }
 
-/// Where a walk begins.
-struct Start {
-    /// In the program.
+/// Start of a search.
+struct SearchStart {
+    /// Index in the program.
     entry: usize,
-    /// In the text.
+    /// Byte offset in the text.
     at: usize,
-    /// Whether it may begin there only, not later.
+    /// True if the match must begin at `at`, not later.
     is_fixed: bool,
 }
 
-struct Walk<'w> {
-    ops: &'w [Op],
+struct PatternSearch<'w> {
+    ops: &'w [PatternOp],
     text: &'w str,
-    fuel: &'w mut Fuel,
-    /// What is yet to be reached; kept for the sake of its memory.
+    budget: &'w mut StepBudget,
+    /// Operations still to visit; the vector is kept to reuse its allocation.
     ahead: Vec<usize>,
 }
 
-/// The places in a program that are reached at one place in the text, each once.
-struct Reached {
-    /// Those that wait for a character.
+/// Operations reached at one position of the text, each once.
+struct ReachedOps {
+    /// Operations that wait for a character.
     waiting: Vec<usize>,
     seen: Vec<bool>,
     is_match: bool,
 }
 
-impl Reached {
+impl ReachedOps {
     fn new(size: usize) -> Self {
-        Reached { waiting: Vec::new(), seen: vec![false; size], is_match: false }
+        ReachedOps { waiting: Vec::new(), seen: vec![false; size], is_match: false }
     }
 
     fn clear(&mut self) {
@@ -101,11 +101,12 @@ impl Reached {
     }
 }
 
-impl Walk<'_> {
-    /// Whether a match is found, if `end` is given: one that ends there.
-    fn finds(&mut self, from: Start, end: Option<usize>) -> Result<bool, Stop> {
-        self.fuel.spend(self.ops.len() / 16)?;
-        let (mut now, mut next) = (Reached::new(self.ops.len()), Reached::new(self.ops.len()));
+impl PatternSearch<'_> {
+    /// Searches for a match; one that ends at `end`, if given.
+    fn finds(&mut self, from: SearchStart, end: Option<usize>) -> Result<bool, StopReason> {
+        self.budget.spend(self.ops.len() / 16)?;
+        let (mut now, mut next) =
+            (ReachedOps::new(self.ops.len()), ReachedOps::new(self.ops.len()));
         let (mut at, text) = (from.at, self.text);
         let mut chars = text[from.at..end.unwrap_or(text.len())].chars();
         loop {
@@ -120,10 +121,10 @@ impl Walk<'_> {
                 return Ok(false);
             };
             at += char.len_utf8();
-            // Clearing is quick, but it is done for each character.
-            self.fuel.spend(1 + self.ops.len() / 64)?;
+            // Clearing is cheap, but it happens for each character.
+            self.budget.spend(1 + self.ops.len() / 64)?;
             for op in &now.waiting {
-                self.fuel.spend(self.ops[*op].cost())?;
+                self.budget.spend(self.ops[*op].cost())?;
                 if self.ops[*op].takes(char) {
                     self.reach(op + 1, at, &mut next)?;
                 }
@@ -133,24 +134,24 @@ impl Walk<'_> {
         }
     }
 
-    /// Notes what can be reached from `op` without another character.
-    fn reach(&mut self, op: usize, at: usize, reached: &mut Reached) -> Result<(), Stop> {
+    /// Marks the operations that are reachable from `op` without consuming a character.
+    fn reach(&mut self, op: usize, at: usize, reached: &mut ReachedOps) -> Result<(), StopReason> {
         let mut ahead = std::mem::take(&mut self.ahead);
         ahead.push(op);
         while let Some(op) = ahead.pop() {
-            self.fuel.spend(1)?;
+            self.budget.spend(1)?;
             if std::mem::replace(&mut reached.seen[op], true) {
                 continue;
             }
             match &self.ops[op] {
-                Op::Match => reached.is_match = true,
-                Op::Jump(to) => ahead.push(*to),
-                Op::Split(one, other) => ahead.extend([*one, *other]),
-                Op::Char(_) | Op::Set(_) => reached.waiting.push(op),
+                PatternOp::Match => reached.is_match = true,
+                PatternOp::Jump(to) => ahead.push(*to),
+                PatternOp::Split(one, other) => ahead.extend([*one, *other]),
+                PatternOp::Char(_) | PatternOp::Set(_) => reached.waiting.push(op),
                 assertion => {
                     if self.holds(assertion, at)? {
                         ahead.push(match assertion {
-                            Op::Look { after, .. } => *after,
+                            PatternOp::Look { after, .. } => *after,
                             _ => op + 1,
                         });
                     }
@@ -161,21 +162,21 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn holds(&mut self, assertion: &Op, at: usize) -> Result<bool, Stop> {
+    fn holds(&mut self, assertion: &PatternOp, at: usize) -> Result<bool, StopReason> {
         let (before, after) = self.text.split_at(at);
         Ok(match assertion {
-            Op::Start => before.is_empty(),
-            Op::End => after.is_empty(),
-            Op::Boundary { is_wanted } => {
+            PatternOp::Start => before.is_empty(),
+            PatternOp::End => after.is_empty(),
+            PatternOp::Boundary { is_wanted } => {
                 let before = before.chars().next_back().is_some_and(set::is_word);
                 let after = after.chars().next().is_some_and(set::is_word);
                 (before != after) == *is_wanted
             }
-            Op::Look { entry, is_behind, is_wanted, .. } => {
+            PatternOp::Look { entry, is_behind, is_wanted, .. } => {
                 let found = if *is_behind {
-                    self.finds(Start { entry: *entry, at: 0, is_fixed: false }, Some(at))?
+                    self.finds(SearchStart { entry: *entry, at: 0, is_fixed: false }, Some(at))?
                 } else {
-                    self.finds(Start { entry: *entry, at, is_fixed: true }, None)?
+                    self.finds(SearchStart { entry: *entry, at, is_fixed: true }, None)?
                 };
                 found == *is_wanted
             }

@@ -1,84 +1,84 @@
-//! The syntax of patterns.
+//! Parser for pattern syntax.
 
 use std::{iter::Peekable, str::Chars, sync::Arc};
 
 use super::{
     property::Property,
-    set::{DIGIT, LINE_END, SPACE, Set, Trait, WORD},
+    set::{CharClass, CharSet, DIGIT, LINE_END, SPACE, WORD},
 };
 
-/// How deep groups may nest.
-const DEPTH: usize = 64;
+/// Maximum nesting depth of groups.
+const MAX_GROUP_DEPTH: usize = 64;
 
-/// How long a pattern may be, in bytes.
-const LONGEST: usize = 16 * 1024;
+/// Maximum length of a pattern.
+const MAX_PATTERN_BYTES: usize = 16 * 1024;
 
-/// The most characters between the braces that say how often something comes.
-const LONGEST_COUNT: usize = 24;
+/// Maximum number of characters between the braces of a quantifier.
+const MAX_COUNT_CHARS: usize = 24;
 
-/// How a group begins that only looks: whether it looks behind, and whether it must find something.
-const LOOKS: [(&str, bool, bool); 4] =
+/// Prefixes of lookaround groups: true if it is a lookbehind, true if it is positive.
+const LOOKAROUNDS: [(&str, bool, bool); 4] =
     [("?=", false, true), ("?!", false, false), ("?<=", true, true), ("?<!", true, false)];
 
-/// A part of a pattern. Groups are not kept: nothing asks what they matched.
+/// Syntax tree of a pattern. Groups are dropped, because captures are not used.
 #[derive(Debug)]
-pub(super) enum Piece {
+pub(super) enum SyntaxNode {
     Char(char),
-    Set(Arc<Set>),
+    Set(Arc<CharSet>),
     Start,
     End,
-    /// Whether one is wanted or must not be.
+    /// True for `\b`, false for `\B`.
     Boundary(bool),
-    Sequence(Vec<Piece>),
-    Either(Vec<Piece>),
-    Repeat(Box<Piece>, u32, Option<u32>),
+    Sequence(Vec<SyntaxNode>),
+    Either(Vec<SyntaxNode>),
+    Repeat(Box<SyntaxNode>, u32, Option<u32>),
     Look {
-        inner: Box<Piece>,
+        inner: Box<SyntaxNode>,
         is_behind: bool,
         is_wanted: bool,
     },
 }
 
-/// A pattern.
+/// A parsed pattern.
 #[derive(Debug)]
-pub(super) struct Parsed {
-    pub(super) piece: Piece,
-    /// Whether ECMAScript has all that is in it: a little of what others have is let pass.
+pub(super) struct ParsedPattern {
+    pub(super) piece: SyntaxNode,
+    /// True if it is valid ECMAScript; some constructs of other dialects are tolerated.
     pub(super) is_ecma: bool,
-    /// Whether it refers back to what a group matched, which takes another way to match.
+    /// True if it contains a backreference, which this matcher does not support.
     pub(super) refers_back: bool,
 }
 
-/// Reads a pattern.
+/// Parses a pattern.
 ///
 /// # Errors
-/// What in it is no ECMAScript.
-pub(super) fn parse(pattern: &str) -> Result<Parsed, String> {
-    if pattern.len() > LONGEST {
-        return Err(format!("it is longer than {LONGEST} bytes"));
+/// Describes the part that is not valid ECMAScript.
+pub(super) fn parse(pattern: &str) -> Result<ParsedPattern, String> {
+    if pattern.len() > MAX_PATTERN_BYTES {
+        return Err(format!("it is longer than {MAX_PATTERN_BYTES} bytes"));
     }
     let rest = pattern.strip_prefix("(?i)");
     let ignores_case = rest.is_some();
     let chars = rest.unwrap_or(pattern).chars().peekable();
     let (is_ecma, refers_back) = (!ignores_case, false);
-    let mut parser = Parser { rest: chars, depth: 0, ignores_case, is_ecma, refers_back };
+    let mut parser = PatternParser { rest: chars, depth: 0, ignores_case, is_ecma, refers_back };
     let piece = parser.either()?;
-    let Parser { is_ecma, refers_back, .. } = parser;
+    let PatternParser { is_ecma, refers_back, .. } = parser;
     match parser.rest.next() {
-        None => Ok(Parsed { piece, is_ecma, refers_back }),
-        Some(_) => Err("a group is closed that was not opened".into()),
+        None => Ok(ParsedPattern { piece, is_ecma, refers_back }),
+        Some(_) => Err("a `)` has no matching `(`".into()),
     }
 }
 
-/// What an escape stands for.
-enum Escape {
+/// Meaning of an escape sequence.
+enum ParsedEscape {
     Char(char),
-    /// With whether those that have it are meant.
-    Trait(Trait, bool),
+    /// A character class; false if it is negated.
+    Class(CharClass, bool),
     Boundary(bool),
 }
 
-struct Parser<'p> {
+struct PatternParser<'p> {
     rest: Peekable<Chars<'p>>,
     depth: usize,
     ignores_case: bool,
@@ -86,7 +86,7 @@ struct Parser<'p> {
     refers_back: bool,
 }
 
-impl Parser<'_> {
+impl PatternParser<'_> {
     fn takes(&mut self, char: char) -> bool {
         self.rest.next_if_eq(&char).is_some()
     }
@@ -100,55 +100,55 @@ impl Parser<'_> {
         is_next
     }
 
-    fn either(&mut self) -> Result<Piece, String> {
+    fn either(&mut self) -> Result<SyntaxNode, String> {
         self.depth += 1;
-        if self.depth > DEPTH {
-            return Err(format!("its groups are nested more than {DEPTH} deep"));
+        if self.depth > MAX_GROUP_DEPTH {
+            return Err(format!("its groups are nested more than {MAX_GROUP_DEPTH} deep"));
         }
         let mut all = vec![self.sequence()?];
         while self.takes('|') {
             all.push(self.sequence()?);
         }
         self.depth -= 1;
-        Ok(Piece::Either(all))
+        Ok(SyntaxNode::Either(all))
     }
 
-    fn sequence(&mut self) -> Result<Piece, String> {
+    fn sequence(&mut self) -> Result<SyntaxNode, String> {
         let mut all = Vec::new();
         while let Some(next) = self.rest.next_if(|it| !matches!(it, '|' | ')')) {
             let piece = self.atom(next)?;
             all.push(self.repeated(piece)?);
         }
-        Ok(Piece::Sequence(all))
+        Ok(SyntaxNode::Sequence(all))
     }
 
-    fn atom(&mut self, next: char) -> Result<Piece, String> {
+    fn atom(&mut self, next: char) -> Result<SyntaxNode, String> {
         Ok(match next {
-            '^' => Piece::Start,
-            '$' => Piece::End,
-            '.' => Piece::Set(Set::of(LINE_END, false).into()),
+            '^' => SyntaxNode::Start,
+            '$' => SyntaxNode::End,
+            '.' => SyntaxNode::Set(CharSet::of(LINE_END, false).into()),
             '(' => self.group()?,
-            '[' => Piece::Set(self.class()?.into()),
+            '[' => SyntaxNode::Set(self.class()?.into()),
             '\\' => match self.escape(false)? {
-                Escape::Char(char) => self.char(char),
-                Escape::Trait(one, has) => Piece::Set(Set::of(one, has).into()),
-                Escape::Boundary(is_wanted) => Piece::Boundary(is_wanted),
+                ParsedEscape::Char(char) => self.char(char),
+                ParsedEscape::Class(one, has) => SyntaxNode::Set(CharSet::of(one, has).into()),
+                ParsedEscape::Boundary(is_wanted) => SyntaxNode::Boundary(is_wanted),
             },
             '*' | '+' | '?' => return Err(format!("there is nothing before `{next}` to repeat")),
             other => self.char(other),
         })
     }
 
-    fn char(&self, char: char) -> Piece {
+    fn char(&self, char: char) -> SyntaxNode {
         if !self.ignores_case {
-            return Piece::Char(char);
+            return SyntaxNode::Char(char);
         }
-        let set = Set { ignores_case: true, ..Set::new(vec![(char, char)], Vec::new()) };
-        Piece::Set(set.into())
+        let set = CharSet { ignores_case: true, ..CharSet::new(vec![(char, char)], Vec::new()) };
+        SyntaxNode::Set(set.into())
     }
 
-    fn group(&mut self) -> Result<Piece, String> {
-        let look = LOOKS.iter().find(|(opening, ..)| self.takes_all(opening));
+    fn group(&mut self) -> Result<SyntaxNode, String> {
+        let look = LOOKAROUNDS.iter().find(|(opening, ..)| self.takes_all(opening));
         if look.is_none() && !self.takes_all("?:") {
             self.name()?;
         }
@@ -157,14 +157,16 @@ impl Parser<'_> {
             return Err("a group is not closed".into());
         }
         Ok(match look {
-            Some((_, is_behind, is_wanted)) => {
-                Piece::Look { inner: inner.into(), is_behind: *is_behind, is_wanted: *is_wanted }
-            }
+            Some((_, is_behind, is_wanted)) => SyntaxNode::Look {
+                inner: inner.into(),
+                is_behind: *is_behind,
+                is_wanted: *is_wanted,
+            },
             None => inner,
         })
     }
 
-    /// The name of a group, if it has one.
+    /// Parses the name of a group, if it has one.
     fn name(&mut self) -> Result<(), String> {
         let is_python = self.takes_all("?P<");
         self.is_ecma &= !is_python;
@@ -172,16 +174,20 @@ impl Parser<'_> {
             let name: String = self.rest.by_ref().take_while(|it| *it != '>').collect();
             let is_char = |it: char| it.is_alphanumeric() || it == '_' || it == '$';
             let is_name = !name.is_empty() && name.chars().all(is_char);
-            return if is_name { Ok(()) } else { Err(format!("`{name}` is no name of a group")) };
+            return if is_name {
+                Ok(())
+            } else {
+                Err(format!("`{name}` is not a valid group name"))
+            };
         }
         match self.rest.peek() {
-            Some('?') => Err("ECMAScript knows no group that begins like that".into()),
+            Some('?') => Err("ECMAScript has no group that begins like this".into()),
             _ => Ok(()),
         }
     }
 
-    /// A piece, as often as what follows it says.
-    fn repeated(&mut self, piece: Piece) -> Result<Piece, String> {
+    /// Applies the quantifier that follows, if any.
+    fn repeated(&mut self, piece: SyntaxNode) -> Result<SyntaxNode, String> {
         let count = match self.rest.peek() {
             Some('*') => Some((0, None)),
             Some('+') => Some((1, None)),
@@ -191,20 +197,20 @@ impl Parser<'_> {
         };
         let Some((least, most)) = count else { return Ok(piece) };
         self.rest.next();
-        // Whether as few as possible are wanted does not matter to whether there is a match.
+        // Lazy quantifiers do not change the existence of a match.
         self.takes('?');
         if most.is_some_and(|most| most < least) {
-            return Err("what may be repeated has a minimum above its maximum".into());
+            return Err("the minimum of a quantifier is above its maximum".into());
         }
         if matches!(self.rest.peek(), Some('*' | '+' | '?')) {
-            return Err("what is repeated cannot be repeated again without a group".into());
+            return Err("a quantifier cannot follow a quantifier without a group".into());
         }
-        Ok(Piece::Repeat(piece.into(), least, most))
+        Ok(SyntaxNode::Repeat(piece.into(), least, most))
     }
 
-    /// How often, up to the closing brace; none if the brace means itself.
+    /// Parses the counts up to the closing brace; `None` if the brace is a literal.
     fn count(&mut self) -> Result<Option<(u32, Option<u32>)>, String> {
-        let inside = self.rest.clone().skip(1).take(LONGEST_COUNT);
+        let inside = self.rest.clone().skip(1).take(MAX_COUNT_CHARS);
         let inside: String = inside.take_while(|it| it.is_ascii_digit() || *it == ',').collect();
         let is_closed = self.rest.clone().nth(inside.len() + 1) == Some('}');
         let (least, most) = match inside.split_once(',') {
@@ -214,40 +220,40 @@ impl Parser<'_> {
         if !is_closed || least.is_empty() || most.is_some_and(|it| it.contains(',')) {
             return Ok(None);
         }
-        // The closing brace is left for the caller, as `*` is.
+        // The caller consumes the closing brace, as it does `*`.
         self.rest.nth(inside.len());
         let number = |text: &str| text.parse::<u32>().map_err(|_| "it is too large".to_owned());
         let most = most.filter(|it| !it.is_empty()).map(number).transpose()?;
         Ok(Some((number(least)?, most)))
     }
 
-    fn escape(&mut self, in_class: bool) -> Result<Escape, String> {
+    fn escape(&mut self, in_class: bool) -> Result<ParsedEscape, String> {
         let Some(next) = self.rest.next() else { return Err("it ends with a backslash".into()) };
         Ok(match next {
-            'd' | 'D' => Escape::Trait(DIGIT, next == 'd'),
-            'w' | 'W' => Escape::Trait(WORD, next == 'w'),
-            's' | 'S' => Escape::Trait(SPACE, next == 's'),
-            'p' | 'P' => Escape::Trait(self.property()?, next == 'p'),
-            'n' => Escape::Char('\n'),
-            'r' => Escape::Char('\r'),
-            't' => Escape::Char('\t'),
-            'f' => Escape::Char('\u{C}'),
-            'v' => Escape::Char('\u{B}'),
-            'b' if in_class => Escape::Char('\u{8}'),
-            'b' | 'B' if !in_class => Escape::Boundary(next == 'b'),
-            'c' => Escape::Char(self.control()?),
-            'x' => Escape::Char(character(self.digits(2)?)?),
-            'u' => Escape::Char(self.unicode()?),
-            '0' if !self.rest.peek().is_some_and(char::is_ascii_digit) => Escape::Char('\0'),
+            'd' | 'D' => ParsedEscape::Class(DIGIT, next == 'd'),
+            'w' | 'W' => ParsedEscape::Class(WORD, next == 'w'),
+            's' | 'S' => ParsedEscape::Class(SPACE, next == 's'),
+            'p' | 'P' => ParsedEscape::Class(self.property()?, next == 'p'),
+            'n' => ParsedEscape::Char('\n'),
+            'r' => ParsedEscape::Char('\r'),
+            't' => ParsedEscape::Char('\t'),
+            'f' => ParsedEscape::Char('\u{C}'),
+            'v' => ParsedEscape::Char('\u{B}'),
+            'b' if in_class => ParsedEscape::Char('\u{8}'),
+            'b' | 'B' if !in_class => ParsedEscape::Boundary(next == 'b'),
+            'c' => ParsedEscape::Char(self.control()?),
+            'x' => ParsedEscape::Char(character(self.digits(2)?)?),
+            'u' => ParsedEscape::Char(self.unicode()?),
+            '0' if !self.rest.peek().is_some_and(char::is_ascii_digit) => ParsedEscape::Char('\0'),
             '1'..='9' | 'k' if !in_class => {
                 self.refers_back = true;
-                // Whatever is made of it is not used.
-                Escape::Char(next)
+                // The result is not used.
+                ParsedEscape::Char(next)
             }
             other if other.is_ascii_alphanumeric() => {
-                return Err(format!("ECMAScript knows no `\\{other}`"));
+                return Err(format!("ECMAScript has no escape `\\{other}`"));
             }
-            other => Escape::Char(other),
+            other => ParsedEscape::Char(other),
         })
     }
 
@@ -266,7 +272,8 @@ impl Parser<'_> {
         })
     }
 
-    /// After `\u`: four digits, two times four for a surrogate pair, or any number in braces.
+    /// Parses the digits after `\u`: four, a surrogate pair of two times four, or any number in
+    /// braces.
     fn unicode(&mut self) -> Result<char, String> {
         if self.takes('{') {
             let code: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
@@ -278,41 +285,41 @@ impl Parser<'_> {
         }
         let pair = [first as u16, self.digits(4)? as u16];
         let found = char::decode_utf16(pair).next().and_then(Result::ok);
-        found.ok_or_else(|| "half of a character is missing".into())
+        found.ok_or_else(|| "half of a surrogate pair is missing".into())
     }
 
-    fn property(&mut self) -> Result<Trait, String> {
+    fn property(&mut self) -> Result<CharClass, String> {
         if !self.takes('{') {
             return Err("the name of a property must follow `\\p` in braces".into());
         }
         let name: String = self.rest.by_ref().take_while(|it| *it != '}').collect();
-        let found = Property::named(&name).map(Trait::Property);
-        found.ok_or_else(|| format!("the property `{name}` of characters is not known"))
+        let found = Property::named(&name).map(CharClass::Property);
+        found.ok_or_else(|| format!("the property `{name}` of characters is unknown"))
     }
 
-    /// After `[`.
-    fn class(&mut self) -> Result<Set, String> {
+    /// Parses a character class after `[`.
+    fn class(&mut self) -> Result<CharSet, String> {
         let is_negated = self.takes('^');
-        let (mut ranges, mut traits) = (Vec::new(), Vec::new());
+        let (mut ranges, mut classes) = (Vec::new(), Vec::new());
         let mut add = |ranges: &mut Vec<_>, member| match member {
-            Escape::Char(char) => ranges.push((char, char)),
-            Escape::Trait(one, has) => traits.push((one, has)),
-            Escape::Boundary(_) => {}
+            ParsedEscape::Char(char) => ranges.push((char, char)),
+            ParsedEscape::Class(one, has) => classes.push((one, has)),
+            ParsedEscape::Boundary(_) => {}
         };
         while let Some(from) = self.member()? {
-            // A hyphen between two characters makes them a range; any other is itself.
+            // A hyphen between two characters forms a range; any other hyphen is a literal.
             let mut ahead = self.rest.clone();
             let is_range = ahead.next() == Some('-') && ahead.next().is_some_and(|it| it != ']');
-            let (Escape::Char(first), true) = (&from, is_range) else {
+            let (ParsedEscape::Char(first), true) = (&from, is_range) else {
                 add(&mut ranges, from);
                 continue;
             };
             self.rest.next();
             match self.member()? {
-                Some(Escape::Char(last)) if last < *first => {
+                Some(ParsedEscape::Char(last)) if last < *first => {
                     return Err(format!("the range from `{first}` to `{last}` is out of order"));
                 }
-                Some(Escape::Char(last)) => ranges.push((*first, last)),
+                Some(ParsedEscape::Char(last)) => ranges.push((*first, last)),
                 Some(other) => {
                     ranges.extend([(*first, *first), ('-', '-')]);
                     add(&mut ranges, other);
@@ -320,16 +327,16 @@ impl Parser<'_> {
                 None => break,
             }
         }
-        Ok(Set { is_negated, ignores_case: self.ignores_case, ..Set::new(ranges, traits) })
+        Ok(CharSet { is_negated, ignores_case: self.ignores_case, ..CharSet::new(ranges, classes) })
     }
 
-    /// The next member of a class; none at its end.
-    fn member(&mut self) -> Result<Option<Escape>, String> {
+    /// Parses the next member of a class; `None` at its end.
+    fn member(&mut self) -> Result<Option<ParsedEscape>, String> {
         match self.rest.next() {
             None => Err("a class is not closed".into()),
             Some(']') => Ok(None),
             Some('\\') => self.escape(true).map(Some),
-            Some(other) => Ok(Some(Escape::Char(other))),
+            Some(other) => Ok(Some(ParsedEscape::Char(other))),
         }
     }
 }

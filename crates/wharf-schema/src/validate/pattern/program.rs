@@ -1,24 +1,24 @@
-//! A pattern as a list of operations.
+//! A pattern compiled to a list of operations.
 
 use std::sync::Arc;
 
 use super::{
-    parse::{Parsed, Piece},
-    set::Set,
+    parse::{ParsedPattern, SyntaxNode},
+    set::CharSet,
 };
 
-/// One operation. Where it says nothing else, the next one follows.
+/// A single operation. Unless noted otherwise, the next one follows.
 #[derive(Debug)]
-pub(super) enum Op {
+pub(super) enum PatternOp {
     Char(char),
-    /// Shared, because a repetition repeats it.
-    Set(Arc<Set>),
+    /// Shared between the copies that a quantifier makes.
+    Set(Arc<CharSet>),
     Start,
     End,
     Boundary {
         is_wanted: bool,
     },
-    /// What stands at `entry` is, or is not, found ahead or behind.
+    /// Lookaround: the program at `entry` must, or must not, match ahead or behind.
     Look {
         entry: usize,
         after: usize,
@@ -30,19 +30,19 @@ pub(super) enum Op {
     Match,
 }
 
-impl Op {
-    /// The steps that it takes beyond the first one to look at a character.
+impl PatternOp {
+    /// Additional steps for testing a character.
     pub(super) fn cost(&self) -> usize {
         match self {
-            Op::Set(set) => set.cost(),
+            PatternOp::Set(set) => set.cost(),
             _ => 0,
         }
     }
 
     pub(super) fn takes(&self, char: char) -> bool {
         match self {
-            Op::Char(wanted) => *wanted == char,
-            Op::Set(set) => set.has(char),
+            PatternOp::Char(wanted) => *wanted == char,
+            PatternOp::Set(set) => set.has(char),
             _ => false,
         }
     }
@@ -51,104 +51,104 @@ impl Op {
 /// A compiled pattern.
 #[derive(Debug)]
 pub(super) struct Program {
-    pub(super) ops: Vec<Op>,
-    /// Whether it can only be found at the start of a text.
+    pub(super) ops: Vec<PatternOp>,
+    /// True if it can match only at the start of the text.
     pub(super) is_anchored: bool,
 }
 
 impl Program {
-    /// Compiles into at most `room` operations, which it takes away.
-    pub(super) fn new(parsed: &Parsed, room: &mut usize) -> Result<Self, String> {
+    /// Compiles into at most `budget` operations, and subtracts them from it.
+    pub(super) fn new(parsed: &ParsedPattern, budget: &mut usize) -> Result<Self, String> {
         if parsed.refers_back {
-            return Err("it refers back to a group, which is not supported".into());
+            return Err("it contains a backreference, which is not supported".into());
         }
-        let mut writer = Writer { ops: Vec::new(), room };
+        let mut writer = ProgramWriter { ops: Vec::new(), budget };
         writer.piece(&parsed.piece)?;
-        writer.push(Op::Match)?;
+        writer.push(PatternOp::Match)?;
         let ops = writer.ops;
-        let is_anchored = matches!(ops[0], Op::Start);
+        let is_anchored = matches!(ops[0], PatternOp::Start);
         Ok(Program { ops, is_anchored })
     }
 }
 
-struct Writer<'r> {
-    ops: Vec<Op>,
-    room: &'r mut usize,
+struct ProgramWriter<'r> {
+    ops: Vec<PatternOp>,
+    budget: &'r mut usize,
 }
 
-impl Writer<'_> {
-    /// Says where the operation is.
-    fn push(&mut self, op: Op) -> Result<usize, String> {
-        *self.room = self.room.checked_sub(1).ok_or("it is too large")?;
+impl ProgramWriter<'_> {
+    /// Appends an operation and returns its index.
+    fn push(&mut self, op: PatternOp) -> Result<usize, String> {
+        *self.budget = self.budget.checked_sub(1).ok_or("it is too large")?;
         self.ops.push(op);
         Ok(self.ops.len() - 1)
     }
 
-    fn piece(&mut self, piece: &Piece) -> Result<(), String> {
-        // Even what becomes no operation takes time, and may be repeated.
-        *self.room = self.room.checked_sub(1).ok_or("it is too large")?;
+    fn piece(&mut self, piece: &SyntaxNode) -> Result<(), String> {
+        // A node without operations takes time as well, and may be repeated.
+        *self.budget = self.budget.checked_sub(1).ok_or("it is too large")?;
         match piece {
-            Piece::Char(char) => drop(self.push(Op::Char(*char))?),
-            Piece::Set(set) => drop(self.push(Op::Set(set.clone()))?),
-            Piece::Start => drop(self.push(Op::Start)?),
-            Piece::End => drop(self.push(Op::End)?),
-            Piece::Boundary(is_wanted) => {
-                self.push(Op::Boundary { is_wanted: *is_wanted })?;
+            SyntaxNode::Char(char) => drop(self.push(PatternOp::Char(*char))?),
+            SyntaxNode::Set(set) => drop(self.push(PatternOp::Set(set.clone()))?),
+            SyntaxNode::Start => drop(self.push(PatternOp::Start)?),
+            SyntaxNode::End => drop(self.push(PatternOp::End)?),
+            SyntaxNode::Boundary(is_wanted) => {
+                self.push(PatternOp::Boundary { is_wanted: *is_wanted })?;
             }
-            Piece::Sequence(all) => all.iter().try_for_each(|one| self.piece(one))?,
-            Piece::Either(all) => self.either(all)?,
-            Piece::Repeat(inner, least, most) => self.repeat(inner, *least, *most)?,
-            Piece::Look { inner, is_behind, is_wanted } => {
-                let look = self.push(Op::Match)?;
+            SyntaxNode::Sequence(all) => all.iter().try_for_each(|one| self.piece(one))?,
+            SyntaxNode::Either(all) => self.either(all)?,
+            SyntaxNode::Repeat(inner, least, most) => self.repeat(inner, *least, *most)?,
+            SyntaxNode::Look { inner, is_behind, is_wanted } => {
+                let look = self.push(PatternOp::Match)?;
                 let entry = self.ops.len();
                 self.piece(inner)?;
-                let after = self.push(Op::Match)? + 1;
+                let after = self.push(PatternOp::Match)? + 1;
                 let (is_behind, is_wanted) = (*is_behind, *is_wanted);
-                self.ops[look] = Op::Look { entry, after, is_behind, is_wanted };
+                self.ops[look] = PatternOp::Look { entry, after, is_behind, is_wanted };
             }
         }
         Ok(())
     }
 
-    fn either(&mut self, all: &[Piece]) -> Result<(), String> {
+    fn either(&mut self, all: &[SyntaxNode]) -> Result<(), String> {
         let Some((last, first)) = all.split_last() else { return Ok(()) };
         let mut ends = Vec::new();
         for one in first {
-            let split = self.push(Op::Match)?;
+            let split = self.push(PatternOp::Match)?;
             self.piece(one)?;
-            ends.push(self.push(Op::Match)?);
-            self.ops[split] = Op::Split(split + 1, self.ops.len());
+            ends.push(self.push(PatternOp::Match)?);
+            self.ops[split] = PatternOp::Split(split + 1, self.ops.len());
         }
         self.piece(last)?;
         for end in ends {
-            self.ops[end] = Op::Jump(self.ops.len());
+            self.ops[end] = PatternOp::Jump(self.ops.len());
         }
         Ok(())
     }
 
-    fn repeat(&mut self, inner: &Piece, least: u32, most: Option<u32>) -> Result<(), String> {
+    fn repeat(&mut self, inner: &SyntaxNode, least: u32, most: Option<u32>) -> Result<(), String> {
         for _ in 0..least {
             let before = self.ops.len();
             self.piece(inner)?;
             if self.ops.len() == before {
-                // Nothing, however often.
+                // Repetitions of an empty node have no effect.
                 return Ok(());
             }
         }
         let Some(most) = most else {
-            let split = self.push(Op::Match)?;
+            let split = self.push(PatternOp::Match)?;
             self.piece(inner)?;
-            self.push(Op::Jump(split))?;
-            self.ops[split] = Op::Split(split + 1, self.ops.len());
+            self.push(PatternOp::Jump(split))?;
+            self.ops[split] = PatternOp::Split(split + 1, self.ops.len());
             return Ok(());
         };
         let mut exits = Vec::new();
         for _ in least..most {
-            exits.push(self.push(Op::Match)?);
+            exits.push(self.push(PatternOp::Match)?);
             self.piece(inner)?;
         }
         for exit in exits {
-            self.ops[exit] = Op::Split(exit + 1, self.ops.len());
+            self.ops[exit] = PatternOp::Split(exit + 1, self.ops.len());
         }
         Ok(())
     }

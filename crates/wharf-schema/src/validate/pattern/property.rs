@@ -1,4 +1,4 @@
-//! Properties of characters, by the names that ECMAScript has for them in `\p{…}`.
+//! Unicode properties by their ECMAScript names in `\p{…}`.
 
 use std::{cmp::Ordering, collections::BTreeSet, sync::LazyLock};
 
@@ -8,15 +8,15 @@ use icu_properties::{
     script::ScriptWithExtensions,
 };
 
-/// A property of characters, as it is named in a pattern.
+/// A Unicode property, as named in a pattern.
 #[derive(Clone, Debug)]
 pub(super) struct Property {
     name: Box<str>,
-    kind: Kind,
+    kind: PropertyKind,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum PropertyKind {
     Any,
     Ascii,
     Assigned,
@@ -27,13 +27,15 @@ enum Kind {
 }
 
 impl Property {
-    /// The property with this name. Names are matched exactly, as ECMAScript has it: no other
-    /// case, no spaces, no hyphens for underscores.
+    /// Property with this name. As in ECMAScript, names match exactly: case, spaces and hyphens are
+    /// significant.
     pub(super) fn named(name: &str) -> Option<Self> {
         let kind = match name.split_once('=') {
             Some(("General_Category" | "gc", value)) => category(value)?,
-            Some(("Script" | "sc", value)) => Kind::Script(script(value)?),
-            Some(("Script_Extensions" | "scx", value)) => Kind::ScriptExtensions(script(value)?),
+            Some(("Script" | "sc", value)) => PropertyKind::Script(script(value)?),
+            Some(("Script_Extensions" | "scx", value)) => {
+                PropertyKind::ScriptExtensions(script(value)?)
+            }
             Some(_) => return None,
             None => lone(name)?,
         };
@@ -43,22 +45,24 @@ impl Property {
     pub(super) fn has(&self, char: char) -> bool {
         let category = || CodePointMapData::<GeneralCategory>::new().get(char);
         match self.kind {
-            Kind::Any => true,
-            Kind::Ascii => char.is_ascii(),
-            Kind::Assigned => category() != GeneralCategory::Unassigned,
-            Kind::Category(group) => group.contains(category()),
-            Kind::Script(script) => CodePointMapData::<Script>::new().get(char) == script,
-            Kind::ScriptExtensions(script) => ScriptWithExtensions::new().has_script(char, script),
-            Kind::Binary(set) => set.contains(char),
+            PropertyKind::Any => true,
+            PropertyKind::Ascii => char.is_ascii(),
+            PropertyKind::Assigned => category() != GeneralCategory::Unassigned,
+            PropertyKind::Category(group) => group.contains(category()),
+            PropertyKind::Script(script) => CodePointMapData::<Script>::new().get(char) == script,
+            PropertyKind::ScriptExtensions(script) => {
+                ScriptWithExtensions::new().has_script(char, script)
+            }
+            PropertyKind::Binary(set) => set.contains(char),
         }
     }
 }
 
-fn category(name: &str) -> Option<Kind> {
-    PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(Kind::Category)
+fn category(name: &str) -> Option<PropertyKind> {
+    PropertyParser::<GeneralCategoryGroup>::new().get_strict(name).map(PropertyKind::Category)
 }
 
-/// The scripts that some character has: the other codes of ISO 15924 are no values of the property.
+/// Scripts that some character has; other ISO 15924 codes are not values of the property.
 static SCRIPTS: LazyLock<BTreeSet<Script>> = LazyLock::new(|| {
     CodePointMapData::<Script>::new().iter_ranges().map(|range| range.value).collect()
 });
@@ -67,16 +71,16 @@ fn script(name: &str) -> Option<Script> {
     PropertyParser::<Script>::new().get_strict(name).filter(|script| SCRIPTS.contains(script))
 }
 
-/// A property without a value: one that characters have or not, or a general category.
-fn lone(name: &str) -> Option<Kind> {
+/// Property without a value: a binary property or a general category.
+fn lone(name: &str) -> Option<PropertyKind> {
     Some(match name {
-        "Any" => Kind::Any,
-        "ASCII" => Kind::Ascii,
-        "Assigned" => Kind::Assigned,
-        // ICU4X knows only its other short name.
-        "space" => Kind::Binary(CodePointSetData::new::<WhiteSpace>()),
+        "Any" => PropertyKind::Any,
+        "ASCII" => PropertyKind::Ascii,
+        "Assigned" => PropertyKind::Assigned,
+        // ICU4X has only its other short name.
+        "space" => PropertyKind::Binary(CodePointSetData::new::<WhiteSpace>()),
         _ => match CodePointSetData::new_for_ecma262(name.as_bytes()) {
-            Some(set) => Kind::Binary(set),
+            Some(set) => PropertyKind::Binary(set),
             None => category(name)?,
         },
     })

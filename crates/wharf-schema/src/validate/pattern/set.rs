@@ -2,18 +2,19 @@
 
 use super::property::Property;
 
-/// What is special about a character.
+/// A class of characters, by ranges or by Unicode property.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Trait {
+pub(super) enum CharClass {
     Ranges(&'static [(char, char)]),
     Property(Property),
 }
 
-pub(super) const DIGIT: Trait = Trait::Ranges(&[('0', '9')]);
-pub(super) const WORD: Trait = Trait::Ranges(&[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')]);
-pub(super) const LINE_END: Trait =
-    Trait::Ranges(&[('\n', '\n'), ('\r', '\r'), ('\u{2028}', '\u{2029}')]);
-pub(super) const SPACE: Trait = Trait::Ranges(&[
+pub(super) const DIGIT: CharClass = CharClass::Ranges(&[('0', '9')]);
+pub(super) const WORD: CharClass =
+    CharClass::Ranges(&[('0', '9'), ('A', 'Z'), ('_', '_'), ('a', 'z')]);
+pub(super) const LINE_END: CharClass =
+    CharClass::Ranges(&[('\n', '\n'), ('\r', '\r'), ('\u{2028}', '\u{2029}')]);
+pub(super) const SPACE: CharClass = CharClass::Ranges(&[
     ('\t', '\r'),
     (' ', ' '),
     ('\u{A0}', '\u{A0}'),
@@ -30,25 +31,25 @@ pub(super) fn is_word(char: char) -> bool {
     char.is_ascii_alphanumeric() || char == '_'
 }
 
-/// How many traits are looked at in one step.
-const TRAITS: usize = 4;
+/// Number of classes that are tested in one step.
+const CLASSES_PER_STEP: usize = 4;
 
 /// A set of characters.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Set {
-    /// Sorted, none within another.
+pub(super) struct CharSet {
+    /// Sorted, without overlaps.
     pub(super) ranges: Vec<(char, char)>,
-    /// With whether those that have it are meant, or those that do not.
-    pub(super) traits: Vec<(Trait, bool)>,
-    /// Whether all but these are meant.
+    /// Classes; false selects the characters outside of the class.
+    pub(super) classes: Vec<(CharClass, bool)>,
+    /// True if the set is complemented.
     pub(super) is_negated: bool,
     pub(super) ignores_case: bool,
 }
 
-impl Set {
-    pub(super) fn new(mut ranges: Vec<(char, char)>, mut traits: Vec<(Trait, bool)>) -> Self {
-        traits.sort_unstable();
-        traits.dedup();
+impl CharSet {
+    pub(super) fn new(mut ranges: Vec<(char, char)>, mut classes: Vec<(CharClass, bool)>) -> Self {
+        classes.sort_unstable();
+        classes.dedup();
         ranges.sort_unstable();
         ranges.dedup_by(|next, kept| {
             let overlaps = next.0 <= kept.1;
@@ -57,18 +58,18 @@ impl Set {
             }
             overlaps
         });
-        Set { ranges, traits, ..Set::default() }
+        CharSet { ranges, classes, ..CharSet::default() }
     }
 
-    /// Those that have a trait, or those that do not.
-    pub(super) fn of(one: Trait, has: bool) -> Self {
-        Set { traits: vec![(one, has)], ..Set::default() }
+    /// Characters in a class, or outside of it.
+    pub(super) fn of(one: CharClass, has: bool) -> Self {
+        CharSet { classes: vec![(one, has)], ..CharSet::default() }
     }
 
-    /// The steps that it takes beyond the first one to look for a character.
+    /// Additional steps for testing a character.
     pub(super) fn cost(&self) -> usize {
         let looks = if self.ignores_case { 3 } else { 1 };
-        self.traits.len() * looks / TRAITS
+        self.classes.len() * looks / CLASSES_PER_STEP
     }
 
     pub(super) fn has(&self, char: char) -> bool {
@@ -84,10 +85,10 @@ impl Set {
             let after = ranges.partition_point(|(first, _)| *first <= char);
             after > 0 && char <= ranges[after - 1].1
         };
-        let is_so = |(one, wanted): &(Trait, bool)| match one {
-            Trait::Ranges(ranges) => within(ranges) == *wanted,
-            Trait::Property(property) => property.has(char) == *wanted,
+        let is_so = |(one, wanted): &(CharClass, bool)| match one {
+            CharClass::Ranges(ranges) => within(ranges) == *wanted,
+            CharClass::Property(property) => property.has(char) == *wanted,
         };
-        within(&self.ranges) || self.traits.iter().any(is_so)
+        within(&self.ranges) || self.classes.iter().any(is_so)
     }
 }

@@ -1,4 +1,4 @@
-//! The replies to one batch, joined into one array.
+//! Replies to one batch, joined into one array.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -7,13 +7,13 @@ use std::sync::{
 
 use crate::server::{jsonl::call::ConnectionState, limits::message_memory::MessageCharge};
 
-/// Collects the replies to one batch and sends them when its last holder is gone, so that a member
-/// that is cancelled, or that has no reply, holds nothing up.
+/// Collects the replies to a batch and sends them when its last holder is dropped. A member that is
+/// cancelled, or that has no reply, therefore does not delay the others.
 pub(crate) struct BatchReplies {
     shared: Arc<ConnectionState>,
     replies: Mutex<Vec<u8>>,
     held: AtomicUsize,
-    /// What a large message takes of the endpoint's budget: any of its calls keeps all of it.
+    /// Memory of a large message: any of its calls keeps all of it.
     _charge: Option<MessageCharge>,
 }
 
@@ -23,18 +23,18 @@ impl BatchReplies {
         Arc::new(BatchReplies { shared, replies, held, _charge: charge })
     }
 
-    /// Counts the message of `length` bytes as held for as long as one of its calls is under way.
+    /// Counts the message of `length` bytes as held while one of its calls is in flight.
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
         self.shared.in_flight.hold(length);
     }
 
-    /// Whether the replies so far are as much as any message may be.
+    /// True if the replies so far exceed the maximum message length.
     pub(crate) fn is_full(&self) -> bool {
         self.replies().len() > self.shared.context.limits.message
     }
 
-    /// Adds one reply.
+    /// Adds a reply.
     pub(crate) fn add(&self, reply: &[u8]) {
         let mut replies = self.replies();
         if replies.len() > 1 {
@@ -52,7 +52,7 @@ impl Drop for BatchReplies {
     fn drop(&mut self) {
         self.shared.in_flight.release(*self.held.get_mut());
         let replies = self.replies.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // A batch without a single reply is answered with nothing.
+        // A batch without replies has no response.
         if replies.len() > 1 {
             replies.extend_from_slice(b"]\n");
             self.shared.output.push(replies);

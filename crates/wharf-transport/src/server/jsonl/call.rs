@@ -1,4 +1,4 @@
-//! One call of one connection, from its first poll to its reply.
+//! A single call of a connection, from its first poll to its reply.
 
 use std::{
     fmt,
@@ -27,23 +27,24 @@ use crate::{
     shutdown::shutting_down,
 };
 
-/// How much a call may say before it has to make room for the next message.
+/// Maximum output of a call that is polled in place, before the reader continues with the next
+/// message.
 const MAX_EVENTS_IN_PLACE: usize = 64;
 const MAX_BYTES_IN_PLACE: usize = 32 << 10;
 
-/// What the reader, the writer and the calls of one connection share.
+/// State that the reader, the writer and the calls of a connection share.
 pub(crate) struct ConnectionState {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) output: WriteQueue,
     pub(crate) in_flight: InFlight,
-    /// Set when nothing more is read.
+    /// Stopped when no more messages are read.
     pub(crate) closing: Shutdown,
-    /// Whether the client has sent anything since somebody looked.
+    /// True if the client has sent anything since the last check.
     pub(crate) used: AtomicBool,
 }
 
 impl ConnectionState {
-    /// Whether the client has sent anything since the last look.
+    /// True if the client has sent anything since the last check; resets the flag.
     pub(crate) fn take_used(&self) -> bool {
         self.used.swap(false, Ordering::Relaxed)
     }
@@ -57,22 +58,22 @@ impl fmt::Debug for ConnectionState {
     }
 }
 
-/// One call under way.
+/// A call in flight.
 pub(crate) struct LineCall {
     shared: Arc<ConnectionState>,
     active_call: ActiveCall,
     codec: Codec,
     batch: Option<Arc<BatchReplies>>,
     client_requests: OpenClientRequests,
-    /// Set when the call becomes a task. Boxed, because most calls end where they began.
+    /// Set when the call becomes a task. Boxed, because most calls end in place.
     spawned: Option<Box<SpawnedCall>>,
 }
 
-/// State of a call that runs as a task of its own.
+/// State of a call that runs as its own task.
 struct SpawnedCall {
     /// Its number among the calls in flight.
     number: u64,
-    /// Whether its reply is still to be written.
+    /// True if its reply is not written yet.
     reply_pending: bool,
     /// Memory of a large message, counted until the call ends.
     _charge: Option<MessageCharge>,
@@ -98,9 +99,9 @@ impl LineCall {
         }
     }
 
-    /// Polls the call where it is. False if it goes on.
+    /// Polls the call in place. False if it is still pending.
     pub(crate) fn run_in_place(&mut self, out: &mut Vec<u8>) -> bool {
-        // Nobody need be woken: a call that goes on is polled again at once, by its task.
+        // No wake-up is needed: a pending call is polled again at once by its task.
         let mut cx = Context::from_waker(Waker::noop());
         let before = out.len();
         for _ in 0..MAX_EVENTS_IN_PLACE {
@@ -119,8 +120,8 @@ impl LineCall {
         false
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime. A large message counts as `charge` until
-    /// the call ends.
+    /// Spawns the call, whose message holds `held` bytes, as a task. A large message counts as
+    /// `charge` until the call ends.
     pub(crate) fn spawn(mut self, held: usize, charge: Option<MessageCharge>) {
         let shared = self.shared.clone();
         let id = (!self.codec.is_silent()).then(|| self.codec.id());
@@ -144,7 +145,8 @@ impl LineCall {
             }
             let done = self.write(event, &mut out);
             let length = out.len();
-            // The call is not polled again before there is room, which holds its handler back.
+            // The call is not polled again before the queue has room (back-pressure on its
+            // handler).
             self.shared.output.send(&mut out).await;
             if done {
                 return;
@@ -153,7 +155,7 @@ impl LineCall {
         }
     }
 
-    /// Notes that the reply is about to be written.
+    /// Marks the reply as written.
     fn mark_replied(&mut self) {
         if let Some(spawned) = &mut self.spawned {
             spawned.reply_pending = false;
@@ -177,7 +179,7 @@ impl LineCall {
         self.codec.is_listen() || self.codec.is_silent()
     }
 
-    /// Writes what `event` says to the client. True if it was the last.
+    /// Writes `event` to the client. True if it was the last one.
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> bool {
         match event {
             Event::Notify(notification) => {
@@ -219,7 +221,7 @@ impl LineCall {
         }
         self.codec.encode(outcome, out);
         out.push(b'\n');
-        // What never began to be heard needs no farewell.
+        // A subscription that failed needs no final message.
         let ended = matches!(outcome, Outcome::Complete(_));
         if ended && self.codec.is_listen() && self.codec.farewell(out) {
             out.push(b'\n');
@@ -243,7 +245,7 @@ impl LineCall {
 /// answered. Its slot among the calls in flight is released however it ends.
 impl Drop for LineCall {
     fn drop(&mut self) {
-        // Most calls end in place: they have neither.
+        // Most calls end in place and have neither.
         if self.spawned.is_some() || !self.client_requests.is_empty() {
             self.clean_up();
         }
@@ -267,7 +269,8 @@ impl LineCall {
         if !out.is_empty() {
             self.shared.output.push(&out);
         }
-        // The last member of a batch sends the replies of all, before the connection sees that all is said.
+        // The last member of a batch sends all replies, before the connection sees that no calls
+        // are left.
         drop(self.batch.take());
         if let Some(spawned) = &self.spawned {
             self.shared.in_flight.remove(spawned.number);

@@ -1,16 +1,17 @@
-//! The questions that one call has open at the client.
+//! Open server-to-client requests of one call.
 
 use wharf_model::{ClientRequest, ClientRequestId, Error, ErrorKind, ResponseSender};
 use wharf_wire::Codec;
 
 use crate::server::jsonl::in_flight::InFlight;
 
-/// The questions that one call has open at the client, and their numbers there.
+/// Open server-to-client requests of one call, with their JSON-RPC numbers.
 #[derive(Debug, Default)]
 pub(crate) struct OpenClientRequests(Vec<(ClientRequestId, u64)>);
 
 impl OpenClientRequests {
-    /// Writes a question. False if it cannot be put to the client, which is its answer then.
+    /// Writes a request to the client. False if it cannot be sent; the call then receives the
+    /// error.
     pub(crate) fn put(
         &mut self,
         in_flight: &InFlight,
@@ -24,23 +25,24 @@ impl OpenClientRequests {
             answers.deliver(id, Err(Error::new(ErrorKind::ConnectionClosed)));
             return false;
         };
-        let told = codec.ask(number, ask, out);
-        if told {
+        let sent = codec.ask(number, ask, out);
+        if sent {
             self.0.push((id, number));
         } else {
             in_flight.answer(number, Err(Error::missing_capability(ask.needs())));
         }
-        told
+        sent
     }
 
-    /// The number of a question that nobody waits for any more, unless its answer has come.
+    /// Closes a request that is no longer needed. Returns its number, unless the response has
+    /// arrived.
     pub(crate) fn close(&mut self, in_flight: &InFlight, id: ClientRequestId) -> Option<u64> {
         let index = self.0.iter().position(|(asked, _)| *asked == id)?;
         let (_, number) = self.0.swap_remove(index);
         in_flight.close_request(number).then_some(number)
     }
 
-    /// The numbers of all questions whose answers have not come.
+    /// Closes all requests. Returns the numbers of those without a response.
     pub(crate) fn close_all(&mut self, in_flight: &InFlight) -> Vec<u64> {
         let numbers = std::mem::take(&mut self.0).into_iter().map(|(_, number)| number);
         numbers.filter(|number| in_flight.close_request(*number)).collect()

@@ -1,4 +1,4 @@
-//! The calls of one connection that are under way, and the questions they have open.
+//! Calls in flight on one connection, and their open server-to-client requests.
 
 use std::{
     collections::HashMap,
@@ -17,27 +17,27 @@ use wharf_wire::{CallId, Codec};
 
 use crate::LineLimits;
 
-/// When a client that has too much under way may try again.
+/// Delay after which a client that exceeded a limit may retry.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How many questions are numbered before their numbers come again.
+/// Mask of request numbers, which wrap around.
 const REQUEST_NUMBER_MASK: u64 = (1 << 20) - 1;
 
-/// The calls of one connection that are under way, and the questions they have open.
+/// Calls in flight on one connection, and their open server-to-client requests.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     table: Mutex<CallTable>,
-    /// How many calls are in the table, so that a quiet connection never takes its lock.
+    /// Number of calls in the table, so that an idle connection never takes the lock.
     total: AtomicUsize,
-    /// How many of them the client can name.
+    /// Number of calls that have an id.
     with_id: AtomicUsize,
-    /// How many bytes the messages of these calls hold.
+    /// Bytes that the messages of these calls hold.
     held: AtomicUsize,
-    /// Whether the reader works on messages it has read.
+    /// True while the reader handles messages.
     reading: AtomicBool,
-    /// Whether somebody may wait for the end of it.
+    /// True once `idle` may be waiting for the end of the calls.
     closing: AtomicBool,
-    /// Whether calls that are dropped from now on are answered.
+    /// True if calls that are dropped from now on send a reply.
     reply_on_abort: AtomicBool,
     changed: Notify,
 }
@@ -50,7 +50,7 @@ struct CallTable {
     client_requests: HashMap<u64, (ResponseSender, ClientRequestId), RandomState>,
     next_call: u64,
     next_request: u64,
-    /// From where on questions are numbered.
+    /// First number of server-to-client requests.
     first_request: u64,
     closed: bool,
     aborted: bool,
@@ -58,18 +58,18 @@ struct CallTable {
 
 #[derive(Debug)]
 struct CallEntry {
-    /// None for what the client cannot name.
+    /// `None` for a message without an id.
     id: Option<CallId>,
     listen: bool,
-    /// How many bytes its message holds.
+    /// Bytes that its message holds.
     held: usize,
     cancelled: bool,
-    /// None while it is being spawned, and once it is aborted.
+    /// `None` while it is being spawned, and once it is aborted.
     task: Option<AbortHandle>,
 }
 
 impl InFlight {
-    /// Numbers its questions from there on.
+    /// Creates a table whose server-to-client requests are numbered from `first_request`.
     #[cfg(feature = "http")]
     pub(crate) fn with_first_request(first_request: u64) -> Self {
         InFlight {
@@ -78,18 +78,18 @@ impl InFlight {
         }
     }
 
-    /// Whether nothing is under way.
+    /// True if no calls are in flight.
     #[cfg(feature = "http")]
     pub(crate) fn is_empty(&self) -> bool {
         self.total.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a call with the id of `codec` is under way.
+    /// True if a call with the id of `codec` is in flight.
     pub(crate) fn has_id_of(&self, codec: &Codec) -> bool {
         self.with_id.load(Ordering::Acquire) > 0 && self.lock().ids.contains_key(&codec.id())
     }
 
-    /// Whether the call of this id is under way.
+    /// True if the call with this id is in flight.
     #[cfg(feature = "http")]
     pub(crate) fn contains_id(&self, id: &CallId) -> bool {
         self.lock().ids.contains_key(id)
@@ -100,47 +100,47 @@ impl InFlight {
         self.with_id.store(table.ids.len(), Ordering::Release);
     }
 
-    /// Whether calls are under way, listens aside.
+    /// True if calls other than subscriptions are in flight.
     pub(crate) fn has_calls(&self) -> bool {
         let table = self.lock();
         table.calls.len() > table.listens
     }
 
-    /// How many calls are under way, listens aside.
+    /// Number of calls in flight, without subscriptions.
     #[cfg(feature = "http")]
     pub(crate) fn calls(&self) -> usize {
         let table = self.lock();
         table.calls.len() - table.listens
     }
 
-    /// How many listens are under way.
+    /// Number of subscriptions.
     pub(crate) fn listens(&self) -> usize {
         self.lock().listens
     }
 
-    /// Whether the messages of the calls under way leave room for more.
+    /// True if the messages of the calls in flight are within the memory limit.
     pub(crate) fn has_memory(&self, limits: &LineLimits) -> bool {
         self.held.load(Ordering::Acquire) < limits.held
     }
 
-    /// Counts a message of `length` bytes that calls under way keep.
+    /// Counts a message of `length` bytes that calls in flight hold.
     pub(crate) fn hold(&self, length: usize) {
         self.held.fetch_add(length, Ordering::AcqRel);
     }
 
-    /// Takes back what [`hold`](Flight::hold) counted.
+    /// Subtracts the bytes that [`hold`](InFlight::hold) counted.
     pub(crate) fn release(&self, length: usize) {
         self.held.fetch_sub(length, Ordering::AcqRel);
         self.changed.notify_waiters();
     }
 
-    /// Whether the calls under way, listens and all, leave room for another.
+    /// True if the limits allow another call; subscriptions count as calls here.
     pub(crate) fn has_slot(&self, limits: &LineLimits) -> bool {
         self.total.load(Ordering::Acquire) < limits.calls && self.has_memory(limits)
     }
 
-    /// Waits until the calls under way leave room for another. False if that may need an answer of
-    /// the client's, for which reading must go on.
+    /// Waits until the limits allow another call. False if that may require a response of the
+    /// client, for which reading must continue.
     pub(crate) async fn wait_for_slot(&self, limits: &LineLimits) -> bool {
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -157,7 +157,7 @@ impl InFlight {
         }
     }
 
-    /// Takes a call aboard; `start` spawns its task, given the number of its seat.
+    /// Adds a call; `start` spawns its task, given the call's number.
     pub(crate) fn insert(
         &self,
         id: Option<CallId>,
@@ -176,7 +176,7 @@ impl InFlight {
         self.hold(held);
         self.count(&table);
         drop(table);
-        // A runtime that shuts down drops the call here and now, and its seat needs the lock.
+        // A runtime that shuts down drops the call at once, and removing its entry needs the lock.
         let task = start(number);
         let mut table = self.lock();
         if table.aborted {
@@ -187,7 +187,7 @@ impl InFlight {
         }
     }
 
-    /// Frees the call's id, just before its reply. False if the client cancelled it meanwhile.
+    /// Frees the call's id just before its reply. False if the client has cancelled it.
     pub(crate) fn finish(&self, number: u64) -> bool {
         let mut table = self.lock();
         let CallTable { calls, ids, .. } = &mut *table;
@@ -200,7 +200,7 @@ impl InFlight {
         !cancelled
     }
 
-    /// Gives the memory back that calls needed, if there are none.
+    /// Frees the memory of the tables if they are empty.
     #[cfg(feature = "http")]
     pub(crate) fn shrink(&self) {
         let mut table = self.lock();
@@ -211,7 +211,7 @@ impl InFlight {
         }
     }
 
-    /// Gives the call's seat back.
+    /// Removes the call's entry.
     pub(crate) fn remove(&self, number: u64) {
         let mut table = self.lock();
         let mut held = 0;
@@ -227,7 +227,7 @@ impl InFlight {
         self.release(held);
     }
 
-    /// The client wants no answer to this call any more.
+    /// Cancels the call with this id; it gets no reply.
     pub(crate) fn cancel(&self, id: &CallId) {
         let mut table = self.lock();
         let CallTable { calls, ids, .. } = &mut *table;
@@ -242,18 +242,18 @@ impl InFlight {
         }
     }
 
-    /// Drops every call, and whatever comes aboard later. Each of them answers that the server stops.
+    /// Aborts all calls, including later ones. Each replies that the server is shutting down.
     pub(crate) fn abort_all_with_reply(&self) {
         self.reply_on_abort.store(true, Ordering::Release);
         self.abort_all();
     }
 
-    /// Whether a call that is dropped should answer that the server stops.
+    /// True if an aborted call replies that the server is shutting down.
     pub(crate) fn replies_on_abort(&self) -> bool {
         self.reply_on_abort.load(Ordering::Acquire)
     }
 
-    /// Drops every call, and whatever comes aboard later.
+    /// Aborts all calls, including later ones.
     pub(crate) fn abort_all(&self) {
         let mut table = self.lock();
         table.aborted = true;
@@ -262,7 +262,8 @@ impl InFlight {
         tasks.iter().for_each(AbortHandle::abort);
     }
 
-    /// Numbers a question. None once nobody can answer any more.
+    /// Registers a server-to-client request and returns its number. `None` once no response can
+    /// arrive.
     pub(crate) fn open_request(&self, answers: ResponseSender, id: ClientRequestId) -> Option<u64> {
         let mut table = self.lock();
         if table.closed {
@@ -276,14 +277,15 @@ impl InFlight {
         Some(number)
     }
 
-    /// Forgets a question. False if its answer has come.
+    /// Removes a request. False if its response has arrived.
     pub(crate) fn close_request(&self, number: u64) -> bool {
-        // Its own statement, so that what is removed is dropped without the lock.
+        // A separate statement, so that the entry is dropped after the lock is released.
         let removed = self.lock().client_requests.remove(&number);
         removed.is_some()
     }
 
-    /// Brings an answer to the call that asked. One that nobody asked for is dropped.
+    /// Delivers a response to the call that sent the request. A response without a request is
+    /// dropped.
     pub(crate) fn answer(&self, number: u64, answer: Result<String, Error>) {
         let asked = self.lock().client_requests.remove(&number);
         if let Some((answers, id)) = asked {
@@ -291,7 +293,7 @@ impl InFlight {
         }
     }
 
-    /// Nothing more comes from the client: open questions end.
+    /// Fails all open requests, because nothing more arrives from the client.
     pub(crate) fn close(&self) {
         let mut table = self.lock();
         table.closed = true;
@@ -302,7 +304,7 @@ impl InFlight {
         }
     }
 
-    /// Says whether the reader works on messages it has read.
+    /// Records that the reader is handling messages, or is done.
     pub(crate) fn set_reading(&self, working: bool) {
         self.reading.store(working, Ordering::SeqCst);
         if !working && self.closing.load(Ordering::SeqCst) {
@@ -310,9 +312,10 @@ impl InFlight {
         }
     }
 
-    /// Completes when nothing is under way.
+    /// Completes when no calls are in flight.
     pub(crate) async fn idle(&self) {
-        // Before the look at the reader, which looks here after it has said that it is done.
+        // Set before the reader's flag is checked; the reader checks it after clearing its own
+        // flag.
         self.closing.store(true, Ordering::SeqCst);
         loop {
             let mut changed = pin!(self.changed.notified());
@@ -330,12 +333,12 @@ impl InFlight {
     }
 }
 
-/// Why a call cannot begin whose id another has that is under way.
+/// Error for a call whose id belongs to another call in flight.
 pub(crate) fn duplicate_id() -> Error {
-    Error::new(ErrorKind::InvalidRequest).with_message("a request with this id is still under way")
+    Error::new(ErrorKind::InvalidRequest).with_message("a request with this id is still in flight")
 }
 
-/// Why a call cannot begin where too many are under way.
+/// Error for a call beyond the limits.
 pub(crate) fn overloaded() -> Error {
     Error::overloaded(RETRY_AFTER)
 }

@@ -1,4 +1,4 @@
-//! One connection of lines: read, poll in place, write when the input is drained.
+//! JSON lines connection: reads, polls calls in place, writes when the input is drained.
 
 pub(crate) mod batch;
 pub(crate) mod call;
@@ -39,11 +39,11 @@ use crate::{
     },
 };
 
-/// How long the last bytes may take to be read once the calls are over.
+/// Time for the client to read the last bytes after the calls have ended.
 const FINAL_WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Makes JSON one line. A line break becomes what JSON takes for the same: between its parts a tab
-/// is white space too, and within a string it is as forbidden.
+/// Puts JSON on one line by replacing line breaks with tabs. Between tokens both are white space,
+/// and inside strings both are invalid.
 #[cfg(feature = "http")]
 pub(crate) fn replace_line_breaks(json: &mut [u8]) {
     for byte in json {
@@ -53,10 +53,10 @@ pub(crate) fn replace_line_breaks(json: &mut [u8]) {
     }
 }
 
-/// Serves one client over a pair of byte streams, one message a line, until the client is gone or
-/// `shutdown` stops. What `scope` holds goes along with every request.
+/// Serves one client over a pair of byte streams, one message per line, until the client
+/// disconnects or `shutdown` stops. Every request carries the values of `scope`.
 ///
-/// Needs a tokio runtime with time enabled. Dropping the future drops every call under way.
+/// Needs a tokio runtime with time enabled. Dropping the future drops all calls in flight.
 pub async fn serve_lines<R, W>(
     context: Arc<ServerContext>,
     scope: RequestExtensions,
@@ -73,7 +73,8 @@ pub async fn serve_lines<R, W>(
     serve_with_budget(budget, slot, context, scope, (reader, writer), shutdown).await;
 }
 
-/// Serves one client whose messages share `budget`. A connection that carries nothing else is in use while this is.
+/// Serves one client whose messages share `budget`. The activity of `slot` is that of this
+/// connection.
 pub(crate) async fn serve_with_budget<R, W>(
     budget: Arc<MessageBudget>,
     slot: Option<Arc<ConnectionSlot>>,
@@ -94,7 +95,7 @@ pub(crate) async fn serve_with_budget<R, W>(
     let mut reading = AbortOnDrop(tokio::spawn(async move {
         incoming.run(&mut reader).await;
         drop(ended);
-        // A socket that is closed with input unread takes back what the client has not read yet.
+        // Closing a socket with unread input discards sent bytes that the client has not read yet.
         let _ = async_io::copy(&mut reader, &mut async_io::sink()).await;
     }));
     let mut writing = AbortOnDrop(tokio::spawn(outgoing.run()));
@@ -105,7 +106,8 @@ pub(crate) async fn serve_with_budget<R, W>(
     line.supervise(async { drop(end.await) }, all_written, shutdown).await;
 }
 
-/// A task that ends with its owner: one that waits for a client that neither reads nor leaves.
+/// Aborts its task on drop. The task may be waiting for a client that neither reads nor
+/// disconnects.
 struct AbortOnDrop(JoinHandle<()>);
 
 impl AbortOnDrop {
@@ -120,7 +122,7 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Sets a connection up. Its two halves may run wherever their streams want to be polled.
+/// Creates a connection. Its two halves may be polled on different threads.
 pub(crate) fn open<W: AsyncWrite + Unpin>(
     context: Arc<ServerContext>,
     scope: RequestExtensions,
@@ -138,12 +140,12 @@ pub(crate) fn open<W: AsyncWrite + Unpin>(
     (ConnectionSupervisor(shared.clone()), incoming, LineWriter::new(shared, sink))
 }
 
-/// Ends a connection in good order, or at once when it is dropped.
+/// Shuts a connection down gracefully, or at once when it is dropped.
 pub(crate) struct ConnectionSupervisor(Arc<ConnectionState>);
 
 impl ConnectionSupervisor {
-    /// Waits for the end of the connection, then for the calls under way, within their grace, and
-    /// until everything is said.
+    /// Waits for the end of the connection, then for the calls in flight, up to the graceful
+    /// shutdown timeout, and until all output is written.
     pub(crate) async fn supervise(
         self,
         reading: impl Future<Output = ()>,
@@ -166,7 +168,8 @@ impl ConnectionSupervisor {
             }
         };
         if timeout_at(deadline, drained).await.is_err() {
-            // Calls answer as they are dropped. One that does not yield cannot be, and is not waited for.
+            // Calls reply as they are dropped. A call that does not yield cannot be dropped, and is
+            // not waited for.
             in_flight.abort_all_with_reply();
             let _ = timeout_at(deadline + FINAL_WRITE_TIMEOUT / 2, in_flight.idle()).await;
         }

@@ -1,4 +1,4 @@
-//! Reading from the client, and answering what can be answered at once.
+//! Reads messages from the client and handles calls that end at once in place.
 
 use std::{
     collections::VecDeque,
@@ -28,53 +28,53 @@ use crate::server::{
     limits::message_memory::{MIN_BYTES_PER_SECOND, MessageBudget, MessageCharge, PartialCharge},
 };
 
-/// How much is read at once.
+/// Maximum size of a read.
 const READ_CHUNK_BYTES: usize = 64 << 10;
-/// How little room is left in a buffer when another is taken. A call under way keeps its buffer, so
-/// many of them should share one.
+/// Minimum free space of a read buffer before a new one is allocated. A call in flight keeps its
+/// buffer, so many calls should share one.
 const MIN_BUFFER_ROOM_BYTES: usize = 4 << 10;
-/// How much output may gather before it is written although there is more to read. With one more
-/// reply it still fits into a pipe at once.
+/// Size of output that is written although there is more input. With one more reply it still fits
+/// into a pipe at once.
 const FLUSH_BYTES: usize = 60 << 10;
-/// How many messages are read at most before the first of them is answered. Together, the code that
-/// reads and the code that answers do not fit into the fastest cache of a core: they take turns.
+/// Maximum number of messages that are decoded before the first is handled. The code that decodes
+/// and the code that handles do not fit into the L1 cache together, so they alternate in batches.
 const MAX_READ_AHEAD: usize = 8;
-/// Calls that hold the reader up for longer than this do not hold their replies back too.
+/// Duration of a call in place after which gathered replies are written at once.
 const SLOW_CALL: Duration = Duration::from_millis(5);
 
-/// The half of a connection that reads, and answers what can be answered at once.
+/// Reading half of a connection; also handles calls that end at once.
 pub(crate) struct LineReader<W> {
     shared: Arc<ConnectionState>,
     scope: RequestExtensions,
     connection: Connection,
     lines: Lines,
-    /// Whether nothing has been read yet.
+    /// True until the first line is read.
     first_line: bool,
     rejected_http: bool,
-    /// How long the message at hand is.
+    /// Length of the current message.
     length: usize,
     sink: Arc<SharedWriter<W>>,
     out: Vec<u8>,
-    /// What is read and not answered, each message with its length; empty between two reads.
+    /// Decoded messages that are not handled yet, with their lengths; empty between two reads.
     ahead: VecDeque<(Received, usize)>,
-    /// How many messages to read ahead: one after the other where calls take long, lest they hold
-    /// back each other's replies.
+    /// Current number of messages to decode ahead: 1 if calls are slow, so that they do not delay
+    /// each other's replies.
     read_ahead_limit: usize,
-    /// Whether little is read at once, because a long message has just been read: the room for the next one would be
-    /// cut from the memory of that one, which could not be given back then.
+    /// True if the next read buffer should be small, because a long message was just read. A large
+    /// buffer would be cut from that message's memory, which then could not be freed.
     small_reads: bool,
-    /// What messages may take that have not ended; over stdio they may take what they like.
+    /// Limits for partially received messages; `None` for stdio.
     budget: Option<Arc<MessageBudget>>,
-    /// The message that has begun to come, if any.
+    /// State of a partially received message, if any.
     partial: Option<Box<PartialLine>>,
-    /// What the message at hand takes, if it is a large one.
+    /// Memory of the current message, if it is large.
     charge: Option<MessageCharge>,
 }
 
-/// How far a message has come that has not ended.
+/// State of a partially received message.
 #[derive(Default)]
 struct PartialLine {
-    /// For how long it may still be waited for its next bytes. None before it was waited for at all.
+    /// Remaining time for its next bytes; `None` before the first wait.
     left: Option<Duration>,
     charge: Option<PartialCharge>,
 }
@@ -104,7 +104,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// Lets messages take no more time and room than limits grant.
+    /// Limits the time and memory of partially received messages.
     pub(crate) fn with_budget(mut self, budget: Arc<MessageBudget>) -> Self {
         self.budget = Some(budget);
         self
@@ -141,9 +141,9 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 }
             };
             let Some(read) = read else { return };
-            // A client that is gone without a word is no different from one that closed its end.
+            // A read error counts as a disconnect.
             let size = read.unwrap_or(0);
-            // A client that sends much at once gets more room again.
+            // A client that sends much at once gets large buffers again.
             self.small_reads &= size < MIN_BUFFER_ROOM_BYTES;
             let ended = size == 0;
             if read_timeout.is_some() {
@@ -162,7 +162,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// How long the next bytes may take of a message that has begun to come.
+    /// Timeout for the next bytes of a partially received message.
     fn read_timeout(&self) -> Option<Duration> {
         self.budget.as_ref()?;
         if self.lines.is_between() {
@@ -172,8 +172,8 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         Some(left.unwrap_or(self.shared.context.limits.arrival))
     }
 
-    /// Grants a message more time for the `size` bytes of it that came, but never more than it had at first: one that
-    /// came fast and then stops does not stay for longer.
+    /// Extends the timeout for the `size` bytes that arrived, up to its initial value. A fast start
+    /// therefore does not allow a longer pause.
     fn extend_timeout(&mut self, size: usize) {
         if let Some(left) = self.partial.as_mut().and_then(|partial| partial.left.as_mut()) {
             let more = Duration::from_millis(size as u64 * 1000 / MIN_BYTES_PER_SECOND);
@@ -181,7 +181,8 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// Counts what has come of a message that has not ended. If there is no room for it, it is dropped.
+    /// Charges a partially received message to the budget. If the budget is used up, the message is
+    /// dropped.
     async fn count_partial(&mut self) {
         let Some(budget) = &self.budget else { return };
         let length = self.lines.buffer().len();
@@ -195,7 +196,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 .map(|charge| partial.charge = Some(charge)),
         };
         match counted {
-            // Read alone when it ends: what it takes is for its own call, not for one behind it.
+            // Decoded alone when it is complete, so that its memory is charged to its own call.
             Ok(()) => self.read_ahead_limit = 1,
             Err(BudgetFull) => {
                 partial.charge = None;
@@ -205,7 +206,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// Says why a message is not read of which nothing is known.
+    /// Rejects a message whose id is unknown, because it was not decoded.
     async fn refuse(&mut self, error: &Error) {
         if let Received::Reply(reply, _) = self.connection.refuse(error) {
             self.reply(&reply, None);
@@ -216,26 +217,26 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     async fn too_slow(&mut self) {
         let read_timeout = self.shared.context.limits.arrival;
         let problem = format!(
-            "The message took too long to come: send it whole within {read_timeout:?} and what it needs \
-             at 64 KiB a second"
+            "The message took too long to arrive: send it within {read_timeout:?}, plus its length at \
+             64 KiB per second"
         );
         self.refuse(&Error::new(ErrorKind::InvalidRequest).with_message(problem)).await;
     }
 
-    /// Works on every line there is, then writes what came of it.
+    /// Handles all complete lines, then writes the output.
     async fn drain(&mut self, ended: bool) {
         while self.read_ahead(ended) {
-            // Large messages are the first to end with what was just read.
+            // A large message is the first one that the last read completed.
             if let Some(partial) = self.partial.take() {
                 self.charge = partial.charge.map(PartialCharge::complete);
             }
-            // The last reply is held back by nothing.
+            // The last reply is written at once in any case.
             let more = self.ahead.len() > 1 || !self.lines.buffer().is_empty();
             let (mut began, mut quick) = (more.then(Instant::now), true);
             while let Some((received, length)) = self.ahead.pop_front() {
                 self.length = length;
                 match received {
-                    // Most calls end where they are, and are not worth a future.
+                    // Most calls end in place and need no future.
                     Received::Call(request, codec) if has_capacity(&self.shared, &codec) => {
                         let before = self.out.len();
                         if let Some(call) = self.start(request, codec, None) {
@@ -265,7 +266,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// Reads the next few messages. False if there is none.
+    /// Decodes the next few messages. False if there are none.
     fn read_ahead(&mut self, ended: bool) -> bool {
         while self.ahead.len() < self.read_ahead_limit
             && let Some(line) = self.next_line(ended)
@@ -278,7 +279,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 }
                 Line::TooLong => (self.connection.too_long(), 0),
             };
-            // How the next message is read may depend on anything else, or on its answer.
+            // Any other message, or its reply, may change the decoding of the next one.
             let call = matches!(&received, Received::Call(it, _) if it.method != Method::Discover);
             if !call && matches!(received, Received::Call(..)) {
                 self.connection.count_as(&Caller::of(&self.scope));
@@ -296,7 +297,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         if let Some(Line::Message(message)) = &line
             && message.len() > READ_CHUNK_BYTES
         {
-            // What follows must not keep the buffer of a long line, nor an idle client any.
+            // The following lines and an idle connection must not keep the buffer of a long line.
             let buffer = self.lines.buffer();
             *buffer = BytesMut::from(&buffer[..]);
             self.small_reads = true;
@@ -307,8 +308,8 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         line
     }
 
-    /// Hangs up on a client that opens with an HTTP request: a web page can make a browser send
-    /// one here, with messages in its body.
+    /// Closes the connection if its first line is an HTTP request. A web page can make a browser
+    /// send one here, with messages in its body.
     fn is_http(&mut self, first: &[u8]) -> bool {
         if !mem::take(&mut self.first_line) {
             return false;
@@ -325,7 +326,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                     self.handle_received(member, Some(&batch)).await;
                 }
                 batch.hold(self.length);
-                // What the members have said goes out before their replies.
+                // Notifications of the members are written before their replies.
                 self.flush().await;
                 drop(batch);
                 self.shared.output.wait_for_room().await;
@@ -341,10 +342,10 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             Received::Answer(number, answer) => self.shared.in_flight.answer(number, answer),
             Received::Cancel(id) => {
                 self.shared.in_flight.cancel(&id);
-                // A call that is dropped takes its questions back, however full the output is.
+                // A dropped call withdraws its open requests even if the output queue is full.
                 self.shared.output.wait_for_room().await;
             }
-            // Batches do not nest.
+            // Batches cannot be nested.
             Received::Batch(_) | Received::Ignore => {}
         }
     }
@@ -373,7 +374,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// Runs a call where it is; gives it back if it goes on.
+    /// Polls a call in place; returns it if it is pending.
     fn start(
         &mut self,
         mut request: Request,
@@ -385,16 +386,16 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         if call.run_in_place(&mut self.out) { None } else { Some(call) }
     }
 
-    /// Hands a call that goes on to the runtime. Its own words begin at `before`.
+    /// Spawns a pending call as a task. Its output in `out` begins at `before`.
     async fn spawn(&mut self, call: LineCall, before: usize, held: usize) {
-        // What the call has said goes out before whatever it says next.
+        // Output so far is written before later output of the task.
         if self.out.len() > before || call.is_listen() {
             self.flush().await;
         }
         call.spawn(held, self.charge.take());
     }
 
-    /// Writes what has gathered: here if the client is ready for it, else behind what waits.
+    /// Writes the gathered output directly if the writer is free, otherwise through the queue.
     async fn flush(&mut self) {
         if self.out.is_empty() {
             return;
@@ -409,26 +410,25 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     }
 }
 
-/// There is no room for a message that has begun to come.
+/// Error for a message that exceeds the memory budget.
 fn no_memory() -> Error {
-    overloaded().with_message(
-        "The server is full: there is no room for a message of this length now. Try again later",
-    )
+    overloaded()
+        .with_message("The server has no memory for a message of this length now: try again later")
 }
 
-/// Whether what began then took long; what comes next begins now.
+/// True if the last call was slow; restarts the measurement.
 fn took_long(began: &mut Instant) -> bool {
     let now = Instant::now();
     now - mem::replace(began, now) > SLOW_CALL
 }
 
-/// Whether a call, no listen, may begin at once.
+/// True if a call that is not a subscription may start at once.
 fn has_capacity(shared: &ConnectionState, codec: &Codec) -> bool {
     let in_flight = &shared.in_flight;
     !codec.is_listen() && !in_flight.has_id_of(codec) && in_flight.has_slot(&shared.context.limits)
 }
 
-/// Whether the call may begin; it may have to wait for another to end.
+/// Waits for a free slot if necessary; fails if the call must be rejected.
 async fn admit(
     shared: &ConnectionState,
     codec: &Codec,
@@ -446,7 +446,7 @@ async fn admit(
     } else if codec.is_listen() {
         in_flight.listens() < limits.listens && in_flight.has_memory(limits)
     } else {
-        // A client may be about to cancel what holds it up, so reading goes on after a while.
+        // The client may be about to cancel a blocking call, so reading continues after a while.
         in_flight.has_slot(limits)
             || timeout(limits.patience, in_flight.wait_for_slot(limits)).await.unwrap_or(false)
     };

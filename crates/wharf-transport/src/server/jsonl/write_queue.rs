@@ -1,4 +1,4 @@
-//! Bytes on their way to the client, from calls that run beside the reader.
+//! Output queue of a connection, for calls that run as tasks.
 
 use std::{
     mem,
@@ -17,12 +17,13 @@ use wharf_model::Notification;
 
 use crate::Shutdown;
 
-/// From how many bytes on a message is moved instead of copied, and its buffer not kept for the next one.
+/// Length from which a message is moved instead of copied, and its buffer is not reused.
 const LONG_MESSAGE_BYTES: usize = 4 << 10;
-/// What a long log message takes beside its data.
+/// Size of a long log message without its data.
 const LOG_ENVELOPE_BYTES: usize = 512;
 
-/// Makes exactly as much room in `out` as a long log message needs: growing step by step takes up to twice as much.
+/// Reserves exactly the space of a long log message in `out`, because amortized growth takes up to
+/// twice as much.
 pub(crate) fn reserve_for(out: &mut Vec<u8>, notification: &Notification) {
     if let Notification::Log { data, .. } = notification
         && data.get().len() >= LONG_MESSAGE_BYTES
@@ -31,8 +32,8 @@ pub(crate) fn reserve_for(out: &mut Vec<u8>, notification: &Notification) {
     }
 }
 
-/// Gives other tasks their turn after a message of `length` bytes. A call that sends without pause to a client that is
-/// gone never waits: it would keep its thread, and could not be aborted.
+/// Yields to other tasks after a message of `length` bytes. A call that sends without pause to a
+/// disconnected client never waits, so it would occupy its thread and could not be aborted.
 pub(crate) async fn yield_after(length: usize) {
     match length < LONG_MESSAGE_BYTES {
         true => consume_budget().await,
@@ -40,13 +41,13 @@ pub(crate) async fn yield_after(length: usize) {
     }
 }
 
-/// A queue of bytes with a bound: whoever fills it waits for the client to read.
+/// Bounded queue of bytes with back-pressure: senders wait until the client reads.
 #[derive(Debug)]
 pub(crate) struct WriteQueue {
     queue: Mutex<QueueState>,
-    /// Whether anything is queued, so that a quiet connection never takes the lock.
+    /// True if anything is queued, so that an idle connection never takes the lock.
     has_queued: AtomicBool,
-    /// From how many queued bytes on senders wait.
+    /// Number of queued bytes from which senders wait.
     limit: usize,
     ready: Notify,
     room: Notify,
@@ -56,15 +57,15 @@ pub(crate) struct WriteQueue {
 #[derive(Debug, Default)]
 struct QueueState {
     bytes: Vec<u8>,
-    /// How many bytes were taken and have yet to be written.
+    /// Bytes that were taken and are not written yet.
     unwritten: usize,
-    /// How many senders wait for room.
+    /// Number of senders that wait for room.
     senders: usize,
     closed: bool,
 }
 
 impl WriteQueue {
-    /// A queue in which `limit` bytes may wait, those included that are being written.
+    /// Creates a queue of `limit` bytes, including those that are being written.
     pub(crate) fn new(limit: usize) -> Self {
         WriteQueue {
             queue: Mutex::default(),
@@ -76,11 +77,11 @@ impl WriteQueue {
         }
     }
 
-    /// Queues `bytes`, as soon as there is room, and leaves them empty.
+    /// Queues `bytes` as soon as there is room, and clears them.
     pub(crate) async fn send(&self, bytes: &mut Vec<u8>) {
         if !bytes.is_empty() {
             self.with_room(|queue| {
-                // A long message is not there twice, not even for a moment.
+                // Moved, so that a long message is never in memory twice.
                 match queue.bytes.is_empty() && bytes.len() >= LONG_MESSAGE_BYTES && !queue.closed {
                     true => self.replace(queue, mem::take(bytes)),
                     false => self.append(queue, bytes),
@@ -99,8 +100,8 @@ impl WriteQueue {
         self.with_room(|_| ()).await;
     }
 
-    /// Acts as soon as there is room. A sender that comes later waits behind those that wait already: otherwise a call
-    /// that sends without pause would leave no room for the replies to all others.
+    /// Runs `act` as soon as there is room. Senders are served in order of arrival; otherwise a
+    /// call that sends without pause would starve the replies of all others.
     async fn with_room(&self, act: impl FnOnce(&mut QueueState)) {
         {
             let mut queue = self.lock();
@@ -111,7 +112,7 @@ impl WriteQueue {
         }
         let _waiting = WaitingSender(self);
         loop {
-            // Woken one at a time, in the order in which they came.
+            // Senders are woken one at a time, in order of arrival.
             let mut turn = pin!(self.room.notified());
             turn.as_mut().enable();
             if !self.lock().closed {
@@ -124,7 +125,7 @@ impl WriteQueue {
         }
     }
 
-    /// Wakes the sender that has waited longest, if there is room for it.
+    /// Wakes the sender that has waited longest, if there is room.
     fn wake_next_sender(&self, queue: &QueueState) {
         if queue.senders > 0 && self.has_room(queue) {
             self.room.notify_one();
@@ -135,7 +136,7 @@ impl WriteQueue {
         queue.bytes.len() + queue.unwritten < self.limit
     }
 
-    /// Queues a few `bytes` whether there is room or not, from where nobody can wait.
+    /// Queues a few `bytes` regardless of the limit, for callers that cannot wait.
     pub(crate) fn push(&self, bytes: &[u8]) {
         self.append(&mut self.lock(), bytes);
     }
@@ -157,7 +158,7 @@ impl WriteQueue {
         self.ready.notify_one();
     }
 
-    /// Takes what is queued. Tell with [`written`](Output::written) when it is written.
+    /// Takes the queued bytes. Call [`written`](WriteQueue::written) when they are written.
     pub(crate) fn take(&self) -> Vec<u8> {
         if !self.has_queued.load(Ordering::Acquire) {
             return Vec::new();
@@ -169,14 +170,14 @@ impl WriteQueue {
         bytes
     }
 
-    /// What was taken is written: others find room.
+    /// Records that the taken bytes are written, which makes room.
     pub(crate) fn written(&self) {
         let mut queue = self.lock();
         queue.unwritten = 0;
         self.wake_next_sender(&queue);
     }
 
-    /// Completes when something is queued; false once there never will be.
+    /// Completes when something is queued; false once the queue is closed and empty.
     pub(crate) async fn ready(&self) -> bool {
         loop {
             {
@@ -189,21 +190,21 @@ impl WriteQueue {
         }
     }
 
-    /// What is queued still goes out; nothing else does.
+    /// Closes the queue; queued bytes are still written.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.ready.notify_one();
         self.room.notify_waiters();
     }
 
-    /// The client is gone: nothing goes out any more.
+    /// Fails the queue, because the client has disconnected; queued bytes are dropped.
     pub(crate) fn fail(&self) {
         self.lock().bytes = Vec::new();
         self.close();
         self.broken.stop();
     }
 
-    /// Completes when the client is gone.
+    /// Completes when the client has disconnected.
     pub(crate) async fn broken(&self) {
         self.broken.stopped().await;
     }
@@ -213,7 +214,7 @@ impl WriteQueue {
     }
 }
 
-/// A sender that waits for room. The one behind it has its turn when it is done or gone.
+/// A sender that waits for room. On drop it wakes the next one.
 struct WaitingSender<'a>(&'a WriteQueue);
 
 impl Drop for WaitingSender<'_> {

@@ -1,4 +1,4 @@
-//! Writing to the client, in turns.
+//! Writing half of a connection.
 
 use std::{
     io, mem,
@@ -12,7 +12,7 @@ use tokio::{
 
 use crate::server::jsonl::{call::ConnectionState, write_queue::WriteQueue};
 
-/// The half of a connection that writes what calls beside the reader have to say.
+/// Writes the output of calls that run as tasks.
 pub(crate) struct LineWriter<W> {
     shared: Arc<ConnectionState>,
     sink: Arc<SharedWriter<W>>,
@@ -23,7 +23,7 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
         LineWriter { shared, sink }
     }
 
-    /// Waits until there is something to write. False if there never will be.
+    /// Waits for output. False if there will not be any.
     pub(crate) async fn is_needed(&self) -> bool {
         self.shared.output.ready().await
     }
@@ -39,14 +39,14 @@ impl<W: AsyncWrite + Unpin> LineWriter<W> {
     }
 }
 
-/// Without it, whoever waits for the client to read would wait for ever.
+/// Fails the queue, because senders that wait for room would otherwise wait forever.
 impl<W> Drop for LineWriter<W> {
     fn drop(&mut self) {
         self.shared.output.fail();
     }
 }
 
-/// Writes what waits in `output`, then `last`.
+/// Writes the contents of `output`, then `last`.
 pub(crate) async fn write_queued(
     writer: &mut (impl AsyncWrite + Unpin),
     output: &WriteQueue,
@@ -69,7 +69,7 @@ pub(crate) async fn write_queued(
     }
 }
 
-/// The writer of a connection: whoever writes takes it, and puts it back.
+/// The writer of a connection, shared by taking it and putting it back.
 #[derive(Debug)]
 pub(crate) struct SharedWriter<W> {
     slot: Mutex<WriterSlot<W>>,
@@ -79,7 +79,7 @@ pub(crate) struct SharedWriter<W> {
 #[derive(Debug)]
 struct WriterSlot<W> {
     writer: Option<W>,
-    /// Whether somebody waits for it.
+    /// True if a task is waiting for it.
     is_awaited: bool,
 }
 
@@ -89,12 +89,12 @@ impl<W> SharedWriter<W> {
         SharedWriter { slot, returned: Notify::new() }
     }
 
-    /// Takes the writer, unless somebody else has it.
+    /// Takes the writer, if it is free.
     pub(crate) fn try_take(&self) -> Option<W> {
         self.slot().writer.take()
     }
 
-    /// Takes the writer as soon as it is there. One may wait at a time.
+    /// Takes the writer as soon as it is free. Only one task may wait at a time.
     pub(crate) async fn take(&self) -> W {
         loop {
             {

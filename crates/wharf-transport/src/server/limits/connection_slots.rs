@@ -1,4 +1,4 @@
-//! The places of connections, which callers share.
+//! Connection slots of a listening socket, shared fairly between callers.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -13,14 +13,14 @@ use crate::server::{
     limits::fair_eviction::{SlotTable, SlotUse},
 };
 
-/// The places of the connections of one listening socket.
+/// Connection slots of one listening socket.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlots {
     table: Mutex<SlotTable<Arc<ConnectionSlot>>>,
-    begun: Instant,
+    started: Instant,
 }
 
-/// The place of one connection. Requests have it in their scope.
+/// Slot of one connection. Requests carry it in their scope.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     caller: Caller,
@@ -33,16 +33,16 @@ pub(crate) struct ConnectionSlot {
 #[derive(Debug, Default)]
 struct SlotState {
     activity: ConnectionActivity,
-    /// What ends the connection. None until it is known.
+    /// Task of the connection; `None` until it is spawned.
     task: Option<AbortHandle>,
-    /// Whether it was chosen to end before that was known.
+    /// True if the connection was evicted before the task was set.
     ended: bool,
 }
 
-/// How to find out whether a connection is in use.
+/// Source of the connection's activity.
 #[derive(Debug, Default)]
 pub(crate) enum ConnectionActivity {
-    /// Nothing has been said yet.
+    /// No messages yet.
     #[default]
     Unknown,
     #[cfg(feature = "http")]
@@ -54,11 +54,14 @@ pub(crate) enum ConnectionActivity {
 
 impl ConnectionSlots {
     pub(crate) fn new(most: usize) -> Arc<Self> {
-        Arc::new(ConnectionSlots { table: Mutex::new(SlotTable::new(most)), begun: Instant::now() })
+        Arc::new(ConnectionSlots {
+            table: Mutex::new(SlotTable::new(most)),
+            started: Instant::now(),
+        })
     }
 
-    /// A place for a connection of `caller`. If there is none left, another connection is closed. None if that would
-    /// have to be one that is in use.
+    /// Takes a slot for a connection of `caller`. At the limit, an idle connection is evicted.
+    /// `None` if all candidates are in use.
     pub(crate) fn take(self: &Arc<Self>, caller: Caller) -> Option<SlotGuard> {
         let now = self.now();
         let mut table = self.lock();
@@ -113,7 +116,7 @@ impl ConnectionSlots {
     }
 
     fn moment(&self, instant: Instant) -> u64 {
-        let since = instant.saturating_duration_since(self.begun);
+        let since = instant.saturating_duration_since(self.started);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -128,17 +131,17 @@ fn log_full(caller: &Caller, victim: Option<&ConnectionSlot>) {
         match victim {
             Some(slot) => tracing::warn!(
                 caller = ?slot.caller,
-                "all connections are taken: the longest idle one of the caller that holds most is closed"
+                "closing the longest idle connection of the caller with the most: the connection limit is reached"
             ),
             None => {
-                tracing::warn!(?caller, "all connections are taken and in use: one was refused")
+                tracing::warn!(?caller, "refusing a connection: all connections are in use")
             }
         }
     }
 }
 
 impl ConnectionSlot {
-    /// Says what ends the connection from now on.
+    /// Sets the task that is aborted to close the connection.
     pub(crate) fn set_task(&self, task: AbortHandle) {
         let mut state = self.lock();
         if state.ended {
@@ -147,7 +150,7 @@ impl ConnectionSlot {
         state.task = Some(task);
     }
 
-    /// Says how to find out whether the connection is in use.
+    /// Sets the source of the connection's activity.
     pub(crate) fn set_activity(&self, activity: ConnectionActivity) {
         self.lock().activity = activity;
     }
@@ -169,7 +172,7 @@ impl ConnectionSlot {
     }
 }
 
-/// A connection that has a place, until it is dropped.
+/// Occupies a slot until it is dropped.
 #[derive(Debug)]
 pub(crate) struct SlotGuard(Arc<ConnectionSlot>);
 

@@ -1,4 +1,4 @@
-//! A process that has no file descriptors left for new connections.
+//! Detects that the process has no file descriptors left for new connections.
 
 #[cfg(feature = "http")]
 use std::time::Duration;
@@ -10,11 +10,12 @@ use std::{
 use tokio::time::Instant;
 use wharf_model::LogThrottle;
 
-/// For how long after the last failure the process counts as short of descriptors.
+/// Period after the last failure in which the shortage counts as recent.
 #[cfg(feature = "http")]
 const RECENT_FAILURE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Whether connections could not be accepted, for lack of file descriptors or memory. Clones are the same.
+/// Records failures to accept connections for lack of file descriptors or memory. Clones share one
+/// state.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DescriptorShortage(Arc<ShortageState>);
 
@@ -32,10 +33,10 @@ impl Default for ShortageState {
 }
 
 impl DescriptorShortage {
-    /// Takes note of why no connection was accepted. True if that is a shortage, or anything else that will not pass at
-    /// once: the next attempt should wait.
+    /// Records an accept error. True if it is a shortage or another lasting error, so that the next
+    /// attempt should wait.
     pub(crate) fn note(&self, error: &io::Error, setting: &str) -> bool {
-        // The client left before it was accepted; the next one may be there.
+        // The client disconnected before it was accepted; the next accept may succeed.
         if matches!(
             error.kind(),
             io::ErrorKind::ConnectionAborted
@@ -52,16 +53,16 @@ impl DescriptorShortage {
             match is_shortage {
                 true => tracing::error!(
                     %error,
-                    "no connection can be accepted: the process has used up its file descriptors or memory; \
+                    "cannot accept connections: the process has used up its file descriptors or memory; \
                      raise the limit (`ulimit -n`, LimitNOFILE in systemd) or lower {setting}",
                 ),
-                false => tracing::error!(%error, "no connection can be accepted"),
+                false => tracing::error!(%error, "cannot accept connections"),
             }
         }
         true
     }
 
-    /// Whether there was a shortage a moment ago.
+    /// True if there was a shortage recently.
     #[cfg(feature = "http")]
     pub(crate) fn is_recent(&self) -> bool {
         let failed = *self.0.failed.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Places that callers share: which of them is given up when there is none left.
+//! Fair eviction: selects the slot to free when callers have used up all slots.
 
 use std::{
     cmp::Reverse,
@@ -8,32 +8,34 @@ use std::{
 use foldhash::fast::RandomState;
 use wharf_model::Caller;
 
-/// How many places are looked at to find the one that was idle for longest, and how many more to find one that is idle.
-/// More could be in use than there is time to look at; those that were looked at are the last to be looked at again.
+/// Maximum number of slots that are probed for the longest idle one, and again for any idle one.
+/// More slots could be busy than there is time to probe; probed slots move to the end of the queue.
 const MAX_PROBES: usize = 512;
 
-/// What a place is used for.
+/// State of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotUse {
-    /// It was given back.
+    /// It was removed.
     Gone,
-    /// A call or a stream is under way.
+    /// A call or a stream is in flight.
     Busy,
-    /// Nothing has happened since this moment, in milliseconds.
+    /// Idle since this time, in milliseconds.
     Idle(u64),
 }
 
-/// Places of one kind, such as sessions or connections, each held by a caller and worth so many units of a whole.
+/// Slots of one kind, such as sessions or connections. Each belongs to a caller and has a size in
+/// units.
 ///
-/// One caller may have all of them while no other wants one. When none is left, a place of the caller that holds most
-/// is given up, which may be the caller that wants one more: the place that was idle for longest. Of a caller that
-/// holds more than half of the whole even one in use is given up, so that there is always a place for a newcomer.
+/// A single caller may use all slots while no other caller needs one. When none is left, the
+/// longest idle slot of the caller with the most units is evicted; this may be the requesting
+/// caller itself. If that caller has more than half of all units, even a busy slot is evicted, so
+/// that a new caller always gets a slot.
 #[derive(Debug)]
 pub(crate) struct SlotTable<T> {
     most: usize,
     used: usize,
     shares: HashMap<Caller, CallerShare<T>, RandomState>,
-    /// The callers, by how much they hold.
+    /// Callers by their number of units.
     ranking: BTreeSet<(usize, Caller)>,
 }
 
@@ -41,8 +43,8 @@ pub(crate) struct SlotTable<T> {
 struct CallerShare<T> {
     held: usize,
     slots: usize,
-    /// Each place with a moment before which it was not idle, and perhaps places that were given back. Where places
-    /// are used costs nothing this way: the moments are put right when somebody looks for one to give up.
+    /// Slots with a lower bound of their idle time, possibly including removed slots. Using a slot
+    /// therefore costs nothing; the times are corrected when a slot is to be evicted.
     heap: BinaryHeap<Reverse<SlotEntry<T>>>,
 }
 
@@ -73,17 +75,17 @@ impl<T> PartialEq for SlotEntry<T> {
 impl<T> Eq for SlotEntry<T> {}
 
 impl<T> SlotTable<T> {
-    /// Places worth `most` units.
+    /// Creates a table of `most` units.
     pub(crate) fn new(most: usize) -> Self {
         SlotTable { most, used: 0, shares: HashMap::default(), ranking: BTreeSet::new() }
     }
 
-    /// Whether there is a place for one that is worth so many units.
+    /// True if there is room for this many units.
     pub(crate) fn has_room(&self, units: usize) -> bool {
         self.used.saturating_add(units) <= self.most
     }
 
-    /// Notes that `caller` has a place from now on.
+    /// Adds a slot of `caller`.
     pub(crate) fn add(&mut self, caller: &Caller, units: usize, now: u64, item: T) {
         self.adjust(caller, |held| held + units);
         self.used += units;
@@ -94,7 +96,7 @@ impl<T> SlotTable<T> {
         }
     }
 
-    /// Notes that a place of `caller` was given back; `is_gone` tells which of its places were.
+    /// Removes a slot of `caller`; `is_gone` identifies removed slots.
     pub(crate) fn remove(&mut self, caller: &Caller, units: usize, is_gone: impl Fn(&T) -> bool) {
         self.adjust(caller, |held| held.saturating_sub(units));
         self.used = self.used.saturating_sub(units);
@@ -108,7 +110,7 @@ impl<T> SlotTable<T> {
         }
     }
 
-    /// What to give up so that `caller` has one more place. None if `caller` must do without one.
+    /// Slot to evict so that `caller` gets another one. `None` if `caller` must be refused.
     pub(crate) fn victim(
         &mut self,
         caller: &Caller,
@@ -142,7 +144,7 @@ impl<T> SlotTable<T> {
         }
     }
 
-    /// The place of this caller that was idle for longest, if one is idle.
+    /// Longest idle slot of this caller, if any is idle.
     fn longest_idle(
         &mut self,
         caller: &Caller,
@@ -158,7 +160,7 @@ impl<T> SlotTable<T> {
                     return Some(entry.item);
                 }
                 SlotUse::Idle(since) => since,
-                // Behind all that are idle.
+                // Sorted behind all idle slots.
                 SlotUse::Busy => now.max(entry.since + 1),
             };
             entry.since = since;
@@ -167,7 +169,7 @@ impl<T> SlotTable<T> {
         None
     }
 
-    /// A place of this caller, in use or not.
+    /// Any slot of this caller, busy or idle.
     fn any_slot(&mut self, caller: &Caller, slot_use: &impl Fn(&T) -> SlotUse) -> Option<T> {
         let heap = &mut self.shares.get_mut(caller)?.heap;
         loop {
@@ -185,7 +187,7 @@ mod tests {
 
     use super::*;
 
-    /// Places by number, with their use.
+    /// Slots by number, with their states.
     struct TestTable {
         slots: SlotTable<u32>,
         uses: RefCell<HashMap<u32, (Caller, SlotUse)>>,
@@ -206,18 +208,18 @@ mod tests {
             move |number| uses.get(number).map_or(SlotUse::Gone, |(_, it)| *it)
         }
 
-        /// Takes a place. Which one was given up for it, if there is a place at all.
+        /// Takes a slot. Returns the evicted slot, if any; `None` if the caller is refused.
         fn take(&mut self, name: &str, number: u32) -> Option<Option<u32>> {
             self.now += 1;
             let (slot_use, now) = (self.slot_use(), self.now);
-            let mut given_up = None;
+            let mut evicted = None;
             if !self.slots.has_room(1) {
-                given_up = Some(self.slots.victim(&caller(name), now, slot_use)?);
-                self.remove(given_up.unwrap());
+                evicted = Some(self.slots.victim(&caller(name), now, slot_use)?);
+                self.remove(evicted.unwrap());
             }
             self.uses.borrow_mut().insert(number, (caller(name), SlotUse::Idle(now)));
             self.slots.add(&caller(name), 1, now, number);
-            Some(given_up)
+            Some(evicted)
         }
 
         fn remove(&mut self, number: u32) {
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_gives_up_its_own_and_a_newcomer_takes_from_the_largest() {
+    fn a_caller_loses_its_own_slot_and_a_new_caller_takes_from_the_largest() {
         let mut table = TestTable::new(10);
         assert_eq!(table.take("alice", 100), Some(None));
         for number in 0..9 {
@@ -241,17 +243,18 @@ mod tests {
         table.set(0, SlotUse::Idle(50));
         table.set(1, SlotUse::Busy);
         table.now = 60;
-        // The longest idle of its own, not alice's, which is older; nor the one that was used, nor the busy one.
-        let given_up: Vec<_> =
+        // Evicts the caller's longest idle slots. Skips alice's older slot, the recently used one
+        // and the busy one.
+        let evicted: Vec<_> =
             (9..17).map(|number| table.take("mallory", number).unwrap()).collect();
-        assert_eq!(given_up, [2, 3, 4, 5, 6, 7, 8, 0].map(Some));
+        assert_eq!(evicted, [2, 3, 4, 5, 6, 7, 8, 0].map(Some));
         assert_eq!(table.take("bob", 200), Some(Some(9)));
         assert_eq!(table.take("alice", 101), Some(Some(10)));
         assert_eq!(table.slots.used, 10);
     }
 
     #[test]
-    fn a_newcomer_finds_a_place_although_all_are_busy() {
+    fn a_new_caller_gets_a_slot_although_all_are_busy() {
         let mut table = TestTable::new(10);
         for number in 0..10 {
             table.take("mallory", number);
@@ -264,20 +267,20 @@ mod tests {
             assert!(table.take("alice", number).is_some());
             table.set(number, SlotUse::Busy);
         }
-        // Each has half now, and neither loses what is in use.
+        // Each caller has half now, and neither loses a busy slot.
         assert_eq!((table.take("alice", 105), table.take("bob", 200)), (None, None));
         table.set(103, SlotUse::Idle(0));
         assert_eq!(table.take("bob", 200), Some(Some(103)));
     }
 
     #[test]
-    fn one_in_use_among_many_idle_ones_keeps_no_caller_out() {
+    fn a_busy_slot_among_many_idle_ones_does_not_block_eviction() {
         let count = 2 * MAX_PROBES as u32;
         let mut table = TestTable::new(count as usize);
         for number in 0..count {
             table.take("alice", number);
         }
-        // All were used since, and the last that is looked at by its age is in use.
+        // All slots were used since, and the last one that is probed by its age is busy.
         (0..count)
             .for_each(|number| table.set(number, SlotUse::Idle(u64::from(2 * count + number))));
         table.set(MAX_PROBES as u32 - 1, SlotUse::Busy);
@@ -285,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_leaves_nothing_behind() {
+    fn removed_slots_leave_no_entries() {
         let mut table = TestTable::new(10);
         table.take("alice", 0);
         for number in 1..1000 {

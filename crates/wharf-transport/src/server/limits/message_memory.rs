@@ -1,4 +1,4 @@
-//! The memory of messages that come in, until they are answered.
+//! Memory budget of received messages, until they are answered.
 
 use std::sync::{
     Arc,
@@ -14,32 +14,33 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, LogThrottle, RequestExtensions};
 
-/// What a slow client must at least send a second once its time of grace is over.
+/// Minimum rate of a slow client after the initial timeout.
 pub(crate) const MIN_BYTES_PER_SECOND: u64 = 64 << 10;
-/// From this length on a message counts for its caller too, not only for all callers together. A shorter one does only
-/// while all messages take more than half of the room.
+/// Length from which a message is charged to its caller as well as to the total. A shorter one is
+/// charged to its caller only while all messages use more than half of the budget.
 pub(crate) const LARGE_MESSAGE_BYTES: usize = 64 << 10;
-/// How often a large body counts: as it came, as the arguments that are read from it, and as the reply.
+/// Factor by which a large body is charged: the body, the arguments decoded from it, and the reply.
 #[cfg(feature = "http")]
 const LARGE_BODY_COPIES: usize = 3;
 
-/// What all messages of an endpoint take that are being read or answered.
+/// Budget of all messages of an endpoint that are being read or handled.
 #[derive(Debug)]
 pub(crate) struct MessageBudget {
     used: AtomicUsize,
     limit: usize,
     /// Half of `limit`.
     half: usize,
-    /// What messages take that count for their callers.
+    /// Charges by caller.
     by_caller: Arc<Budget>,
-    /// What messages on lines and WebSockets take that have not ended.
+    /// Charges of partially received messages on JSON lines and WebSockets.
     unfinished: Arc<Budget>,
-    /// Notified when a message is gone that counted for its caller.
+    /// Notified when a charge of a caller is released.
     freed: Notify,
 }
 
 impl MessageBudget {
-    /// Room for `limit` bytes, of which messages that have not ended may take `unfinished` on lines.
+    /// Creates a budget of `limit` bytes, of which partially received messages may use
+    /// `unfinished`.
     pub(crate) fn new(limit: usize, unfinished: usize) -> Arc<Self> {
         let (by_caller, unfinished) = (Budget::new(limit), Budget::new(unfinished));
         let (used, half, freed) = (AtomicUsize::new(0), limit / 2, Notify::new());
@@ -47,12 +48,12 @@ impl MessageBudget {
     }
 }
 
-/// What one message takes, until it is dropped.
+/// Memory that a message is charged for, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct MessageCharge {
     budget: Arc<MessageBudget>,
     amount: usize,
-    /// Its share of its caller's, if it counts for that. Boxed, because most messages are small.
+    /// Share of the caller's budget, if charged to it. Boxed, because most messages are small.
     share: Option<Box<BudgetShare>>,
 }
 
@@ -61,12 +62,13 @@ impl MessageCharge {
         MessageCharge { budget: budget.clone(), amount: 0, share: None }
     }
 
-    /// Takes `size` bytes more, for the caller of this scope.
+    /// Charges `size` more bytes to the caller of this scope.
     pub(crate) fn add(&mut self, size: usize, scope: &RequestExtensions) -> Result<(), BudgetFull> {
         self.grow(size, scope).map_err(full)
     }
 
-    /// The same; whose room is used up if there is none. Then nothing has changed.
+    /// Charges `size` more bytes; on failure returns the name of the exhausted budget and changes
+    /// nothing.
     fn grow(&mut self, size: usize, scope: &RequestExtensions) -> Result<(), &'static str> {
         let before = self.budget.used.fetch_add(size, Ordering::AcqRel);
         self.amount += size;
@@ -82,7 +84,7 @@ impl MessageCharge {
         grown
     }
 
-    /// Counts the message for its caller, where all messages take `all` bytes.
+    /// Charges the message to its caller; `all` is the total of all messages.
     #[cold]
     fn charge_caller(&mut self, all: usize, scope: &RequestExtensions) -> Result<(), &'static str> {
         let free = self.budget.limit.checked_sub(all).ok_or("all callers")?;
@@ -95,7 +97,7 @@ impl MessageCharge {
             }
         }
         .map_err(|BudgetFull| "one caller")?;
-        // Small messages that no caller is charged for leave less for each.
+        // Small messages that are not charged to any caller reduce the limit of each caller.
         if budget.held_by(&caller) <= free {
             return Ok(());
         }
@@ -107,10 +109,11 @@ impl MessageCharge {
     }
 }
 
-/// For bodies of HTTP requests.
+/// Charges for bodies of HTTP requests.
 #[cfg(feature = "http")]
 impl MessageCharge {
-    /// How often a large body counts where none is longer than `limit`: once, where it would find no room else.
+    /// Factor by which a large body is charged, if no body is longer than `limit`; 1 if the budget
+    /// is too small for more.
     pub(crate) fn copies(&self, limit: usize) -> usize {
         if limit.saturating_mul(LARGE_BODY_COPIES) <= self.budget.limit / 2 {
             LARGE_BODY_COPIES
@@ -119,14 +122,14 @@ impl MessageCharge {
         }
     }
 
-    /// Takes `amount` bytes as soon as there is room for them, if that is in time.
+    /// Charges `amount` bytes as soon as the budget allows it; fails after `patience`.
     pub(crate) async fn reserve(
         &mut self,
         amount: usize,
         patience: Duration,
         scope: &RequestExtensions,
     ) -> Result<(), BudgetFull> {
-        // No caller ever gets more than half.
+        // A single caller never gets more than half.
         if amount > self.budget.limit / 2 {
             return self.add(amount, scope);
         }
@@ -146,12 +149,12 @@ impl MessageCharge {
         used.map_err(|_| full(whose))
     }
 
-    /// Whether it counts for its caller, not only for all callers together.
+    /// True if the message is charged to its caller as well as to the total.
     pub(crate) fn is_large(&self) -> bool {
         self.share.is_some()
     }
 
-    /// Bytes that count for as long as there are any of them.
+    /// Wraps bytes so that they are charged while any part of them is referenced.
     pub(crate) fn charge(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         Bytes::from_owner(ChargedBytes { bytes, _charge: self.clone() })
     }
@@ -179,7 +182,7 @@ impl Drop for MessageCharge {
     }
 }
 
-/// What a message on a line takes that has not ended.
+/// Memory that a partially received message is charged for.
 #[derive(Debug)]
 pub(crate) struct PartialCharge {
     whole: MessageCharge,
@@ -187,7 +190,7 @@ pub(crate) struct PartialCharge {
 }
 
 impl PartialCharge {
-    /// Takes `size` bytes for a message that has begun.
+    /// Charges `size` bytes for a partially received message.
     pub(crate) fn new(
         budget: &Arc<MessageBudget>,
         size: usize,
@@ -200,7 +203,7 @@ impl PartialCharge {
         Ok(PartialCharge { whole, share })
     }
 
-    /// Takes so much more that it is `size` bytes in all.
+    /// Increases the charge to `size` bytes in all.
     pub(crate) fn grow_to(
         &mut self,
         size: usize,
@@ -211,7 +214,7 @@ impl PartialCharge {
         self.whole.add(more, scope)
     }
 
-    /// The message has ended; what it takes until it is answered.
+    /// Completes the message; returns its charge until it is answered.
     pub(crate) fn complete(self) -> MessageCharge {
         self.whole
     }
@@ -220,7 +223,7 @@ impl PartialCharge {
 fn full(whose: &'static str) -> BudgetFull {
     static LINE: LogThrottle = LogThrottle::new();
     if LINE.is_due() {
-        tracing::warn!(whose, "a message was refused: there is no room for more bytes");
+        tracing::warn!(budget = whose, "rejecting a message: the memory budget is used up");
     }
     BudgetFull
 }
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unfinished_counts_twice_until_it_ends() {
+    fn partial_messages_are_charged_twice_until_complete() {
         let budget = MessageBudget::new(1 << 20, 100 << 10);
         let mallory = scope("mallory");
         let mut unfinished = PartialCharge::new(&budget, 10 << 10, &mallory).unwrap();
