@@ -1,4 +1,5 @@
-//! What is out of our hands, sealed: state that travels through clients, what lies in stores.
+//! Encrypts state that leaves the server: request state that travels through clients, and values in
+//! stores.
 
 use std::{
     env, fmt,
@@ -29,19 +30,20 @@ const KEY_ID_BYTES: usize = 4;
 const HEADER_BYTES: usize = 1 + KEY_ID_BYTES;
 const NONCE_BYTES: usize = 24;
 
-/// Where a server finds its keys, unless it is given some.
+/// Environment variables that a server reads its keys from by default.
 const KEY_VARIABLE: &str = "WHARF_STATE_KEY";
 const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 
-/// Keys that seal state which travels through clients, or what lies in a store: the first key seals,
-/// all of them open.
+/// Keys that encrypt request state or stored values. The first key encrypts, and every key can
+/// decrypt.
 ///
-/// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate, put
-/// the new key first and keep the old one until the state it sealed has expired. Servers behind
-/// one load balancer need the same keys; a server on its own can live with [`KeyRing::random`].
+/// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate keys,
+/// put the new key first and keep the old one until the state that it encrypted has expired.
+/// Servers behind one load balancer need the same keys; a single server can use
+/// [`KeyRing::random`].
 ///
-/// Sealing is XChaCha20-Poly1305 with a fresh nonce each time. The text is base64url over a
-/// version byte, the key's id, the nonce and the sealed bytes.
+/// The cipher is XChaCha20-Poly1305 with a fresh nonce for each message. The string form is
+/// base64url over a version byte, the key's id, the nonce and the ciphertext.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -55,7 +57,7 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 #[derive(Clone)]
 pub struct KeyRing {
     keys: Arc<[KeyBytes]>,
-    /// Whether somebody gave them: then others can have them too.
+    /// True if the keys were configured, so that other processes can have them too.
     given: bool,
 }
 
@@ -66,8 +68,8 @@ struct CipherKey {
     salt: [u8; KEY_BYTES],
 }
 
-/// A key whose parts are derived when it is first used: most servers never seal anything, and should
-/// not start later for it.
+/// Key whose parts are derived on first use: most servers never encrypt anything, and should not
+/// start more slowly for it.
 struct KeyBytes {
     bytes: [u8; KEY_BYTES],
     key: OnceLock<CipherKey>,
@@ -95,7 +97,8 @@ impl CipherKey {
 
     fn nonce(&self, context: &[u8], plain: &[u8]) -> [u8; NONCE_BYTES] {
         let mut fresh = [0; KEY_BYTES];
-        // Without fresh bytes the nonce depends on the message alone, which never reuses it for another.
+        // Without fresh bytes the nonce is a hash of the message, so it is still not reused for a
+        // different one.
         let _ = getrandom::fill(&mut fresh);
         let hash = Sha256::new()
             .chain_update(self.salt)
@@ -111,10 +114,10 @@ impl CipherKey {
 }
 
 impl KeyRing {
-    /// One random key, good for the life of this process.
+    /// Creates one random key, valid for the life of this process.
     ///
     /// # Panics
-    /// If the operating system has no randomness to give.
+    /// If the operating system provides no randomness.
     #[must_use]
     pub fn random() -> Self {
         let mut key = [0; KEY_BYTES];
@@ -124,12 +127,13 @@ impl KeyRing {
         KeyRing { keys: Arc::new([KeyBytes::new(key)]), given: false }
     }
 
-    /// The keys that the environment names: in `WHARF_STATE_KEY` itself, or in the file that
-    /// `WHARF_STATE_KEY_FILE` names; a random key if it names none. What a server does by default.
+    /// Reads the keys from the environment: from `WHARF_STATE_KEY`, or from the file that
+    /// `WHARF_STATE_KEY_FILE` names. Creates a random key if neither is set. This is the default of
+    /// a server.
     ///
     /// # Errors
-    /// If both are set, or the keys cannot be read: state must never be sealed with another key
-    /// than the one that was meant.
+    /// If both are set, or the keys cannot be read: state must never be encrypted with a key other
+    /// than the configured one.
     pub fn from_env_or_file() -> Result<Self, KeyError> {
         match (env::var_os(KEY_VARIABLE), env::var_os(FILE_VARIABLE)) {
             (None, None) => Ok(KeyRing::random()),
@@ -141,7 +145,7 @@ impl KeyRing {
         }
     }
 
-    /// The keys in the environment variable `name`, separated by commas or white space.
+    /// Reads the keys in the environment variable `name`, separated by commas or white space.
     ///
     /// # Errors
     /// If the variable is not set, or one of the keys is not 32 bytes in hex or base64.
@@ -150,7 +154,7 @@ impl KeyRing {
         text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
     }
 
-    /// The keys in a file, separated by commas or white space.
+    /// Reads the keys in a file, separated by commas or white space.
     ///
     /// # Errors
     /// If the file cannot be read, other users can read it too (see
@@ -199,7 +203,7 @@ impl StateCipher for KeyRing {
         let aad = authenticated(&sealed, context);
         sealed.extend(nonce);
         let payload = Payload { msg: plain, aad: &aad };
-        // It fails only for messages of hundreds of gigabytes; then nothing opens them.
+        // Encryption fails only for messages of hundreds of gigabytes; then nothing decrypts them.
         sealed.extend(key.cipher.encrypt(&XNonce::from(nonce), payload).unwrap_or_default());
         sealed
     }
@@ -213,7 +217,7 @@ impl StateCipher for KeyRing {
         }
         let aad = authenticated(head, context);
         let nonce = XNonce::from(*nonce);
-        // Two keys may share a short id.
+        // Two keys may have the same short id.
         self.keys
             .iter()
             .map(KeyBytes::key)
@@ -232,7 +236,7 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-/// Why keys could not be read. It never shows a key.
+/// Error of reading keys. It never contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError(String);
 
@@ -244,14 +248,14 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// A random name, for things that must not be guessed.
+/// Creates a random, unguessable id.
 pub(crate) fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 16];
     random::fill(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// A digest of a JSON value, the same however its objects are ordered.
+/// Hashes a JSON value independently of the order of object members.
 pub(crate) fn fingerprint(value: &Value) -> String {
     let mut hash = Sha256::new();
     feed(&mut hash, value);
@@ -273,7 +277,7 @@ fn feed(hash: &mut Sha256, value: &Value) {
                 feed(hash, field);
             }
         }
-        // Quoted or not, each of these ends where the next begins.
+        // The comma separates values; strings are quoted, so they cannot contain an ambiguous one.
         leaf => hash.update(format!("{leaf},")),
     }
 }

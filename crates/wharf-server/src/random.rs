@@ -1,6 +1,6 @@
-//! Chance, which a simulation takes from a seed.
+//! Random bytes; deterministic from a seed in simulation tests.
 
-/// Fills `bytes` with what nobody can guess.
+/// Fills `bytes` with cryptographically secure random bytes.
 pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     #[cfg(feature = "simulation")]
     if seeded::fill(bytes) {
@@ -17,8 +17,9 @@ pub(crate) mod seeded {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// From now on, names and pauses that servers on this thread choose follow from `seed`, so that
-    /// a simulation can be repeated. Whoever knows the seed can guess them: never in earnest.
+    /// Makes random ids and delays of servers on this thread deterministic from `seed`, so that a
+    /// simulation can be repeated. They are predictable from the seed: never use this in
+    /// production.
     pub fn seed_rng(seed: u64) {
         STATE.set(Some(seed));
     }

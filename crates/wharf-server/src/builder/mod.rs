@@ -1,4 +1,4 @@
-//! Puts a server together.
+//! Builder of a router.
 
 pub(crate) mod error;
 pub(crate) mod prepare;
@@ -35,25 +35,25 @@ use crate::{
     tasks::TaskOptions,
 };
 
-/// A function that is a tool. `#[tool]` implements it.
+/// Function that is a tool. Implemented by `#[tool]`.
 pub trait ToolFn {
-    /// The tool.
+    /// Returns the tool.
     fn tool() -> Tool;
 }
 
-/// A function that is a resource. `#[resource]` implements it.
+/// Function that is a resource. Implemented by `#[resource]`.
 pub trait ResourceFn {
-    /// The resource.
+    /// Returns the resource.
     fn resource() -> Resource;
 }
 
-/// A function that is a prompt. `#[prompt]` implements it.
+/// Function that is a prompt. Implemented by `#[prompt]`.
 pub trait PromptFn {
-    /// The prompt.
+    /// Returns the prompt.
     fn prompt() -> Prompt;
 }
 
-/// Something a server offers.
+/// Tool, resource or prompt to register with a server.
 #[derive(Debug)]
 pub enum Part {
     /// A tool.
@@ -65,7 +65,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// What runs the tasks that it may make.
+    /// Returns the task runtime, if the part may create tasks.
     pub(crate) fn task_runtime(&self) -> Option<&'static dyn TaskRuntime> {
         match self {
             Part::Tool(tool) => tool.task_runtime,
@@ -92,13 +92,14 @@ impl From<Prompt> for Part {
     }
 }
 
-/// Keys for a store, with what seals it: a server without them does not link that.
+/// Keys of a store, with the function that encrypts it: a server without keys does not link that
+/// function.
 struct StoreKey {
     keys: Arc<dyn StateCipher>,
     seal: fn(Stores, Arc<dyn StateCipher>) -> Stores,
 }
 
-/// Puts a [`Router`] together.
+/// Builds a [`Router`].
 #[must_use]
 pub struct RouterBuilder {
     parts: Vec<Part>,
@@ -114,7 +115,7 @@ pub struct RouterBuilder {
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
     tasks: TaskOptions,
-    /// Comes with what may make tasks.
+    /// Set by every part or option that may create tasks.
     task_runtime: Option<&'static dyn TaskRuntime>,
     stores: Option<Stores>,
     store_key: Option<StoreKey>,
@@ -144,14 +145,14 @@ impl RouterBuilder {
         }
     }
 
-    /// Says what else is wrong with the server, so that it is not built.
+    /// Adds a problem, so that building the server fails.
     pub fn problem(mut self, item: impl Into<String>, text: impl Into<String>) -> Self {
         self.problems.add(item, text);
         self
     }
 
-    /// Passes every call on to `service`, past limits and middleware: a proxy, which has no parts of
-    /// its own.
+    /// Forwards every call to `service`, bypassing limits and middleware: the server is a proxy and
+    /// has no parts of its own.
     pub fn upstream(mut self, service: Arc<dyn Service>) -> Self {
         self.upstream = Some(service);
         self
@@ -175,103 +176,105 @@ impl RouterBuilder {
         self
     }
 
-    /// Adds the tool that a function is.
+    /// Adds the tool that a function defines.
     pub fn tool<T: ToolFn>(self) -> Self {
         self.add(T::tool())
     }
 
-    /// Adds the resource that a function is.
+    /// Adds the resource that a function defines.
     pub fn resource<R: ResourceFn>(self) -> Self {
         self.add(R::resource())
     }
 
-    /// Adds the prompt that a function is.
+    /// Adds the prompt that a function defines.
     pub fn prompt<P: PromptFn>(self) -> Self {
         self.add(P::prompt())
     }
 
-    /// Tells models how to use the server.
+    /// Sets the instructions that tell models how to use the server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Changes the capabilities that were derived from what the server offers. Runs again
-    /// whenever what it offers changes.
+    /// Edits the capabilities that were derived from the registered parts. Runs again whenever
+    /// these change.
     pub fn capabilities(
         mut self,
         edit: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
     ) -> Self {
         self.edit = Some(Box::new(edit));
-        // It may say that there are tasks.
+        // It may add the tasks capability.
         self.task_runtime = Some(TASK_RUNTIME);
         self
     }
 
-    /// Sets what the server takes on at most.
+    /// Sets the limits of the server.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Decides who may see and use what.
+    /// Sets the access hook: it decides which items a caller may see and use.
     pub fn access(mut self, access: impl Access) -> Self {
         self.access = Some(Box::new(access));
         self
     }
 
-    /// Puts a layer around the router; the first one added is the outermost.
+    /// Adds middleware; the first one added is the outermost.
     pub fn layer(mut self, layer: impl Middleware) -> Self {
         self.layers.push(Box::new(layer));
         self
     }
 
-    /// Seals what travels through clients. By default with the keys in `WHARF_STATE_KEY` or in the
-    /// file `WHARF_STATE_KEY_FILE`, or else with a random key of this process.
+    /// Sets the cipher for state that travels through clients. The default are the keys in
+    /// `WHARF_STATE_KEY` or in the file `WHARF_STATE_KEY_FILE`, or else a random key of this
+    /// process.
     pub fn seal(mut self, seal: Arc<dyn StateCipher>) -> Self {
         self.seal = Some(seal);
         self
     }
 
-    /// Remembers one-time claims; in memory by default.
+    /// Sets the store of one-time claims (nonces); in memory by default.
     pub fn nonces(mut self, nonces: Arc<dyn NonceStore>) -> Self {
         self.nonces = Some(nonces);
         self
     }
 
-    /// How tasks are kept and run.
+    /// Sets the options of tasks.
     pub fn tasks(mut self, options: TaskOptions) -> Self {
         (self.tasks, self.task_runtime) = (options, Some(TASK_RUNTIME));
         self
     }
 
-    /// Keeps tasks, claims and rates here; in memory by default, where all ends with the process.
+    /// Sets the store of tasks, claims and rates; by default they are in memory and end with the
+    /// process.
     pub fn store(mut self, stores: Stores) -> Self {
         (self.stores, self.task_runtime) = (Some(stores), Some(TASK_RUNTIME));
         self
     }
 
-    /// Seals all that is written into the [store](RouterBuilder::store), with keys that every
-    /// process needs which shares it, and this one after a restart.
+    /// Encrypts everything that is written into the [store](RouterBuilder::store). Every process
+    /// that shares the store needs the same keys, and so does this one after a restart.
     pub fn store_key(mut self, seal: Arc<dyn StateCipher>) -> Self {
         self.store_key = Some(StoreKey { keys: seal, seal: wharf_store::sealed });
         self
     }
 
-    /// Says how long lists and the server's description may be kept. Lists are private as soon
-    /// as there is an access hook, whatever this says.
+    /// Sets the cache hint of lists and of the server's description. Lists are private as soon as
+    /// there is an access hook, whatever the hint is.
     pub fn cache(mut self, hint: CacheHint) -> Self {
         self.cache = hint;
         self
     }
 
-    /// Whether the server sends log messages at all; it does by default.
+    /// Enables log messages to clients; enabled by default.
     pub fn logging(mut self, logging: bool) -> Self {
         self.logging = logging;
         self
     }
 
-    /// Builds the router, or says everything that is wrong.
+    /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
         let (lists, next) = self.lists();
         let seal = self.take_cipher();
@@ -318,7 +321,7 @@ impl RouterBuilder {
         Ok(Router::layered(server, layers))
     }
 
-    /// All parts, ready to be called, and the number of the next one that may come.
+    /// Prepares all parts; also returns the order number of the next part.
     fn lists(&mut self) -> (CatalogLists, u64) {
         let (mut lists, problems) = (CatalogLists::default(), &mut self.problems);
         let parts = mem::take(&mut self.parts);
@@ -336,7 +339,7 @@ impl RouterBuilder {
         (lists, order)
     }
 
-    /// What seals state: as it was given, or with the keys that the surroundings name.
+    /// Takes the configured cipher, or reads the keys that the environment names.
     fn take_cipher(&mut self) -> Arc<dyn StateCipher> {
         let problems = &mut self.problems;
         self.seal.take().unwrap_or_else(|| {
@@ -348,7 +351,7 @@ impl RouterBuilder {
         })
     }
 
-    /// The stores, sealed if there is a key for them.
+    /// Takes the stores, encrypted if there is a key for them.
     fn take_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
@@ -367,7 +370,7 @@ impl RouterBuilder {
     }
 }
 
-/// Keys that end with the process are of no use where what they seal does not.
+/// Rejects keys that end with the process for a store that outlives it.
 fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut BuildError) {
     let outlives = stores.reach > Sharing::Process;
     if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
@@ -380,7 +383,7 @@ fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut Build
     }
 }
 
-/// Where tasks are kept.
+/// Returns the storage of tasks.
 fn task_storage(stores: &Stores) -> TaskStorage {
     let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
     TaskStorage { store, bus, reach: stores.reach }

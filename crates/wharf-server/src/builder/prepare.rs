@@ -1,4 +1,4 @@
-//! Checks what a server is built from, and makes it ready to be called.
+//! Validates the parts of a server and prepares them for calls.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -26,13 +26,13 @@ use crate::{
     schema::{ArgumentSchema, lint, validator::SchemaValidator},
 };
 
-/// What parts are checked against.
+/// Limits and state that parts are validated against.
 pub(crate) struct PartPreparer<'a> {
     pub(crate) limits: &'a Limits,
     pub(crate) states: &'a StateMap,
 }
 
-/// A part that is ready to be called.
+/// Part that is ready to be called.
 pub(crate) enum PreparedPart {
     Tool(CatalogEntry<ToolInfo>),
     Resource(CatalogEntry<ResourceInfo>),
@@ -41,7 +41,7 @@ pub(crate) enum PreparedPart {
 }
 
 impl PreparedPart {
-    /// What listeners hear when it comes or goes.
+    /// Returns the notification to send when the part is added or removed.
     pub(crate) fn changes(&self) -> Notification {
         match self {
             PreparedPart::Tool(_) => Notification::ToolsChanged,
@@ -154,7 +154,7 @@ impl PartPreparer<'_> {
         }
         let output = info.output_schema.as_deref().cloned().filter(|_| own_output);
         let output = output.map(SchemaValidator::for_results);
-        // What was found wrong already is not compiled: it may be far too much.
+        // A schema with problems is not compiled: it may be far too large.
         let fine = check.count() == before;
         if fine && stricter_than_type && !own_input {
             lint::mistakes(&info.input_schema).into_iter().for_each(|mistake| check.add(mistake));
@@ -348,7 +348,7 @@ impl PartPreparer<'_> {
         }
     }
 
-    /// A schema made from a type is good by construction, except for what its author added.
+    /// Validates a schema. A derived one can have problems only in what its author added.
     fn schema(&self, schema: &serde_json::Value, own: bool, name: &str, check: &mut PartCheck<'_>) {
         if own && !schema.is_object() {
             check.add(format!("its {name} schema must be an object"));
@@ -370,7 +370,8 @@ impl PartPreparer<'_> {
     }
 }
 
-/// Scopes are told to clients in a list with spaces, within quotes.
+/// Checks the syntax of scopes: clients receive them as a space-separated, quoted list
+/// (`WWW-Authenticate`).
 fn check_scope_syntax(scopes: &[String], check: &mut PartCheck<'_>) {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     for scope in scopes {
@@ -383,7 +384,7 @@ fn check_scope_syntax(scopes: &[String], check: &mut PartCheck<'_>) {
     }
 }
 
-/// A template's variables and its function's parameters must be the same.
+/// Checks that a template's variables and its function's parameters are the same.
 fn check_variable_names(
     variables: &[&str],
     typed: Option<&ArgumentSchema>,
@@ -391,7 +392,7 @@ fn check_variable_names(
     check: &mut PartCheck<'_>,
 ) {
     let Some(typed) = typed else {
-        // Who reads the whole URI needs no variables.
+        // A function that takes the whole URI needs no variables.
         if !variables.is_empty() && !takes_uri {
             check.add(format!(
                 "its template has {}, but its function takes no arguments: take them with \
@@ -438,7 +439,7 @@ fn into_template(info: ResourceInfo) -> TemplateInfo {
     template
 }
 
-/// A call with a limit of its own may be silent for as long as it lasts.
+/// Deadlines of a call with its own timeout: it may be idle for as long as it may run.
 fn fixed_deadlines(timeout: Duration) -> Deadlines {
     Deadlines { idle: Some(timeout), total: Some(timeout) }
 }

@@ -1,4 +1,4 @@
-//! Types as forms that a client can show, and filled-in forms as values.
+//! Converts types to elicitation forms.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -12,19 +12,19 @@ pub(crate) use wharf_schema::elicitation_form::check;
 
 type JsonObject = Map<String, Value>;
 
-/// The string formats that a form can ask for.
+/// String formats that a form supports.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
-/// What a form cannot say, and must not silently lose.
+/// Keywords that a form does not support. They are an error, so that they are not lost silently.
 const UNSUPPORTED_KEYWORDS: [&str; 2] = ["pattern", "multipleOf"];
 
-/// The form that asks for a `T`: a flat object of texts, numbers, switches and choices.
+/// Derives the form for a `T`: a flat object of strings, numbers, booleans and choices.
 pub(crate) fn form_schema<T: JsonSchema>() -> Result<Value, String> {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     restrict(&schema.to_value())
 }
 
-/// Reduces a JSON Schema to the subset of forms; the error names the field that does not fit.
+/// Reduces a JSON Schema to the subset for forms; the error names the field that does not fit.
 pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
     let no_struct = "only a struct with named fields can be asked for";
     let root = schema.as_object().ok_or(no_struct)?;
@@ -55,7 +55,7 @@ pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
     Ok(form)
 }
 
-/// One field on its way from any schema to a form's.
+/// Field that is being converted from a general schema to a form.
 struct FormField<'s> {
     root: &'s JsonObject,
     keywords: JsonObject,
@@ -63,7 +63,7 @@ struct FormField<'s> {
 }
 
 impl FormField<'_> {
-    /// Collects the field's keywords, with references followed and `null` set apart.
+    /// Collects the keywords of the field; follows references and removes `null`.
     fn gather(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
         let schema = schema.as_object().ok_or("anything at all cannot be asked for")?;
         if depth > 8 {
@@ -92,7 +92,7 @@ impl FormField<'_> {
                     self.keywords.insert("enum".into(), values.into());
                 }
                 ("default", Value::Null) => {}
-                // What stands beside a reference says more than what it refers to.
+                // A keyword beside a reference takes precedence over the referenced one.
                 _ if depth > 0 && self.keywords.contains_key(keyword) => {}
                 _ => {
                     self.keywords.insert(keyword.clone(), value.clone());
@@ -133,7 +133,8 @@ impl FormField<'_> {
             ));
         }
         if let Some(choices) = choices(&self.keywords)? {
-            // Titles as the protocol first had them, for those who write the schema themselves.
+            // Titles in the first form that the protocol had (`enumNames`), for hand-written
+            // schemas.
             let names = self.keywords.get("enumNames").and_then(Value::as_array).map(Vec::len);
             let values = choices.get("enum").and_then(Value::as_array).map(Vec::len);
             let named: &[&str] =
@@ -180,7 +181,7 @@ impl FormField<'_> {
         Ok(self.keep("array", &keys, items))
     }
 
-    /// A form knows inclusive bounds only.
+    /// Converts exclusive bounds: a form supports inclusive bounds only.
     fn inclusive(&mut self, integer: bool) -> Result<(), String> {
         for (exclusive, inclusive, step) in
             [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)]
@@ -205,7 +206,8 @@ impl FormField<'_> {
     }
 }
 
-/// The choices of a unit enum: `enum`, or `oneOf` where they have titles. `None` for other schemas.
+/// Returns the choices of a unit enum: `enum`, or `oneOf` if they have titles. `None` for other
+/// schemas.
 fn choices(keywords: &JsonObject) -> Result<Option<JsonObject>, String> {
     if let Some(Value::Array(options)) = keywords.get("options") {
         let choices = options.iter().map(titled).collect::<Option<Vec<_>>>();
@@ -231,7 +233,8 @@ fn choices(keywords: &JsonObject) -> Result<Option<JsonObject>, String> {
     Ok(Some(JsonObject::from_iter([("enum".to_owned(), values.into())])))
 }
 
-/// The values of one option with their titles: one under `const`, or untitled ones under `enum`.
+/// Returns the values of one option with their titles: one under `const`, or untitled ones under
+/// `enum`.
 fn titled(option: &Value) -> Option<Vec<(Value, Option<Value>)>> {
     let title = option.get("title").or_else(|| option.get("description"));
     let values = match (option.get("const"), option.get("enum")) {

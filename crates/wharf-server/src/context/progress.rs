@@ -1,13 +1,13 @@
-//! How often progress goes out.
+//! Throttles progress notifications.
 
 use std::time::{Duration, Instant};
 
 use wharf_model::{Notification, Rate};
 
-/// Tokens are counted in floats, which lose a little.
+/// One token, less the rounding error of floats.
 const ONE_TOKEN: f64 = 1.0 - 1e-6;
 
-/// One report of progress.
+/// Progress update.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProgressUpdate {
     pub(crate) progress: f64,
@@ -21,7 +21,7 @@ impl From<ProgressUpdate> for Notification {
     }
 }
 
-/// Lets a burst through, then a rate; of what comes faster, the last value wins.
+/// Token bucket: a burst, then a rate. Of updates that come faster, the last one wins.
 #[derive(Debug)]
 pub(crate) struct ProgressThrottle {
     rate: Rate,
@@ -42,7 +42,8 @@ impl ProgressThrottle {
         }
     }
 
-    /// Takes an update; gives it back if it may go out now. What does not increase is dropped.
+    /// Takes an update; returns it if it may be sent now. A value that does not increase is
+    /// dropped.
     pub(crate) fn offer(&mut self, update: ProgressUpdate, now: Instant) -> Option<ProgressUpdate> {
         if !update.progress.is_finite() || update.progress <= self.last {
             return None;
@@ -52,14 +53,14 @@ impl ProgressThrottle {
         self.release(now)
     }
 
-    /// When the update that is held back may go out.
+    /// Returns the time when the delayed update may be sent.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.held.as_ref()?;
         let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / self.rate.per_second).ok()?;
         self.counted?.checked_add(wait)
     }
 
-    /// The update that was held back, if its time has come.
+    /// Returns the delayed update, if it is due.
     pub(crate) fn release(&mut self, now: Instant) -> Option<ProgressUpdate> {
         let past = self.counted.map_or(Duration::ZERO, |counted| now.duration_since(counted));
         self.tokens =
@@ -73,7 +74,7 @@ impl ProgressThrottle {
         Some(update)
     }
 
-    /// The update that was held back, at the end.
+    /// Returns the delayed update at the end of the call.
     pub(crate) fn flush(&mut self) -> Option<ProgressUpdate> {
         self.held.take()
     }

@@ -1,4 +1,4 @@
-//! Effects that a retry does not repeat.
+//! Steps: effects that a retry does not repeat.
 
 use std::{
     cell::Cell,
@@ -16,17 +16,17 @@ use wharf_model::{Error, ErrorKind, InputMode};
 use crate::{context::Ctx, tasks::storage::StepSaveResult};
 
 thread_local! {
-    /// The call whose step is being polled on this thread.
+    /// Id of the call whose step is being polled on this thread.
     static STEP_OF: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Why a one-time step did not run.
+/// Error of a one-time step that did not run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StepError {
-    /// It ran before, for the same state: somebody sent that state twice.
+    /// The step ran before, for the same request state: a client sent that state twice (replay).
     Spent,
-    /// The store of claims failed.
+    /// The nonce store failed.
     Store(Error),
 }
 
@@ -54,25 +54,26 @@ impl From<StepError> for Error {
 
 /// # Effects that happen once
 ///
-/// Where a client meets asks by calling again, the handler runs again from the top. What it did
-/// before the ask would happen twice, unless it is in a step.
+/// If the client answers requests with a retry, the handler runs again from the top. Effects before
+/// the request would be repeated, unless they are in a step.
 ///
-/// A task runs again from the top when the process that worked on it is lost. Its steps are in the
-/// server's store before the step returns: a step that returned once returns the same on every
-/// later run, and does not run again. A step that was under way runs again; which of them happened
-/// nobody can know but the world outside. So a handler runs at least once, and the result of a step
-/// is recorded exactly once.
+/// A task runs again from the top when its process is lost. The result of a step is in the server's
+/// store before the step returns: a step that returned once returns the same result on every later
+/// run, and does not run again. A step that was interrupted runs again, and only the external
+/// system can tell whether its effect happened. So a handler runs at least once, and the result of
+/// a step is recorded exactly once.
 impl Ctx {
-    /// Runs `future`, and remembers its result under `name` for the re-runs of this call.
+    /// Runs `future`, and records its result under `name` for the retries of this call.
     ///
-    /// On a re-run the result comes back without running `future`. A second step of the same name
-    /// in one run is a step of its own, told apart by counting; so give steps that run side by
-    /// side different names. The result travels, sealed, through the client, and should be small.
-    /// A result that cannot be written as JSON, or read back, is not remembered. Asks belong
-    /// before a step, not inside it: there they end with [`ClientRequestError::Invalid`](crate::AskError).
+    /// On a retry the recorded result is returned without running `future`. Steps of the same name
+    /// in one run are distinguished by counting, so give concurrent steps different names. The
+    /// result travels, encrypted, through the client, and should be small. A result that cannot be
+    /// serialized as JSON, or deserialized, is not recorded. Send client requests before a step,
+    /// not inside it: there they end with
+    /// [`ClientRequestError::Invalid`](crate::ClientRequestError::Invalid).
     ///
-    /// Whoever has a sealed state can send it twice, and then a step after it runs twice. Where
-    /// that matters, use [`step_once`](Ctx::step_once).
+    /// A client can send the same request state twice (replay), and then a later step runs twice.
+    /// If that matters, use [`step_once`](Ctx::step_once).
     pub async fn step<T>(&self, name: impl Into<String>, future: impl Future<Output = T>) -> T
     where
         T: Serialize + DeserializeOwned,
@@ -86,7 +87,7 @@ impl Ctx {
         self.record(&name, result).await
     }
 
-    /// A [`step`](Ctx::step) that remembers success only, so the error can be of any type.
+    /// A [`step`](Ctx::step) that records success only, so the error can be of any type.
     ///
     /// # Errors
     /// Those of `future`.
@@ -107,11 +108,12 @@ impl Ctx {
         Ok(self.record(&name, result).await)
     }
 
-    /// A [`step`](Ctx::step) that runs at most once, even if the client sends the same state twice.
+    /// A [`step`](Ctx::step) that runs at most once, even if the client sends the same request
+    /// state twice.
     ///
-    /// It claims the state's nonce in the server's nonce store first. A claim without a result
-    /// (the server stopped in between) stays: at most once, not exactly once. A call without any
-    /// state is a call of its own, and may run the step again.
+    /// It first claims the state's nonce in the server's nonce store. A claim without a result (the
+    /// server stopped in between) stays: at most once, not exactly once. A call without request
+    /// state is a new call, and may run the step again.
     ///
     /// # Errors
     /// [`StepError::Spent`] if it ran before, [`StepError::Store`] if the store failed.
@@ -138,7 +140,7 @@ impl Ctx {
             Some(task_run) => Some(task_run.nonce().await.map_err(StepError::Store)?),
             None => self.nonce(),
         };
-        // Without a state that came back, nobody can send it twice; and it will be no task.
+        // Without request state there is nothing to replay, and the call will not become a task.
         let Some((nonce, ttl)) = nonce else { return Ok(()) };
         let claim = self.server().nonces.claim(&format!("{nonce}/{name}"), ttl);
         match claim.await {
@@ -149,7 +151,7 @@ impl Ctx {
     }
 
     fn recorded<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        // Copied out: the type's own code runs without the lock.
+        // Copied, so that deserialization runs without the lock.
         let json = match self.task_run() {
             Some(task_run) => task_run.step(name)?,
             None => self.run().steps.get(name)?.clone(),
@@ -157,7 +159,8 @@ impl Ctx {
         serde_json::from_str(json.get()).ok()
     }
 
-    /// Remembers a result, and gives the one that counts: that of a task may be another's.
+    /// Records a result, and returns the one that counts: another run of the task may have recorded
+    /// one before.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
         if self.promotion().is_none() && self.asks() != InputMode::Suspend {
             return result;
@@ -173,8 +176,8 @@ impl Ctx {
         earlier.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or(result)
     }
 
-    /// Keeps a result for as long as the call lives, or in the task's store; gives the one that was
-    /// there before. If the task is not ours any more, this never returns.
+    /// Saves a result for the rest of the call, or in the task's store; returns the one that was
+    /// there before. If another process has the task, this never returns.
     async fn save(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
         {
             let mut run = self.run();
@@ -189,12 +192,12 @@ impl Ctx {
             Some(StepSaveResult::AlreadySaved(earlier)) => return Some(earlier),
             Some(StepSaveResult::Lost) | None => {}
         }
-        // An async handler is dropped here; a thread has nobody to drop it.
+        // An async handler is dropped here; a thread cannot be dropped and must unwind.
         self.outbox().closed().await;
         resume_unwind(Box::new("the task is not this call's any more"))
     }
 
-    /// Waits for `future`, unless the call is over before.
+    /// Awaits `future`; `None` if the call ends before.
     pub(crate) async fn or_closed<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let (mut future, mut closed) = (pin!(future), pin!(self.outbox().closed()));
         poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -204,7 +207,8 @@ impl Ctx {
         .await
     }
 
-    /// Polls a step's future, so that an ask inside it can be told from one beside it.
+    /// Polls the future of a step, so that a client request inside it is distinguished from one
+    /// beside it.
     async fn run_in_step<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         poll_fn(|cx| self.poll_in_step(future.as_mut(), cx)).await
@@ -230,7 +234,7 @@ impl Ctx {
     }
 }
 
-/// A step under way: as long as there is one, the call is not suspended.
+/// Step in flight: while there is one, the call is not suspended.
 struct StepInFlight<'c>(&'c Ctx);
 
 impl<'c> StepInFlight<'c> {

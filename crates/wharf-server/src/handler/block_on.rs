@@ -1,4 +1,4 @@
-//! Waits for a future on a thread that may block, without a runtime.
+//! Blocks a thread on a future, without a runtime.
 
 use std::{
     cell::Cell,
@@ -10,11 +10,11 @@ use std::{
 };
 
 thread_local! {
-    /// Whether a handler is being polled on this thread.
+    /// True while a handler is being polled on this thread.
     static POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread as one that must not wait, until it is dropped.
+/// Guard that marks this thread as one that must not block, until it is dropped.
 pub(crate) struct PollGuard {
     before: bool,
 }
@@ -43,7 +43,7 @@ impl Wake for UnparkWaker {
     }
 }
 
-/// Runs `future` to its end, with this thread parked while there is nothing to do.
+/// Runs `future` to completion; parks the thread while it is pending.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !POLLING.get(),
@@ -55,7 +55,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(output) => return output,
-            // Somebody else may have unparked the thread: then the next poll says so.
+            // Another unpark may have woken the thread; then the next poll is pending again.
             Poll::Pending => thread::park(),
         }
     }

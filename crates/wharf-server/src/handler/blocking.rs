@@ -1,4 +1,4 @@
-//! Functions that block, on threads where that harms nobody.
+//! Runs blocking handlers on threads where blocking is allowed.
 
 use std::{
     future::Future,
@@ -16,14 +16,14 @@ use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, RequestExtensions
 
 use crate::router::caller_shares::{CallerShare, CallerShares};
 
-/// How many blocking functions may be at work or in line, and how many of one caller.
+/// Limit of blocking handlers that run or wait for a thread, in total and per caller.
 pub(crate) struct BlockingPool {
     permits: CallerShares,
     taken: AtomicUsize,
     refused: LogThrottle,
 }
 
-/// One place in the pool. The job owns it, not the call: a thread outlives a cancelled call.
+/// Permit of the pool. The job owns it, not the call, because a thread outlives a cancelled call.
 pub(crate) struct BlockingPermit {
     pool: Arc<BlockingPool>,
     _share: CallerShare,
@@ -35,7 +35,7 @@ impl BlockingPool {
         Arc::new(BlockingPool { permits, taken, refused: LogThrottle::default() })
     }
 
-    /// A place for a call with this scope.
+    /// Acquires a permit for a call with these request extensions.
     pub(crate) fn acquire(self: &Arc<Self>, scope: &RequestExtensions) -> Option<BlockingPermit> {
         let permit = |_share| Some(BlockingPermit { pool: self.clone(), _share });
         match self.take(self.permits.open) {
@@ -55,7 +55,7 @@ impl BlockingPool {
         share
     }
 
-    /// Takes a place if fewer than `capacity` are taken.
+    /// Takes a permit if fewer than `capacity` are taken.
     fn take(&self, capacity: usize) -> bool {
         let fits = |taken: usize| (taken < capacity).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
@@ -68,10 +68,10 @@ impl Drop for BlockingPermit {
     }
 }
 
-/// Where the job leaves what came of it.
+/// Slot that the job puts its result into.
 struct ResultSlot {
     result: Option<thread::Result<Outcome>>,
-    /// Set when the job is gone, with or without a result.
+    /// True once the job is gone, with or without a result.
     over: bool,
     waker: Option<Waker>,
 }
@@ -96,7 +96,8 @@ impl Drop for FinishOnDrop {
     }
 }
 
-/// Runs `job` in its place, on a thread that may block, unless the call is over before it begins.
+/// Runs `job` with its permit, on a thread that may block, unless the call ends before the job
+/// starts.
 pub(crate) fn run(
     permit: BlockingPermit,
     outbox: Outbox,
@@ -131,7 +132,7 @@ pub(crate) fn run(
     })
 }
 
-/// A job that cannot get a thread is dropped, which its call sees.
+/// Spawns the job. A job that cannot get a thread is dropped, which its call detects.
 fn spawn(job: Box<dyn FnOnce() + Send>) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(job)),

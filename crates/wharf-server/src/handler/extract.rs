@@ -1,4 +1,4 @@
-//! What a handler takes, read from the call before the handler runs.
+//! Extractors: parameters of handlers, read from the call before the handler runs.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -26,7 +26,7 @@ use crate::{
     schema::{ArgumentSchema, validator::SchemaValidator},
 };
 
-/// Something a handler can take as a parameter.
+/// Type that a handler can take as a parameter.
 ///
 /// Extraction is synchronous and runs before the handler's future exists.
 ///
@@ -52,14 +52,14 @@ use crate::{
             `Extension<T>`, and `Ctx`, `Principal`, `Uri`, `RawArgs` or `Completing` as they are"
 )]
 pub trait Extract: Sized {
-    /// Says, when the server is built, what the handler will need.
+    /// Declares the handler's requirements when the server is built.
     fn declare(_declaration: &mut Declaration) {}
 
-    /// Reads the value from the call.
+    /// Extracts the value from the call.
     fn extract(call: &Incoming<'_>) -> Result<Self, Error>;
 }
 
-/// What a handler needs, as its parameters declare it.
+/// Requirements of a handler, as declared by its parameters.
 #[derive(Debug, Default)]
 pub struct Declaration {
     pub(crate) arguments: Vec<ArgumentSchema>,
@@ -70,29 +70,29 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The handler takes arguments that read as `T`.
+    /// Declares that the handler takes arguments that deserialize as `T`.
     pub fn arguments<T: JsonSchema>(&mut self) {
         self.arguments.push(schema::input::<T>());
     }
 
-    /// The handler takes shared state of type `T`.
+    /// Declares that the handler takes shared state of type `T`.
     pub fn state<T: 'static>(&mut self) {
         self.states.push((TypeId::of::<T>(), type_name::<T>()));
     }
 }
 
-/// One call, on its way to its handler.
+/// Call that is dispatched to a handler.
 pub struct Incoming<'a> {
     pub(crate) request: Request,
     pub(crate) outbox: Outbox,
     pub(crate) server: &'a Arc<ServerState>,
     pub(crate) input: CallInput<'a>,
-    /// What the arguments must keep to; a completion has none.
+    /// Validator of the arguments; `None` for a completion.
     pub(crate) validator: Option<&'a SchemaValidator>,
     ctx: OnceCell<Ctx>,
 }
 
-/// Where a handler's arguments come from.
+/// Source of a handler's arguments.
 #[derive(Clone, Copy)]
 pub(crate) enum CallInput<'a> {
     /// A tool: the request's own JSON.
@@ -106,7 +106,7 @@ pub(crate) enum CallInput<'a> {
 }
 
 impl CallInput<'_> {
-    /// What arguments that do not fit are called.
+    /// Returns the kind of the error for invalid arguments.
     fn invalid(self) -> ErrorKind {
         match self {
             CallInput::Json => ErrorKind::InvalidToolArguments,
@@ -127,37 +127,37 @@ impl<'a> Incoming<'a> {
         Incoming { request, outbox, server, input, validator, ctx: OnceCell::new() }
     }
 
-    /// The request.
+    /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Who is calling, if anybody authenticated the caller.
+    /// Returns the principal, if the caller was authenticated.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.request.principal()
     }
 
-    /// What an outer layer put beside the message.
+    /// Returns a request extension that outer middleware added.
     #[must_use]
     pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.request.scope.get()
     }
 
-    /// The server's shared state of type `T`.
+    /// Returns the server's shared state of type `T`.
     #[must_use]
     pub fn state<T: Any>(&self) -> Option<&T> {
         self.server.states.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// The context of the call, made on first use.
+    /// Returns the context of the call, created on first use.
     #[must_use]
     pub fn ctx(&self) -> Ctx {
         self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.server.clone())).clone()
     }
 
-    /// Reads a handler's parameters, and holds its arguments against their schema.
+    /// Extracts a handler's parameters, and validates its arguments against their schema.
     pub(crate) fn read<A: Extract>(&self) -> Result<A, Error> {
         let parameters = A::extract(self).map_err(|error| self.explain(error))?;
         let Some(validator) = self.validator else { return Ok(parameters) };
@@ -171,7 +171,8 @@ impl<'a> Incoming<'a> {
         checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
     }
 
-    /// Says more about arguments of a tool that its type could not read: serde names no fields.
+    /// Adds details to the error for tool arguments that could not be deserialized: serde does not
+    /// name the fields.
     fn explain(&self, error: Error) -> Error {
         let Some(validator) = self.validator.filter(|_| error.kind.is_invalid_tool_arguments())
         else {
@@ -183,7 +184,8 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// A mistake in how the server was put together: its author must know, the client need not.
+    /// Logs a mistake in the configuration of the server. The client receives only an internal
+    /// error.
     fn configuration_error(&self, problem: impl fmt::Display) -> Error {
         let (method, target) = (self.request.method.name(), self.request.target());
         tracing::error!(method, handler = printable(&target), "the handler {problem}");
@@ -196,7 +198,7 @@ impl<'a> Incoming<'a> {
         ))
     }
 
-    /// How many values a tree of arguments may have.
+    /// Maximum number of values in an argument tree.
     fn max_values(&self) -> usize {
         self.server.limits.argument_values
     }
@@ -209,7 +211,7 @@ impl<'a> Incoming<'a> {
         ))
     }
 
-    /// Ends extraction: a context, if any parameter wanted one, gets the request.
+    /// Ends extraction: moves the request into the context, if a parameter created one.
     pub(crate) fn into_ctx(self) -> Option<Ctx> {
         let ctx = self.ctx.into_inner()?;
         ctx.fill(self.request);
@@ -217,10 +219,10 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// The arguments of the call, as the user's own type.
+/// Arguments of the call, as a type of the user.
 ///
-/// For a tool they are read from JSON. For a prompt or a resource template they are strings, read
-/// as the types of the fields.
+/// The arguments of a tool are deserialized from JSON. Those of a prompt or a resource template are
+/// strings, parsed as the types of the fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Args<T>(pub T);
 
@@ -238,13 +240,13 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
             }
             CallInput::Completion(_) => return Err(call.wrong_extractor("Args")),
         };
-        // The text may quote what the caller sent, which may be long.
+        // The message may quote the caller's input, which may be long.
         let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
         read.map(Args).map_err(invalid)
     }
 }
 
-/// The arguments of a tool call as they came: the text of a JSON object.
+/// Arguments of a tool call as received: the text of a JSON object.
 #[derive(Clone, Debug)]
 pub struct RawArgs(pub Box<RawValue>);
 
@@ -258,7 +260,7 @@ impl Extract for RawArgs {
     }
 }
 
-/// State shared by all handlers, given with [`RouterBuilder::state`](crate::RouterBuilder::state).
+/// State shared by all handlers, set with [`RouterBuilder::state`](crate::RouterBuilder::state).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State<T>(pub T);
 
@@ -268,16 +270,16 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        // Building checked that it is there.
+        // The builder checked that it exists.
         call.state::<T>().cloned().map(State).ok_or_else(|| Error::new(ErrorKind::InternalError))
     }
 }
 
-/// What an outer layer put beside the message. Take an `Option` of it if it may be missing.
+/// Request extension that outer middleware added. Take an `Option` of it if it may be missing.
 ///
-/// Without the `Option`, a call that has none fails as an internal error. The client learns no
-/// more than that; which type is missing, and for which handler, is logged with `tracing`, so a
-/// `tracing` subscriber must be installed to see it.
+/// Without the `Option`, a call that lacks the extension fails with an internal error, which is all
+/// that the client receives. The missing type and the handler are logged with `tracing`, so a
+/// `tracing` subscriber must be installed to see them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extension<T>(pub T);
 
@@ -316,7 +318,7 @@ impl Extract for Ctx {
     }
 }
 
-/// The URI that is being read.
+/// URI that is being read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri(pub String);
 
@@ -333,7 +335,7 @@ impl Extract for Uri {
     }
 }
 
-/// An argument that is being typed, for the functions that complete it.
+/// Argument to complete, for completion functions.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -344,16 +346,16 @@ impl Extract for Uri {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completing {
-    /// What has been typed so far.
+    /// Value typed so far.
     pub value: String,
-    /// The argument's name.
+    /// Name of the argument.
     pub argument: String,
-    /// The arguments that are already settled.
+    /// Arguments that already have a value.
     pub context: BTreeMap<String, String>,
 }
 
 impl Completing {
-    /// The candidates that begin with what has been typed, whatever their case, in their order.
+    /// Returns the candidates that begin with the typed value, ignoring case, in their order.
     pub fn matching(&self, candidates: impl IntoIterator<Item: Into<String>>) -> Completion {
         let typed = self.value.to_lowercase();
         Completion::new(

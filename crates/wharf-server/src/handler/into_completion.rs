@@ -1,4 +1,4 @@
-//! What a function that completes an argument may return.
+//! Return types of completion functions.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use crate::handler::{
     tool_error::IntoToolError,
 };
 
-/// Something a function that completes an argument can return.
+/// Type that a completion function can return.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
     label = "not a completion",
     note = "return a list of texts, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoCompletion {
-    /// The values, best first.
+    /// Converts to the values, best first.
     fn into_completion(self) -> Result<Completion, Error>;
 }
 
@@ -51,8 +51,8 @@ impl<T: IntoCompletion, E: IntoToolError> IntoCompletion for Result<T, E> {
     }
 }
 
-/// A function that completes an argument: plain and cheap, or async. `M` tells the two apart, and
-/// the compiler finds it out.
+/// Function that completes an argument: plain and fast, or async. `M` distinguishes the two and is
+/// inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not complete an argument",
     label = "not a function of extractors that returns a completion",
@@ -64,7 +64,7 @@ pub trait Completer<M>: Sized {
     fn into_completer(self) -> CompleterParts;
 }
 
-/// A completer whose types are forgotten.
+/// Type-erased completer.
 #[doc(hidden)]
 pub struct CompleterParts {
     pub(crate) endpoint: Arc<dyn Endpoint>,

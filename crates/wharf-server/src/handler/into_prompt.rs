@@ -1,4 +1,4 @@
-//! What a prompt may return.
+//! Return types of prompts.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::handler::{
     tool_error::IntoToolError,
 };
 
-/// Something a prompt can return. Text and content are what the user says.
+/// Type that a prompt can return. Text and content become messages of the user.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "not the messages of a prompt",
@@ -20,7 +20,7 @@ use crate::handler::{
             or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoPrompt {
-    /// The messages of the prompt.
+    /// Converts to the messages of the prompt.
     fn into_prompt(self) -> Result<PromptResult, Error>;
 }
 

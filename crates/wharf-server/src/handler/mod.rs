@@ -1,4 +1,4 @@
-//! Plain functions as handlers: one tuple macro for all arities.
+//! Handlers: plain functions of extractors, implemented by one macro for all arities.
 
 pub(crate) mod block_on;
 pub(crate) mod blocking;
@@ -20,7 +20,7 @@ use crate::{
     handler::extract::{Declaration, Extract, Incoming},
 };
 
-/// An async function of up to twelve extractors. Implemented for every such function and closure.
+/// Async function of up to twelve extractors. Implemented for every such function and closure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an async handler",
     label = "not an async function of extractors",
@@ -30,23 +30,23 @@ use crate::{
             move {{ … }} }}`, because each call needs a future of its own"
 )]
 pub trait Handler<A>: Send + Sync + 'static {
-    /// What the function returns in the end.
+    /// Output of the function's future.
     type Output;
-    /// The function's own future.
+    /// Future of the function.
     type Future: Future<Output = Self::Output> + Send + 'static;
 
     /// Calls the function.
     fn call(&self, parameters: A) -> Self::Future;
 }
 
-/// A plain function of up to twelve extractors. Implemented for every such function and closure.
+/// Plain function of up to twelve extractors. Implemented for every such function and closure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a function of extractors",
     note = "a handler is a function of up to 12 parameters, each of which implements `Extract`"
 )]
 pub trait PlainHandler<A>: Send + Sync + 'static {
-    /// What the function returns.
+    /// Return type of the function.
     type Output;
 
     /// Calls the function.
@@ -108,19 +108,19 @@ handlers!(A B C D E F G H I J);
 handlers!(A B C D E F G H I J K);
 handlers!(A B C D E F G H I J K L);
 
-/// A handler whose types are forgotten.
+/// Type-erased handler.
 pub(crate) trait Endpoint: Send + Sync + 'static {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome>;
 }
 
-/// Turns what a handler returned into the outcome of its kind of call.
+/// Converts the return value of a handler into the outcome of its kind of call.
 pub(crate) trait ReturnConverter<R>: Send + 'static {
-    /// Keeps what the outcome needs of the call.
+    /// Copies from the call what the outcome needs.
     fn for_call(incoming: &Incoming<'_>) -> Self;
     fn convert(self, returned: R) -> Outcome;
 }
 
-/// An async function, its parameters and its ending.
+/// Endpoint of an async function.
 pub(crate) struct AsyncEndpoint<F, A, E>(F, PhantomData<fn() -> (A, E)>);
 
 impl<F, A, E> AsyncEndpoint<F, A, E> {
@@ -150,7 +150,7 @@ where
     }
 }
 
-/// A plain function that is cheap: it runs in place.
+/// Endpoint of a plain, fast function that runs in place.
 pub(crate) struct InlineEndpoint<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
 
 impl<F, A, E> InlineEndpoint<F, A, E> {
@@ -175,7 +175,8 @@ where
         };
         let ctx = incoming.into_ctx();
         match ctx {
-            // Only inside: state that does not open keeps the function from running at all.
+            // The function runs only inside `drive`: if the request state cannot be decrypted, it
+            // must not run at all.
             Some(ctx) => {
                 let function = self.0.clone();
                 suspend::drive(ctx, async move { converter.convert(function.call(parameters)) })
@@ -185,7 +186,7 @@ where
     }
 }
 
-/// A plain function that may block: it runs on a thread of its own.
+/// Endpoint of a plain function that may block; it runs on its own thread.
 pub(crate) struct BlockingEndpoint<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
 
 impl<F, A, E> BlockingEndpoint<F, A, E> {
@@ -220,12 +221,12 @@ where
     }
 }
 
-/// What a handler takes, and what its outcome will need of the call.
+/// Extracts the parameters of a handler, and creates the converter of its return value.
 fn begin<A: Extract, E: ReturnConverter<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
     Ok((incoming.read()?, E::for_call(incoming)))
 }
 
-/// Only a call with a context needs somebody to drive it.
+/// Drives the call if it has a context; a call without one cannot be suspended.
 fn finish(
     ctx: Option<Ctx>,
     call: impl Future<Output = Outcome> + Send + 'static,
@@ -236,7 +237,7 @@ fn finish(
     }
 }
 
-/// A future that is over already.
+/// Returns a future that is ready.
 pub(crate) fn now(outcome: Outcome) -> BoxFuture<Outcome> {
     Box::pin(std::future::ready(outcome))
 }

@@ -1,4 +1,4 @@
-//! Decoded strings, read as the types a handler asks for.
+//! Deserializer of decoded strings into the types of a handler.
 
 use std::{borrow::Cow, fmt, slice};
 
@@ -11,14 +11,14 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// The value of one parameter: one string, or a list under one name.
+/// Value of one parameter: a string, or a list of strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StringArg {
     Single(String),
     List(Vec<String>),
 }
 
-/// Reads named strings as the fields of `T`; the error names the field it is about.
+/// Deserializes named strings as the fields of `T`; the error names the field.
 pub(crate) fn from_strings<T: DeserializeOwned>(
     pairs: &[(Cow<'_, str>, StringArg)],
 ) -> Result<T, String> {
@@ -128,7 +128,7 @@ macro_rules! numbers {
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
             let whole = self.0.strip_suffix(".0").unwrap_or(self.0);
             match whole.parse::<$number>() {
-                // Rust reads `nan` and `inf` as numbers, and `1e999` as the latter.
+                // Rust parses `nan` and `inf` as numbers, and `1e999` as infinity.
                 Ok(number) if (number as f64).is_finite() => visitor.$visit(number),
                 _ => Err(StringArgError(format!("{:?} is not a {}", self.0, ExpectedNumber(stringify!($number))))),
             }
@@ -136,7 +136,7 @@ macro_rules! numbers {
     )*};
 }
 
-/// A number type, in words that a caller who knows no Rust understands.
+/// Displays a number type in words that do not require knowledge of Rust.
 struct ExpectedNumber(&'static str);
 
 impl fmt::Display for ExpectedNumber {

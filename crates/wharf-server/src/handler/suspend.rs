@@ -1,4 +1,5 @@
-//! Runs a handler that can ask: suspends it, seals what it knows, lets its progress out.
+//! Drives a handler: suspends it on client requests, encrypts its `requestState`, and sends its
+//! progress.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,14 +27,15 @@ use crate::{
     },
 };
 
-/// How many lives of a state one call can last through its retries: a claim of `step_once` is
-/// kept as long, or a state could outlive it by being asked for again and again.
+/// Maximum lifetime of a call with its retries, in multiples of the state's TTL. A claim of
+/// `step_once` is kept as long; otherwise a state that is renewed with each retry could outlive the
+/// claim.
 const MAX_STATE_LIFETIMES: u32 = 6;
 
-/// A number with more digits may not be told from its neighbours once it is read.
+/// Maximum number of digits that a number keeps exactly when it is parsed.
 const MAX_EXACT_DIGITS: usize = 15;
 
-/// Runs a handler to its end, or until it waits for answers that only a retry can bring.
+/// Runs a handler to completion, or until it waits for responses that only a retry can bring.
 pub(crate) fn drive(
     ctx: Ctx,
     call: impl Future<Output = Outcome> + Send + 'static,
@@ -68,7 +70,7 @@ enum RunEnd {
     Suspended(Vec<PendingQuestion>),
 }
 
-/// Tells whoever still waits that the call is over, however it ended.
+/// Guard that marks the run as over and wakes all waiters, however the call ended.
 struct EndOnDrop<'c>(&'c Ctx);
 
 impl Drop for EndOnDrop<'_> {
@@ -77,14 +79,14 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// What one run of a handler has asked, learnt and done so far.
+/// State of one run of a handler: its client requests, their responses, and its steps.
 pub(crate) struct HandlerRun {
     pub(crate) throttle: ProgressThrottle,
-    /// The results of steps, by numbered name.
+    /// Results of steps, by numbered name.
     pub(crate) steps: BTreeMap<String, Box<RawValue>>,
     pub(crate) in_flight: usize,
     pub(crate) over: bool,
-    /// Whether the call is a task: then steps and questions go into its store.
+    /// True if the call is a task: then steps and client requests go into its store.
     pub(crate) is_task: bool,
     names: BTreeMap<String, u32>,
     asked: BTreeMap<String, String>,
@@ -97,7 +99,7 @@ pub(crate) struct HandlerRun {
     waiting: Vec<Waker>,
 }
 
-/// A question left for the client.
+/// Client request that is sent when the call is suspended.
 struct PendingQuestion {
     number: u64,
     key: String,
@@ -105,18 +107,19 @@ struct PendingQuestion {
     ask: ClientRequest,
 }
 
-/// What the client said, and to which question; to any if it sent no state along.
+/// Response of the client, with the fingerprint of its request; without one if the client sent no
+/// state.
 #[derive(Clone, Serialize, Deserialize)]
 struct RecordedAnswer(Option<String>, Box<RawValue>);
 
-/// The call and its retries.
+/// Identity of a call across its retries.
 #[derive(Clone, Serialize, Deserialize)]
 struct RetryChain {
     nonce: String,
     born: u64,
 }
 
-/// What travels through the client.
+/// Content of `requestState`, which travels through the client.
 #[derive(Serialize, Deserialize)]
 struct SealedState {
     expires: u64,
@@ -146,14 +149,14 @@ impl HandlerRun {
         }
     }
 
-    /// `name#1`, `name#2`, … for the steps of one name.
+    /// Returns `name#1`, `name#2`, … for the steps of one name.
     pub(crate) fn number_step(&mut self, name: String) -> String {
         let count = self.names.entry(name.clone()).or_default();
         *count += 1;
         format!("{name}#{count}")
     }
 
-    /// Notes a question; false if the key already stands for another one.
+    /// Records a client request; returns false if the key belongs to a different one.
     pub(crate) fn ask(&mut self, key: &str, fingerprint: &str) -> bool {
         self.asked.entry(key.into()).or_insert_with(|| fingerprint.into()) == fingerprint
     }
@@ -171,7 +174,7 @@ impl HandlerRun {
         self.answers.remove(key);
     }
 
-    /// Leaves a question for the client, under a number by which it can be withdrawn.
+    /// Adds a client request to send on suspension; returns the number to withdraw it with.
     pub(crate) fn add_question(
         &mut self,
         key: String,
@@ -192,7 +195,7 @@ impl HandlerRun {
         self.turns.insert(key.into())
     }
 
-    /// Ends a turn; who waited for it must be woken.
+    /// Ends a turn; returns the wakers of the futures that wait for it.
     pub(crate) fn end_turn(&mut self, key: &str) -> Vec<Waker> {
         self.turns.remove(key);
         mem::take(&mut self.waiting)
@@ -204,7 +207,7 @@ impl HandlerRun {
         }
     }
 
-    /// Puts what this run knows into the record of the task that it becomes.
+    /// Copies the state of this run into the record of the task that the call becomes.
     pub(crate) fn export_to(&self, record: &mut TaskRecord) {
         record.steps = self.steps.clone();
         record.call.nonce = self.chain.as_ref().map(|chain| chain.nonce.clone());
@@ -217,20 +220,20 @@ impl HandlerRun {
         }
     }
 
-    /// The questions to suspend with, once there are any and no step is under way.
+    /// Takes the client requests to suspend with, once there are any and no step is in flight.
     fn take_questions(&mut self) -> Option<Vec<PendingQuestion>> {
         let ready = !self.questions.is_empty() && self.in_flight == 0 && !self.is_task;
         ready.then(|| {
-            // Before the handler's destructors withdraw them.
+            // Before the destructors of the handler withdraw them.
             self.over = true;
             mem::take(&mut self.questions)
         })
     }
 }
 
-/// Wakers are woken and dropped with the run unlocked: both may run anybody's code.
+/// Wakers are woken and dropped without the lock: both may run arbitrary code.
 impl Ctx {
-    /// Lets the driver look again, for what happens outside its own poll.
+    /// Wakes the driver after a change outside its own poll.
     pub(crate) fn wake_driver(&self) {
         let driver = self.run().driver.clone();
         driver.into_iter().for_each(Waker::wake);
@@ -245,7 +248,7 @@ impl Ctx {
         }
     }
 
-    /// Lets whoever may make a task of the call know whose it is.
+    /// Attaches this context to the promotion, which may make a task of the call.
     fn attach(&self) {
         let Some(promotion) = self.promotion() else { return };
         if promotion.is_task() {
@@ -255,15 +258,16 @@ impl Ctx {
         }
     }
 
-    /// The call is a task from now on. Gives the steps that were done since those that are `known`
-    /// to it; what is done later goes into its store.
+    /// Marks the call as a task. Returns the steps that finished after those `known` to the task;
+    /// later steps go into its store.
     pub(crate) fn bind(
         &self,
         known: &BTreeMap<String, Box<RawValue>>,
     ) -> Vec<(String, Box<RawValue>)> {
         let mut run = self.run();
         run.is_task = true;
-        // Said to no question in particular, and not in the record: another run would not know it.
+        // These responses have no fingerprint and are not in the record, so another run would not
+        // have them.
         run.answers.retain(|_, RecordedAnswer(question, _)| question.is_some());
         let steps = mem::take(&mut run.steps);
         let waiting = mem::take(&mut run.waiting);
@@ -303,7 +307,7 @@ impl Ctx {
         Poll::Pending
     }
 
-    /// Sends the update that was held back once its time has come.
+    /// Sends the delayed progress update once it is due.
     fn poll_progress(&self, alarm: &mut Option<BoxFuture<()>>, cx: &mut Context<'_>) {
         loop {
             let Some(due) = self.run().throttle.due() else {
@@ -316,7 +320,7 @@ impl Ctx {
                 return;
             }
             *alarm = None;
-            // A clock that rings early must not make this spin.
+            // A timer that fires early must not cause a busy loop.
             let update = self.run().throttle.release(timer.now().max(due));
             if let Some(update) = update {
                 self.outbox().notify(update.into());
@@ -324,7 +328,7 @@ impl Ctx {
         }
     }
 
-    /// Takes up what an earlier run left with the client.
+    /// Restores the state of an earlier run from `requestState` and `inputResponses`.
     fn resume(&self) -> Result<(), Error> {
         let Some(request) = self.request().filter(|request| request.asks == InputMode::Suspend)
         else {
@@ -346,7 +350,7 @@ impl Ctx {
             return Ok(());
         };
         let mut sealed = self.open_state(request, &state)?;
-        // An answer counts for the question that was asked; answers to nothing are left out.
+        // A response counts for the request that was sent; responses to other keys are ignored.
         let asked = responses.into_iter().filter_map(|(key, json)| {
             let question = sealed.questions.remove(&key)?;
             Some((key, RecordedAnswer(Some(question), json)))
@@ -359,8 +363,8 @@ impl Ctx {
         Ok(())
     }
 
-    /// Gives a call that may become a task a nonce from its start: what it claims before must still
-    /// be claimed when the task runs again.
+    /// Gives a call that may become a task a nonce from its start: its earlier claims must still
+    /// hold when the task runs again.
     fn begin_chain(&self) -> Result<(), Error> {
         let is_promotable = self.promotion().is_some_and(|promotion| !promotion.is_task());
         if is_promotable && self.run().chain.is_none() {
@@ -371,12 +375,14 @@ impl Ctx {
     }
 
     fn open_state(&self, request: &Request, state: &str) -> Result<SealedState, Error> {
-        // A state we made is within the limit: a longer one need not be opened to be refused.
+        // A state of this server is within the limit, so a longer one is rejected without
+        // decryption.
         let plausible = (state.len() <= self.server().limits.state).then_some(state);
         let opened =
             plausible.and_then(|state| self.server().seal.open(&self.binding(request), state));
         let sealed = opened.and_then(|plain| serde_json::from_slice::<SealedState>(&plain).ok());
-        // Both official SDKs answer every bad state alike; the reason is for the log.
+        // Both official SDKs return the same error for every invalid state; the reason is logged
+        // only.
         let refused = |reason| {
             tracing::debug!(method = request.method.name(), reason, "a requestState is refused");
             Error::new(ErrorKind::InvalidRequestState)
@@ -385,7 +391,8 @@ impl Ctx {
         if sealed.expires <= self.wall_secs() { Err(refused("it has expired")) } else { Ok(sealed) }
     }
 
-    /// Seals what this run knows, for the client to bring back with its answers.
+    /// Encrypts the state of this run as `requestState`, which the client returns with its
+    /// responses.
     fn suspend(&self, mut questions: Vec<PendingQuestion>) -> Result<Outcome, Error> {
         let request = self.request().ok_or(ErrorKind::InternalError).map_err(Error::new)?;
         let (limits, now) = (&self.server().limits, self.wall_secs());
@@ -419,19 +426,19 @@ impl Ctx {
         state_binding(request, self.server().limits.argument_values)
     }
 
-    /// What `step_once` claims, and for how long; nothing if no state came with the call and it
-    /// cannot become a task.
+    /// Returns the nonce that `step_once` claims, and the lifetime of the claim; `None` if the call
+    /// came without state and cannot become a task.
     pub(crate) fn nonce(&self) -> Option<(String, Duration)> {
         let chain = self.run().chain.clone()?;
         let left =
             chain.expires_at(self.server().limits.state_ttl).saturating_sub(self.wall_secs());
         let left = Duration::from_secs(left.max(1));
-        // A task that the call becomes must not outlive the claim.
+        // The claim must outlive a task that the call becomes.
         let as_task = self.promotion().map(|_| self.server().tasks.options.longest_ttl);
         Some((chain.nonce, left.saturating_add(as_task.unwrap_or_default())))
     }
 
-    /// Seconds of the time of day, by which states expire.
+    /// Returns the wall-clock time in seconds, by which states expire.
     fn wall_secs(&self) -> u64 {
         let since = self.outbox().timer().wall().duration_since(SystemTime::UNIX_EPOCH);
         since.map_or(0, |since| since.as_secs())
@@ -444,7 +451,8 @@ impl RetryChain {
     }
 }
 
-/// What a state is bound to: who calls, what, and with which arguments.
+/// Computes the binding of a state: principal, method, target and arguments (associated data of the
+/// encryption).
 fn state_binding(request: &Request, most: usize) -> Vec<u8> {
     let principal = request.principal().map(|principal| principal.id());
     let arguments = canonical_arguments(request.arguments(), most);
@@ -452,8 +460,8 @@ fn state_binding(request: &Request, most: usize) -> Vec<u8> {
     format!("wharf requestState {}", fingerprint(&bound)).into_bytes()
 }
 
-/// Arguments as a value, so that their order is free; as their text if a value would lose some, or
-/// would have more than `most` values.
+/// Parses the arguments, so that the order of members does not matter. Returns their text if
+/// parsing would lose precision, or if they have more than `most` values.
 fn canonical_arguments(json: &str, most: usize) -> Value {
     let number = |c: char| c.is_ascii_digit() || c == '.';
     let is_exact = json.split(|c| !number(c)).all(|digits| digits.len() <= MAX_EXACT_DIGITS);

@@ -1,3 +1,5 @@
+//! Middleware that limits the number of concurrent calls.
+
 use std::{sync::Arc, time::Duration};
 
 use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Request};
@@ -8,14 +10,16 @@ use crate::{
     router::concurrency::{AcquireResult, ConcurrencyLimit},
 };
 
-/// Limits how many calls are under way at once, listens excepted. Callers whose calls wait take turns,
-/// and a quarter of the places stays free for other callers than the one that holds most.
+/// Limits the number of concurrent calls; subscriptions are not counted. Waiting calls are served
+/// round-robin by caller, and a quarter of the permits stays free for callers other than the one
+/// that holds most.
 pub struct Concurrency {
     call_limit: Arc<ConcurrencyLimit>,
 }
 
 impl Concurrency {
-    /// So many calls at once, and so many in line; the next one is refused as overloaded.
+    /// Creates a limit of `calls` concurrent and `queue` waiting calls; the next one is rejected as
+    /// overloaded.
     #[must_use]
     pub fn new(calls: usize, queue: usize) -> Self {
         Concurrency { call_limit: ConcurrencyLimit::new(calls, queue) }

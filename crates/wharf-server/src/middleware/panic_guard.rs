@@ -1,3 +1,5 @@
+//! Middleware that converts panics into outcomes.
+
 use std::{
     any::Any,
     future::poll_fn,
@@ -10,9 +12,11 @@ use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request,
 use crate::handler::now;
 use crate::middleware::{Middleware, Next, printable};
 
-/// Turns a panic behind it into an outcome that layers before it see, and logs its text.
+/// Converts a panic of a handler or of inner middleware into an outcome that outer middleware
+/// receives, and logs its text.
 ///
-/// Without it a panic is no danger either: the call ends the same way, past all layers.
+/// A panic is contained without this middleware too: the call ends with the same outcome, but outer
+/// middleware does not see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PanicGuard;
 

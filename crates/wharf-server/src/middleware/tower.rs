@@ -1,3 +1,5 @@
+//! Adapter from tower layers to middleware.
+
 use std::{
     convert::Infallible,
     fmt,
@@ -14,13 +16,13 @@ use crate::middleware::{Middleware, Next};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A tower layer as a [`Middleware`].
+/// Adapter from a tower layer to a [`Middleware`].
 ///
-/// The layer wraps a service of `(Request, Outbox)` that answers with an `Outcome`. It is applied
-/// once, so layers that count or limit do so across calls; its service is cloned for each call.
-/// An error of the layer's own becomes an internal error.
+/// The layer wraps a service of `(Request, Outbox)` that returns an `Outcome`. It is applied once,
+/// so layers that count or limit do so across calls; its service is cloned for each call. An error
+/// of the layer itself becomes an internal error.
 pub struct TowerLayer<S> {
-    // Services of tower need not be `Sync`.
+    // Tower services need not be `Sync`.
     service: Mutex<S>,
 }
 
@@ -39,7 +41,8 @@ where
 {
     fn call(&self, mut request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // What comes after differs from place to place: it travels with the call.
+        // The rest of the chain differs between uses of the layer, so it travels as a request
+        // extension.
         request.scope.insert(next);
         Box::pin(async move {
             let answered = async {
@@ -64,7 +67,7 @@ impl<S> fmt::Debug for TowerLayer<S> {
     }
 }
 
-/// The innermost service of a [`TowerLayer`]: the rest of the router.
+/// Innermost service of a [`TowerLayer`]: the rest of the chain.
 #[derive(Clone, Debug)]
 pub struct TowerNext(());
 
@@ -80,13 +83,13 @@ impl Service<(Request, Outbox)> for TowerNext {
     fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> TowerFuture {
         TowerFuture(match request.scope.remove::<Next>() {
             Some(next) => next.run(request, outbox),
-            // Some layer replaced the request's scope.
+            // A layer replaced the request extensions.
             None => Box::pin(async { Error::new(ErrorKind::InternalError).into() }),
         })
     }
 }
 
-/// The future of a [`TowerNext`].
+/// Future of a [`TowerNext`].
 pub struct TowerFuture(BoxFuture<Outcome>);
 
 impl Future for TowerFuture {

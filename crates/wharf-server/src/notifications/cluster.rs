@@ -1,8 +1,8 @@
-//! What the processes of one server tell each other's subscribers.
+//! Forwards change notifications between the processes of one server.
 //!
-//! Every process tells its own subscribers at once, and the bus tells the others. What the bus does
-//! not take is kept, as a set, until it does; what a process may have missed it supposes to have
-//! happened. So a change is told at least once.
+//! Every process notifies its own subscribers immediately, and the other processes over the bus.
+//! Changes that the bus did not accept are kept, as a set, and retried. After a loss, a process
+//! assumes that everything changed. So a change is notified at least once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,36 +20,37 @@ use crate::{
     router::{dispatch, state::ServerState},
 };
 
-/// Where it is said.
+/// Bus topic of changes.
 const TOPIC: &str = "changes";
-/// How far the clocks of two processes may lie apart, with time for the bus to carry something. What
-/// happened within it is told twice rather than not at all.
+/// Maximum clock skew between two processes, including the delay of the bus. A change within it is
+/// notified twice rather than not at all.
 const CLOCK_SKEW: Duration = Duration::from_secs(30);
-/// How many updates of resources are remembered, and how many wait for a bus that is gone.
+/// Maximum number of resource updates that are remembered, and that wait while the bus is
+/// unavailable.
 const MAX_UPDATES: usize = 1024;
-/// How soon a bus that is gone is tried again, at first and at last.
+/// First and longest delay before a publication is retried.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// The time, as a moment that other processes understand.
+/// Returns the time as a change version that other processes can compare.
 pub(crate) fn now() -> ChangeVersion {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ChangeVersion::at(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A moment that was certainly before this one, by whichever clock.
+/// Subtracts the clock skew: the result is certainly earlier, by any clock.
 pub(crate) fn minus_skew(moment: ChangeVersion) -> ChangeVersion {
     ChangeVersion::at(moment.number().saturating_sub(CLOCK_SKEW.as_millis() as u64))
 }
 
-/// What happened to resources of late.
+/// Recent resource updates.
 pub(crate) struct ResourceUpdates {
     known: BTreeMap<Arc<str>, ChangeVersion>,
-    /// Up to when anything may have happened.
+    /// Anything may have changed up to this version.
     unknown: ChangeVersion,
 }
 
 impl ResourceUpdates {
-    /// Knows what happens from now on.
+    /// Creates the record of updates from `now` on.
     pub(crate) fn since(now: ChangeVersion) -> Self {
         ResourceUpdates { known: BTreeMap::new(), unknown: now }
     }
@@ -61,7 +62,7 @@ impl ResourceUpdates {
         self.known.insert(uri, now);
     }
 
-    /// Which of these may have been updated since.
+    /// Returns those of `uris` that may have been updated since.
     pub(crate) fn missed(
         &self,
         uris: &BTreeSet<String>,
@@ -76,11 +77,11 @@ impl ResourceUpdates {
     }
 }
 
-/// What one process tells the others at once.
+/// Message of changes that one process sends to the others.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct ChangeMessage {
-    /// Who says it.
+    /// Id of the sending process.
     from: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     tools: bool,
@@ -90,13 +91,13 @@ struct ChangeMessage {
     resources: bool,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     updated: BTreeSet<String>,
-    /// More than can be told: anything may have changed.
+    /// True if there were too many changes to list: anything may have changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     anything: bool,
-    /// Elicitations that are done, for whoever began them.
+    /// Completed elicitations, for the process that sent them.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     done: BTreeSet<String>,
-    /// The same, by the names of the clients that should hear of it.
+    /// Completed elicitations, with the names of the clients to notify.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     ended: BTreeMap<String, String>,
 }
@@ -110,7 +111,7 @@ impl ChangeMessage {
             && ended.is_empty()
     }
 
-    /// Forgets details when they are too many.
+    /// Drops details that exceed the limits.
     fn bound(&mut self) {
         if self.updated.len() > MAX_UPDATES {
             self.anything = true;
@@ -124,7 +125,7 @@ impl ChangeMessage {
         }
     }
 
-    /// Takes back what was not told.
+    /// Puts back changes that were not sent.
     fn restore(&mut self, unsent: ChangeMessage) {
         self.tools |= unsent.tools;
         self.prompts |= unsent.prompts;
@@ -137,22 +138,23 @@ impl ChangeMessage {
     }
 }
 
-/// What the other processes of a server are told. A server without any does not link how.
+/// Publishes changes to the other processes of a server. A trait object, so that a single process
+/// does not link it.
 pub(crate) trait ClusterPublisher: Send + Sync {
-    /// Tells the others what the subscribers of this process were told.
+    /// Publishes a change that the subscribers of this process were notified of.
     fn publish(&self, notification: &Notification);
-    /// An elicitation is done that this process knows nothing of.
+    /// Publishes that an elicitation is complete which this process did not send.
     fn publish_elicitation_done(&self, id: &str);
-    /// An elicitation is done, and a client of this name should hear of it.
+    /// Publishes that an elicitation is complete, and the name of the client to notify.
     fn finish_elicitation(&self, id: &str, name: &str);
 }
 
-/// Tells the other processes of a server.
+/// Publishes changes over the bus.
 struct BusPublisher {
     node: u64,
     bus: Arc<dyn Bus>,
     timer: Arc<dyn Timer>,
-    /// Changes are made on any thread.
+    /// The runtime to publish in, because changes are made on any thread.
     runtime: Option<Handle>,
     unsent: Arc<Mutex<UnsentChanges>>,
     _subscription: Box<dyn std::any::Any + Send + Sync>,
@@ -161,11 +163,11 @@ struct BusPublisher {
 #[derive(Default)]
 struct UnsentChanges {
     changes: ChangeMessage,
-    /// Whether somebody tells it right now.
+    /// True while a task publishes the changes.
     publishing: bool,
 }
 
-/// Makes a server one of those on this bus.
+/// Connects a server to the other processes on this bus.
 pub(crate) fn join(server: &Arc<ServerState>, bus: Arc<dyn Bus>, timer: Arc<dyn Timer>) {
     let subscription_table = &server.subscription_table;
     let mut node = [0; 8];
@@ -197,7 +199,7 @@ impl ClusterPublisher for BusPublisher {
             Notification::ResourceUpdated { uri } => {
                 changes.updated.insert(uri.to_string());
             }
-            // Whoever runs a task tells of it.
+            // The process that runs a task sends its notifications.
             _ => {}
         });
     }
@@ -224,7 +226,7 @@ impl BusPublisher {
             return;
         }
         let Some(runtime) = self.runtime.clone().or_else(|| Handle::try_current().ok()) else {
-            // It is told with whatever is said in a runtime.
+            // It is published together with the next change that is made inside a runtime.
             return;
         };
         unsent.publishing = true;
@@ -234,7 +236,7 @@ impl BusPublisher {
     }
 }
 
-/// Tells all that is to be told, however long that takes.
+/// Publishes the unsent changes, with retries, until there are none.
 async fn publish_loop(
     node: u64,
     bus: Arc<dyn Bus>,
@@ -260,7 +262,7 @@ async fn publish_loop(
     }
 }
 
-/// Hears the other processes.
+/// Receives changes from the other processes.
 struct ChangeSubscriber {
     server: Weak<ServerState>,
     node: u64,

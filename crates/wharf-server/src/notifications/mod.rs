@@ -1,4 +1,4 @@
-//! Tells subscribers what has changed.
+//! Subscriptions, and change notifications to them.
 
 pub(crate) mod cluster;
 pub(crate) mod pending;
@@ -29,17 +29,17 @@ use crate::notifications::{
     url_elicitations::{MAX_ELICITATIONS, UrlElicitation},
 };
 
-/// All subscribers of one server.
+/// Subscriptions of one server.
 pub(crate) struct SubscriptionTable {
     subscriptions: usize,
     closed: AtomicBool,
     subscribers: Mutex<SubscriberSet>,
     elicitations: Mutex<VecDeque<UrlElicitation>>,
-    /// Tells the other processes of the server, if there are any.
+    /// Publishes changes to the other processes of the server, if there are any.
     pub(crate) publisher: OnceLock<Box<dyn ClusterPublisher>>,
 }
 
-/// Who listens, and what those who come late have missed.
+/// Active subscriptions, and the versions of the last changes for those that resume.
 struct SubscriberSet {
     next: u64,
     all: BTreeMap<u64, Arc<SubscriberState>>,
@@ -47,21 +47,22 @@ struct SubscriberSet {
     tools: ChangeVersion,
     prompts: ChangeVersion,
     resources: ChangeVersion,
-    /// What happened to resources of late, where a subscriber may come from another process.
+    /// Recent resource updates, kept if a subscription may resume from another process.
     updates: Option<ResourceUpdates>,
 }
 
-/// One listen. What it has yet to hear is a set, so a slow subscriber holds little however much
-/// happens, and whoever publishes never waits.
+/// One subscription. Its pending notifications are a set, so a slow subscriber needs little memory
+/// whatever happens, and a publisher never waits for it (back-pressure by coalescing).
 struct SubscriberState {
     filter: LiveSubscriptionFilter,
-    /// None if the client said only with this listen who it is: nothing else is known of that one.
+    /// `None` if the client introduced itself only in this request: then it has no other state
+    /// here.
     peer: Option<Arc<Peer>>,
     pending: Mutex<PendingNotifications>,
     permit: SubscriptionPermit,
 }
 
-/// A place among the subscribers, given up when dropped.
+/// Registration of a subscription, removed on drop.
 pub(crate) struct ActiveSubscription {
     subscription_table: Arc<SubscriptionTable>,
     number: u64,
@@ -87,20 +88,20 @@ impl SubscriptionTable {
         })
     }
 
-    /// From now on, moments are times that all processes of the server understand.
+    /// Switches change versions to wall-clock times, which all processes of the server can compare.
     pub(crate) fn use_shared_clock(&self) {
         let mut subscribers = lock(&self.subscribers);
         subscribers.updates = Some(ResourceUpdates::since(cluster::now()));
-        // Nobody knows what happened before.
+        // Earlier changes are unknown.
         subscribers.mark_all_changed();
     }
 
-    /// What time it is for those who listen later.
+    /// Returns the current change version, for subscriptions that resume later.
     pub(crate) fn moment(&self) -> ChangeVersion {
         lock(&self.subscribers).time()
     }
 
-    /// Takes a subscriber in, who hears of what has changed since the moment that `request` names.
+    /// Adds a subscription; it receives the changes since the version in `request`.
     pub(crate) fn listen(
         self: &Arc<Self>,
         filter: LiveSubscriptionFilter,
@@ -122,7 +123,7 @@ impl SubscriptionTable {
         let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit });
         subscribers.all.insert(number, subscriber.clone());
         drop(subscribers);
-        // Code of others, which may come back here: not while anything is locked.
+        // The closure is foreign code that may call back: no lock may be held.
         let principal = subscriber.filter.listener();
         missed.retain(|uri| may_subscribe(principal.as_deref(), uri));
         lock(&subscriber.pending).uris.extend(missed);
@@ -132,7 +133,8 @@ impl SubscriptionTable {
         ActiveSubscription { subscription_table: self.clone(), number, subscriber }
     }
 
-    /// Tells every subscriber that wants to hear it and that `is_allowed` it, in all processes.
+    /// Notifies every subscriber whose filter matches and that `is_allowed` accepts, in all
+    /// processes.
     pub(crate) fn publish(
         &self,
         notification: &Notification,
@@ -144,14 +146,14 @@ impl SubscriptionTable {
         }
     }
 
-    /// Tells the subscribers of this process.
+    /// Notifies the subscribers of this process.
     pub(crate) fn notify_local(
         &self,
         notification: &Notification,
         is_allowed: impl Fn(Option<&Principal>) -> bool,
     ) {
         let mut subscribers = lock(&self.subscribers);
-        // Together, so that a subscriber who comes just now hears it once.
+        // Under one lock, so that a new subscriber receives the change once.
         subscribers.record(notification);
         let all_subscribers = subscribers.all_subscribers();
         drop(subscribers);
@@ -164,7 +166,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// The tasks that anybody follows, of those that are `asked` for.
+    /// Returns the tasks that any subscription follows, of those that `asked` selects.
     pub(crate) fn followed_tasks(&self, asked: impl Fn(&str) -> bool) -> BTreeSet<String> {
         let all_subscribers = lock(&self.subscribers).all_subscribers();
         let mut followed = BTreeSet::new();
@@ -176,8 +178,8 @@ impl SubscriptionTable {
         followed
     }
 
-    /// Something may have happened of which this process was not told: all_subscribers hears of all that
-    /// it could be.
+    /// Notifies all subscribers of all possible changes, because messages of other processes may
+    /// have been lost.
     pub(crate) fn mark_all_changed(
         &self,
         may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
@@ -197,7 +199,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Ends every listen in good order, and every later one as soon as it begins.
+    /// Ends every subscription gracefully, and later ones as soon as they begin.
     pub(crate) fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);
         let subscribers = lock(&self.subscribers).all_subscribers();
@@ -210,8 +212,8 @@ impl SubscriberSet {
         self.all.values().cloned().collect()
     }
 
-    /// Remembers a change of a list for those who listen later. Whoever follows a resource listens
-    /// already.
+    /// Records the change of a list for subscriptions that resume later. Resource updates are
+    /// recorded only if several processes share the server.
     fn record(&mut self, notification: &Notification) {
         let changed = match notification {
             Notification::ToolsChanged => &mut self.tools,
@@ -232,7 +234,7 @@ impl SubscriberSet {
         *changed = self.now;
     }
 
-    /// Remembers that anything may have changed.
+    /// Records that anything may have changed.
     fn mark_all_changed(&mut self) {
         self.now = cluster::now().max(self.now.next());
         (self.tools, self.prompts, self.resources) = (self.now, self.now, self.now);
@@ -241,7 +243,8 @@ impl SubscriberSet {
         }
     }
 
-    /// What time it is: after all that is noted, and where processes compare it, by the clock.
+    /// Returns the current version: after all recorded changes, and by the clock if processes
+    /// compare it.
     fn time(&self) -> ChangeVersion {
         match self.updates {
             Some(_) => cluster::now().max(self.now),
@@ -267,7 +270,7 @@ impl SubscriberState {
             Notification::PromptsChanged => pending.prompts = true,
             Notification::ResourcesChanged => pending.resources = true,
             Notification::ResourceUpdated { uri } => {
-                // A session may have left what it followed: only what it follows now counts.
+                // A session may have unsubscribed: only resources that it still follows count.
                 if pending.uris.len() >= subscriptions {
                     self.filter
                         .read(|filter| pending.uris.retain(|it| filter.uris.contains(&**it)));
@@ -304,20 +307,20 @@ impl SubscriberState {
 }
 
 impl ActiveSubscription {
-    /// Tells this subscriber only.
+    /// Notifies this subscriber only.
     pub(crate) fn notify(&self, notification: &Notification) {
         self.subscriber.add(notification, self.subscription_table.subscriptions);
     }
 
-    /// Passes notifications on, no faster than the client reads, until the server shuts down.
+    /// Sends notifications, no faster than the client reads, until the server shuts down.
     pub(crate) async fn run(&self, outbox: &Outbox) {
-        // No notification is held here: thousands of these wait at a time.
+        // No notification is stored in this future: thousands of them wait at a time.
         while poll_fn(|cx| self.poll_send(outbox, cx)).await {
             outbox.room().await;
         }
     }
 
-    /// Passes the next notification on; false at the end.
+    /// Sends the next notification; false at the end.
     fn poll_send(&self, outbox: &Outbox, cx: &Context<'_>) -> Poll<bool> {
         let next = ready!(self.poll_next(cx));
         let more = next.is_some();
@@ -353,7 +356,7 @@ impl Drop for ActiveSubscription {
     }
 }
 
-/// Leaves of `filter` what a server with these capabilities sends.
+/// Restricts `filter` to the notifications that a server with these capabilities sends.
 pub(crate) fn restrict(filter: &mut SubscriptionFilter, capabilities: &ServerCapabilities) {
     let resources = capabilities.resources.as_ref();
     filter.tools &= capabilities.tools.as_ref().is_some_and(|it| it.list_changed);

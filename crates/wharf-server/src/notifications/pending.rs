@@ -1,4 +1,4 @@
-//! What a subscriber has yet to hear.
+//! Pending notifications of a subscription.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,7 +9,8 @@ use std::{
 
 use wharf_model::{BudgetShare, Notification, Task, TaskState, TaskStatus, Timestamp};
 
-/// It is a set, so a slow subscriber holds little however much happens.
+/// Set of notifications to send. Repeated changes coalesce, so a slow subscriber needs little
+/// memory.
 #[derive(Default)]
 pub(super) struct PendingNotifications {
     pub(super) tools: bool,
@@ -17,28 +18,28 @@ pub(super) struct PendingNotifications {
     pub(super) resources: bool,
     pub(super) uris: BTreeSet<Arc<str>>,
     pub(super) elicitations: VecDeque<String>,
-    /// Tasks as they stand now: the last word wins.
+    /// Current state of tasks: the last update wins.
     tasks: BTreeMap<String, (Box<Task>, BudgetShare)>,
     progress: BTreeMap<String, Notification>,
-    /// What was sent of each task last.
+    /// Last status that was sent of each task.
     pub(super) sent: BTreeMap<String, SentStatus>,
     pub(super) waker: Option<Waker>,
 }
 
-/// What a subscriber was told of a task last.
+/// Last status of a task that a subscriber received.
 #[derive(Default)]
 pub(super) struct SentStatus {
     task: Option<TaskSummary>,
     progress: Option<f64>,
 }
 
-/// Where a task stands, as far as a subscriber can tell.
+/// Status of a task, as far as a subscriber sees it.
 #[derive(PartialEq)]
 struct TaskSummary {
     time: Timestamp,
     status: TaskStatus,
     message: Option<String>,
-    /// The keys of its open questions.
+    /// Keys of its open input requests.
     asks: Vec<String>,
 }
 
@@ -56,13 +57,13 @@ impl TaskSummary {
 }
 
 impl PendingNotifications {
-    /// Which lists have changed.
+    /// Creates pending notifications of list changes.
     pub(super) fn lists(tools: bool, prompts: bool, resources: bool) -> Self {
         PendingNotifications { tools, prompts, resources, ..PendingNotifications::default() }
     }
 
-    /// Notes what is new of a task; false if nothing is, or if `reserve` has none for so many bytes. What is
-    /// over stays so.
+    /// Adds a task notification. Returns false if it is not new, or if `reserve` has no room for
+    /// its bytes. A terminal status is final.
     pub(super) fn add_task(
         &mut self,
         notification: &Notification,
@@ -73,17 +74,17 @@ impl PendingNotifications {
                 let sent = self.sent.entry(task.id.clone()).or_default();
                 let (now, before) = (TaskSummary::of(task), sent.task.as_ref());
                 let is_over = before.is_some_and(|before| before.status.is_terminal());
-                // Clocks may go back; an end stays one.
+                // Clocks may go back, but a terminal status stays.
                 let is_stale = !now.status.is_terminal()
                     && before.is_some_and(|before| before.time > now.time);
                 if is_over || is_stale || before == Some(&now) {
                     return false;
                 }
                 sent.task = Some(now);
-                // The last word takes the place of the one before.
+                // The new status replaces the pending one.
                 self.tasks.remove(&task.id);
                 let Some(held) = reserve(task_bytes(task)) else {
-                    // Its owner has to look; what comes next may find reserve.
+                    // The client has to poll; the next update may find room.
                     self.sent.remove(&task.id);
                     return false;
                 };
@@ -133,7 +134,7 @@ impl PendingNotifications {
     }
 }
 
-/// About how many bytes a task takes while its subscriber has yet to hear of it.
+/// Estimates the bytes of a pending task notification.
 fn task_bytes(task: &Task) -> usize {
     let result = match &task.state {
         TaskState::Completed(result) => serde_json::to_vec(result).map_or(0, |json| json.len()),

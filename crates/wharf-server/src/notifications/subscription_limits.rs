@@ -1,4 +1,4 @@
-//! How many listens there are, of which caller, and how much memory their filters take.
+//! Limits of subscriptions: their number, by caller, and the memory of their filters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,10 +12,10 @@ use crate::{
     router::caller_shares::{CallerShare, CallerShares},
 };
 
-/// What a URI or an id in a filter takes beside its text.
+/// Bytes of a filter entry besides its text.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 
-/// Counts listens, and the bytes of what they follow.
+/// Counts subscriptions, and the bytes of their filters.
 pub(crate) struct SubscriptionLimits {
     permits: CallerShares,
     open: Mutex<usize>,
@@ -26,7 +26,7 @@ pub(crate) struct SubscriptionLimits {
     refused: LogThrottle,
 }
 
-/// One listen; given back when dropped.
+/// Permit of one subscription; released on drop.
 pub(crate) struct SubscriptionPermit {
     limits: Arc<SubscriptionLimits>,
     caller: Caller,
@@ -47,8 +47,8 @@ impl SubscriptionLimits {
         })
     }
 
-    /// Takes a listen in, and leaves out of its filter what does not fit; `None` if there is no room
-    /// for it.
+    /// Admits a subscription, and removes from its filter what exceeds the limits; `None` if there
+    /// is no room for it.
     pub(crate) fn admit(
         self: &Arc<Self>,
         request: &Request,
@@ -79,14 +79,14 @@ impl SubscriptionLimits {
         let caller = &permit.caller;
         permit._bytes = match filter.read(|filter| self.take(caller, filter)) {
             Ok(held) => Some(held),
-            // Its client has been told that it follows them: nothing can be left out.
+            // A resumed subscription was acknowledged with this filter, so nothing can be left out.
             Err(BudgetFull) if request.since.is_some() => return None,
             Err(BudgetFull) => filter.edit(|filter| self.trim(caller, filter)),
         };
         Some(permit)
     }
 
-    /// Takes the bytes of a filter that is within its own limits.
+    /// Reserves the bytes of a filter that is within its own limits.
     fn take(
         self: &Arc<Self>,
         caller: &Caller,
@@ -100,7 +100,7 @@ impl SubscriptionLimits {
         self.bytes.take(caller, texts + count * ENTRY_OVERHEAD_BYTES)
     }
 
-    /// Leaves out what does not fit.
+    /// Removes entries of the filter until it fits.
     fn trim(
         self: &Arc<Self>,
         caller: &Caller,
@@ -137,7 +137,7 @@ fn text_bytes(filter: &SubscriptionFilter) -> usize {
 }
 
 impl SubscriptionPermit {
-    /// Room for what the subscriber has yet to be told; `None` if its caller has used its share up.
+    /// Reserves bytes for a pending notification; `None` if the caller's share is used up.
     pub(crate) fn reserve(&self, bytes: usize) -> Option<BudgetShare> {
         let held = self.limits.bytes.take(&self.caller, bytes).ok();
         if held.is_none() && self.limits.trim.is_due() {

@@ -1,4 +1,4 @@
-//! Clients that were sent to a URL, and that hear when they are done there.
+//! URL elicitations in progress, and the notification of their completion.
 
 use std::sync::{Arc, Weak};
 
@@ -6,27 +6,27 @@ use wharf_model::{Notification, Peer};
 
 use crate::notifications::{SubscriberState, SubscriptionTable, lock};
 
-/// How many finished elicitations wait for one subscriber, and how many are remembered: the oldest
-/// gives way, of those remembered the oldest that is done.
+/// Maximum number of completed elicitations that wait for one subscriber, and of elicitations that
+/// are remembered. The oldest is removed; of those remembered, the oldest completed one.
 pub(super) const MAX_ELICITATIONS: usize = 1024;
 
-/// A client that was sent to a URL.
+/// Client that was sent to a URL.
 pub(super) struct UrlElicitation {
     id: String,
     peer: Weak<Peer>,
-    /// By what name the other processes know the client, if they do.
+    /// Name of the client in other processes, if it has one.
     name: Option<Box<str>>,
-    /// Whether it is done, and the client has yet to listen.
+    /// True if it is complete, and the client has no subscription yet.
     complete: bool,
 }
 
 impl UrlElicitation {
-    /// Whether it is done, or its client is gone.
+    /// Returns whether it is complete, or its client is gone.
     fn is_removable(&self) -> bool {
         self.complete || (self.peer.strong_count() == 0 && self.name.is_none())
     }
 
-    /// Whether it went to this client.
+    /// Returns whether this client was sent to the URL.
     fn was_sent_to(&self, peer: &Arc<Peer>) -> bool {
         self.peer.as_ptr() == Arc::as_ptr(peer)
             || (self.name.is_some() && self.name.as_deref() == peer.name())
@@ -34,11 +34,12 @@ impl UrlElicitation {
 }
 
 impl SubscriptionTable {
-    /// Remembers whom an elicitation went to: only that client may hear of its end.
+    /// Remembers the client of an elicitation: only that client may be notified of its completion.
     pub(crate) fn remember_elicitation(&self, id: &str, peer: &Arc<Peer>) {
         let mut elicitations = lock(&self.elicitations);
         if elicitations.len() >= MAX_ELICITATIONS {
-            // Many clients never listen: what they could be told must not displace what goes on.
+            // Many clients never subscribe: their completed elicitations must not displace those in
+            // progress.
             let removable = elicitations.iter().position(UrlElicitation::is_removable).unwrap_or(0);
             elicitations.remove(removable);
         }
@@ -47,8 +48,8 @@ impl SubscriptionTable {
         elicitations.push_back(UrlElicitation { id: id.to_owned(), peer, name, complete: false });
     }
 
-    /// Tells the client that was sent to a URL that what it should do there is done: now, or when
-    /// it comes to listen, to whichever process.
+    /// Notifies the client of a URL elicitation that it is complete: now, or when it subscribes, in
+    /// any process.
     pub(crate) fn elicitation_complete(&self, id: &str) {
         let known = self.finish_elicitation(id);
         if let Some(publisher) = self.publisher.get().filter(|_| !known) {
@@ -56,7 +57,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// The same, if this process sent the client there. False if it did not.
+    /// Does the same if this process sent the client to the URL; otherwise returns false.
     pub(crate) fn finish_elicitation(&self, id: &str) -> bool {
         let mut elicitations = lock(&self.elicitations);
         let index = elicitations.iter().position(|it| it.id == id && !it.complete);
@@ -69,7 +70,7 @@ impl SubscriptionTable {
         true
     }
 
-    /// Another process sent a client of this name to a URL, and what it should do there is done.
+    /// Handles the completion of an elicitation that another process sent to a client of this name.
     pub(crate) fn elicitation_ended(&self, id: &str, name: &str) {
         let (id, name) = (id.to_owned(), Some(name.into()));
         self.end_elicitation(UrlElicitation { id, peer: Weak::new(), name, complete: false });
@@ -97,7 +98,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Tells a subscriber who comes late which of its elicitations were done before.
+    /// Notifies a resumed subscription of elicitations that completed before.
     pub(super) fn send_completed_elicitations(&self, subscriber: &SubscriberState) {
         let Some(peer) = &subscriber.peer else { return };
         let is_due = |it: &UrlElicitation| it.complete && it.was_sent_to(peer);

@@ -1,4 +1,4 @@
-//! The functions that complete arguments, each under the argument it completes.
+//! Table of completion functions, by argument.
 
 use crate::handler::{
     Endpoint,
@@ -6,7 +6,7 @@ use crate::handler::{
     into_completion::{Completer, CompleterParts},
 };
 
-/// The completers of one prompt or template.
+/// Completers of one prompt or template.
 #[derive(Default)]
 pub(crate) struct CompleterTable(Vec<(String, CompleterParts)>);
 

@@ -17,7 +17,7 @@ use crate::{
     schema::ArgumentSchema,
 };
 
-/// A prompt: messages that a user can pick, made by a function.
+/// Prompt: messages that a user can select, made by a function.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -42,14 +42,14 @@ pub struct Prompt {
     pub(crate) declaration: Declaration,
     pub(crate) typed: ArgumentSchema,
     pub(crate) completions: CompleterTable,
-    /// What was given a title and is no argument.
+    /// Titles that were set for arguments that do not exist.
     pub(crate) unknown_titles: Vec<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
 }
 
 impl Prompt {
-    /// A prompt made by an async function.
+    /// Creates a prompt from an async function.
     pub fn new<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: Handler<A>,
@@ -59,7 +59,7 @@ impl Prompt {
         Prompt::make::<A>(name.into(), AsyncEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
-    /// A prompt made by a plain function, on a thread where it may block.
+    /// Creates a prompt from a plain function that may block; it runs on its own thread.
     pub fn blocking<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
@@ -69,7 +69,8 @@ impl Prompt {
         Prompt::make::<A>(name.into(), BlockingEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
-    /// A prompt made by a plain function in place: it must be quick and must not block.
+    /// Creates a prompt from a plain function that runs in place: it must be fast and must not
+    /// block.
     pub fn inline<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
@@ -107,14 +108,13 @@ impl Prompt {
         }
     }
 
-    /// The prompt as clients see it.
+    /// Returns the prompt as clients receive it.
     #[must_use]
     pub fn info(&self) -> &PromptInfo {
         &self.info
     }
 
-    /// Sets an argument's name for people. The server cannot be built if there is no such
-    /// argument.
+    /// Sets an argument's display name. Building the server fails if there is no such argument.
     pub fn argument_title(mut self, argument: &str, title: impl Into<String>) -> Self {
         match self.info.arguments.iter_mut().find(|it| it.name == argument) {
             Some(it) => it.title = Some(title.into()),

@@ -1,6 +1,6 @@
-//! The syntax of URIs (RFC 3986).
+//! Syntax of URIs (RFC 3986).
 
-/// Says what is wrong with `uri`, if anything is.
+/// Checks the syntax of `uri`; the error describes the problem.
 pub(crate) fn check(uri: &str, most: usize) -> Result<(), String> {
     if uri.len() > most {
         return Err(format!("its URI has {} bytes, and {most} is the limit", uri.len()));
@@ -23,9 +23,9 @@ pub(crate) fn check(uri: &str, most: usize) -> Result<(), String> {
     check_authority(authority)
 }
 
-/// The same for a template, whose expressions may stand for anything.
+/// Checks the syntax of a URI template, whose expressions may expand to anything.
 pub(crate) fn check_template(template: &str, most: usize) -> Result<(), String> {
-    // An expression at the very beginning stands for a scheme.
+    // An expression at the very beginning expands to a scheme.
     let mut literal = String::from(if template.starts_with('{') { "x" } else { "" });
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -55,7 +55,7 @@ fn check_authority(authority: &str) -> Result<(), String> {
     }
 }
 
-/// Unreserved characters, sub-delimiters, percent-encoded bytes and `also`.
+/// Accepts unreserved characters, sub-delimiters, percent-encoded bytes and `also`.
 fn characters(text: &str, also: &[u8]) -> Result<(), String> {
     let bytes = text.as_bytes();
     for (index, &byte) in bytes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a server offers at one moment. A snapshot never changes: a new one takes its place.
+//! Immutable catalog of the items of a server. A change replaces it with a new one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,25 +18,25 @@ use crate::{
     tasks::TaskMode,
 };
 
-/// Everything a server offers.
+/// Items and capabilities of a server.
 pub(crate) struct CatalogSnapshot {
     pub(crate) lists: CatalogLists,
     pub(crate) discovery: Discovery,
 }
 
 impl CatalogSnapshot {
-    /// Whether the server may make tasks by itself.
+    /// Returns whether the server may create tasks on its own.
     pub(crate) fn has_tasks(&self) -> bool {
         self.discovery.capabilities.extensions.contains_key(TASKS_EXTENSION)
     }
 
-    /// Whether the server said that it makes tasks for those who ask for one.
+    /// Returns whether the server creates tasks for callers that request one.
     pub(crate) fn makes_tasks(&self) -> bool {
         self.discovery.capabilities.tasks.is_some()
     }
 }
 
-/// The four lists. Cloning shares them; changing one copies it.
+/// The four lists. Clones share them; changing one copies it.
 #[derive(Clone, Default)]
 pub(crate) struct CatalogLists {
     pub(crate) tools: Arc<ItemList<ToolInfo>>,
@@ -45,41 +45,41 @@ pub(crate) struct CatalogLists {
     pub(crate) prompts: Arc<ItemList<PromptInfo>>,
 }
 
-/// What can be listed and called.
+/// Item that can be listed and called.
 pub(crate) trait ListedItem: Sized + Send + Sync + 'static {
-    /// What calling it needs besides its handler.
+    /// Data that a call needs besides its handler.
     type Extra: Send + Sync;
     const LIST: Method;
 
-    /// What it is called by.
+    /// Returns the name or URI that the item is called by.
     fn key(&self) -> &str;
     fn item(&self) -> Item<'_>;
     fn reply(page: Page<Self>) -> Reply;
 }
 
-/// One thing that can be listed and called.
+/// Registered item.
 pub(crate) struct CatalogEntry<I: ListedItem> {
-    /// Its place in the list, never used again after it is gone.
+    /// Position in the list, never reused after the item is removed.
     pub(crate) order: u64,
     pub(crate) info: Arc<I>,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) validator: SchemaValidator,
     pub(crate) deadlines: Option<Deadlines>,
-    /// What a caller must have been granted, all of it.
+    /// Scopes that a caller must have, all of them.
     pub(crate) scopes: Vec<String>,
     pub(crate) extra: I::Extra,
 }
 
-/// What a tool needs.
+/// Data of a tool.
 pub(crate) struct ToolExtra {
-    /// What results are held against, if no type stands for them.
+    /// Validator of results whose schema is hand-written.
     pub(crate) results: Option<SchemaValidator>,
     pub(crate) mirrors: Mirrors,
-    /// Whether and when its calls become tasks, if anybody said so.
+    /// Task mode, if it was set.
     pub(crate) task: Option<TaskMode>,
 }
 
-/// What a template needs.
+/// Data of a template.
 pub(crate) struct TemplateExtra {
     pub(crate) template: UriTemplate,
     pub(crate) metadata: ReadMetadata,
@@ -114,13 +114,13 @@ listed! {
     PromptInfo   ListPrompts   name         Prompt   Prompts   CompleterTable;
 }
 
-/// One list, in the order of registration.
+/// List of items, in the order of registration.
 pub(crate) struct ItemList<I: ListedItem> {
     entries: Vec<Arc<CatalogEntry<I>>>,
     by_key: HashMap<String, Arc<CatalogEntry<I>>, FastState>,
-    /// Whether any of them is only for callers with some scope.
+    /// True if any of the items requires a scope.
     is_scoped: bool,
-    /// The pages that everybody sees, made when first asked for.
+    /// Pages that are the same for all callers, built on first use.
     pub(crate) pages: OnceLock<Vec<ListPage<I>>>,
 }
 
@@ -133,7 +133,7 @@ impl<I: ListedItem> ItemList<I> {
         &self.entries
     }
 
-    /// Whether callers may see different lists, because something is only for those with some scope.
+    /// Returns whether callers may see different lists, because an item requires a scope.
     pub(crate) fn is_scoped(&self) -> bool {
         self.is_scoped
     }
@@ -142,7 +142,7 @@ impl<I: ListedItem> ItemList<I> {
         self.entries.is_empty()
     }
 
-    /// Adds an entry at the end; false if there is one of that name.
+    /// Appends an entry; returns false if the name is taken.
     pub(crate) fn insert(&mut self, entry: CatalogEntry<I>) -> bool {
         if self.by_key.contains_key(entry.info.key()) {
             return false;

@@ -1,4 +1,4 @@
-//! Calls that run users' code: tools, resources, prompts, completions.
+//! Dispatches calls to handlers: tools, resources, prompts, completions.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -50,7 +50,7 @@ fn call_tool(
         Ok(tool) => tool,
         Err(error) => return now((*error).into()),
     };
-    // Types read lists as well, by position.
+    // Serde deserializes structs from lists as well, by position.
     let arguments = request.arguments();
     if !arguments.starts_with('{') && !arguments.trim_start().starts_with('{') {
         let text = "Invalid arguments: they must be a JSON object";
@@ -68,7 +68,7 @@ fn call_tool(
     }
 }
 
-/// Lets a call be a task, or become one.
+/// Runs a call as a task, or as one that may become a task.
 fn call_as_task(
     server: &Arc<ServerState>,
     tool: &Arc<CatalogEntry<ToolInfo>>,
@@ -87,8 +87,8 @@ fn call_as_task(
     }
 }
 
-/// The tool that a request names, if the caller may use it. What is only out of its scopes' reach is not denied:
-/// the caller is told what it would need.
+/// Finds the tool of a request, if the caller may use it. If only scopes are missing, the error
+/// names them.
 #[inline(always)]
 pub(crate) fn find_tool<'l>(
     server: &ServerState,
@@ -105,7 +105,7 @@ pub(crate) fn find_tool<'l>(
     }
 }
 
-/// Begins a call whose arguments have been looked at from outside.
+/// Starts a tool call whose arguments and headers are checked.
 #[inline(always)]
 pub(crate) fn begin_tool(
     server: &Arc<ServerState>,
@@ -130,7 +130,7 @@ fn call<I: ListedItem>(
     entry.endpoint.call(Incoming::new(request, outbox, server, input, Some(&entry.validator)))
 }
 
-/// Holds results against a schema that no type stands for.
+/// Validates results against a hand-written output schema.
 fn check_output(call: BoxFuture<Outcome>, tool: Arc<CatalogEntry<ToolInfo>>) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let outcome = call.await;
@@ -165,7 +165,7 @@ fn read_resource(
         return now(Error::new(ErrorKind::UriTooLong).with_message(text).into());
     }
     if let Some(resource) = lists.resources.get(&uri) {
-        // What is hidden here no template gives away.
+        // A hidden resource must not become readable through a template.
         if !server.allows(&request, resource.info.item()) {
             return now(Error::resource_not_found(&uri).into());
         }
@@ -188,7 +188,7 @@ fn read_resource(
 
 type NamedArgs<'a> = Vec<(Cow<'a, str>, StringArg)>;
 
-/// The first template that matches and that the caller may use.
+/// Finds the first template that matches and that the caller may use.
 fn find_template<'a>(
     server: &ServerState,
     lists: &'a CatalogLists,
@@ -205,7 +205,8 @@ fn find_template<'a>(
     lists.templates.entries().iter().filter(visible).find_map(matching)
 }
 
-/// Whether the caller may hear of updates: not of what exists, but not for it.
+/// Returns whether the caller may receive updates of a resource. False for resources that exist but
+/// are hidden from the caller.
 pub(crate) fn may_subscribe(
     server: &ServerState,
     principal: Option<&Principal>,
@@ -216,8 +217,8 @@ pub(crate) fn may_subscribe(
     if server.access.is_none() && !lists.resources.is_scoped() && !lists.templates.is_scoped() {
         return true;
     }
-    // Whom nobody authenticated speaks to the process itself, or wherever scopes keep nobody out of anything but
-    // the contents: that something changed whose URI it knows already is all that it hears.
+    // An unauthenticated caller is local, or scopes protect only contents: a notification reveals
+    // no more than a change of a URI that the caller has already.
     let has = |scopes: &[String]| {
         principal.is_none_or(|caller| scopes.iter().all(|scope| caller.has_scope(scope)))
     };
@@ -262,7 +263,8 @@ fn get_prompt(
     call(server, prompt, request, outbox, CallInput::Prompt(&pairs))
 }
 
-/// Arguments of prompts are strings; other values are taken as their JSON text.
+/// Parses the arguments of a prompt. They are strings; other values are converted to their JSON
+/// text.
 fn prompt_arguments(json: &str, most: usize) -> Result<NamedArgs<'static>, Error> {
     let invalid = |text| Error::new(ErrorKind::InvalidPromptArguments).with_message(text);
     if !lenient_json::is_within(json, most) {
@@ -323,7 +325,7 @@ fn complete(
     }
 }
 
-/// What can be completed: the names of the arguments, and the functions that complete them.
+/// Names of the arguments that can be completed, and their completers.
 type CompletionTarget<'a> = (Vec<&'a str>, Option<&'a CompleterTable>);
 
 fn prompt_completers<'a>(
@@ -342,7 +344,7 @@ fn prompt_completers<'a>(
     Ok((arguments, Some(&prompt.extra)))
 }
 
-/// By the template's own text, or by a URI that matches it.
+/// Finds the template by its own text, or by a URI that matches it.
 fn template_completers<'a>(
     server: &ServerState,
     lists: &'a CatalogLists,

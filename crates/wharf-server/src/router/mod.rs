@@ -1,4 +1,4 @@
-//! Brings each call to its handler.
+//! Router: dispatches each request to its handler.
 
 pub(crate) mod access;
 pub(crate) mod caller_shares;
@@ -38,7 +38,7 @@ use crate::{
     },
 };
 
-/// Everything a server offers, as one service. Clones share it.
+/// All parts of a server, as one service. Clones share them.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -54,13 +54,13 @@ use crate::{
 #[derive(Clone)]
 pub struct Router {
     pub(crate) server: Arc<ServerState>,
-    /// None if there is no middleware: then the handler's own future is returned.
+    /// `None` if there is no middleware: then the handler's future is returned without a wrapper.
     pub(crate) chain: Option<Next>,
     pub(crate) stop_tasks: Arc<StopTasksOnDrop>,
 }
 
-/// Held by all who can reach a server. When nobody can any more, its tasks stop running here; if
-/// their store outlives the process, another process takes them over when their leases lapse.
+/// Shared by all routers of a server. When the last one is dropped, its tasks stop running here. If
+/// their store outlives the process, another process claims them when their leases expire.
 pub(crate) struct StopTasksOnDrop(Arc<ServerTasks>);
 
 impl Drop for StopTasksOnDrop {
@@ -70,12 +70,12 @@ impl Drop for StopTasksOnDrop {
 }
 
 impl Router {
-    /// Begins with nothing.
+    /// Creates an empty builder.
     pub fn builder() -> RouterBuilder {
         RouterBuilder::new()
     }
 
-    /// A router within all `layers`, the outermost first.
+    /// Creates a router inside `layers`, the outermost first.
     pub(crate) fn layered(server: Arc<ServerState>, layers: Vec<Box<dyn Middleware>>) -> Self {
         let stop_tasks = Arc::new(StopTasksOnDrop(server.tasks.clone()));
         let bare = Router { server, chain: None, stop_tasks };
@@ -86,34 +86,35 @@ impl Router {
         Router { server, chain: Some(Next::chain(layers, Arc::new(bare))), stop_tasks }
     }
 
-    /// Changes what the server offers while it runs.
+    /// Returns the registry, to change the server while it runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
         self.server.registry()
     }
 
-    /// What the server takes on at most.
+    /// Returns the limits of the server.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.server.limits
     }
 
-    /// Where the server keeps things, if it was given stores: sealed, if it was given a key for them.
+    /// Returns the stores of the server, if it was given any; encrypted, if it was given a key for
+    /// them.
     #[must_use]
     pub fn stores(&self) -> Option<&Stores> {
         self.server.stores.as_ref()
     }
 
-    /// The keys with which the server seals what leaves its hands.
+    /// Returns the cipher for data that leaves the server.
     #[must_use]
     pub fn seal(&self) -> &Arc<dyn StateCipher> {
         &self.server.seal
     }
 
-    /// Begins to look after tasks that another process left in the store: for whoever makes the
-    /// server reachable, before the first call, which would begin it too. Where tasks end with the
-    /// process, they are looked after from the first one on. Where several processes share the
-    /// store, their listeners hear of each other's changes from now on.
+    /// Starts the task scheduler, which resumes tasks that another process left in the store. Call
+    /// it before the first request, which would start it as well. If tasks end with the process,
+    /// the scheduler starts with the first task. If several processes share the store, their
+    /// subscribers receive each other's changes from now on.
     pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
         let tasks = &self.server.tasks;
         if tasks.must_start() {
@@ -124,22 +125,22 @@ impl Router {
         }
     }
 
-    /// Tells the listeners of every process on this bus what changes, and those of this one what
-    /// changes there. Done once, in the runtime that serves, before the first call.
+    /// Connects the server to the other processes on this bus: subscribers of each process receive
+    /// the changes of all. Call it once, in the runtime that serves, before the first request.
     pub fn join_fleet(&self, bus: Arc<dyn Bus>, timer: &Arc<dyn Timer>) {
         cluster::join(&self.server, bus, timer.clone());
     }
 
-    /// Ends all listens in good order, and takes up no task that another process left. Calls go
-    /// on, and so do tasks.
+    /// Begins a graceful shutdown: ends all subscriptions and claims no more tasks. Calls and
+    /// running tasks continue.
     pub fn shutdown(&self) {
         self.server.subscription_table.shutdown();
         self.server.tasks.drain();
     }
 
-    /// Stops the tasks that run here and gives them back to their store, so that another process
-    /// goes on with them at once and not only when their leases lapse: the last thing to do before
-    /// the process ends. Where tasks end with the process, nothing happens.
+    /// Stops the tasks that run here and releases them to their store, so that another process
+    /// resumes them immediately instead of when their leases expire. Call it last before the
+    /// process ends. Does nothing if tasks end with the process.
     pub async fn release_tasks(&self) {
         self.server.tasks.release().await;
     }
@@ -167,7 +168,7 @@ impl fmt::Debug for Router {
     }
 }
 
-/// Brings a call to its handler, past the middleware.
+/// Dispatches a request behind the middleware.
 fn dispatch(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     if server.tasks.must_start() {
         server.tasks.start(server, outbox.timer());
@@ -183,7 +184,7 @@ fn dispatch(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxF
     }
 }
 
-/// Answers a call whose turn it is, from what the server offers now.
+/// Handles a request that has a permit, with the current catalog.
 fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
     let catalog = server.catalog.load();
     if !catalog.discovery.capabilities.logging {
@@ -212,7 +213,7 @@ fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> Bo
     }
 }
 
-/// Answers a call about tasks, if there are any.
+/// Handles a request about tasks, if there are any.
 fn dispatch_task_method(
     server: &Arc<ServerState>,
     catalog: &CatalogSnapshot,
@@ -226,7 +227,7 @@ fn dispatch_task_method(
     }
 }
 
-/// Whether the server said that it has what `method` is for.
+/// Returns whether the server declares the capability that `method` needs.
 fn advertises(capabilities: &ServerCapabilities, method: Method) -> bool {
     match method {
         Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
@@ -248,7 +249,7 @@ pub(crate) fn not_supported(method: Method) -> Error {
 
 fn discover(catalog: &CatalogSnapshot, request: &Request) -> Outcome {
     let mut discovery = catalog.discovery.clone();
-    // A list of tasks needs somebody whose tasks they are.
+    // Only a principal has a list of tasks.
     if let Some(tasks) =
         discovery.capabilities.tasks.as_mut().filter(|_| request.principal().is_some())
     {
@@ -257,7 +258,7 @@ fn discover(catalog: &CatalogSnapshot, request: &Request) -> Outcome {
     Reply::Discover(Box::new(discovery)).into()
 }
 
-/// Lets somebody else answer. What may take long takes its turn.
+/// Forwards a request to the upstream service. Requests that may take long need a permit.
 fn forward_upstream(
     server: &Arc<ServerState>,
     upstream: Arc<dyn Service>,
@@ -280,7 +281,7 @@ fn forward_upstream(
     }
 }
 
-/// Lets somebody else tell a listener, who counts here.
+/// Forwards a subscription to the upstream service; it counts towards the limits here.
 fn forward_subscription(
     server: &Arc<ServerState>,
     upstream: Arc<dyn Service>,
@@ -301,7 +302,7 @@ fn forward_subscription(
     })
 }
 
-/// Runs what may take its time: at once if there is room, else when there is.
+/// Runs a call as soon as it has a permit.
 fn with_permit(
     server: &Arc<ServerState>,
     request: Request,
@@ -347,7 +348,7 @@ fn listen(
         }
         match server.tasks.task_runtime() {
             Some(task_runtime) => return task_runtime.listen(server, filter, request, outbox),
-            // There are none.
+            // There are no tasks.
             None => filter.edit(|filter| filter.tasks.clear()),
         }
     }
@@ -364,7 +365,7 @@ fn listen(
     })
 }
 
-/// Takes a listener in, and says what was agreed on.
+/// Opens a subscription, and acknowledges the accepted filter.
 pub(crate) fn admit(
     server: &ServerState,
     catalog: &CatalogSnapshot,
@@ -373,7 +374,8 @@ pub(crate) fn admit(
     outbox: &Outbox,
 ) -> Result<ActiveSubscription, Error> {
     filter.edit(|filter| {
-        // Whoever comes late was offered what there was then: a list that is empty now has changed.
+        // A resumed subscription was accepted with earlier capabilities: a list that is empty now
+        // has changed.
         if request.since.is_none() {
             notifications::restrict(filter, &catalog.discovery.capabilities);
         }
@@ -390,7 +392,7 @@ pub(crate) fn admit(
     Ok(subscription)
 }
 
-/// What a listen asks for, with a live filter or in its parameters.
+/// Returns the filter of a subscription: a live filter, or the one in its parameters.
 fn request_filter(request: &Request) -> Result<LiveSubscriptionFilter, Error> {
     #[derive(Deserialize)]
     struct Params {

@@ -1,4 +1,4 @@
-//! Lists, page by page.
+//! Pagination of lists.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::router::{
     state::ServerState,
 };
 
-/// One page, and the place of its last entry if there are more after it. A cursor is sealed anew
-/// for each answer: seals may change their keys while they run.
+/// One page, and the position of its last entry if more follow. The cursor is encrypted anew for
+/// each response, because a cipher may rotate its keys.
 pub(crate) struct ListPage<I> {
     body: Arc<PageBody<I>>,
     last: Option<u64>,
 }
 
-/// Answers a list request.
+/// Handles a list request.
 pub(crate) fn list<I: ListedItem>(
     server: &ServerState,
     list: &ItemList<I>,
@@ -48,7 +48,7 @@ pub(crate) fn list<I: ListedItem>(
     I::reply(Page { body, next, cache: cache_hint(server, list), meta: None }).into()
 }
 
-/// What everybody sees may be shared by everybody, and nothing else.
+/// Returns the cache hint: `public` only if all callers see the same list, otherwise `private`.
 fn cache_hint<I: ListedItem>(server: &ServerState, list: &ItemList<I>) -> CacheHint {
     match server.access {
         None if !list.is_scoped() => server.cache,
@@ -62,7 +62,7 @@ fn pages<I: ListedItem>(list: &ItemList<I>, size: usize) -> Vec<ListPage<I>> {
     starts.map(|start| take_page(entries[start..].iter(), size)).collect()
 }
 
-/// The first `size` entries.
+/// Builds a page of the first `size` entries.
 fn take_page<'a, I: ListedItem>(
     mut entries: impl Iterator<Item = &'a Arc<CatalogEntry<I>>>,
     size: usize,
@@ -74,7 +74,8 @@ fn take_page<'a, I: ListedItem>(
     ListPage { body: Arc::new(PageBody::new(items)), last }
 }
 
-/// A cursor is good for one list, and where callers see different lists, for one caller.
+/// Returns the binding of a cursor: it is valid for one list, and where callers see different
+/// lists, for one caller.
 fn cursor_context<I: ListedItem>(
     server: &ServerState,
     list: &ItemList<I>,

@@ -1,4 +1,4 @@
-//! What all calls of one server share.
+//! State shared by all calls of one server.
 
 use std::{
     any::{Any, TypeId},
@@ -38,26 +38,26 @@ pub(crate) struct ServerState {
     pub(crate) states: StateMap,
     pub(crate) access: Option<Box<dyn Access>>,
     pub(crate) cache: CacheHint,
-    /// Who answers instead, for a proxy.
+    /// Upstream service that handles all requests, for a proxy.
     pub(crate) upstream: Option<Arc<dyn Service>>,
     pub(crate) subscription_table: Arc<SubscriptionTable>,
     pub(crate) subscription_limits: Arc<SubscriptionLimits>,
     pub(crate) call_limit: Arc<ConcurrencyLimit>,
     pub(crate) blocking: Arc<BlockingPool>,
     pub(crate) tasks: Arc<ServerTasks>,
-    /// Sealed, if there is a key for them.
+    /// Encrypted, if there is a key for them.
     pub(crate) stores: Option<Stores>,
     pub(crate) catalog: ArcSwap<CatalogSnapshot>,
     pub(crate) description: ServerDescription,
-    /// Held while a new snapshot is made; the place of the next entry.
+    /// Locked while a new catalog is made; contains the order number of the next entry.
     pub(crate) writing: Mutex<u64>,
 }
 
-/// What a server says about itself besides what it offers.
+/// Description of a server besides its lists.
 pub(crate) struct ServerDescription {
     pub(crate) instructions: Option<String>,
     pub(crate) logging: bool,
-    /// Whether any call may become a task because it takes long.
+    /// True if a long call of any tool may become a task.
     pub(crate) promotes: bool,
     pub(crate) edit: Option<EditCapabilities>,
 }
@@ -67,7 +67,7 @@ impl ServerState {
         Registry::new(self.clone())
     }
 
-    /// Whether the caller may see and use `item`.
+    /// Returns whether the caller may see and use `item`.
     pub(crate) fn allows(&self, request: &Request, item: Item<'_>) -> bool {
         match &self.access {
             None => true,
@@ -75,15 +75,15 @@ impl ServerState {
         }
     }
 
-    /// What the caller would need to use what needs these scopes; none if it has them all.
+    /// Returns the error for scopes that the caller lacks; `None` if it has all of them.
     ///
-    /// Whoever speaks to the process itself need show none.
+    /// Local callers need no scopes.
     #[inline]
     pub(crate) fn missing_scopes(&self, request: &Request, scopes: &[String]) -> Option<Error> {
         if scopes.is_empty() { None } else { check_scopes(request, scopes) }
     }
 
-    /// Whether `entry` is in the caller's lists.
+    /// Returns whether `entry` is in the caller's lists.
     pub(crate) fn is_visible<I: ListedItem>(
         &self,
         request: &Request,
@@ -93,8 +93,8 @@ impl ServerState {
             && self.missing_scopes(request, &entry.scopes).is_none()
     }
 
-    /// Puts new lists in the place of the old ones. `change` gets the next free place and says
-    /// whether it changed anything.
+    /// Replaces the lists. `change` receives the next order number and returns whether it changed
+    /// anything.
     pub(crate) fn change<E>(
         &self,
         change: impl FnOnce(&mut CatalogLists, &mut u64) -> Result<bool, E>,
@@ -126,7 +126,7 @@ impl ServerDescription {
         CatalogSnapshot { lists, discovery }
     }
 
-    /// What the lists say the server can do, then what its author says.
+    /// Derives the capabilities from the lists, then lets the author edit them.
     fn capabilities(&self, lists: &CatalogLists) -> ServerCapabilities {
         let listed = |empty: bool| (!empty).then(|| ListCapability::default().list_changed(true));
         let has_resources = !lists.resources.is_empty() || !lists.templates.is_empty();
@@ -146,7 +146,8 @@ impl ServerDescription {
         capabilities
     }
 
-    /// Tasks that callers ask for need a tool that says so; a server may make others by itself.
+    /// Adds the tasks capability if a tool supports tasks, and the tasks extension if the server
+    /// may create tasks at all.
     fn tasks(&self, lists: &CatalogLists, capabilities: &mut ServerCapabilities) {
         let mut modes = lists.tools.entries().iter().filter_map(|tool| tool.extra.task.as_ref());
         let makes_tasks = modes.any(|mode| mode.support != TaskSupport::Forbidden);

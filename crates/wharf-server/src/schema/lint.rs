@@ -1,4 +1,4 @@
-//! What kinds of value the schema of an argument is about, and what its author got wrong there.
+//! Value types of argument schemas, and lint of mistakes in them.
 
 use serde_json::Value;
 use wharf_schema::{
@@ -9,15 +9,15 @@ use wharf_schema::{
 
 use crate::schema::properties;
 
-/// References that are followed to find out what type an argument has.
+/// Maximum number of `$ref`s that are followed to find the type of an argument.
 const MAX_REF_HOPS: usize = 8;
 
-/// How many values of an enum are told.
+/// Maximum number of enum values in a description.
 const MAX_DESCRIBED_VALUES: usize = 12;
 
 const BOUNDS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
 
-/// The schemas that `schema` leads to and that say a type of their own.
+/// Returns the schemas reachable from `schema` that have a type of their own.
 pub(crate) fn leaves<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Value> {
     leaves_within(root, schema, MAX_REF_HOPS)
 }
@@ -33,7 +33,7 @@ fn leaves_within<'s>(root: &'s Value, schema: &'s Value, hops: usize) -> Vec<&'s
     inner.flat_map(|it| leaves_within(root, it, hops - 1)).collect()
 }
 
-/// The types that a leaf names; none if it takes all of them.
+/// Returns the types of a leaf schema; empty if it accepts all of them.
 fn types(leaf: &Value) -> Vec<&str> {
     match leaf.get("type") {
         Some(Value::String(one)) => vec![one],
@@ -42,13 +42,13 @@ fn types(leaf: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether a value of the type `kind` may fit.
+/// Returns whether a value of the type `kind` may be valid.
 pub(crate) fn accepts(leaf: &Value, kind: &str) -> bool {
     let types = types(leaf);
     types.is_empty() || types.contains(&kind)
 }
 
-/// What to give, in a few words; empty for anything.
+/// Describes the accepted values in a few words; empty if all are accepted.
 pub(crate) fn describe(root: &Value, schema: &Value) -> String {
     let mut words: Vec<String> = Vec::new();
     for leaf in leaves(root, schema) {
@@ -70,8 +70,8 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
     words.join(" or ")
 }
 
-/// The arguments that no text can be read as. The variables of a URI may be lists, of which even a
-/// tuple can be read.
+/// Returns the arguments that cannot be parsed from a string. URI variables may be lists, and a
+/// tuple can be parsed from a list.
 pub(crate) fn not_from_string(root: &Value, tuples: bool) -> Vec<&str> {
     let readable = |schema| {
         let leaves = leaves(root, schema);
@@ -93,8 +93,8 @@ fn is_plain_list(root: &Value, leaf: &Value, tuples: bool) -> bool {
         && leaf.get("items").is_none_or(|items| items == &Value::Bool(false) || is_plain(items))
 }
 
-/// What the author of a type added to its schema by mistake: a range of what is no number, a
-/// default that is out of range.
+/// Finds mistakes that the author of a type made in its schema: a range on a value that is not a
+/// number, a default that is out of range.
 pub(crate) fn mistakes(root: &Value) -> Vec<String> {
     let mut found = Vec::new();
     collect_mistakes(root, root, &mut found);
@@ -122,7 +122,7 @@ fn range_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
 }
 
 fn default_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
-    // `null` stands for what is left out.
+    // `null` means that the argument is omitted.
     let default = property.get("default").filter(|default| !default.is_null())?;
     let mut alone = property.clone();
     if let (Some(defs), Some(alone)) = (root.get("$defs"), alone.as_object_mut()) {

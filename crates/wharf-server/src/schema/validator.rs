@@ -1,4 +1,4 @@
-//! What arguments and results must keep to, beyond what their types say.
+//! Validates arguments and results against schemas that are stricter than their types.
 
 use std::{
     fmt,
@@ -17,18 +17,20 @@ use crate::{
     schema::{ArgumentSchema, lint},
 };
 
-/// How many lists may be within each other where one string stands for them: types may refer to
+/// Maximum nesting of lists that one string can be converted to; needed because types may refer to
 /// themselves.
 const MAX_LIST_NESTING: usize = 16;
 
-/// One schema, compiled when it is first needed.
+/// Schema that is compiled on first use.
 pub(crate) struct SchemaValidator {
     schema: Arc<Value>,
-    /// Whether the schema demands more than reading the handler's type does.
+    /// True if the schema is stricter than deserializing the handler's type.
     stricter_than_type: bool,
-    /// Whether problems may quote the value: a caller's own may, a result must not reach a log.
+    /// True if problems may quote the value. Arguments may be quoted to their caller; a result must
+    /// not reach a log.
     quotes_values: bool,
-    /// Whether an empty object surely fits: the only thing most tools without parameters are sent.
+    /// True if an empty object is certainly valid, which is all that most calls without parameters
+    /// send.
     accepts_empty: bool,
     compiled: OnceLock<Result<Schema, String>>,
 }
@@ -45,12 +47,12 @@ impl SchemaValidator {
         }
     }
 
-    /// For what a handler returned: every value is checked, and none is told.
+    /// Creates the validator of results: every value is validated, and none is quoted.
     pub(crate) fn for_results(schema: Arc<Value>) -> Self {
         SchemaValidator { quotes_values: false, ..SchemaValidator::new(schema, true) }
     }
 
-    /// Compiles now what calls will need, so that a bad schema shows when the server is built.
+    /// Compiles the schema, so that an invalid one is found when the server is built.
     pub(crate) fn prepare(&self) -> Result<(), String> {
         if !self.stricter_than_type || self.accepts_empty {
             return Ok(());
@@ -58,8 +60,7 @@ impl SchemaValidator {
         self.compiled().as_ref().map(drop).map_err(Clone::clone)
     }
 
-    /// Checks the text of a JSON object of at most `most` values, if the schema demands more than
-    /// its type.
+    /// Validates a JSON object of at most `most` values, if the schema is stricter than its type.
     pub(crate) fn check_json(&self, json: &str, most: usize) -> Result<(), String> {
         if !self.stricter_than_type || (self.accepts_empty && json == "{}") {
             return Ok(());
@@ -73,7 +74,7 @@ impl SchemaValidator {
         }
     }
 
-    /// Checks decoded strings, each read as the type its property has.
+    /// Validates decoded strings, each parsed as the type of its property.
     pub(crate) fn check_strings(
         &self,
         pairs: &[(impl AsRef<str>, StringArg)],
@@ -81,7 +82,7 @@ impl SchemaValidator {
         if self.stricter_than_type { self.check(&self.object(pairs)) } else { Ok(()) }
     }
 
-    /// Says what is wrong with a JSON text that the handler's type could not read.
+    /// Returns the problems of a JSON object that could not be deserialized as the handler's type.
     pub(crate) fn explain_json(&self, json: &str, most: usize) -> Option<String> {
         if !lenient_json::is_within(json, most) {
             return None;
@@ -100,7 +101,7 @@ impl SchemaValidator {
         }
     }
 
-    /// The parameters in a line, for a model that got them wrong.
+    /// Returns the parameters in one line, for a model that sent invalid arguments.
     pub(crate) fn signature(&self) -> String {
         let parameter = |(name, property): (&String, &Value)| {
             let kind = lint::describe(&self.schema, property);
@@ -133,7 +134,7 @@ impl SchemaValidator {
         Value::Object(object)
     }
 
-    /// Decoded strings as the JSON that `schema` is about.
+    /// Converts decoded strings to the JSON that `schema` describes.
     fn typed(&self, schema: &Value, value: &StringArg, depth: usize) -> Value {
         let leaves = lint::leaves(&self.schema, schema);
         let takes = |kind: &str| leaves.iter().any(|leaf| lint::accepts(leaf, kind));
@@ -153,11 +154,11 @@ impl SchemaValidator {
     }
 }
 
-/// A text as `bool` and the number types of Rust read it.
+/// Parses a string as `bool` or number, as Rust's `FromStr` does.
 fn number_or_bool(text: &str) -> Value {
     let switch = || text.parse::<bool>().map(Value::from).ok();
     let json = || serde_json::from_str(text).map(Value::Number).ok();
-    // Rust reads `+1` and `01` as well.
+    // Rust accepts `+1` and `01` as well.
     let number = || text.parse::<i64>().map(Value::from).ok();
     switch().or_else(json).or_else(number).unwrap_or_else(|| Value::from(text))
 }

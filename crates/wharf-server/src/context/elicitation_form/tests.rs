@@ -1,3 +1,5 @@
+//! Tests of elicitation forms.
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -40,7 +42,7 @@ struct AllTypes {
     above: i32,
     sure: bool,
     size: Size,
-    /// Which one
+    /// The order of variants is that of schemars: documented ones may come after the others.
     maybe_size: Option<Size>,
     #[schemars(extend("enumNames" = ["S", "L"]))]
     named: Option<Size>,

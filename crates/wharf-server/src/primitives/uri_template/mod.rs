@@ -13,55 +13,56 @@ use wharf_model::{Error, ErrorKind};
 
 use crate::handler::string_args::StringArg;
 
-/// A compiled URI template, matched against a URI by filling a table of (parts of the template) ×
-/// (bytes of the URI): no input makes it slower than that.
+/// Compiled URI template. It is matched against a URI by filling a table of (parts of the template)
+/// × (bytes of the URI), so no input can make matching slower than that.
 ///
-/// What holds for the values it captures:
-/// - they are percent-decoded, once, and valid UTF-8: whoever checks them sees what they mean;
-/// - a value of `{var}`, `{/var}`, `{.var}` or `{;var}`, and each item of `{/list*}`, holds no `/`,
-///   encoded or not; only `{+var}`, `{#var}` and the query take slashes;
-/// - a value may still be `..` or hold a NUL: go through [`safe_join`] before opening a file.
+/// Guarantees for captured values:
+/// - they are percent-decoded once and are valid UTF-8, so a check of a value sees its final form;
+/// - a value of `{var}`, `{/var}`, `{.var}` or `{;var}`, and each item of `{/list*}`, contains no
+///   `/`, encoded or not; only `{+var}`, `{#var}` and the query may contain slashes;
+/// - a value may still be `..` or contain a NUL: use [`safe_join`] before opening a file.
 ///
-/// A variable with a sign of its own (`{/x}`, `{.x}`, `{;x}`, `{?x}`, `{&x}`, `{#x}`) may be
-/// missing; `{x}` and `{+x}` take at least one character. Where a URI can be read in several ways,
-/// earlier variables take as little as they can. Query parameters come in any order, and one that
-/// the template does not name is no match. A variable with `*` is always a list.
+/// A variable with an operator (`{/x}`, `{.x}`, `{;x}`, `{?x}`, `{&x}`, `{#x}`) may be missing;
+/// `{x}` and `{+x}` match at least one character. If a URI can be matched in several ways, earlier
+/// variables match as little as possible. Query parameters may come in any order, and one that the
+/// template does not name prevents a match. A variable with `*` is always a list.
 ///
-/// A character of a literal that has no place in a URI, such as `é`, is escaped when a client
-/// expands the template; it matches escaped or as it is.
+/// A literal character that is not allowed in a URI, such as `é`, is percent-encoded when a client
+/// expands the template; it matches encoded or unencoded.
 #[derive(Clone, Debug)]
 pub(crate) struct UriTemplate {
-    /// What every match begins with: most URIs of other templates end here.
+    /// Literal that every match begins with: it rules out most URIs quickly.
     prefix: String,
     body: Vec<TemplateAtom>,
     query: Option<QueryPattern>,
     fragment: Vec<TemplateAtom>,
     variables: Vec<TemplateVariable>,
-    /// Whether literals have escapes in them: then URIs are escaped alike before they are matched.
+    /// True if literals contain percent-encoded characters: then URIs are encoded alike before they
+    /// are matched.
     has_escapes: bool,
 }
 
 /// One part of a template, in matching order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TemplateAtom {
-    /// Exactly this text.
+    /// Exactly this string.
     Literal(String),
-    /// What follows, or nothing up to the atom with this index.
+    /// Either the following atoms, or none of them up to the atom with this index.
     Optional(usize),
-    /// The value of a variable.
+    /// Value of a variable.
     Capture { variable: usize, class: CharClass, least: usize },
 }
 
-/// Which bytes a value may consist of.
+/// Bytes that a value may consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CharClass {
     /// One segment of a path.
     Segment,
     /// One segment, without this separator.
     Item(u8),
-    /// Segments with slashes between them.
+    /// Segments separated by slashes.
     Segments,
-    /// Whatever can stand in a URI.
+    /// Any character of a URI.
     Anything,
 }
 
@@ -83,18 +84,18 @@ struct TemplateVariable {
     slashes: bool,
 }
 
-/// What the captured text of a variable looks like.
+/// Form of the captured string of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ValueShape {
     /// The value.
     One,
-    /// Nothing, or `=` and the value.
+    /// Empty, or `=` and the value.
     Parameter,
-    /// Values with this between them; each after `name=` if it is a `;`.
+    /// Values with this separator; each after `name=` if it is a `;`.
     List(char),
 }
 
-/// The query of a template: pairs that must be there, and variables that may be.
+/// Query of a template: required pairs, and optional variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct QueryPattern {
     fixed: Vec<(String, String)>,
@@ -104,17 +105,17 @@ struct QueryPattern {
 type Captures<'t> = Vec<(Cow<'t, str>, StringArg)>;
 
 impl UriTemplate {
-    /// Compiles a template; the error says what to write instead.
+    /// Compiles a template; the error describes the problem and the fix.
     pub(crate) fn parse(text: &str) -> Result<UriTemplate, String> {
         parse::parse(text)
     }
 
-    /// The variables, in the order they appear.
+    /// Returns the variables, in the order of appearance.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|variable| &*variable.name)
     }
 
-    /// The variables of a URI that the template could have made, decoded.
+    /// Matches a URI; returns its variables, decoded.
     pub(crate) fn matches<'t>(&'t self, uri: &str) -> Option<Captures<'t>> {
         let uri = if self.has_escapes { escaped(uri) } else { uri.into() };
         let rest = uri.strip_prefix(&*self.prefix)?;
@@ -222,7 +223,8 @@ impl TemplateVariable {
     }
 }
 
-/// For each atom and each place in the text: whether the atoms from there on match the rest.
+/// Table that contains, for each atom and each position in the URI, whether the atoms from there on
+/// match the rest.
 struct MatchTable {
     cells: Vec<bool>,
     width: usize,
@@ -260,7 +262,7 @@ impl MatchTable {
         at < self.width && self.cells[index * self.width + at]
     }
 
-    /// The nearest end of a capture after which the atoms from `next` on match the rest.
+    /// Returns the nearest end of a capture after which the atoms from `next` on match the rest.
     fn nearest(&self, next: usize, first: usize, class: CharClass, text: &str) -> Option<usize> {
         let run = text.as_bytes().get(first..)?.iter().take_while(|&&byte| class.has(byte));
         let ends = std::iter::once(first).chain(run.zip(first + 1..).map(|(_, end)| end));
@@ -268,12 +270,13 @@ impl MatchTable {
     }
 }
 
-/// The text up to `mark`, and the text from it on.
+/// Splits a string before `mark`.
 fn cut(text: &str, mark: char) -> (&str, &str) {
     text.split_at(text.find(mark).unwrap_or(text.len()))
 }
 
-/// A text with what has no place in a URI escaped, and the escapes in it in capital letters.
+/// Percent-encodes characters that are not allowed in a URI, and converts existing escapes to upper
+/// case.
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"%<>\\^`{|}".contains(&byte);
     if text.bytes().all(is_plain) {
@@ -300,7 +303,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Percent-decodes, once; `None` if an escape is broken or the bytes are not UTF-8.
+/// Percent-decodes once; `None` if an escape is invalid or the bytes are not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -318,16 +321,17 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Joins a path that a client named to a directory it must not leave.
+/// Joins a path from a client to a base directory that it must not leave (protection against path
+/// traversal).
 ///
-/// The parameters of a resource template come decoded. Those of `{name}` and the items of
-/// `{/path*}` hold no slash, encoded or not; those of `{+path}` and `{?query}` may. Any of them may
-/// be `..` or hold a NUL. So whatever becomes a path goes through here first.
+/// Variables of a resource template arrive decoded. Those of `{name}` and the items of `{/path*}`
+/// contain no slash, encoded or not; those of `{+path}` and `{?query}` may. Any of them may be `..`
+/// or contain a NUL. Pass every value through this function before using it as a path.
 ///
-/// Refused are absolute paths, `..`, NUL, drive letters and other prefixes, and symbolic links
-/// that lead out of `base`. The answer is free of symbolic links as far as it exists. It looks at
-/// the file system, so call it where blocking is fine. Between this look and the use of the path,
-/// somebody who can write below `base` could still put a link there.
+/// Rejects absolute paths, `..`, NUL, drive letters and other prefixes, and symbolic links that
+/// lead out of `base`. The existing part of the result is free of symbolic links. The function
+/// accesses the file system, so call it where blocking is allowed. A process that can write below
+/// `base` could still create a link between this check and the use of the path.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -343,7 +347,7 @@ fn decode(text: &str) -> Option<String> {
 pub fn safe_join(base: impl AsRef<Path>, path: &str) -> Result<PathBuf, Error> {
     let base = base.as_ref().canonicalize()?;
     let denied = || Error::new(ErrorKind::ResourceAccessDenied);
-    // Windows reads `\` as a separator and `:` as a drive or a stream.
+    // Windows treats `\` as a separator, and `:` as a drive or a stream.
     let foreign = |c: char| c == '\0' || cfg!(windows) && (c == '\\' || c == ':');
     if path.contains(foreign) {
         return Err(denied());
@@ -358,7 +362,7 @@ pub fn safe_join(base: impl AsRef<Path>, path: &str) -> Result<PathBuf, Error> {
         match real.canonicalize() {
             Ok(followed) if followed.starts_with(&base) => real = followed,
             Ok(_) => return Err(denied()),
-            // A dangling link would lead somewhere else once its target exists.
+            // A dangling link could lead out of `base` once its target exists.
             Err(_) if real.is_symlink() => return Err(denied()),
             Err(_) => {}
         }

@@ -1,19 +1,19 @@
-//! From the text of a template to its parts.
+//! Parser of URI templates.
 
 use crate::primitives::uri_template::{
     CharClass, QueryPattern, TemplateAtom, TemplateVariable, UriTemplate, ValueShape, escaped,
 };
 
-/// How an operator of RFC 6570 writes its variables.
+/// Operator of RFC 6570: the way it expands its variables.
 struct Operator {
     sign: char,
-    /// Before the first value.
+    /// String before the first value.
     first: &'static str,
-    /// Between values.
+    /// Separator of values.
     separator: char,
-    /// What one value consists of.
+    /// Bytes of one value.
     class: CharClass,
-    /// What a list of values consists of.
+    /// Bytes of a list of values.
     list: CharClass,
 }
 
@@ -120,7 +120,8 @@ impl TemplateParser {
             let shape = operator.shape(exploded);
             let variable = self.variable(name, shape, operator.class == CharClass::Anything)?;
             let atoms = self.atoms();
-            // Values past the first may be missing, and so may the first if a sign precedes it.
+            // Values after the first may be missing, and so may the first if the operator has a
+            // prefix.
             let least = usize::from(index == 0 && operator.first.is_empty());
             if least == 0 {
                 open.push(atoms.len());
@@ -130,14 +131,14 @@ impl TemplateParser {
             if shape == ValueShape::Parameter {
                 atoms.push(TemplateAtom::Literal(name.into()));
             }
-            // A comma is a value's own where no other value can follow it.
+            // A comma is part of the value if no other value can follow it.
             let class = match operator.class {
                 CharClass::Item(b',') if !names.contains(',') => CharClass::Segment,
                 _ if exploded => operator.list,
                 class => class,
             };
             atoms.push(TemplateAtom::Capture { variable, class, least });
-            // A value without a name is missing together with those after it.
+            // An unnamed value is missing together with those after it.
             if operator.sign == ';' || index == last {
                 let end = atoms.len();
                 open.drain(..).for_each(|index| atoms[index] = TemplateAtom::Optional(end));
@@ -165,7 +166,7 @@ impl TemplateParser {
         Ok(())
     }
 
-    /// What the template wrote after a `?` of its own, before its first query expression.
+    /// Parses the literal pairs after a `?` of the template, before its first query expression.
     fn fixed_pairs(&mut self) -> Result<Vec<(String, String)>, String> {
         let mark =
             |atom: &TemplateAtom| matches!(atom, TemplateAtom::Literal(text) if text.contains('?'));

@@ -1,3 +1,5 @@
+//! Tests of URI template matching and of `safe_join`.
+
 use std::{fs, time::Instant};
 
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ fn template(text: &str) -> UriTemplate {
     UriTemplate::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The captures of a match as `name=value` and `name=[a|b]`, in order.
+/// Formats the captures of a match as `name=value` and `name=[a|b]`, in order.
 fn found(text: &str, uri: &str) -> Option<String> {
     let template = template(text);
     let captures = template.matches(uri)?;
@@ -99,12 +101,13 @@ fn templates_match_what_they_make() {
     }
 }
 
-/// python-sdk#2353 and CVE-2026-32871: what was decoded after it was matched, or not encoded again, left its segment.
+/// python-sdk#2353 and CVE-2026-32871: values that were decoded after matching, or not encoded
+/// again, left their segment.
 #[test]
 fn encoded_slashes_do_not_smuggle() {
     assert_eq!(found("x://{id}", "x://..%2Fetc"), None);
     assert_eq!(found("x://h{/path*}", "x://h/a/..%2f..%2fetc"), None);
-    // Decoded before anybody checks it, and decoded once.
+    // Values are decoded before any check, and decoded once.
     assert_eq!(found("x://{+path}", "x://..%2Fetc").as_deref(), Some("path=../etc"));
     assert_eq!(found("x://{id}", "x://%252F").as_deref(), Some("id=%2F"));
 }
@@ -139,8 +142,8 @@ fn variables_stand_in_order() {
     assert_eq!(template.variables().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
 }
 
-/// CVE-2026-0621: a template that became a regular expression could be matched for ever. Each cell of the table is filled
-/// once, so the work is the size of the table.
+/// CVE-2026-0621: a template compiled to a regular expression could take unbounded time to match.
+/// Each cell of the table is filled once, so the work is the size of the table.
 #[test]
 fn hostile_input_costs_the_size_of_the_table() {
     let hostile =
@@ -153,7 +156,8 @@ fn hostile_input_costs_the_size_of_the_table() {
     assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
 }
 
-/// CVE-2025-53109 and CVE-2025-53110: links, and neighbours whose names begin alike, led out of the folder.
+/// CVE-2025-53109 and CVE-2025-53110: links, and sibling folders with the same name prefix, led out
+/// of the folder.
 #[test]
 fn joined_paths_stay_inside() {
     let base = std::env::temp_dir().join(format!("wharf-safe-join-{}", std::process::id()));
@@ -226,7 +230,8 @@ proptest! {
         let (id_text, path_text) = (encode(&id, ""), encode(&path, ":/[]@!$'()*+,;="));
         let uri = format!("x://h/{id_text}{tags_text}/-/{path_text}{query}");
         let found = template.matches(&uri);
-        // The tags and the path may hold what separates them; then the URI has other readings.
+        // The tags and the path may contain their separators; then the URI can be matched in other
+        // ways too.
         prop_assume!(!tags.iter().any(|tag| tag == "-") && !path.contains("/-/"));
         let mut expected = vec![
             ("id".into(), StringArg::Single(id)),

@@ -1,4 +1,4 @@
-//! How many calls run at once, how many wait, and which of them is next.
+//! Concurrency limit of calls, with a fair wait queue.
 
 pub(crate) mod wait_queue;
 
@@ -13,15 +13,15 @@ use crate::router::caller_shares::{CallerShare, CallerShares};
 pub(crate) use crate::router::concurrency::wait_queue::QueuedPermit;
 use crate::router::concurrency::wait_queue::{QueuedCall, WaitQueue};
 
-/// A semaphore for calls. Callers that have calls waiting take turns, and none of them can take all
-/// places, neither those of running calls nor those of waiting ones.
+/// Semaphore for calls. Waiting calls are served round-robin by caller, and no caller can take all
+/// permits or the whole queue.
 pub(crate) struct ConcurrencyLimit {
-    /// Running calls.
+    /// Permits of running calls.
     permits: CallerShares,
-    /// Waiting calls.
+    /// Places in the wait queue.
     queue: CallerShares,
-    /// How many calls run. [`WAITING_FLAG`] is set while calls wait: then each call that ends looks for the
-    /// next one, and none starts without the lock.
+    /// Number of running calls. [`WAITING_FLAG`] is set while calls wait: then each call that ends
+    /// grants its permit to the next one, and none starts without the lock.
     running: AtomicUsize,
     wait_queue: Mutex<WaitQueue>,
     refused: LogThrottle,
@@ -29,15 +29,15 @@ pub(crate) struct ConcurrencyLimit {
 
 const WAITING_FLAG: usize = 1 << (usize::BITS - 1);
 
-/// Whether a call may run.
+/// Result of acquiring a permit.
 pub(crate) enum AcquireResult {
-    /// Now, in a place that is not counted by caller: give it back with [`OnCallEnd::release`].
+    /// Granted, not counted by caller: release it with [`OnCallEnd::release`].
     Now,
-    /// Now, in this place.
+    /// Granted with this permit.
     Counted(CallPermit),
-    /// When this is ready.
+    /// Queued: resolves when the call may run.
     Later(QueuedPermit),
-    /// Not at all: no place is free for this caller, not even to wait in.
+    /// Rejected: neither a permit nor a place in the queue is free for this caller.
     Never,
 }
 
@@ -52,7 +52,7 @@ impl ConcurrencyLimit {
         })
     }
 
-    /// Asks for a place for a call with this scope.
+    /// Acquires a permit for a call with these request extensions.
     #[inline]
     pub(crate) fn acquire(self: &Arc<Self>, scope: &RequestExtensions) -> AcquireResult {
         let open = self.permits.open;
@@ -66,9 +66,10 @@ impl ConcurrencyLimit {
     #[cold]
     fn acquire_contended(self: &Arc<Self>, caller: Caller) -> AcquireResult {
         let mut wait_queue = self.lock();
-        // From here on nothing changes without the lock. What ended just now is seen below.
+        // From here on nothing changes without the lock. A call that ended just before is seen
+        // below.
         self.running.fetch_or(WAITING_FLAG, Ordering::AcqRel);
-        // No call that waits could run, so one that can is of a caller that none of them is of.
+        // No waiting call could run, so a call that can is from a caller without waiting calls.
         let result = match self.claim(&caller) {
             Some(share) => AcquireResult::Counted(CallPermit { call_limit: self.clone(), share }),
             None => match self.queue.claim(wait_queue.len(), &caller) {
@@ -90,14 +91,15 @@ impl ConcurrencyLimit {
         self.running.load(Ordering::Acquire) & !WAITING_FLAG
     }
 
-    /// Takes a place for a call of this caller. The lock must be held, and [`WAITING_FLAG`] be set.
+    /// Claims a permit for a call of this caller. The lock must be held, and [`WAITING_FLAG`] must
+    /// be set.
     fn claim(&self, caller: &Caller) -> Option<CallerShare> {
         let share = self.permits.claim(self.running(), caller)?;
         self.running.fetch_add(1, Ordering::AcqRel);
         Some(share)
     }
 
-    /// Gives a place back, for those that wait.
+    /// Releases a permit, and grants it to a waiting call.
     fn release_permit(&self) {
         let one_less = |running| (running & WAITING_FLAG == 0).then(|| running - 1);
         if self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_err() {
@@ -110,17 +112,17 @@ impl ConcurrencyLimit {
         let mut wait_queue = self.lock();
         self.running.fetch_sub(1, Ordering::AcqRel);
         let mut granted = Vec::new();
-        // One end may let several calls run: the caller's own share has grown too.
+        // One end may let several calls run: the share of the caller has grown too.
         while let Some(next) = self.next(&mut wait_queue) {
             granted.push(next);
         }
         self.clear_waiting_flag(&wait_queue);
         drop(wait_queue);
-        // Waking and dropping may run code that comes back here.
+        // Waking and dropping may run code that calls this type again.
         granted.into_iter().for_each(|(waiter, share)| waiter.grant(share));
     }
 
-    /// Gives a place to the first caller in turn that may have one.
+    /// Grants a permit to the first caller in turn that may have one.
     fn next(&self, wait_queue: &mut WaitQueue) -> Option<(QueuedCall, CallerShare)> {
         let running = self.running();
         if wait_queue.len() == 0 || running >= self.permits.capacity {
@@ -152,27 +154,27 @@ impl OnCallEnd for ConcurrencyLimit {
     }
 }
 
-/// A running call's place that a caller's share may be counted in; given back when dropped.
+/// Permit of a running call, which may be counted by caller; released on drop.
 pub(crate) struct CallPermit {
     call_limit: Arc<ConcurrencyLimit>,
     share: CallerShare,
 }
 
 impl CallPermit {
-    /// Keeps the place until the call is over.
+    /// Holds the permit until the call ends.
     pub(crate) fn hold(self, outbox: &Outbox) {
         outbox.hold(Arc::new(self));
     }
 }
 
 impl OnCallEnd for CallPermit {
-    /// The outbox drops it, too, which gives it back.
+    /// The outbox drops the permit, which releases it.
     fn release(&self) {}
 }
 
 impl Drop for CallPermit {
     fn drop(&mut self) {
-        // First: whoever is next may be the same caller.
+        // Release the share first: the next call may be of the same caller.
         drop(self.share.take());
         self.call_limit.release_permit();
     }

@@ -1,4 +1,4 @@
-//! Calls that wait, by caller.
+//! Round-robin queue of waiting calls, by caller.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,33 +14,33 @@ use wharf_model::Caller;
 use crate::router::caller_shares::CallerShare;
 use crate::router::concurrency::{CallPermit, ConcurrencyLimit};
 
-/// A queue of calls for each caller. Callers take turns; the calls of one keep their order.
+/// Queue of calls for each caller. Callers take turns; the calls of one caller keep their order.
 #[derive(Default)]
 pub(super) struct WaitQueue {
-    /// Numbers calls and turns.
+    /// Counter for calls and turns.
     next: u64,
     waiting: usize,
-    /// The callers whose calls wait, in the order of their turns.
+    /// Callers with waiting calls, in the order of their turns.
     turns: BTreeMap<u64, Caller>,
     callers: HashMap<Caller, CallerQueue>,
 }
 
-/// The waiting calls of one caller.
+/// Waiting calls of one caller.
 struct CallerQueue {
     turn: u64,
     waiting: BTreeMap<u64, QueuedCall>,
 }
 
-/// A waiting call, as the gate knows it.
+/// Waiting call, as the queue stores it.
 pub(super) struct QueuedCall {
     call_limit: Arc<ConcurrencyLimit>,
     permit: oneshot::Sender<CallPermit>,
-    /// Its place among those that wait.
+    /// Share of the queue.
     _share: CallerShare,
 }
 
 impl QueuedCall {
-    /// Gives the call its place. A call that is gone gives it back.
+    /// Grants the permit. If the call is gone, dropping the permit releases it.
     pub(super) fn grant(self, share: CallerShare) {
         let QueuedCall { call_limit, permit, _share } = self;
         drop(_share);
@@ -76,7 +76,7 @@ impl WaitQueue {
         QueuedPermit { call_limit: call_limit.clone(), caller, number, given }
     }
 
-    /// The first call of the first caller in turn that `claim` has a place for.
+    /// Removes the first call of the first caller in turn that `claim` has a permit for.
     pub(super) fn pop(
         &mut self,
         mut claim: impl FnMut(&Caller) -> Option<CallerShare>,
@@ -97,7 +97,7 @@ impl WaitQueue {
         Some((waiter, share))
     }
 
-    /// Takes out a call that does not want to wait any more, if it still does.
+    /// Removes a call that stops waiting, if it is still queued.
     fn remove(&mut self, caller: &Caller, number: u64) -> Option<QueuedCall> {
         let calls = self.callers.get_mut(caller)?;
         let waiter = calls.waiting.remove(&number)?;
@@ -110,7 +110,7 @@ impl WaitQueue {
     }
 }
 
-/// A waiting call. It is ready when the call may run; dropping it before gives up waiting.
+/// Waiting call. It resolves when the call may run; dropping it removes the call from the queue.
 pub(crate) struct QueuedPermit {
     call_limit: Arc<ConcurrencyLimit>,
     caller: Caller,
@@ -119,7 +119,7 @@ pub(crate) struct QueuedPermit {
 }
 
 impl Future for QueuedPermit {
-    /// `None` never happens: the gate lives as long as its tickets.
+    /// `None` never happens: the limit lives as long as its queued permits.
     type Output = Option<CallPermit>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallPermit>> {
@@ -136,7 +136,7 @@ impl Drop for QueuedPermit {
         let waiter = wait_queue.remove(&self.caller, self.number);
         self.call_limit.clear_waiting_flag(&wait_queue);
         drop(wait_queue);
-        // Its waker may drop a call, which comes back here.
+        // Its waker may drop a call, which locks the queue again.
         drop(waiter);
     }
 }
