@@ -122,7 +122,9 @@ impl KeyRing {
     pub fn random() -> Self {
         let mut key = [0; KEY_BYTES];
         if let Err(error) = getrandom::fill(&mut key) {
-            panic!("the operating system gave no random key: {error}");
+            panic!(
+                "cannot create a random key: the operating system provides no randomness: {error}"
+            );
         }
         KeyRing { keys: Arc::new([KeyBytes::new(key)]), given: false }
     }
@@ -177,9 +179,7 @@ impl FromStr for KeyRing {
             .map(|(index, key)| read_key(index + 1, key))
             .collect::<Result<Vec<_>, KeyError>>()?;
         if keys.is_empty() {
-            return Err(KeyError(
-                "there is no key; make one with `openssl rand -base64 32`".into(),
-            ));
+            return Err(KeyError("no key found: create one with `openssl rand -base64 32`".into()));
         }
         Ok(KeyRing { keys: keys.into(), given: true })
     }
@@ -291,7 +291,7 @@ fn read_key(number: usize, text: &str) -> Result<KeyBytes, KeyError> {
     let bytes = if hex { from_hex(text) } else { from_base64(text) };
     let bytes = bytes.ok_or_else(|| KeyError(format!("key {number} is neither hex nor base64")))?;
     let key: [u8; KEY_BYTES] = bytes.as_slice().try_into().map_err(|_| {
-        KeyError(format!("key {number} has {} bytes, and a key has {KEY_BYTES}", bytes.len()))
+        KeyError(format!("key {number} has {} bytes instead of {KEY_BYTES}", bytes.len()))
     })?;
     Ok(KeyBytes::new(key))
 }
@@ -345,7 +345,7 @@ mod tests {
     fn bad_keys_are_told_apart_and_never_shown() {
         let error = |text: &str| text.parse::<KeyRing>().unwrap_err().to_string();
         assert!(error(" ,\n").contains("openssl rand"));
-        assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes, and a key has 32");
+        assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes instead of 32");
         assert_eq!(error(&format!("{A},!!secret!!")), "key 2 is neither hex nor base64");
         assert!(
             KeyRing::from_env("WHARF_NO_SUCH_KEY").unwrap_err().0.contains("WHARF_NO_SUCH_KEY")

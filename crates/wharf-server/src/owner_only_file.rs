@@ -29,7 +29,7 @@ pub fn read_private(path: impl AsRef<Path>) -> io::Result<String> {
     let mut text = String::new();
     file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_FILE_BYTES {
-        true => Err(io::Error::other("it is too long for a file of secrets")),
+        true => Err(io::Error::other("it is longer than 1 MiB, the limit for a secret file")),
         false => Ok(text),
     }
 }

@@ -194,7 +194,7 @@ impl Trial {
 
     fn answer_to(&self, key: &str) -> Result<String, Error> {
         self.answers.get(key).cloned().ok_or_else(|| {
-            let message = format!("the trial has no answer to `{key}`");
+            let message = format!("the trial has no response for `{key}`");
             Error::new(ErrorKind::InvalidRequest).with_message(message)
         })
     }

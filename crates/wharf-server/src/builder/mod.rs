@@ -161,14 +161,14 @@ impl RouterBuilder {
     /// Shares `state` with all handlers that take [`State<T>`](crate::State).
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         if self.states.insert(TypeId::of::<T>(), Box::new(state)).is_some() {
-            let text = "it is given twice: give one, or wrap the two in types of their own";
+            let text = "it is set twice: remove one, or wrap each in a type of its own";
             self.problems.add(format!("state `{}`", type_name::<T>()), text);
         }
         self
     }
 
     /// Adds a tool, a resource or a prompt.
-    #[allow(clippy::should_implement_trait)] // nobody writes `builder + tool`
+    #[allow(clippy::should_implement_trait)] // `add` registers a part: it is not the operator `+`
     pub fn add(mut self, part: impl Into<Part>) -> Self {
         let part = part.into();
         self.task_runtime = self.task_runtime.or(part.task_runtime());
@@ -326,7 +326,7 @@ impl RouterBuilder {
         let (mut lists, problems) = (CatalogLists::default(), &mut self.problems);
         let parts = mem::take(&mut self.parts);
         if self.upstream.is_some() && !parts.is_empty() {
-            problems.add("server", "a proxy passes every call on: it has no parts of its own");
+            problems.add("server", "a proxy forwards every call: remove its own parts");
         }
         let preparer = PartPreparer { limits: &self.limits, states: &self.states };
         let mut order = 1;
@@ -358,9 +358,9 @@ impl RouterBuilder {
         if stores.reach == Sharing::Fleet && !seal.is_shared() {
             self.problems.add(
                 "state key",
-                "its store is shared by several processes, and each of them would make a key of \
-                 its own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
-                 32` makes one), or give the server its keys with `.seal(…)`",
+                "its store is shared by several processes, and each would create a key of its \
+                 own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
+                 32` creates one), or set the keys with `.seal(…)`",
             );
         }
         Some(match key {
@@ -376,9 +376,9 @@ fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut Build
     if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
         problems.add(
             "store key",
-            "its store outlives the process, and nobody could read it after that: give the server \
-             a key that is kept somewhere (`openssl rand -base64 32` makes one), the same in every \
-             process that shares the store",
+            "its store outlives the process, and cannot be decrypted after a restart: set a \
+             persistent key (`openssl rand -base64 32` creates one), the same in every process that \
+             shares the store",
         );
     }
 }

@@ -74,7 +74,7 @@ fn insert<I: ListedItem>(
     if !Arc::make_mut(list).insert(entry) {
         problems.add(
             format!("{noun} `{key}`"),
-            "there is another one of that name: rename one, or remove the first before adding it",
+            "the name is taken: rename one, or remove the first before adding it",
         );
     }
 }
@@ -135,14 +135,14 @@ impl PartPreparer<'_> {
         check_scope_syntax(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
         if declaration.takes_uri || declaration.takes_completing {
-            check.add("a tool has neither a `Uri` nor a `Completing` to take");
+            check.add("a tool cannot take `Uri` or `Completing`");
         }
         let before = check.count();
         self.schema(&info.input_schema, own_input, "input", &mut check);
         if info.input_schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
             check.add(
-                "its arguments must be an object: take a struct as `Args<…>`, and say `\"type\": \
-                 \"object\"` in a schema of your own",
+                "its arguments must be an object: take a struct as `Args<…>`, or set `\"type\": \
+                 \"object\"` in your own schema",
             );
         }
         for problem in header::problems(&info.input_schema, self.limits.schema_depth) {
@@ -193,7 +193,7 @@ impl PartPreparer<'_> {
         check_scope_syntax(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
         if declaration.takes_uri || declaration.takes_completing || declaration.takes_raw {
-            check.add("a prompt has no `Uri`, `Completing` or `RawArgs` to take");
+            check.add("a prompt cannot take `Uri`, `Completing` or `RawArgs`");
         }
         let arguments: Vec<&str> = info.arguments.iter().map(|it| it.name.as_str()).collect();
         self.completions(&completions, &arguments, &mut check);
@@ -202,8 +202,8 @@ impl PartPreparer<'_> {
         }
         for name in lint::not_from_string(&typed.schema, false) {
             check.add(format!(
-                "clients send the arguments of a prompt as texts, and no text can be read as \
-                 `{name}`: take a text, a number, a switch, an enum or a list of one of them"
+                "clients send the arguments of a prompt as strings, and `{name}` cannot be parsed \
+                 from a string: take a string, a number, a boolean, an enum or a list of these"
             ));
         }
         let validator = self.validator(typed, &mut check);
@@ -274,7 +274,7 @@ impl PartPreparer<'_> {
         let template = match UriTemplate::parse(&info.uri) {
             Ok(template) => template,
             Err(problem) => {
-                check.add(format!("its URI template cannot be read: {problem}"));
+                check.add(format!("its URI template is not valid: {problem}"));
                 return None;
             }
         };
@@ -285,8 +285,8 @@ impl PartPreparer<'_> {
         let typed = typed.unwrap_or_else(ArgumentSchema::anything);
         for name in lint::not_from_string(&typed.schema, true) {
             check.add(format!(
-                "the variables of a URI are texts, and no text can be read as `{name}`: take a \
-                 text, a number, a switch, an enum or a list of one of them"
+                "the variables of a URI are strings, and `{name}` cannot be parsed from a string: \
+                 take a string, a number, a boolean, an enum or a list of these"
             ));
         }
         let validator = self.validator(typed, &mut check);
@@ -308,7 +308,7 @@ impl PartPreparer<'_> {
     fn reader(&self, declaration: &Declaration, check: &mut PartCheck<'_>) {
         self.declaration(declaration, check);
         if declaration.takes_completing || declaration.takes_raw {
-            check.add("a resource has neither a `Completing` nor `RawArgs` to take");
+            check.add("a resource cannot take `Completing` or `RawArgs`");
         }
     }
 
@@ -319,8 +319,8 @@ impl PartPreparer<'_> {
         for (id, name) in &declaration.states {
             if !self.states.contains_key(id) {
                 check.add(format!(
-                    "its function takes `State<{name}>`, but the server has no such state: give it \
-                     one with `.state(…)`"
+                    "its function takes `State<{name}>`, but the server has no such state: add it \
+                     with `.state(…)`"
                 ));
             }
         }
@@ -343,7 +343,7 @@ impl PartPreparer<'_> {
             let needs = &parts.declaration;
             self.declaration(needs, check);
             if needs.takes_uri || needs.takes_raw || !needs.arguments.is_empty() {
-                check.add(format!("what completes `{argument}` has only a `Completing` to take"));
+                check.add(format!("the completer of `{argument}` takes `Completing`, and cannot take `Args`, `RawArgs` or `Uri`"));
             }
         }
     }

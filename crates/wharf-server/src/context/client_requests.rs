@@ -47,17 +47,23 @@ impl fmt::Display for ClientRequestError {
         match self {
             ClientRequestError::Declined => f.write_str("the user declined to answer"),
             ClientRequestError::Cancelled => {
-                f.write_str("the user cancelled: the question was dismissed without an answer")
+                f.write_str("the user cancelled: the request was dismissed without an answer")
             }
             ClientRequestError::Refused(error) => {
-                write!(f, "the client refused to answer: {error}")
+                write!(f, "the client returned an error: {error}")
             }
             ClientRequestError::Unsupported(capability) => {
-                write!(f, "the client has not declared what this needs: {}", capability.required())
+                write!(
+                    f,
+                    "the client has not declared the required capability: {}",
+                    capability.required()
+                )
             }
             ClientRequestError::Invalid(reason) => f.write_str(reason),
-            ClientRequestError::NotHere => f.write_str("only tools, prompts and resources can ask"),
-            ClientRequestError::Suspended => f.write_str("the call is over"),
+            ClientRequestError::NotHere => {
+                f.write_str("only tools, prompts and resources can send client requests")
+            }
+            ClientRequestError::Suspended => f.write_str("the call has ended"),
         }
     }
 }
@@ -86,7 +92,7 @@ impl From<ClientRequestError> for Error {
 /// Parsed response: the value for the handler, or the reason why the text is not a valid response.
 type ParsedResponse<T> = Result<Result<T, ClientRequestError>, String>;
 
-/// # Asking the client
+/// # Client requests
 ///
 /// Every request has a key, unique in the call: the same key with the same request gives the same
 /// response. Depending on the client, the await completes when the response arrives, or the call
@@ -249,7 +255,7 @@ impl Ctx {
         };
         let most = self.server().limits.argument_values;
         if !lenient_json::is_within(json.get(), most) {
-            let reason = format!("the answer has {}", lenient_json::too_many(most));
+            let reason = format!("the response has {}", lenient_json::too_many(most));
             return Err(ClientRequestError::Invalid(reason));
         }
         let answer = read(json.get()).map_err(ClientRequestError::Invalid)?;
@@ -272,7 +278,7 @@ impl Ctx {
         }
         let question = fingerprint(ask);
         if !self.run().ask(key, &question) {
-            let reason = format!("`{key}` stands for two different questions in one call");
+            let reason = format!("`{key}` is used for two different client requests in one call");
             return Err(ClientRequestError::Invalid(reason));
         }
         Ok(question)

@@ -26,7 +26,7 @@ pub(crate) fn form_schema<T: JsonSchema>() -> Result<Value, String> {
 
 /// Reduces a JSON Schema to the subset for forms; the error names the field that does not fit.
 pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
-    let no_struct = "only a struct with named fields can be asked for";
+    let no_struct = "a form needs a struct with named fields";
     let root = schema.as_object().ok_or(no_struct)?;
     let fields = root.get("properties").and_then(Value::as_object);
     let fields = match (root.get("type").and_then(Value::as_str), fields) {
@@ -65,7 +65,7 @@ struct FormField<'s> {
 impl FormField<'_> {
     /// Collects the keywords of the field; follows references and removes `null`.
     fn gather(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
-        let schema = schema.as_object().ok_or("anything at all cannot be asked for")?;
+        let schema = schema.as_object().ok_or("a form field needs a type")?;
         if depth > 8 {
             return Err("its schema refers to itself".into());
         }
@@ -121,16 +121,14 @@ impl FormField<'_> {
     fn resolve(&self, reference: &str) -> Result<&Value, String> {
         let name = reference.strip_prefix("#/$defs/");
         let found = name.and_then(|name| self.root.get("$defs")?.get(name));
-        found.ok_or_else(|| format!("there is no `{reference}`"))
+        found.ok_or_else(|| format!("`{reference}` does not exist"))
     }
 
     fn restrict(mut self) -> Result<Value, String> {
         if let Some(keyword) =
             UNSUPPORTED_KEYWORDS.iter().find(|keyword| self.keywords.contains_key(**keyword))
         {
-            return Err(format!(
-                "`{keyword}` cannot be asked for: check it once the answer is there"
-            ));
+            return Err(format!("a form does not support `{keyword}`: check the response instead"));
         }
         if let Some(choices) = choices(&self.keywords)? {
             // Titles in the first form that the protocol had (`enumNames`), for hand-written
@@ -162,7 +160,7 @@ impl FormField<'_> {
             }
             "array" => self.several(),
             "object" => Err("a form is flat: an object cannot be a field of it".into()),
-            _ => Err("only texts, numbers, switches and choices can be asked for".into()),
+            _ => Err("a form supports only strings, numbers, booleans and choices".into()),
         }
     }
 
@@ -190,7 +188,9 @@ impl FormField<'_> {
             whole_numbers(&mut bound);
             match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
                 Some(bound) if integer => self.keywords.insert(inclusive.into(), bound.into()),
-                _ => return Err(format!("`{exclusive}` cannot be asked for: use `{inclusive}`")),
+                _ => {
+                    return Err(format!("a form does not support `{exclusive}`: use `{inclusive}`"));
+                }
             };
         }
         Ok(())
@@ -211,7 +211,7 @@ impl FormField<'_> {
 fn choices(keywords: &JsonObject) -> Result<Option<JsonObject>, String> {
     if let Some(Value::Array(options)) = keywords.get("options") {
         let choices = options.iter().map(titled).collect::<Option<Vec<_>>>();
-        let choices = choices.ok_or("only an enum of variants without fields can be asked for")?;
+        let choices = choices.ok_or("a form supports only enums whose variants have no fields")?;
         let choices: Vec<_> = choices.into_iter().flatten().collect();
         return Ok(Some(JsonObject::from_iter([
             if choices.iter().any(|(_, title)| title.is_some()) {
@@ -228,7 +228,7 @@ fn choices(keywords: &JsonObject) -> Result<Option<JsonObject>, String> {
         _ => return Ok(None),
     };
     if !values.iter().all(Value::is_string) {
-        return Err("the values to choose from must be texts".into());
+        return Err("the choices must be strings".into());
     }
     Ok(Some(JsonObject::from_iter([("enum".to_owned(), values.into())])))
 }

@@ -164,7 +164,7 @@ impl Ctx {
     }
 }
 
-/// # Signs of life
+/// # Progress and logs
 impl Ctx {
     /// Reports progress, if the client requested it. Progress of a task is always stored, and is
     /// what its owner reads while it runs.
@@ -261,7 +261,7 @@ impl Ctx {
         let logger = self.logger.as_deref().map(str::to_owned);
         match to_raw_value(&data) {
             Ok(data) => outbox.notify(Notification::Log { level, logger, data }),
-            Err(error) => tracing::warn!(%error, "a log message could not be written as JSON"),
+            Err(error) => tracing::warn!(%error, "cannot serialize a log message as JSON"),
         }
         outbox.room().await;
     }
@@ -326,7 +326,7 @@ impl Ctx {
     }
 }
 
-/// # The call and its caller
+/// # Call and caller
 impl Ctx {
     /// Returns whether the call has ended: cancelled, timed out, or done.
     #[must_use]

@@ -52,7 +52,7 @@ impl From<StepError> for Error {
     }
 }
 
-/// # Effects that happen once
+/// # Steps
 ///
 /// If the client answers requests with a retry, the handler runs again from the top. Effects before
 /// the request would be repeated, unless they are in a step.
@@ -168,7 +168,7 @@ impl Ctx {
         let json = match to_raw_value(&result) {
             Ok(json) => json,
             Err(error) => {
-                tracing::warn!(%error, "the result of a step could not be written as JSON");
+                tracing::warn!(%error, "cannot serialize the result of a step as JSON");
                 return result;
             }
         };
@@ -194,7 +194,7 @@ impl Ctx {
         }
         // An async handler is dropped here; a thread cannot be dropped and must unwind.
         self.outbox().closed().await;
-        resume_unwind(Box::new("the task is not this call's any more"))
+        resume_unwind(Box::new("the task belongs to another run now"))
     }
 
     /// Awaits `future`; `None` if the call ends before.

@@ -47,8 +47,8 @@ impl Wake for UnparkWaker {
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !POLLING.get(),
-        "`Ctx::block_on` is for plain functions on a thread where they may block: `await` in an \
-         async one, and do not run this one in place"
+        "call `Ctx::block_on` only in a plain function on its own thread: use `await` in an async \
+         function, and do not register this function as inline"
     );
     let waker = Waker::from(Arc::new(UnparkWaker(thread::current())));
     let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));

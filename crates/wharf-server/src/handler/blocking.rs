@@ -50,7 +50,7 @@ impl BlockingPool {
         let share = share.filter(|_| self.take(self.permits.capacity));
         if share.is_none() && self.refused.is_due() {
             let taken = self.taken.load(Ordering::Acquire);
-            tracing::warn!(taken, "calls are refused: too many blocking functions are at work");
+            tracing::warn!(taken, "rejecting calls: too many blocking handlers are running");
         }
         share
     }

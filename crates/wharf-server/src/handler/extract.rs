@@ -48,7 +48,7 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
     label = "not an extractor",
-    note = "take arguments as `Args<T>`, shared state as `State<T>`, what outer layers added as \
+    note = "take arguments as `Args<T>`, shared state as `State<T>`, values from middleware as \
             `Extension<T>`, and `Ctx`, `Principal`, `Uri`, `RawArgs` or `Completing` as they are"
 )]
 pub trait Extract: Sized {
@@ -188,7 +188,7 @@ impl<'a> Incoming<'a> {
     /// error.
     fn configuration_error(&self, problem: impl fmt::Display) -> Error {
         let (method, target) = (self.request.method.name(), self.request.target());
-        tracing::error!(method, handler = printable(&target), "the handler {problem}");
+        tracing::error!(method, handler = printable(&target), "cannot run handler: it {problem}");
         Error::new(ErrorKind::InternalError)
     }
 
@@ -287,7 +287,7 @@ impl<T: Clone + Send + Sync + 'static> Extract for Extension<T> {
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         call.extension::<T>().cloned().map(Extension).ok_or_else(|| {
             call.configuration_error(format_args!(
-                "takes `Extension<{}>`, but no outer layer added one",
+                "takes `Extension<{}>`, but no middleware added one",
                 type_name::<T>()
             ))
         })

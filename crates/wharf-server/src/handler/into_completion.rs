@@ -14,7 +14,7 @@ use crate::handler::{
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
     label = "not a completion",
-    note = "return a list of texts, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
+    note = "return a list of strings, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoCompletion {
     /// Converts to the values, best first.
@@ -56,8 +56,8 @@ impl<T: IntoCompletion, E: IntoToolError> IntoCompletion for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not complete an argument",
     label = "not a function of extractors that returns a completion",
-    note = "take `Completing` (and `State<T>`, `Principal` … if you like) and return a list of \
-            texts or a `Completion`, from a plain or an async function"
+    note = "take `Completing` (and `State<T>`, `Principal` … if needed) and return a list of \
+            strings or a `Completion`, from a plain or an async function"
 )]
 pub trait Completer<M>: Sized {
     #[doc(hidden)]

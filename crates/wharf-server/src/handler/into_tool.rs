@@ -129,7 +129,7 @@ impl<T: IntoToolOutcome, E: IntoToolError> IntoToolOutcome for Result<T, E> {
 /// Logs that the handler's value cannot be serialized as JSON. The client receives only an internal
 /// error.
 pub(crate) fn unserializable(error: &serde_json::Error) -> Error {
-    tracing::error!(%error, "the handler returned a value that is not JSON");
+    tracing::error!(%error, "cannot serialize the value that a handler returned");
     Error::new(ErrorKind::InternalError)
 }
 

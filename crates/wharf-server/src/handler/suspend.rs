@@ -340,8 +340,11 @@ impl Ctx {
                 let reason = format!("it has {}", lenient_json::too_many(most));
                 return Err(invalid("inputResponses", &reason));
             }
-            Some(json) => serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json)
-                .map_err(|error| invalid("inputResponses", &format!("it is no object: {error}")))?,
+            Some(json) => {
+                serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).map_err(|error| {
+                    invalid("inputResponses", &format!("it is not an object: {error}"))
+                })?
+            }
             None => BTreeMap::new(),
         };
         let Some(state) = request.request_state() else {
@@ -384,10 +387,11 @@ impl Ctx {
         // Both official SDKs return the same error for every invalid state; the reason is logged
         // only.
         let refused = |reason| {
-            tracing::debug!(method = request.method.name(), reason, "a requestState is refused");
+            tracing::debug!(method = request.method.name(), reason, "rejected a requestState");
             Error::new(ErrorKind::InvalidRequestState)
         };
-        let sealed = sealed.ok_or_else(|| refused("it was not made here for this request"))?;
+        let sealed =
+            sealed.ok_or_else(|| refused("it was not issued by this server for this request"))?;
         if sealed.expires <= self.wall_secs() { Err(refused("it has expired")) } else { Ok(sealed) }
     }
 
@@ -480,8 +484,7 @@ fn invalid(field: &str, reason: &str) -> Error {
 
 fn too_large(size: usize, limit: usize) -> Error {
     let message = format!(
-        "What this call must remember ({size} bytes sealed) is more than the server lets travel \
-         through clients ({limit} bytes)"
+        "The request state of this call has {size} bytes encrypted, and {limit} is the limit"
     );
     let data = json!({"size": size, "limit": limit});
     Error::new(ErrorKind::InternalError).with_message(message).with_data(data)

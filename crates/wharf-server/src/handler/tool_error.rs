@@ -125,7 +125,7 @@ impl From<ToolError> for Error {
                 Error::new(ErrorKind::InternalError).with_message(error.to_string())
             }
             ToolFailure::Other(text) => {
-                tracing::error!(error = printable(&text), "a handler failed");
+                tracing::error!(error = printable(&text), "handler failed");
                 Error::new(ErrorKind::InternalError)
             }
         }

@@ -43,8 +43,8 @@ impl Middleware for PanicGuard {
 fn panic_outcome(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let text = printable(text.unwrap_or("a panic without text"));
-    tracing::error!(method = method.name(), target, panic = text, "a handler panicked");
+    let text = printable(text.unwrap_or("panic without a message"));
+    tracing::error!(method = method.name(), target, panic = text, "handler panicked");
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
         _ => Error::new(ErrorKind::InternalError).into(),

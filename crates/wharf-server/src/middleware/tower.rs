@@ -53,7 +53,7 @@ where
                 Ok(outcome) => outcome,
                 Err(error) => {
                     let error: BoxError = error.into();
-                    tracing::error!(%error, "a tower layer failed");
+                    tracing::error!(%error, "tower layer failed");
                     Error::new(ErrorKind::InternalError).into()
                 }
             }

@@ -59,7 +59,7 @@ impl SubscriptionLimits {
             let bytes = self.bytes.total();
             tracing::warn!(
                 bytes,
-                "listens are refused: there are too many, or they follow too much"
+                "rejecting subscriptions: there are too many, or their filters are too large"
             );
         }
         permit
@@ -107,7 +107,7 @@ impl SubscriptionLimits {
         filter: &mut SubscriptionFilter,
     ) -> Option<BudgetShare> {
         if self.trim.is_due() {
-            tracing::warn!("a listen follows less than it asked for: its list is too long");
+            tracing::warn!("accepted a subscription in part: its filter exceeds the limits");
         }
         let mut texts = text_bytes(filter);
         while filter.uris.len() > self.most_uris || texts > self.most_bytes {
@@ -143,7 +143,7 @@ impl SubscriptionPermit {
         if held.is_none() && self.limits.trim.is_due() {
             tracing::warn!(
                 bytes,
-                "a subscriber is not told of a task: too much waits for its caller"
+                "dropped a task notification: too many are pending for its caller"
             );
         }
         held

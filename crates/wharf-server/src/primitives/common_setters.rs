@@ -11,7 +11,7 @@ macro_rules! described {
                 self
             }
 
-            #[doc = concat!("Says what the ", $noun, " is for; models read this.")]
+            #[doc = concat!("Sets the description of the ", $noun, ", which models read.")]
             pub fn description(mut self, description: impl Into<String>) -> Self {
                 self.info.description = Some(description.into());
                 self
@@ -33,7 +33,7 @@ macro_rules! described {
                 self
             }
 
-            #[doc = concat!("Only callers who were granted this scope may use the ", $noun, "; called several times, all of")]
+            #[doc = concat!("Requires this scope of callers of the ", $noun, "; called several times, all of")]
             /// them. Other callers do not see it in lists; calling it by name returns the scopes
             /// that are missing.
             pub fn scope(mut self, scope: impl Into<String>) -> Self {

@@ -9,7 +9,9 @@ pub(crate) fn check(uri: &str, most: usize) -> Result<(), String> {
     let mut letters = scheme.bytes();
     let starts_well = letters.next().is_some_and(|first| first.is_ascii_alphabetic());
     if !starts_well || !letters.all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it)) {
-        return Err(format!("`{scheme}` is no URI scheme: use letters, digits, `+`, `-` and `.`"));
+        return Err(format!(
+            "`{scheme}` is not a URI scheme: use letters, digits, `+`, `-` and `.`"
+        ));
     }
     let (before_fragment, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     let (hierarchy, query) = before_fragment.split_once('?').unwrap_or((before_fragment, ""));
@@ -51,7 +53,7 @@ fn check_authority(authority: &str) -> Result<(), String> {
     if port.bytes().all(|it| it.is_ascii_digit()) {
         Ok(())
     } else {
-        Err(format!("`{port}` is no port number"))
+        Err(format!("`{port}` is not a port number"))
     }
 }
 
@@ -69,7 +71,7 @@ fn characters(text: &str, also: &[u8]) -> Result<(), String> {
             || (byte == b'%' && encoded());
         if !allowed {
             let character = text[index..].chars().next().unwrap_or('\u{fffd}');
-            return Err(format!("{character:?} may not stand there in a URI: percent-encode it"));
+            return Err(format!("{character:?} is not allowed there in a URI: percent-encode it"));
         }
     }
     Ok(())

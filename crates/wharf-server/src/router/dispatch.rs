@@ -148,7 +148,7 @@ fn check_output(call: BoxFuture<Outcome>, tool: Arc<CatalogEntry<ToolInfo>>) -> 
         };
         let Some(problem) = problem else { return outcome };
         let (tool, problem) = (&tool.info.name, printable(&problem));
-        tracing::error!(tool, problem, "a result does not match its schema");
+        tracing::error!(tool, problem, "result does not match its output schema");
         Error::new(ErrorKind::OutputSchemaMismatch).into()
     })
 }

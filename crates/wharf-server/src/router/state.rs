@@ -152,8 +152,8 @@ impl ServerDescription {
         let mut modes = lists.tools.entries().iter().filter_map(|tool| tool.extra.task.as_ref());
         let makes_tasks = modes.any(|mode| mode.support != TaskSupport::Forbidden);
         if makes_tasks {
-            let says = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
-            capabilities.tasks = says.as_object().cloned().map(Box::new);
+            let support = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+            capabilities.tasks = support.as_object().cloned().map(Box::new);
         }
         if makes_tasks || (self.promotes && !lists.tools.is_empty()) {
             capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());

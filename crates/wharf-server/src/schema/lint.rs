@@ -118,7 +118,7 @@ fn range_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
     if leaves(root, property).into_iter().any(is_number) {
         return None;
     }
-    Some(format!("`{name}` has a range, but it is not a number: take the range away"))
+    Some(format!("`{name}` has a range, but it is not a number: remove the range"))
 }
 
 fn default_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
@@ -130,5 +130,5 @@ fn default_mistake(root: &Value, name: &str, property: &Value) -> Option<String>
     }
     let schema = Schema::compile(&alone).ok()?;
     let found = schema.problems(default, STEPS_OF_TELLING, true);
-    found.first().map(|text| format!("the default of `{name}` does not fit its own schema: {text}"))
+    found.first().map(|text| format!("the default of `{name}` is not valid for its schema: {text}"))
 }

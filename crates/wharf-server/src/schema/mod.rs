@@ -196,19 +196,19 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
 /// Returns the problems of a hand-written schema, each with advice.
 pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
     let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
-    let told = |problem: Problem| match advice(&problem) {
+    let describe = |problem: Problem| match advice(&problem) {
         Some(advice) => format!("{problem}: {advice}"),
         None => problem.to_string(),
     };
-    schema_limits::problems(schema, bounds).into_iter().map(told).collect()
+    schema_limits::problems(schema, bounds).into_iter().map(describe).collect()
 }
 
 fn advice(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
-        Problem::TooDeep(_) => "make it flatter, or raise `Limits::schema_depth`",
+        Problem::TooDeep(_) => "reduce its nesting, or raise `Limits::schema_depth`",
         Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
-        Problem::Outside(_) => "copy what it names into `$defs`",
+        Problem::Outside(_) => "copy the referenced schema into `$defs`",
         Problem::LongAddress(_) => "use shorter names",
         _ => return None,
     })

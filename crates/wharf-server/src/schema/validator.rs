@@ -96,7 +96,7 @@ impl SchemaValidator {
         let Ok(schema) = self.compiled() else { return Ok(()) };
         match schema.judge(value, self.quotes_values) {
             Verdict::Fits => Ok(()),
-            Verdict::Misfit(told) => Err(told),
+            Verdict::Misfit(problems) => Err(problems),
             Verdict::Unchecked(reason) => Err(format!("- {reason}")),
         }
     }

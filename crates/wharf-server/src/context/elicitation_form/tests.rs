@@ -107,7 +107,7 @@ fn what_is_no_form_names_the_field() {
     }
     #[derive(JsonSchema)]
     #[allow(dead_code)]
-    enum BudgetFull {
+    enum MixedEnum {
         A(u8),
         B,
     }
@@ -124,7 +124,7 @@ fn what_is_no_form_names_the_field() {
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     struct Filled {
-        full: BudgetFull,
+        full: MixedEnum,
     }
     #[derive(JsonSchema)]
     #[allow(dead_code)]
@@ -133,7 +133,7 @@ fn what_is_no_form_names_the_field() {
     }
     assert!(form_schema::<Nested>().unwrap_err().starts_with("`inner`: a form is flat"));
     assert!(form_schema::<Listed>().unwrap_err().starts_with("`list`: a list can only"));
-    assert!(form_schema::<Filled>().unwrap_err().starts_with("`full`: only an enum"));
+    assert!(form_schema::<Filled>().unwrap_err().starts_with("`full`: a form supports only enums"));
     assert!(form_schema::<Free>().unwrap_err().starts_with("`any`: "));
     #[derive(JsonSchema)]
     #[allow(dead_code)]
@@ -141,7 +141,11 @@ fn what_is_no_form_names_the_field() {
         #[schemars(regex(pattern = "^a"))]
         text: String,
     }
-    assert!(form_schema::<Matched>().unwrap_err().starts_with("`text`: `pattern` cannot"));
+    assert!(
+        form_schema::<Matched>()
+            .unwrap_err()
+            .starts_with("`text`: a form does not support `pattern`")
+    );
     assert!(form_schema::<bool>().unwrap_err().contains("struct with named fields"));
     assert!(form_schema::<Size>().unwrap_err().contains("struct with named fields"));
 }

@@ -187,13 +187,11 @@ impl TemplateParser {
 
     fn variable(&mut self, name: &str, shape: ValueShape, slashes: bool) -> Result<usize, String> {
         if let Some((name, _)) = name.split_once(':') {
-            return Err(format!(
-                "`{name}:n` (a prefix) is not supported: take all of `{{{name}}}`"
-            ));
+            return Err(format!("`{name}:n` (a prefix) is not supported: use `{{{name}}}`"));
         }
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(format!(
-                "`{name}` is no name for a variable: use letters, digits and `_`, without spaces"
+                "`{name}` is not a variable name: use letters, digits and `_`, without spaces"
             ));
         }
         if self.variables.iter().any(|variable| variable.name == name) {

@@ -117,8 +117,8 @@ fn what_is_refused_says_why() {
     for (text, reason) in [
         ("x://{", "no `}`"),
         ("x://}", "no `{`"),
-        ("x://{}", "no name"),
-        ("x://{a b}", "no name"),
+        ("x://{}", "not a variable name"),
+        ("x://{a b}", "not a variable name"),
         ("x://{a:3}", "prefix"),
         ("x://{a}{b}", "put something between"),
         ("x://{a}/{a}", "twice"),

@@ -82,7 +82,11 @@ impl ConcurrencyLimit {
         drop(wait_queue);
         if matches!(result, AcquireResult::Never) && self.refused.is_due() {
             let running = self.running();
-            tracing::warn!(running, waiting, "calls are refused: too many run and wait");
+            tracing::warn!(
+                running,
+                waiting,
+                "rejecting calls: the concurrency limit and the queue are full"
+            );
         }
         result
     }
