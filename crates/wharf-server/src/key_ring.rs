@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_seals_and_all_keys_open() {
+    fn the_first_key_encrypts_and_all_keys_decrypt() {
         let (old, both, new) = (ring(A), ring(&format!("{B},\n {A}\n")), ring(B));
         let sealed_before = old.seal(b"c", b"old");
         let sealed_now = both.seal(b"c", b"new");
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_a_key_are_one_key() {
+    fn all_encodings_of_a_key_are_equal() {
         let url = B.replace('/', "_");
         let sealed = ring(B).seal(b"", b"x");
         for spelling in [&url, url.trim_end_matches('='), &"ff".repeat(32), &"FF".repeat(32)] {
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_keys_are_told_apart_and_never_shown() {
+    fn errors_of_invalid_keys_differ_and_never_contain_a_key() {
         let error = |text: &str| text.parse::<KeyRing>().unwrap_err().to_string();
         assert!(error(" ,\n").contains("openssl rand"));
         assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes instead of 32");
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_of_the_meaning() {
+    fn a_fingerprint_does_not_depend_on_the_order_of_members() {
         let of = |json: &str| fingerprint(&serde_json::from_str(json).unwrap());
         assert_eq!(of(r#"{"a":1,"b":[2,{"c":3,"d":4}]}"#), of(r#"{"b":[2,{"d":4,"c":3}], "a":1}"#));
         for other in
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_messages_look_different() {
+    fn equal_messages_have_different_ciphertexts() {
         let keys = KeyRing::random();
         assert_ne!(keys.seal(b"c", b"x"), keys.seal(b"c", b"x"));
     }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_as_the_owner_means_them() {
+    fn only_modes_without_access_for_others_are_private() {
         for (mode, owner, private) in [
             (0o100_600, 1000, true),
             (0o100_400, 1000, true),

@@ -232,7 +232,7 @@ impl Ctx {
         read: impl Fn(&str) -> ParsedResponse<T>,
     ) -> Result<T, ClientRequestError> {
         let question = self.question(&key, &ask)?;
-        if self.asks() == InputMode::Suspend {
+        if self.input_mode() == InputMode::Suspend {
             let known = self.run().answer_to(&key, &question);
             if let Some(json) = known {
                 match read(json.get()) {
@@ -303,7 +303,7 @@ impl Ctx {
         self.wake_driver();
         poll_fn(|cx| {
             let mut run = self.run();
-            if run.over {
+            if run.is_over {
                 return Poll::Ready(Err(ClientRequestError::Suspended));
             }
             if run.is_task {

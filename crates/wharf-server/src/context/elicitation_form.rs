@@ -189,7 +189,9 @@ impl FormField<'_> {
             match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
                 Some(bound) if integer => self.keywords.insert(inclusive.into(), bound.into()),
                 _ => {
-                    return Err(format!("a form does not support `{exclusive}`: use `{inclusive}`"));
+                    return Err(format!(
+                        "a form does not support `{exclusive}`: use `{inclusive}`"
+                    ));
                 }
             };
         }

@@ -84,7 +84,7 @@ impl Ctx {
         &self.inner.server
     }
 
-    pub(crate) fn asks(&self) -> InputMode {
+    pub(crate) fn input_mode(&self) -> InputMode {
         match self.promotion() {
             Some(promotion) if promotion.is_task() => InputMode::Park,
             _ => self.request().map_or(InputMode::Deliver, |request| request.asks),

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_increase_is_dropped() {
+    fn values_that_do_not_increase_are_dropped() {
         let (now, rate) = (Instant::now(), Rate { per_second: 0.0, burst: 9.0 });
         let mut throttle = ProgressThrottle::new(rate);
         let mut sent = |progress| throttle.offer(update(progress), now).is_some();

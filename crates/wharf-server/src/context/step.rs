@@ -162,7 +162,7 @@ impl Ctx {
     /// Records a result, and returns the one that counts: another run of the task may have recorded
     /// one before.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
-        if self.promotion().is_none() && self.asks() != InputMode::Suspend {
+        if self.promotion().is_none() && self.input_mode() != InputMode::Suspend {
             return result;
         }
         let json = match to_raw_value(&result) {

@@ -72,7 +72,7 @@ impl Drop for BlockingPermit {
 struct ResultSlot {
     result: Option<thread::Result<Outcome>>,
     /// True once the job is gone, with or without a result.
-    over: bool,
+    is_over: bool,
     waker: Option<Waker>,
 }
 
@@ -81,7 +81,7 @@ struct FinishOnDrop(Arc<Mutex<ResultSlot>>);
 impl FinishOnDrop {
     fn put(&self, result: Option<thread::Result<Outcome>>) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.over = true;
+        slot.is_over = true;
         slot.result = slot.result.take().or(result);
         if let Some(waker) = slot.waker.take() {
             drop(slot);
@@ -104,7 +104,7 @@ pub(crate) fn run(
     job: impl FnOnce() -> Outcome + Send + 'static,
 ) -> impl Future<Output = Outcome> + Send + 'static {
     let mut job = Some((job, permit));
-    let slot = Arc::new(Mutex::new(ResultSlot { result: None, over: false, waker: None }));
+    let slot = Arc::new(Mutex::new(ResultSlot { result: None, is_over: false, waker: None }));
     let mut leave = Some(FinishOnDrop(slot.clone()));
     std::future::poll_fn(move |cx| {
         if let (Some((job, permit)), Some(leave)) = (job.take(), leave.take()) {
@@ -123,7 +123,7 @@ pub(crate) fn run(
                 drop(slot);
                 resume_unwind(panic)
             }
-            None if slot.over => Poll::Ready(overloaded()),
+            None if slot.is_over => Poll::Ready(overloaded()),
             None => {
                 slot.waker = Some(cx.waker().clone());
                 Poll::Pending

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_parameters_at_all() {
+    fn a_handler_without_parameters() {
         from_strings::<()>(&[]).unwrap();
         #[derive(Deserialize)]
         struct Nothing {}
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_no_list_where_a_list_is_optional() {
+    fn an_empty_list_is_none_if_the_list_is_optional() {
         #[derive(Deserialize)]
         struct Lists {
             a: Option<Vec<String>>,

@@ -41,7 +41,7 @@ pub(crate) fn drive(
     call: impl Future<Output = Outcome> + Send + 'static,
 ) -> BoxFuture<Outcome> {
     Box::pin(async move {
-        let over = EndOnDrop(&ctx);
+        let guard = EndOnDrop(&ctx);
         ctx.attach();
         if let Err(error) = ctx.resume().and_then(|()| ctx.begin_chain()) {
             return error.into();
@@ -51,7 +51,7 @@ pub(crate) fn drive(
             let mut alarm = None;
             poll_fn(|cx| ctx.poll_run(call.as_mut(), &mut alarm, cx)).await
         };
-        drop(over);
+        drop(guard);
         let last = ctx.run().throttle.flush();
         if let Some(update) = last {
             ctx.outbox().notify(update.into());
@@ -85,7 +85,7 @@ pub(crate) struct HandlerRun {
     /// Results of steps, by numbered name.
     pub(crate) steps: BTreeMap<String, Box<RawValue>>,
     pub(crate) in_flight: usize,
-    pub(crate) over: bool,
+    pub(crate) is_over: bool,
     /// True if the call is a task: then steps and client requests go into its store.
     pub(crate) is_task: bool,
     names: BTreeMap<String, u32>,
@@ -135,7 +135,7 @@ impl HandlerRun {
             throttle: ProgressThrottle::new(progress),
             steps: BTreeMap::new(),
             in_flight: 0,
-            over: false,
+            is_over: false,
             is_task: false,
             names: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -225,7 +225,7 @@ impl HandlerRun {
         let ready = !self.questions.is_empty() && self.in_flight == 0 && !self.is_task;
         ready.then(|| {
             // Before the destructors of the handler withdraw them.
-            self.over = true;
+            self.is_over = true;
             mem::take(&mut self.questions)
         })
     }
@@ -278,7 +278,7 @@ impl Ctx {
 
     fn end_run(&self) {
         let mut run = self.run();
-        run.over = true;
+        run.is_over = true;
         let (waiting, driver) = (mem::take(&mut run.waiting), run.driver.take());
         drop(run);
         waiting.into_iter().for_each(Waker::wake);

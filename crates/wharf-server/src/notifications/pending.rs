@@ -40,19 +40,19 @@ struct TaskSummary {
     status: TaskStatus,
     message: Option<String>,
     /// Keys of its open input requests.
-    asks: Vec<String>,
+    open_requests: Vec<String>,
 }
 
 impl TaskSummary {
     fn of(task: &Task) -> Self {
-        let asks = match &task.state {
+        let open_requests = match &task.state {
             TaskState::InputRequired(questions) => {
                 questions.iter().map(|(key, _)| key.to_string()).collect()
             }
             _ => Vec::new(),
         };
         let (time, status, message) = (task.updated_at, task.status(), task.message.clone());
-        TaskSummary { time, status, message, asks }
+        TaskSummary { time, status, message, open_requests }
     }
 }
 

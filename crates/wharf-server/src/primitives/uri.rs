@@ -82,7 +82,7 @@ mod tests {
     use super::{check, check_template};
 
     #[test]
-    fn templates_are_uris_around_their_expressions() {
+    fn templates_are_checked_outside_of_their_expressions() {
         for good in ["x://{a}/{+b}{?q}", "{scheme}://y", "http://{host}:{port}/", "x:{a}"] {
             assert_eq!(check_template(good, 8192), Ok(()), "{good}");
         }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn any_scheme_is_fine_and_bad_syntax_is_not() {
+    fn any_scheme_is_accepted_and_invalid_syntax_is_rejected() {
         let good = [
             "file:///a/b%20c",
             "urn:isbn:123",

@@ -99,7 +99,7 @@ fn every_kind_of_field_has_its_form() {
 }
 
 #[test]
-fn what_is_no_form_names_the_field() {
+fn errors_of_unsupported_types_name_the_field() {
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     struct Inner {
@@ -151,7 +151,7 @@ fn what_is_no_form_names_the_field() {
 }
 
 #[test]
-fn answers_are_held_against_the_form() {
+fn responses_are_validated_against_the_form() {
     let form = json!({"type": "object", "required": ["name", "n"], "properties": {
         "name": {"type": "string", "minLength": 2, "maxLength": 3},
         "n": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},

@@ -22,7 +22,7 @@ fn found(text: &str, uri: &str) -> Option<String> {
 }
 
 #[test]
-fn templates_match_what_they_make() {
+fn templates_match_their_expansions() {
     let table: &[(&str, &str, Option<&str>)] = &[
         ("plain://x", "plain://x", Some("")),
         ("plain://x", "plain://y", None),
@@ -104,7 +104,7 @@ fn templates_match_what_they_make() {
 /// python-sdk#2353 and CVE-2026-32871: values that were decoded after matching, or not encoded
 /// again, left their segment.
 #[test]
-fn encoded_slashes_do_not_smuggle() {
+fn encoded_slashes_do_not_leave_their_segment() {
     assert_eq!(found("x://{id}", "x://..%2Fetc"), None);
     assert_eq!(found("x://h{/path*}", "x://h/a/..%2f..%2fetc"), None);
     // Values are decoded before any check, and decoded once.
@@ -113,7 +113,7 @@ fn encoded_slashes_do_not_smuggle() {
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn errors_of_invalid_templates_name_the_reason() {
     for (text, reason) in [
         ("x://{", "no `}`"),
         ("x://}", "no `{`"),
@@ -137,7 +137,7 @@ fn what_is_refused_says_why() {
 }
 
 #[test]
-fn variables_stand_in_order() {
+fn variables_are_in_order_of_appearance() {
     let template = template("x://{a}{/b*}{?c,d}{#e}");
     assert_eq!(template.variables().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
 }
@@ -218,7 +218,7 @@ proptest! {
     }
 
     #[test]
-    fn what_goes_in_comes_out(
+    fn expanded_values_are_captured_unchanged(
         id in "[^/]{1,12}",
         path in "\\PC{1,12}",
         tags in prop::collection::vec("[^/]{0,6}", 0..4),
