@@ -143,7 +143,7 @@ fn what_the_client_answers_is_no_error_of_the_server() {
     assert!(exchange.answers().deliver(id, Err(lie.with_data(json!({"their": "data"})))));
     let Some(Event::Done(Outcome::Failed(error))) = events(&mut exchange).pop() else { panic!() };
     assert_eq!(error.kind, ErrorKind::RefusedDependencyFailed);
-    assert!(error.message.contains("refused to answer") && error.message.len() < 1000);
+    assert!(error.message.contains("the client returned an error") && error.message.len() < 1000);
     assert_eq!(error.data, None);
 }
 
@@ -256,7 +256,7 @@ async fn a_key_stands_for_one_question() {
         }
         let router = router(tool(different));
         let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
-        assert_eq!(report.text(), "`c` stands for two different questions in one call");
+        assert_eq!(report.text(), "`c` is used for two different client requests in one call");
     }
 }
 

@@ -361,7 +361,7 @@ fn a_state_is_bounded() {
         match end(&router, request(3000), &timer) {
             Outcome::InputRequired(_) => assert!(fits),
             Outcome::Failed(error) => {
-                assert!(!fits && error.message.contains(&format!("{size} bytes sealed")));
+                assert!(!fits && error.message.contains(&format!("{size} bytes encrypted")));
             }
             other => panic!("{other:?}"),
         }

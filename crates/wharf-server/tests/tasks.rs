@@ -269,7 +269,7 @@ async fn a_key_stands_for_one_question_and_an_answer_that_does_not_fit_is_told()
     client.update(&id, json!({"c": {"action": "accept", "content": {"sure": 7}}})).await;
     settle().await;
     let ended = ended(&client.get(&id).await).to_owned();
-    assert_eq!(ended, "true true `c` stands for two different questions in one call");
+    assert_eq!(ended, "true true `c` is used for two different client requests in one call");
 }
 
 #[tokio::test(start_paused = true)]
