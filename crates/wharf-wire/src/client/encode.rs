@@ -8,10 +8,10 @@ use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
 use crate::client::{ClientCodec, ClientIdentity};
 use crate::{
     CallId, ErrorProfile, Revision,
-    json::{envelope, scanner, writer, writer::Object},
-    server::{codec::write_cancelled, encode_error::write_error, message::bad_field},
+    json::{envelope, scanner, writer, writer::ObjectWriter},
+    server::{codec::write_cancelled, encode_error::write_error, message::invalid_field},
     versions::{
-        revision::{Feature, Shape, Verb},
+        revision::{Feature, RequestKind, VersionedType},
         translate,
     },
 };
@@ -24,24 +24,27 @@ const TOKEN: &str = "progressToken";
 
 /// What a client says about itself in one revision, as JSON.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct IdentityJson {
     capabilities: Box<str>,
     info: Box<str>,
 }
 
-impl Said {
+impl IdentityJson {
     pub(super) fn new(client: &ClientIdentity, revision: Revision) -> Self {
         let mut capabilities = serde_json::to_value(&client.capabilities).unwrap_or_default();
         translate::client_capabilities(&mut capabilities, revision);
         let mut info = serde_json::to_value(&client.info).unwrap_or_default();
         translate::implementation(&mut info, revision);
-        Said { capabilities: capabilities.to_string().into(), info: info.to_string().into() }
+        IdentityJson {
+            capabilities: capabilities.to_string().into(),
+            info: info.to_string().into(),
+        }
     }
 }
 
 /// What a request asks for besides what its parameters say.
 #[derive(Clone, Copy, Default)]
-struct Wishes {
+struct MetaOptions {
     /// Progress; if unsaid, it is wanted where the caller has put a token of its own.
     progress: Option<bool>,
     level: Option<LogLevel>,
@@ -62,10 +65,10 @@ impl ClientCodec {
         // Without it the call would begin anew, and do again what it has done.
         if !self.is_modern() && request.request_state().is_some() {
             let problem = "is unknown, or it came too late: call again without it";
-            return Err(bad_field("requestState", problem));
+            return Err(invalid_field("requestState", problem));
         }
-        let wishes = Wishes { progress: Some(request.progress), level: request.log_level };
-        let unknown: Vec<_> = Shape::CallParams.unknown_to(self.revision).collect();
+        let options = MetaOptions { progress: Some(request.progress), level: request.log_level };
+        let unknown: Vec<_> = VersionedType::CallParams.unknown_to(self.revision).collect();
         self.write(name, id, out, |params| {
             let mut has_filter = false;
             let calls_tool = request.method == Method::CallTool;
@@ -75,12 +78,12 @@ impl ClientCodec {
                 !(unknown.contains(&key) || calls_tool && key == "task")
             })?;
             if calls_tool {
-                self.write_wanted(request.tasking, params);
+                self.write_task_request(request.tasking, params);
             }
             if let Some(filter) = request.filter.as_ref().filter(|_| !has_filter) {
                 filter.read(|filter| params.json("notifications", filter));
             }
-            self.write_meta(params, meta, id, wishes)
+            self.write_meta(params, meta, id, options)
         })
     }
 
@@ -116,7 +119,7 @@ impl ClientCodec {
         }
         self.write(method, id, out, |params| {
             let meta = copy(given, params, |_| true)?;
-            self.write_meta(params, meta, id, Wishes::default())
+            self.write_meta(params, meta, id, MetaOptions::default())
         })
     }
 
@@ -129,14 +132,14 @@ impl ClientCodec {
 
     /// Writes which log messages the client wants; false, and nothing, where each request says so.
     pub fn set_log_level(&self, level: LogLevel, id: &CallId, out: &mut Vec<u8>) -> bool {
-        self.small("logging/setLevel", ("level", level.as_str()), id, out)
+        self.write_single_param("logging/setLevel", ("level", level.as_str()), id, out)
     }
 
     /// Writes that updates of a resource are wanted, or no longer; false, and nothing, where a
     /// listen says so.
     pub fn subscribe(&self, uri: &str, on: bool, id: &CallId, out: &mut Vec<u8>) -> bool {
         let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
-        self.small(method, ("uri", uri), id, out)
+        self.write_single_param(method, ("uri", uri), id, out)
     }
 
     /// Writes that the client's roots are others now; false, and nothing, where servers ask anew
@@ -169,7 +172,7 @@ impl ClientCodec {
     /// ```
     pub fn answer(&self, id: &CallId, answer: Result<&str, &Error>, out: &mut Vec<u8>) {
         let error = match answer {
-            Ok(json) => match self.said_here(json) {
+            Ok(json) => match self.translate_result(json) {
                 Some(result) => return reply(out, id, &result),
                 None => &Error::new(ErrorKind::InternalError),
             },
@@ -200,11 +203,17 @@ impl ClientCodec {
     }
 
     fn has(&self, method: &str) -> bool {
-        Verb::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
+        RequestKind::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
     }
 
     /// Writes a request with one parameter, if the revision has it.
-    fn small(&self, method: &str, field: (&str, &str), id: &CallId, out: &mut Vec<u8>) -> bool {
+    fn write_single_param(
+        &self,
+        method: &str,
+        field: (&str, &str),
+        id: &CallId,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let due = self.has(method);
         if due {
             let mut message = open(out, Some(id), method);
@@ -222,7 +231,7 @@ impl ClientCodec {
         method: &str,
         id: &CallId,
         out: &mut Vec<u8>,
-        params: impl FnOnce(&mut Object<'_>) -> Result<(), Error>,
+        params: impl FnOnce(&mut ObjectWriter<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let start = out.len();
         let mut message = open(out, Some(id), method);
@@ -237,8 +246,8 @@ impl ClientCodec {
     }
 
     /// Writes that the call should become a task, where that is said so.
-    fn write_wanted(&self, tasking: TaskRequest, params: &mut Object<'_>) {
-        if let TaskRequest::Wanted(ttl) = tasking
+    fn write_task_request(&self, task_request: TaskRequest, params: &mut ObjectWriter<'_>) {
+        if let TaskRequest::Wanted(ttl) = task_request
             && self.revision.has(Feature::TaskRequests)
         {
             let mut task = params.object("task");
@@ -252,18 +261,18 @@ impl ClientCodec {
     /// Writes `_meta`: the caller's own, without what is the protocol's to say, and that.
     fn write_meta(
         &self,
-        params: &mut Object<'_>,
+        params: &mut ObjectWriter<'_>,
         own: Option<&str>,
         id: &CallId,
-        wishes: Wishes,
+        options: MetaOptions,
     ) -> Result<(), Error> {
-        let mut level = wishes.level.map(LogLevel::as_str).map(str::to_owned);
+        let mut level = options.level.map(LogLevel::as_str).map(str::to_owned);
         let modern = self.is_modern();
-        if !modern && own.is_none() && wishes.progress != Some(true) {
+        if !modern && own.is_none() && options.progress != Some(true) {
             return Ok(());
         }
         let mut meta = params.object("_meta");
-        let mut progress = wishes.progress;
+        let mut progress = options.progress;
         let walked = scanner::each_member(own.unwrap_or("{}"), |key, value| {
             match &*envelope::unquote(key).unwrap_or_default() {
                 VERSION | CAPABILITIES | CLIENT => {}
@@ -285,11 +294,11 @@ impl ClientCodec {
             }
         }
         meta.close();
-        walked.map_err(|_| bad_field("_meta", "must be a JSON object"))
+        walked.map_err(|_| invalid_field("_meta", "must be a JSON object"))
     }
 
     /// A result as the revision knows it; none if it is no JSON.
-    fn said_here(&self, json: &str) -> Option<Arc<str>> {
+    fn translate_result(&self, json: &str) -> Option<Arc<str>> {
         if self.revision.has(Feature::SamplingTools) {
             return serde_json::from_str::<&RawValue>(json).ok().map(|raw| raw.get().into());
         }
@@ -300,8 +309,8 @@ impl ClientCodec {
 }
 
 /// Begins a request, or without an id a notification.
-fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> Object<'a> {
-    let mut message = Object::open(out);
+fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> ObjectWriter<'a> {
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     if let Some(id) = id {
         message.plain("id", id.as_json());
@@ -311,7 +320,7 @@ fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> Object<'
 }
 
 fn reply(out: &mut Vec<u8>, id: &CallId, result: &str) {
-    let mut message = Object::open(out);
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     message.plain("id", id.as_json());
     message.raw("result", result);
@@ -321,7 +330,7 @@ fn reply(out: &mut Vec<u8>, id: &CallId, result: &str) {
 /// Copies the members of a JSON object that are to be kept; gives back its `_meta`.
 fn copy<'a>(
     from: &'a str,
-    to: &mut Object<'_>,
+    to: &mut ObjectWriter<'_>,
     mut keep: impl FnMut(&str) -> bool,
 ) -> Result<Option<&'a str>, Error> {
     let mut meta = None;
@@ -335,6 +344,6 @@ fn copy<'a>(
     });
     match walked {
         Ok(()) => Ok(meta),
-        Err(_) => Err(bad_field("params", "must be a JSON object")),
+        Err(_) => Err(invalid_field("params", "must be a JSON object")),
     }
 }

@@ -56,14 +56,14 @@ pub struct ClientIdentity {
 pub struct ClientCodec {
     revision: Revision,
     client: Arc<ClientIdentity>,
-    said: Arc<encode::Said>,
+    said: Arc<encode::IdentityJson>,
 }
 
 impl ClientCodec {
     /// A conversation in `revision`, in which the client is `client`.
     #[must_use]
     pub fn new(revision: Revision, client: Arc<ClientIdentity>) -> ClientCodec {
-        let said = Arc::new(encode::Said::new(&client, revision));
+        let said = Arc::new(encode::IdentityJson::new(&client, revision));
         ClientCodec { revision, client, said }
     }
 

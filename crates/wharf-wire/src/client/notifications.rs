@@ -19,10 +19,10 @@ pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<Ser
         "notifications/resources/updated" => updated(params)?,
         "notifications/subscriptions/acknowledged" => acknowledged(params)?,
         "notifications/elicitation/complete" => elicitation_complete(params)?,
-        _ => talk.task_notice(method, params)?,
+        _ => talk.task_notification(method, params)?,
     };
-    let Ends { token, meta } = fields(params).unwrap_or_default();
-    let subscription = meta.and_then(|meta| fields::<Subscription<'_>>(meta.get())?.id);
+    let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
+    let subscription = meta.and_then(|meta| fields::<SubscriptionMeta<'_>>(meta.get())?.id);
     Some(ServerNotification {
         notification,
         token: token.and_then(id),
@@ -32,7 +32,7 @@ pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<Ser
 
 /// What a notification belongs to.
 #[derive(Default, Deserialize)]
-struct Ends<'a> {
+struct NotificationTarget<'a> {
     #[serde(rename = "progressToken", borrow)]
     token: Option<&'a RawValue>,
     #[serde(rename = "_meta", borrow)]
@@ -40,7 +40,7 @@ struct Ends<'a> {
 }
 
 #[derive(Deserialize)]
-struct Subscription<'a> {
+struct SubscriptionMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/subscriptionId", borrow)]
     id: Option<&'a RawValue>,
 }
@@ -58,7 +58,7 @@ fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
         message: Option<String>,
     }
     let Fields { progress, total, message } = fields(params)?;
-    let Ends { token, meta } = fields(params).unwrap_or_default();
+    let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
     let task = meta.filter(|_| talk.revision.has(Feature::TaskRequests)).and_then(related_task);
     Some(match (task, token) {
         (Some(id), Some(token)) => {
@@ -71,17 +71,17 @@ fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
 
 fn related_task(meta: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
-    struct Meta<'a> {
+    struct TaskMeta<'a> {
         #[serde(rename = "io.modelcontextprotocol/related-task", borrow)]
         task: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Task {
+    struct RelatedTask {
         #[serde(rename = "taskId")]
         id: String,
     }
-    let task = fields::<Meta<'_>>(meta.get())?.task?;
-    fields(task.get()).map(|Task { id }| id)
+    let task = fields::<TaskMeta<'_>>(meta.get())?.task?;
+    fields(task.get()).map(|RelatedTask { id }| id)
 }
 
 fn log(params: &str) -> Option<Notification> {

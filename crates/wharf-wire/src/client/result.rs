@@ -11,26 +11,26 @@ use wharf_model::{
 };
 
 use super::{ClientCodec, read_object};
-use crate::client::server_requests::read_ask;
+use crate::client::server_requests::read_client_request;
 use crate::{
     json::{envelope::unquote, scanner},
     server::{
         codec::SUBSCRIPTION_ID,
-        encode::{PROTOCOL, SERVER_INFO},
+        encode::{PROTOCOL_FIELDS, SERVER_INFO},
         tasks::RELATED_TASK,
     },
     versions::revision::Feature,
 };
 
 /// How many items one page, and how many questions one result, may hold.
-pub(super) const MOST_ITEMS: usize = 100_000;
-const MOST_QUESTIONS: usize = 1_000;
+pub(super) const MAX_PAGE_ITEMS: usize = 100_000;
+const MAX_INPUT_REQUESTS: usize = 1_000;
 /// How many values one result may have, and one page of a list: what is made of them takes many
 /// times the room of their text. What stays text does not count.
-const MOST_VALUES: usize = 250_000;
-const MOST_LISTED: usize = 1_000_000;
+const MAX_RESULT_VALUES: usize = 250_000;
+const MAX_PAGE_VALUES: usize = 1_000_000;
 /// What does not stay text in a result, and in an item of a list.
-const STRUCTURED: [&str; 8] = [
+const PARSED_FIELDS: [&str; 8] = [
     "content",
     "contents",
     "messages",
@@ -41,7 +41,7 @@ const STRUCTURED: [&str; 8] = [
     "execution",
 ];
 /// What a value weighs beside its text.
-const VALUE: usize = 32;
+const VALUE_OVERHEAD_BYTES: usize = 32;
 
 impl ClientCodec {
     /// Reads the result of a call of `method`: by the method that was asked, never by its looks.
@@ -61,10 +61,10 @@ impl ClientCodec {
     /// `ValidationFailed` if the text is no result of this method, or of a type that nobody knows;
     /// `ContentTooLarge` if it holds more than anybody needs.
     pub fn result(&self, method: Method, result: &str) -> Result<Outcome, Error> {
-        let text = Text { talk: self, method, json: result };
+        let text = ResultReader { talk: self, method, json: result };
         match text.result_type()?.as_deref() {
             None | Some("complete") => text.complete(),
-            Some("task") if method == Method::CallTool => text.handle(result).map(begun),
+            Some("task") if method == Method::CallTool => text.handle(result).map(task_outcome),
             // Some servers say so of every task.
             Some("task") if method == Method::GetTask => text.complete(),
             Some("input_required") if method.info().may_suspend => {
@@ -75,18 +75,18 @@ impl ClientCodec {
     }
 }
 
-fn begun(task: Task) -> Outcome {
+fn task_outcome(task: Task) -> Outcome {
     Outcome::Task(Box::new(task))
 }
 
 /// The text of a result.
-pub(super) struct Text<'a> {
+pub(super) struct ResultReader<'a> {
     pub(super) talk: &'a ClientCodec,
     pub(super) method: Method,
     pub(super) json: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> ResultReader<'a> {
     fn result_type(&self) -> Result<Option<String>, Error> {
         // Older revisions have only one.
         if !self.talk.is_modern() {
@@ -98,26 +98,28 @@ impl<'a> Text<'a> {
 
     fn complete(&self) -> Result<Outcome, Error> {
         if self.method == Method::CallTool
-            && let Some(task) = self.begun()?
+            && let Some(task) = self.created_task()?
         {
-            return Ok(begun(task));
+            return Ok(task_outcome(task));
         }
         self.reply().map(Outcome::Complete)
     }
 
     fn reply(&self) -> Result<Reply, Error> {
         Ok(match self.method {
-            Method::CallTool | Method::TaskResult => Reply::Tool(self.users_part(self.whole()?)),
+            Method::CallTool | Method::TaskResult => {
+                Reply::Tool(self.strip_protocol_fields(self.whole()?))
+            }
             Method::GetPrompt => {
                 let mut it: PromptResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
-                self.users_extra(&mut it.extra);
+                self.strip_protocol_extra(&mut it.extra);
                 Reply::Prompt(it)
             }
             Method::ReadResource => {
                 let mut it: ReadResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
-                self.users_extra(&mut it.extra);
+                self.strip_protocol_extra(&mut it.extra);
                 it.cache = self.cache_hint()?;
                 Reply::Read(it)
             }
@@ -139,17 +141,17 @@ impl<'a> Text<'a> {
     fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
         let [items, next, meta] = self.members([key, "nextCursor", "_meta"])?;
         let items = items.ok_or_else(|| self.invalid(format!("there is no `{key}`")))?;
-        let Ok(spans) = scanner::elements(items, u32::MAX, MOST_ITEMS) else {
+        let Ok(spans) = scanner::elements(items, u32::MAX, MAX_PAGE_ITEMS) else {
             return Err(self.invalid(format!("`{key}` must be an array")));
         };
-        if spans.len() > MOST_ITEMS {
-            return Err(self.too_many(MOST_ITEMS, "items on one page"));
+        if spans.len() > MAX_PAGE_ITEMS {
+            return Err(self.too_many(MAX_PAGE_ITEMS, "items on one page"));
         }
         let values: usize = spans.iter().filter_map(|span| span.of(items)).map(values_of).sum();
-        if values > MOST_LISTED {
-            return Err(self.too_many(MOST_LISTED, "values on one page"));
+        if values > MAX_PAGE_VALUES {
+            return Err(self.too_many(MAX_PAGE_VALUES, "values on one page"));
         }
-        let weight = items.len() + VALUE * values;
+        let weight = items.len() + VALUE_OVERHEAD_BYTES * values;
         let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
         let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
         let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;
@@ -204,9 +206,9 @@ impl<'a> Text<'a> {
     }
 
     /// A tool's result without what the protocol put there.
-    pub(super) fn users_part(&self, mut it: ToolResult) -> ToolResult {
+    pub(super) fn strip_protocol_fields(&self, mut it: ToolResult) -> ToolResult {
         it.meta = self.user_meta(it.meta);
-        self.users_extra(&mut it.extra);
+        self.strip_protocol_extra(&mut it.extra);
         it
     }
 
@@ -223,49 +225,50 @@ impl<'a> Text<'a> {
     }
 
     /// Takes out what the protocol put there.
-    fn users_extra(&self, extra: &mut Extra) {
-        for name in PROTOCOL.into_iter().filter(|_| self.talk.is_modern()) {
+    fn strip_protocol_extra(&self, extra: &mut Extra) {
+        for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.talk.is_modern()) {
             extra.remove(name);
         }
     }
 
     fn input_required(&self) -> Result<InputRequired, Error> {
         let [requests, state] = self.members(["inputRequests", "requestState"])?;
-        let requests = self.questions(requests.unwrap_or("{}"))?;
+        let requests = self.input_requests(requests.unwrap_or("{}"))?;
         let state = state.map(|json| self.parse(json, "requestState")).transpose()?;
         Ok(InputRequired { requests, state })
     }
 
     /// The questions of a server, each under its key.
-    pub(super) fn questions(
+    pub(super) fn input_requests(
         &self,
         requests: &'a str,
     ) -> Result<Vec<(String, ClientRequest)>, Error> {
         #[derive(Deserialize)]
-        struct Question<'a> {
+        struct InputRequestJson<'a> {
             method: String,
             #[serde(borrow)]
             params: Option<&'a RawValue>,
         }
-        if !has_at_most(requests, MOST_VALUES) {
-            return Err(self.too_many(MOST_VALUES, "values in its questions"));
+        if !has_at_most(requests, MAX_RESULT_VALUES) {
+            return Err(self.too_many(MAX_RESULT_VALUES, "values in its questions"));
         }
         let mut asked = Vec::new();
         let walked = scanner::each_member(requests, |key, value| {
-            if asked.len() <= MOST_QUESTIONS {
+            if asked.len() <= MAX_INPUT_REQUESTS {
                 asked.push((unquote(key).unwrap_or_default(), value));
             }
         });
         if walked.is_err() {
             return Err(self.invalid("`inputRequests` must be an object"));
         }
-        if asked.len() > MOST_QUESTIONS {
-            return Err(self.too_many(MOST_QUESTIONS, "questions"));
+        if asked.len() > MAX_INPUT_REQUESTS {
+            return Err(self.too_many(MAX_INPUT_REQUESTS, "questions"));
         }
         let read = |(key, value): (std::borrow::Cow<'_, str>, &'a str)| {
-            let it: Question<'_> = self.parse(value, format_args!("inputRequests.{key}"))?;
+            let it: InputRequestJson<'_> =
+                self.parse(value, format_args!("inputRequests.{key}"))?;
             let params = it.params.map_or("{}", RawValue::get);
-            let ask = read_ask(&it.method, params, self.talk.revision);
+            let ask = read_client_request(&it.method, params, self.talk.revision);
             Ok((key.into_owned(), ask.map_err(|error| self.invalid(error.message))?))
         };
         asked.into_iter().map(read).collect()
@@ -303,9 +306,9 @@ impl<'a> Text<'a> {
 
     /// Whether a result may become what it says: it must not have too many values.
     pub(super) fn within_bounds(&self, json: &str) -> Result<(), Error> {
-        match json.len() < MOST_VALUES || values_of(json) <= MOST_VALUES {
+        match json.len() < MAX_RESULT_VALUES || values_of(json) <= MAX_RESULT_VALUES {
             true => Ok(()),
-            false => Err(self.too_many(MOST_VALUES, "values")),
+            false => Err(self.too_many(MAX_RESULT_VALUES, "values")),
         }
     }
 
@@ -336,7 +339,7 @@ fn values_of(json: &str) -> usize {
     let mut values = 1;
     let walked = scanner::each_member(json, |key, value| {
         let key = unquote(key).unwrap_or_default();
-        values += if STRUCTURED.contains(&&*key) { count_values(value) } else { 1 };
+        values += if PARSED_FIELDS.contains(&&*key) { count_values(value) } else { 1 };
     });
     walked.map_or_else(|_| count_values(json), |()| values)
 }

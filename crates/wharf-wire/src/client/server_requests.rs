@@ -8,13 +8,13 @@ use crate::{Revision, server::message::unknown_method, versions::revision::Featu
 
 /// How many values a question may have: the tree that is made of them takes many times the room of their text, and a
 /// server may ask several questions at once.
-const MOST_VALUES: usize = 50_000;
+const MAX_REQUEST_VALUES: usize = 50_000;
 
 /// Reads a question: its method and the JSON text of its parameters.
 ///
 /// # Errors
 /// `MethodNotFound` if the revision has no such question, `InvalidParams` if it is malformed.
-pub(super) fn read_ask(
+pub(super) fn read_client_request(
     method: &str,
     params: &str,
     revision: Revision,
@@ -27,8 +27,8 @@ pub(super) fn read_ask(
         true => read::<Mode>(params).map(|it| it.mode),
         false => Ok(None),
     };
-    if !has_at_most(params, MOST_VALUES) {
-        return Err(malformed(format!("a question has more than {MOST_VALUES} values")));
+    if !has_at_most(params, MAX_REQUEST_VALUES) {
+        return Err(malformed(format!("a question has more than {MAX_REQUEST_VALUES} values")));
     }
     Ok(match Method::from_name(method) {
         Some(Method::ListRoots) => ClientRequest::Roots,

@@ -60,9 +60,9 @@ impl Lines {
             return None;
         }
         loop {
-            let Some(offset) = newline(&self.buffer[self.searched..]) else {
+            let Some(offset) = find_newline(&self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
-                return self.give_up_if_too_long();
+                return self.reject_if_too_long();
             };
             let end = self.searched + offset;
             let mut line = self.buffer.split_to(end + 1);
@@ -101,7 +101,7 @@ impl Lines {
         self.buffer.is_empty() && !self.skipping
     }
 
-    fn give_up_if_too_long(&mut self) -> Option<Line> {
+    fn reject_if_too_long(&mut self) -> Option<Line> {
         if self.skipping {
             self.buffer.clear();
             self.searched = 0;
@@ -119,7 +119,7 @@ impl Lines {
 }
 
 /// Where the first newline is.
-fn newline(bytes: &[u8]) -> Option<usize> {
+fn find_newline(bytes: &[u8]) -> Option<usize> {
     // With what every such processor has: to ask it for more takes longer than a first message.
     #[cfg(target_arch = "x86_64")]
     if let Some(search) = memchr::arch::x86_64::sse2::memchr::One::new(b'\n') {

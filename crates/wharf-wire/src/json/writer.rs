@@ -73,15 +73,15 @@ pub(crate) fn number(out: &mut Vec<u8>, number: f64) {
 }
 
 /// Writes an object, member by member.
-pub(crate) struct Object<'a> {
+pub(crate) struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     started: bool,
 }
 
-impl<'a> Object<'a> {
+impl<'a> ObjectWriter<'a> {
     pub(crate) fn open(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
-        Object { out, started: false }
+        ObjectWriter { out, started: false }
     }
 
     /// Writes a key that needs no escapes; the value is the caller's to write.
@@ -125,8 +125,8 @@ impl<'a> Object<'a> {
 
     /// Writes a nested object.
     #[inline]
-    pub(crate) fn object(&mut self, key: &str) -> Object<'_> {
-        Object::open(self.key(key))
+    pub(crate) fn object(&mut self, key: &str) -> ObjectWriter<'_> {
+        ObjectWriter::open(self.key(key))
     }
 
     pub(crate) fn close(self) {
@@ -180,8 +180,8 @@ pub(crate) fn plain_end_nearby(bytes: &[u8], at: usize) -> Option<usize> {
 /// `bytes` if there is none.
 pub(crate) fn plain_end(bytes: &[u8], at: usize) -> usize {
     let start = at;
-    let mut at = plain_blocks::<16>(bytes, at, SHORT);
-    if at == start + 16 * SHORT {
+    let mut at = plain_blocks::<16>(bytes, at, SHORT_STRING_BLOCKS);
+    if at == start + 16 * SHORT_STRING_BLOCKS {
         at = plain_blocks::<64>(bytes, at, usize::MAX);
     }
     while bytes.len() - at >= 8 {
@@ -195,7 +195,7 @@ pub(crate) fn plain_end(bytes: &[u8], at: usize) -> usize {
 }
 
 /// How many blocks most strings have at most: longer ones are worth wider steps.
-const SHORT: usize = 4;
+const SHORT_STRING_BLOCKS: usize = 4;
 
 /// Goes on by blocks, which the compiler turns into vector instructions, up to one with a special
 /// byte.

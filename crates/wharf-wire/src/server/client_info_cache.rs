@@ -17,29 +17,29 @@ use wharf_model::{ClientCapabilities, ClientInfo, Error, Implementation, JsonObj
 
 use crate::{
     Revision,
-    json::envelope::Slot,
-    server::message::{Message, bad_field},
+    json::envelope::MessageField,
+    server::message::{Message, invalid_field},
     versions::revision::Feature,
 };
 
 /// How many are remembered: servers have many sessions, but of few programs.
-const REMEMBERED: usize = 16;
+const CACHE_CAPACITY: usize = 16;
 /// How many unknown fields of `clientInfo` are kept at most.
-const UNKNOWN: usize = 16;
+const MAX_UNKNOWN_FIELDS: usize = 16;
 /// About how much memory a JSON value takes in a tree beside its text, and how much an object with its first field.
-const VALUE: usize = 72;
-const OBJECT: usize = 640;
+const JSON_VALUE_BYTES: usize = 72;
+const JSON_OBJECT_BYTES: usize = 640;
 
 /// What clients said about themselves of late, for as long as one of them is there.
 #[derive(Debug, Default)]
-pub(crate) struct Introductions {
-    remembered: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
+pub(crate) struct ClientInfoCache {
+    entries: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
     hasher: RandomState,
 }
 
-impl Introductions {
+impl ClientInfoCache {
     /// The same words, shared with a client that said them before.
-    pub(crate) fn share(&self, said: ClientInfo) -> Arc<ClientInfo> {
+    pub(crate) fn intern(&self, said: ClientInfo) -> Arc<ClientInfo> {
         let digest = self.digest(&said);
         let with_digest = |(known, it): &(u64, Weak<ClientInfo>)| {
             if *known == digest { it.upgrade() } else { None }
@@ -50,10 +50,10 @@ impl Introductions {
             return same;
         }
         let said = Arc::new(said);
-        let mut remembered = self.lock();
-        remembered.retain(|(_, it)| it.strong_count() > 0);
-        remembered.truncate(REMEMBERED - 1);
-        remembered.push_front((digest, Arc::downgrade(&said)));
+        let mut entries = self.lock();
+        entries.retain(|(_, it)| it.strong_count() > 0);
+        entries.truncate(CACHE_CAPACITY - 1);
+        entries.push_front((digest, Arc::downgrade(&said)));
         said
     }
 
@@ -68,43 +68,45 @@ impl Introductions {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, Weak<ClientInfo>)>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What is kept of what the client said about itself, as far as its revision has it, and about how many bytes that is:
-/// at most `most`. What the server can do without is dropped if it does not fit: what only describes the client, and
+/// at most `max_bytes`. What the server can do without is dropped if it does not fit: what only describes the client, and
 /// what is experimental. Of extensions that do not fit the names stay.
 ///
 /// # Errors
 /// If the name or the version of the client takes more than a quarter of that.
-pub(crate) fn introduction(
+pub(crate) fn read_client_info(
     message: &Message,
     revision: Revision,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<(ClientInfo, usize), Error> {
-    let said = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
-    let said: Said<'_> = said.unwrap_or_default();
-    let name = required(said.name, most / 4, "clientInfo.name")?;
-    let version = required(said.version, most / 4, "clientInfo.version")?;
+    let said =
+        message.raw(MessageField::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
+    let said: RawClientInfo<'_> = said.unwrap_or_default();
+    let name = required(said.name, max_bytes / 4, "clientInfo.name")?;
+    let version = required(said.version, max_bytes / 4, "clientInfo.version")?;
     let named = [&name, &version].into_iter().flatten().map(String::len).sum();
-    let mut room = Room(most.saturating_sub(named));
-    let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
-    let capabilities = room.capabilities(declared.unwrap_or_default(), revision);
+    let mut remaining = RemainingBytes(max_bytes.saturating_sub(named));
+    let declared =
+        message.raw(MessageField::Capabilities).and_then(|json| serde_json::from_str(json).ok());
+    let capabilities = remaining.capabilities(declared.unwrap_or_default(), revision);
     let info = match (name, version) {
         (Some(name), Some(version)) => {
-            Some(room.describe(Implementation::new(name, version), &said))
+            Some(remaining.describe(Implementation::new(name, version), &said))
         }
         _ => None,
     };
-    Ok((ClientInfo { info, capabilities }, most - room.0))
+    Ok((ClientInfo { info, capabilities }, max_bytes - remaining.0))
 }
 
 /// How many bytes may still be kept.
-struct Room(usize);
+struct RemainingBytes(usize);
 
-impl Room {
-    fn takes(&mut self, bytes: usize) -> bool {
+impl RemainingBytes {
+    fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(self.0);
         left.is_some()
@@ -129,40 +131,40 @@ impl Room {
             // There, whoever samples may include context without saying so.
             (sampling.tools, sampling.context) = (false, true);
         }
-        if said.tasks.as_ref().is_some_and(|tasks| !self.takes(tasks.as_str().len())) {
+        if said.tasks.as_ref().is_some_and(|tasks| !self.reserve(tasks.as_str().len())) {
             said.tasks = Some(JsonObject::default());
         }
-        if !self.takes(said.extensions.as_str().len()) {
-            said.extensions = self.names(&said.extensions);
+        if !self.reserve(said.extensions.as_str().len()) {
+            said.extensions = self.extension_names(&said.extensions);
         }
-        if !self.takes(said.experimental.as_str().len()) {
+        if !self.reserve(said.experimental.as_str().len()) {
             said.experimental = JsonObject::default();
         }
         said
     }
 
     /// The names of extensions without their settings, as many as there is room for.
-    fn names(&mut self, extensions: &JsonObject) -> JsonObject {
-        let names = extensions.keys().into_iter();
+    fn extension_names(&mut self, extensions: &JsonObject) -> JsonObject {
+        let extension_names = extensions.keys().into_iter();
         // With quotes, which may have been escapes, a colon, an empty object and a comma.
-        let fit = names.take_while(|name| self.takes(2 * name.len() + 6));
+        let fit = extension_names.take_while(|name| self.reserve(2 * name.len() + 6));
         fit.map(|name| (name, Meta::new().into())).collect::<Meta>().into()
     }
 
     /// Adds what only describes the client, as far as there is room.
-    fn describe(&mut self, mut info: Implementation, said: &Said<'_>) -> Implementation {
+    fn describe(&mut self, mut info: Implementation, said: &RawClientInfo<'_>) -> Implementation {
         let mut kept = |raw: Option<&RawValue>| {
             let text = text(raw?)?;
-            self.takes(text.len()).then_some(text)
+            self.reserve(text.len()).then_some(text)
         };
         info.title = kept(said.title);
         info.website_url = kept(said.website_url);
         info.description = kept(said.description);
-        if let Some(icons) = said.icons.filter(|it| self.takes(weight(it.get()))) {
+        if let Some(icons) = said.icons.filter(|it| self.reserve(tree_bytes(it.get()))) {
             info.icons = serde_json::from_str(icons.get()).unwrap_or_default();
         }
         for (name, value) in &said.unknown {
-            if self.takes(name.len() + OBJECT + weight(value.get()))
+            if self.reserve(name.len() + JSON_OBJECT_BYTES + tree_bytes(value.get()))
                 && let Ok(value) = serde_json::from_str::<serde_json::Value>(value.get())
             {
                 info.extra.insert(&**name, value);
@@ -173,10 +175,10 @@ impl Room {
 }
 
 /// About how much memory the tree of a JSON value takes, or more: marks within strings count too.
-fn weight(json: &str) -> usize {
+fn tree_bytes(json: &str) -> usize {
     let mark = |byte| match byte {
-        b'{' => OBJECT,
-        b'[' | b',' | b':' => VALUE,
+        b'{' => JSON_OBJECT_BYTES,
+        b'[' | b',' | b':' => JSON_VALUE_BYTES,
         _ => 0,
     };
     json.len() + json.bytes().map(mark).sum::<usize>()
@@ -187,17 +189,21 @@ fn text(raw: &RawValue) -> Option<String> {
 }
 
 /// A text that there must be room for.
-fn required(raw: Option<&RawValue>, most: usize, field: &str) -> Result<Option<String>, Error> {
+fn required(
+    raw: Option<&RawValue>,
+    max_bytes: usize,
+    field: &str,
+) -> Result<Option<String>, Error> {
     let text = raw.and_then(text);
-    match text.as_ref().is_some_and(|text| text.len() > most) {
-        true => Err(bad_field(field, &format!("is too long: at most {most} bytes"))),
+    match text.as_ref().is_some_and(|text| text.len() > max_bytes) {
+        true => Err(invalid_field(field, &format!("is too long: at most {max_bytes} bytes"))),
         false => Ok(text),
     }
 }
 
 /// The fields of `clientInfo`, none of which is a tree.
 #[derive(Default)]
-struct Said<'a> {
+struct RawClientInfo<'a> {
     name: Option<&'a RawValue>,
     version: Option<&'a RawValue>,
     title: Option<&'a RawValue>,
@@ -208,26 +214,26 @@ struct Said<'a> {
 }
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Said<'de> {
+impl<'de> Deserialize<'de> for RawClientInfo<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Fields)
+        from.deserialize_map(ClientInfoVisitor)
     }
 }
 
-struct Fields;
+struct ClientInfoVisitor;
 
-impl<'de> Visitor<'de> for Fields {
-    type Value = Said<'de>;
+impl<'de> Visitor<'de> for ClientInfoVisitor {
+    type Value = RawClientInfo<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Said<'de>, A::Error> {
-        let mut said = Said::default();
-        while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawClientInfo<'de>, A::Error> {
+        let mut said = RawClientInfo::default();
+        while let Some((FieldName(name), value)) = map.next_entry::<FieldName<'de>, &RawValue>()? {
             let place = match &*name {
                 "name" => &mut said.name,
                 "version" => &mut said.version,
@@ -236,7 +242,7 @@ impl<'de> Visitor<'de> for Fields {
                 "websiteUrl" => &mut said.website_url,
                 "icons" => &mut said.icons,
                 _ => {
-                    if said.unknown.len() < UNKNOWN {
+                    if said.unknown.len() < MAX_UNKNOWN_FIELDS {
                         said.unknown.push((name, value));
                     }
                     continue;
@@ -259,17 +265,16 @@ mod tests {
 
     #[test]
     fn equal_words_are_kept_once_and_only_while_somebody_needs_them() {
-        let introductions = Introductions::default();
-        let first = introductions.share(from("a"));
-        assert!(Arc::ptr_eq(&first, &introductions.share(from("a"))));
-        assert!(!Arc::ptr_eq(&first, &introductions.share(from("b"))));
+        let cache = ClientInfoCache::default();
+        let first = cache.intern(from("a"));
+        assert!(Arc::ptr_eq(&first, &cache.intern(from("a"))));
+        assert!(!Arc::ptr_eq(&first, &cache.intern(from("b"))));
         let gone = Arc::downgrade(&first);
         drop(first);
         assert!(gone.upgrade().is_none());
-        let kept: Vec<_> =
-            (0..100).map(|number| introductions.share(from(&number.to_string()))).collect();
-        assert_eq!(introductions.lock().len(), REMEMBERED);
-        assert!(Arc::ptr_eq(&kept[99], &introductions.share(from("99"))));
+        let kept: Vec<_> = (0..100).map(|number| cache.intern(from(&number.to_string()))).collect();
+        assert_eq!(cache.lock().len(), CACHE_CAPACITY);
+        assert!(Arc::ptr_eq(&kept[99], &cache.intern(from("99"))));
     }
 
     fn opened(info: &str, capabilities: &str) -> Result<(ClientInfo, usize), Error> {
@@ -277,7 +282,7 @@ mod tests {
             r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25",
                "clientInfo":{info},"capabilities":{capabilities}}}}}"#
         );
-        introduction(&Message::of(body.into(), 128), Revision::NEWEST_LEGACY, 16 << 10)
+        read_client_info(&Message::of(body.into(), 128), Revision::NEWEST_LEGACY, 16 << 10)
     }
 
     #[test]

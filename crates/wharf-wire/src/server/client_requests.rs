@@ -8,7 +8,7 @@ use wharf_model::{
 };
 
 use crate::{
-    json::writer::Object,
+    json::writer::ObjectWriter,
     server::codec::Codec,
     versions::{revision::Feature, translate},
 };
@@ -20,7 +20,7 @@ impl Codec {
         if let Some(missing) = needs.find(|wanted| !self.client_can(wanted)) {
             return self.refuse(&Error::missing_capability(missing), out);
         }
-        let mut message = Object::open(out);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.plain("id", self.id_json());
         let mut result = message.object("result");
@@ -41,11 +41,11 @@ impl Codec {
     pub(crate) fn write_requests(
         &self,
         asked: &[(String, ClientRequest)],
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) {
         let mut requests = result.object("inputRequests");
         for (key, asked) in asked {
-            let mut request = Object::open(requests.any_key(key));
+            let mut request = ObjectWriter::open(requests.any_key(key));
             request.text("method", asked.method().name());
             if let Some(params) = params(asked, self, 0).filter(|it| !it.is_null()) {
                 request.json("params", &params);
@@ -57,7 +57,7 @@ impl Codec {
 }
 
 /// A result that asks for nothing and remembers nothing would have the client try for ever.
-pub(crate) fn says_anything(input: &InputRequired) -> bool {
+pub(crate) fn has_content(input: &InputRequired) -> bool {
     input.state.is_some() || !input.requests.is_empty()
 }
 
@@ -120,7 +120,7 @@ fn sampling(request: &SamplingRequest, codec: &Codec) -> Value {
 }
 
 /// The URLs that the error says must be opened, each under a key of its own.
-pub(crate) fn urls_of(error: &Error) -> Vec<(String, ClientRequest)> {
+pub(crate) fn elicitation_urls(error: &Error) -> Vec<(String, ClientRequest)> {
     let listed = error.data.as_deref().and_then(|data| data["elicitations"].as_array());
     let read = |(index, it): (usize, &Value)| {
         let asked: ElicitUrl = serde_json::from_value(it.clone()).ok()?;

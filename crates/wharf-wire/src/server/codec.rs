@@ -10,8 +10,8 @@ use wharf_model::{
 
 use crate::{
     Revision, ServerProtocol,
-    json::{envelope::unquote, writer, writer::Object},
-    server::{announced_capabilities::Negotiation, client_requests, tasks},
+    json::{envelope::unquote, writer, writer::ObjectWriter},
+    server::{announced_capabilities::PendingInitialize, client_requests, tasks},
     versions::revision::Feature,
 };
 
@@ -55,34 +55,34 @@ impl From<u64> for CallId {
 
 /// What a codec does besides answering its call.
 #[derive(Debug, Default)]
-pub(crate) enum Role {
+pub(crate) enum CodecRole {
     #[default]
     Plain,
     /// Knows the client of a legacy session.
     Peer(Arc<Peer>),
     /// Answers `initialize`, and tells the session what it offered.
-    Negotiation(Arc<Negotiation>),
+    Initialize(Arc<PendingInitialize>),
     /// Answers `initialize` where no session opens.
-    Greeting,
+    StatelessInitialize,
     /// Knows the client of a legacy session, which wants the call to become a task.
-    Owner(Box<Owner>),
+    TaskOwner(Box<TaskOwner>),
     /// Belongs to the listen of a legacy session, which no request began, and hears this.
-    Silent(LiveSubscriptionFilter),
+    SessionListen(LiveSubscriptionFilter),
 }
 
 /// A legacy client that wants a task.
 #[derive(Debug)]
-pub(crate) struct Owner {
+pub(crate) struct TaskOwner {
     pub(crate) peer: Arc<Peer>,
     /// What the session's own listen hears.
-    pub(crate) hears: LiveSubscriptionFilter,
+    pub(crate) filter: LiveSubscriptionFilter,
 }
 
-impl Owner {
+impl TaskOwner {
     /// Lets the session hear of its task. A session that follows too many has to ask.
     pub(crate) fn follow(&self, task: &Task, most: usize) {
-        if !task.status().is_terminal() && self.hears.read(|filter| filter.tasks.len() < most) {
-            self.hears.edit(|filter| filter.tasks.insert(task.id.clone()));
+        if !task.status().is_terminal() && self.filter.read(|filter| filter.tasks.len() < most) {
+            self.filter.edit(|filter| filter.tasks.insert(task.id.clone()));
         }
     }
 }
@@ -102,13 +102,13 @@ pub struct Codec {
     pub(crate) may_be_task: bool,
     pub(crate) method: Method,
     pub(crate) revision: Revision,
-    pub(crate) role: Role,
+    pub(crate) role: CodecRole,
 }
 
 impl Codec {
     /// Keeps of the message only what is needed here: else all of it would stay as long as the call.
     #[cold]
-    pub(crate) fn drop_the_rest(&mut self) {
+    pub(crate) fn shrink_body(&mut self) {
         let mut kept = String::new();
         for span in [&mut self.id, &mut self.token, &mut self.target, &mut self.capabilities] {
             let Some(json) = span.of(&self.body) else { continue };
@@ -144,7 +144,7 @@ impl Codec {
     /// Whether nothing is written when the call ends: the listen of a legacy session.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        matches!(self.role, Role::Silent(_))
+        matches!(self.role, CodecRole::SessionListen(_))
     }
 
     /// Whether the call may go on as a task. If it does, a legacy session's own listen is to hear of
@@ -184,22 +184,22 @@ impl Codec {
         };
         let method = notification_method(notification, self.revision);
         let Some(method) = method.filter(|_| fits) else { return false };
-        let mut message = Object::open(out);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.text("method", method);
         if listening || has_params(notification) {
             let mut params = message.object("params");
-            self.write_belonging(notification, &mut params);
+            self.write_related_meta(notification, &mut params);
             self.write_params(notification, &mut params);
             params.close();
         }
         message.close();
-        self.forget_ended(notification);
+        self.unfollow_ended_task(notification);
         true
     }
 
     /// Writes what a notification belongs to: a listen, or a task.
-    fn write_belonging(&self, notification: &Notification, params: &mut Object<'_>) {
+    fn write_related_meta(&self, notification: &Notification, params: &mut ObjectWriter<'_>) {
         if self.revision.is_modern() {
             if self.is_listen() {
                 let mut meta = params.object("_meta");
@@ -220,15 +220,16 @@ impl Codec {
     }
 
     /// Nothing happens any more to a task that has ended, so its session need not listen for it.
-    fn forget_ended(&self, notification: &Notification) {
-        if let (Role::Silent(hears), Notification::Task(task)) = (&self.role, notification)
+    fn unfollow_ended_task(&self, notification: &Notification) {
+        if let (CodecRole::SessionListen(filter), Notification::Task(task)) =
+            (&self.role, notification)
             && task.status().is_terminal()
         {
-            hears.edit(|filter| filter.tasks.remove(&task.id));
+            filter.edit(|filter| filter.tasks.remove(&task.id));
         }
     }
 
-    fn write_params(&self, notification: &Notification, params: &mut Object<'_>) {
+    fn write_params(&self, notification: &Notification, params: &mut ObjectWriter<'_>) {
         match notification {
             Notification::Progress { progress, total, message } => {
                 let token = self.token.of(&self.body).unwrap_or("null");
@@ -257,7 +258,7 @@ impl Codec {
         token: &str,
         (progress, total): (f64, Option<f64>),
         message: Option<&str>,
-        params: &mut Object<'_>,
+        params: &mut ObjectWriter<'_>,
     ) {
         params.raw("progressToken", token);
         writer::number(params.key("progress"), progress);
@@ -276,8 +277,8 @@ impl Codec {
             return false;
         }
         let Some(mut params) = client_requests::params(ask, self, number) else { return false };
-        self.relate(&mut params);
-        let mut message = Object::open(out);
+        self.add_related_task(&mut params);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         writer::integer(message.key("id"), number);
         message.text("method", ask.method().name());
@@ -307,8 +308,8 @@ impl Codec {
 
     pub(crate) fn client_can(&self, wanted: &ClientCapability) -> bool {
         match &self.role {
-            Role::Peer(peer) => return peer.capabilities.has(wanted),
-            Role::Owner(owner) => return owner.peer.capabilities.has(wanted),
+            CodecRole::Peer(peer) => return peer.capabilities.has(wanted),
+            CodecRole::TaskOwner(owner) => return owner.peer.capabilities.has(wanted),
             _ => {}
         }
         let declared = self.capabilities.of(&self.body);
@@ -349,7 +350,7 @@ fn has_params(notification: &Notification) -> bool {
 }
 
 pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: &str, reason: &str) {
-    let mut message = Object::open(out);
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     message.text("method", "notifications/cancelled");
     let mut params = message.object("params");

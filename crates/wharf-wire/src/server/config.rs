@@ -8,7 +8,10 @@ use wharf_model::{Budget, Error, Implementation, LogLevel, Request};
 use crate::{
     CallId, Codec, McpHeaders, Revision,
     json::writer,
-    server::{client_info_cache::Introductions, connection::Legacy, message_source::Origin},
+    server::{
+        client_info_cache::ClientInfoCache, connection::LegacyContext,
+        message_source::MessageSource,
+    },
 };
 
 /// Which revisions a server speaks.
@@ -91,7 +94,7 @@ pub struct ServerProtocol {
     /// The server's name and version, as every modern result carries them. What else the server
     /// says about itself is said once, to those who discover it.
     pub(crate) server_info: Vec<u8>,
-    pub(crate) introductions: Arc<Introductions>,
+    pub(crate) client_infos: Arc<ClientInfoCache>,
     /// Bytes that legacy sessions are subscribed to.
     pub(crate) subscriptions: Arc<Budget>,
 }
@@ -111,7 +114,7 @@ impl ServerProtocol {
             subscriptions: Budget::new(ProtocolLimits::default().subscription_total),
             log_level: LogLevel::Info,
             streams: true,
-            introductions: Arc::default(),
+            client_infos: Arc::default(),
         }
     }
 
@@ -178,23 +181,23 @@ impl ServerProtocol {
     /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     /// ```
     pub fn receive(self: &Arc<Self>, message: Bytes, revision: Option<Revision>) -> Received {
-        let legacy = Legacy::Alone(revision);
-        self.read(message, &mut Origin { legacy, heads: None })
+        let legacy = LegacyContext::Stateless(revision);
+        self.read(message, &mut MessageSource { legacy, headers: None })
     }
 
     /// Reads one message that stands alone, and what HTTP headers say about it.
     ///
     /// A legacy request is served without a session, as the revision that its header names or
     /// else as 2025-03-26.
-    pub fn receive_http(self: &Arc<Self>, message: Bytes, heads: &McpHeaders<'_>) -> Received {
-        let legacy = Legacy::Alone(heads.revision());
-        self.read(message, &mut Origin { legacy, heads: Some(heads) })
+    pub fn receive_http(self: &Arc<Self>, message: Bytes, headers: &McpHeaders<'_>) -> Received {
+        let legacy = LegacyContext::Stateless(headers.revision());
+        self.read(message, &mut MessageSource { legacy, headers: Some(headers) })
     }
 
     /// The answer to a message that is longer than the limit, of which nothing else is known.
     #[must_use]
     pub fn too_long(&self) -> Received {
-        self.refuse_size(None)
+        self.refuse_oversized(None)
     }
 }
 

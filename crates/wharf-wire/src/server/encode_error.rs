@@ -10,8 +10,8 @@ use wharf_model::{
 
 use crate::{
     Codec, ErrorProfile, Revision,
-    json::{envelope, scanner, writer, writer::Object},
-    server::{client_requests, codec::Role},
+    json::{envelope, scanner, writer, writer::ObjectWriter},
+    server::{client_requests, codec::CodecRole},
     versions::{error_codes, revision::Feature},
 };
 
@@ -21,11 +21,11 @@ impl Codec {
         if self.is_silent() {
             return 200;
         }
-        if let Role::Negotiation(opening) = &self.role {
-            opening.failed();
+        if let CodecRole::Initialize(pending) = &self.role {
+            pending.fail();
         }
         write_error(out, self.wire.profile, Some(self.id_json()), error, self.revision);
-        error_codes::status(told(error.kind), self.revision)
+        error_codes::status(reported_kind(error.kind), self.revision)
     }
 
     pub(crate) fn fail(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
@@ -53,7 +53,7 @@ impl Codec {
 
     /// Each era has its own way to say that the user must open a URL first.
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
-        let asked = client_requests::urls_of(error);
+        let asked = client_requests::elicitation_urls(error);
         if self.may_suspend() && !asked.is_empty() {
             return self.input_required(&InputRequired { requests: asked, state: None }, out);
         }
@@ -89,7 +89,7 @@ impl Codec {
 }
 
 /// The kind that a client is told. One that reads a reply did not cancel: the handler only says so.
-fn told(kind: ErrorKind) -> ErrorKind {
+fn reported_kind(kind: ErrorKind) -> ErrorKind {
     match kind {
         ErrorKind::RequestCancelled => ErrorKind::InternalError,
         kind => kind,
@@ -104,7 +104,7 @@ pub(crate) fn write_error(
     error: &Error,
     revision: Revision,
 ) {
-    let mut message = Object::open(out);
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     if let Some(id) = id {
         message.plain("id", id);
@@ -115,12 +115,12 @@ pub(crate) fn write_error(
 
 /// Writes what an error says.
 pub(crate) fn write_fields(
-    mut body: Object<'_>,
+    mut body: ObjectWriter<'_>,
     profile: ErrorProfile,
     error: &Error,
     revision: Revision,
 ) {
-    let kind = told(error.kind);
+    let kind = reported_kind(error.kind);
     let registry = match profile {
         ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
@@ -141,7 +141,7 @@ fn own_code(error: &Error, revision: Revision) -> Option<i32> {
     error.code.filter(is_own)
 }
 
-const REQUIRED: &str = "requiredCapabilities";
+const REQUIRED_CAPABILITIES: &str = "requiredCapabilities";
 const RETRY_AFTER: &str = "retryAfterMs";
 /// When to try again, where nobody says.
 const DEFAULT_RETRY_MS: u64 = 1000;
@@ -152,7 +152,7 @@ fn is_busy(kind: ErrorKind) -> bool {
     matches!(kind, RateLimited | Overloaded | TemporarilyUnavailable)
 }
 
-fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
+fn write_data(body: &mut ObjectWriter<'_>, error: &Error, revision: Revision) {
     let fields = match error.data.as_deref() {
         // A code of the server's own says itself what it means.
         None if own_code(error, revision).is_some() => return,
@@ -167,9 +167,15 @@ fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
     if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
         writer::integer(data.key(RETRY_AFTER), DEFAULT_RETRY_MS);
     }
-    if error.kind.is_task_required() && revision.is_modern() && !fields.contains_key(REQUIRED) {
+    if error.kind.is_task_required()
+        && revision.is_modern()
+        && !fields.contains_key(REQUIRED_CAPABILITIES)
+    {
         // The code promises to say what the client lacks.
-        data.json(REQUIRED, &ClientCapability::Extension(TASKS_EXTENSION.into()).required());
+        data.json(
+            REQUIRED_CAPABILITIES,
+            &ClientCapability::Extension(TASKS_EXTENSION.into()).required(),
+        );
     }
     for (key, value) in fields {
         writer::json(data.any_key(key), value);
@@ -178,15 +184,17 @@ fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
 }
 
 /// How many bytes of data beside an error are read: they become a tree of values.
-const MOST_DATA: usize = 64 * 1024;
+const MAX_ERROR_DATA_BYTES: usize = 64 * 1024;
 
 /// The error that a peer answered with, as far as it can be read.
 pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
     let (mut code, mut message, mut data) = (None, None, None);
     let read = |key: &str, value: &str| match envelope::unquote(key).as_deref() {
-        Some("code") => code = whole(value),
+        Some("code") => code = parse_integer(value),
         Some("message") => message = envelope::unquote(value).map(Cow::into_owned),
-        Some("data") if value.len() <= MOST_DATA => data = serde_json::from_str(value).ok(),
+        Some("data") if value.len() <= MAX_ERROR_DATA_BYTES => {
+            data = serde_json::from_str(value).ok()
+        }
         _ => {}
     };
     let _ = scanner::each_member(json, read);
@@ -198,7 +206,7 @@ pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
 }
 
 /// A number, even where it is written with a fraction of nothing.
-fn whole(json: &str) -> Option<i32> {
+fn parse_integer(json: &str) -> Option<i32> {
     let number = json.strip_suffix(".0").unwrap_or(json);
     number.parse().ok()
 }
@@ -206,9 +214,9 @@ fn whole(json: &str) -> Option<i32> {
 /// The kind that the peer names, if it is one that goes by this number; else what the number says.
 fn read_kind(code: i32, data: Option<&Value>, revision: Revision) -> ErrorKind {
     let named = data.and_then(|data| data["reason"].as_str()).and_then(ErrorKind::from_name);
-    let goes_by = |kind: &ErrorKind| {
+    let has_code = |kind: &ErrorKind| {
         let registry = kind.registry_code().filter(|_| !revision.is_modern());
         error_codes::code(*kind, revision) == code || registry == Some(code)
     };
-    named.filter(goes_by).unwrap_or_else(|| error_codes::kind(code, revision))
+    named.filter(has_code).unwrap_or_else(|| error_codes::kind(code, revision))
 }

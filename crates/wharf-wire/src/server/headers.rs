@@ -7,8 +7,8 @@ use wharf_model::{Error, Method, Mirrored};
 
 use crate::{
     Revision, ServerProtocol,
-    json::envelope::Slot,
-    server::message::{Message, target_slot},
+    json::envelope::MessageField,
+    server::message::{Message, target_field},
 };
 
 /// What the HTTP headers beside a message say about it.
@@ -81,7 +81,7 @@ impl McpHeaders<'_> {
     pub fn is_spoken(&self, wire: &ServerProtocol) -> bool {
         match self.version {
             HeaderField::Absent => true,
-            _ => self.revision().is_some_and(|revision| wire.speaks(revision)),
+            _ => self.revision().is_some_and(|revision| wire.supports(revision)),
         }
     }
 
@@ -92,7 +92,7 @@ impl McpHeaders<'_> {
     }
 
     /// Refuses a request without a version header.
-    pub(crate) fn want_version(&self) -> Result<(), Error> {
+    pub(crate) fn require_version(&self) -> Result<(), Error> {
         match self.version {
             HeaderField::Absent => Err(Error::header_mismatch(VERSION, MISSING)),
             _ => Ok(()),
@@ -101,11 +101,13 @@ impl McpHeaders<'_> {
 
     /// Compares the headers that every modern request has with the body.
     pub(crate) fn check(&self, message: &Message, method: Option<Method>) -> Result<(), Error> {
-        let said = |slot| message.text(slot);
-        compare(VERSION, self.version, said(Slot::MetaVersion), |it| visible(it).map(Cow::from))?;
-        compare(METHOD, self.method, said(Slot::Method), |it| visible(it).map(Cow::from))?;
-        match method.and_then(target_slot) {
-            Some(slot) => compare(NAME, self.name, said(slot), decode),
+        let said = |field| message.text(field);
+        compare(VERSION, self.version, said(MessageField::MetaVersion), |it| {
+            visible(it).map(Cow::from)
+        })?;
+        compare(METHOD, self.method, said(MessageField::Method), |it| visible(it).map(Cow::from))?;
+        match method.and_then(target_field) {
+            Some(field) => compare(NAME, self.name, said(field), decode),
             None => Ok(()),
         }
     }
@@ -159,14 +161,14 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
     value
 }
 
-const OPENS: &str = "=?base64?";
-const CLOSES: &str = "?=";
+const BASE64_PREFIX: &str = "=?base64?";
+const BASE64_SUFFIX: &str = "?=";
 
 /// The text that a header's value stands for: itself, or what is encoded between the marks.
 fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let text = visible(value)?;
-    let marked = text.strip_prefix(OPENS.as_bytes());
-    match marked.and_then(|rest| rest.strip_suffix(CLOSES.as_bytes())) {
+    let marked = text.strip_prefix(BASE64_PREFIX.as_bytes());
+    match marked.and_then(|rest| rest.strip_suffix(BASE64_SUFFIX.as_bytes())) {
         None => Some(Cow::Borrowed(text)),
         Some(encoded) => {
             let bytes = STANDARD.decode(encoded).ok()?;
@@ -185,9 +187,9 @@ fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// ```
 #[must_use]
 pub fn encode_header(text: &str) -> Cow<'_, str> {
-    let marked = text.starts_with(OPENS) && text.ends_with(CLOSES);
+    let marked = text.starts_with(BASE64_PREFIX) && text.ends_with(BASE64_SUFFIX);
     match plain(text.as_bytes()) {
         Some(trimmed) if trimmed == text && !marked => Cow::Borrowed(text),
-        _ => Cow::Owned(format!("{OPENS}{}{CLOSES}", STANDARD.encode(text))),
+        _ => Cow::Owned(format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(text))),
     }
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use crate::{
     HeaderField, McpHeaders, Received, Revision, ServerProtocol,
     server::{
-        connection::Legacy,
+        connection::LegacyContext,
         headers::plain,
-        message::{Message, Refusal, invalid_request},
+        message::{Message, RequestRejection, invalid_request},
     },
 };
 
 /// Where a message came from.
-pub(crate) struct Origin<'a> {
-    pub(crate) legacy: Legacy<'a>,
+pub(crate) struct MessageSource<'a> {
+    pub(crate) legacy: LegacyContext<'a>,
     /// What stood beside the message, if it came over HTTP.
-    pub(crate) heads: Option<&'a McpHeaders<'a>>,
+    pub(crate) headers: Option<&'a McpHeaders<'a>>,
 }
 
 const NO_SESSION: &str = "Invalid request: there is no `Mcp-Session-Id` header, which the answer \
@@ -24,18 +24,18 @@ const NO_SESSION_OR_MODERN: &str = "Invalid request: there is no `Mcp-Session-Id
      the answer to `initialize` gives (2025-11-25 and older); a request of 2026-07-28 needs none, \
      but an `MCP-Protocol-Version` header that says so";
 
-impl Origin<'_> {
+impl MessageSource<'_> {
     /// What is spoken, unless the message itself says otherwise.
     pub(crate) fn revision(&self) -> Option<Revision> {
-        match self.heads {
-            Some(heads) if heads.is_modern() => Some(Revision::MODERN),
+        match self.headers {
+            Some(headers) if headers.is_modern() => Some(Revision::MODERN),
             _ => self.legacy.revision(),
         }
     }
 
     /// What the header names, or else the session agreed on.
     pub(crate) fn said(&self) -> Option<Revision> {
-        let header = self.heads.and_then(McpHeaders::revision);
+        let header = self.headers.and_then(McpHeaders::revision);
         match header.filter(|revision| revision.is_modern()) {
             Some(modern) => Some(modern),
             None => self.legacy.said().or(header),
@@ -47,44 +47,44 @@ impl Origin<'_> {
     }
 
     /// Refuses a version header that names nothing this server speaks.
-    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), Refusal> {
-        let Some(heads) = self.heads else { return Ok(()) };
-        let value = match heads.version {
+    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
+        let Some(headers) = self.headers else { return Ok(()) };
+        let value = match headers.version {
             HeaderField::Absent => return Ok(()),
             HeaderField::One(value) => value,
             HeaderField::Several => {
                 let error = invalid_request(
                     "Invalid request: `MCP-Protocol-Version` is there more than once",
                 );
-                return Err(Refusal::new(error, Revision::MODERN));
+                return Err(RequestRejection::new(error, Revision::MODERN));
             }
         };
-        match heads.revision().is_some_and(|revision| wire.speaks(revision)) {
+        match headers.revision().is_some_and(|revision| wire.supports(revision)) {
             true => Ok(()),
-            false => Err(wire.unspoken(plain(value).unwrap_or_default())),
+            false => Err(wire.unsupported_header(plain(value).unwrap_or_default())),
         }
     }
 
     /// Refuses what belongs to a session where none is open and HTTP needs one.
-    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), Refusal> {
-        let problem = match wire.speaks(Revision::MODERN) {
+    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
+        let problem = match wire.supports(Revision::MODERN) {
             true => NO_SESSION_OR_MODERN,
             false => NO_SESSION,
         };
-        match (&self.legacy, self.heads) {
-            (Legacy::Session(None), Some(_)) if !self.is_modern() => {
-                Err(Refusal::new(invalid_request(problem), Revision::MODERN))
+        match (&self.legacy, self.headers) {
+            (LegacyContext::Session(None), Some(_)) if !self.is_modern() => {
+                Err(RequestRejection::new(invalid_request(problem), Revision::MODERN))
             }
             _ => Ok(()),
         }
     }
 
     /// The revision of an answer, if anything can have been asked; else why it cannot.
-    pub(crate) fn answers(&self) -> Result<Option<Revision>, &'static str> {
+    pub(crate) fn response_revision(&self) -> Result<Option<Revision>, &'static str> {
         let revision = self.revision().filter(|revision| !revision.is_modern());
-        match (&self.legacy, self.heads) {
-            (Legacy::Session(_), None) => Ok(revision),
-            (Legacy::Session(Some(_)), Some(_)) | (Legacy::Alone(_), None)
+        match (&self.legacy, self.headers) {
+            (LegacyContext::Session(_), None) => Ok(revision),
+            (LegacyContext::Session(Some(_)), Some(_)) | (LegacyContext::Stateless(_), None)
                 if revision.is_some() =>
             {
                 Ok(revision)
@@ -94,9 +94,13 @@ impl Origin<'_> {
     }
 
     /// Takes note of a notification.
-    pub(crate) fn notified(&mut self, wire: &Arc<ServerProtocol>, message: &Message) -> Received {
-        if self.heads.is_none() {
-            return self.legacy.notified(wire, message);
+    pub(crate) fn handle_notification(
+        &mut self,
+        wire: &Arc<ServerProtocol>,
+        message: &Message,
+    ) -> Received {
+        if self.headers.is_none() {
+            return self.legacy.handle_notification(wire, message);
         }
         if let Err(refusal) = self.check_version(wire).and_then(|()| self.check_session(wire)) {
             return wire.refuse(None, &refusal);
@@ -104,8 +108,8 @@ impl Origin<'_> {
         match &self.legacy {
             // What a request of its own says concerns no other.
             _ if self.is_modern() => Received::Ignore,
-            Legacy::Alone(_) => Received::Ignore,
-            Legacy::Session(_) => self.legacy.notified(wire, message),
+            LegacyContext::Stateless(_) => Received::Ignore,
+            LegacyContext::Session(_) => self.legacy.handle_notification(wire, message),
         }
     }
 }

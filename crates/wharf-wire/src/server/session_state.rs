@@ -11,21 +11,21 @@ use wharf_model::{
 use crate::{
     Codec, Connection, ServerProtocol,
     server::{
-        announced_capabilities::{Handshake, Offer},
-        connection::{Listen, Session},
+        announced_capabilities::{AnnouncedCapabilities, HandshakeState},
+        connection::{LegacySession, ListenState},
         encode_error::write_error,
-        subscription_budget::Subscriptions,
+        subscription_budget::SubscriptionShare,
     },
 };
 
 /// What is kept of a session. Unknown fields are for those who run a newer program.
 #[derive(Serialize, Deserialize)]
-struct Saved<'a> {
+struct SavedSession<'a> {
     revision: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     info: Option<Cow<'a, Implementation>>,
     capabilities: Cow<'a, ClientCapabilities>,
-    offer: Offer,
+    offer: AnnouncedCapabilities,
     level: LogLevel,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     uris: BTreeSet<String>,
@@ -66,11 +66,11 @@ impl Connection {
             let filter = session.filter.as_ref();
             filter.map(|it| it.read(|filter| what(filter).clone())).unwrap_or_default()
         };
-        let saved = Saved {
+        let saved = SavedSession {
             revision: session.revision.as_str().into(),
             info: peer.info.as_ref().map(Cow::Borrowed),
             capabilities: Cow::Borrowed(&peer.capabilities),
-            offer: session.handshake.offer()?,
+            offer: session.handshake.announced()?,
             level: session.level,
             uris: follows(|filter| &filter.uris),
             tasks: follows(|filter| &filter.tasks),
@@ -85,22 +85,22 @@ impl Connection {
     #[must_use]
     pub fn restored(wire: Arc<ServerProtocol>, saved: &[u8], name: &str) -> Option<Self> {
         let kept = u32::try_from(saved.len()).unwrap_or(u32::MAX);
-        let saved: Saved<'_> = serde_json::from_slice(saved).ok()?;
-        let said = wire.introductions.share(ClientInfo {
+        let saved: SavedSession<'_> = serde_json::from_slice(saved).ok()?;
+        let said = wire.client_infos.intern(ClientInfo {
             info: saved.info.as_ref().map(|info| info.clone().into_owned()),
             capabilities: saved.capabilities.clone().into_owned(),
         });
-        let mut session = Session {
+        let mut session = LegacySession {
             revision: saved.revision.parse().ok()?,
             peer: Arc::new(Peer::introduced(said).named(name)),
-            handshake: Handshake::Done(saved.offer),
+            handshake: HandshakeState::Done(saved.offer),
             filter: None,
             follows: false,
             level: saved.level,
-            listen: Listen::Early,
+            listen: ListenState::NotReady,
             edits: 0,
             kept,
-            subscriptions: Subscriptions::default(),
+            subscriptions: SubscriptionShare::default(),
         };
         session.catch_up(saved, wire.limits.subscriptions);
         Some(Connection { wire, session: Some(session) })
@@ -127,7 +127,7 @@ impl Connection {
         let session = self.session.as_mut()?;
         let since = session.listen.since()?;
         let (mut request, codec) = session.listen(&self.wire);
-        session.listen = Listen::PutOff(since);
+        session.listen = ListenState::Postponed(since);
         request.since = Some(since);
         Some((request, codec))
     }
@@ -137,7 +137,7 @@ impl Connection {
         if let Some(session) = &mut self.session
             && session.listen.since().is_some_and(|since| since < moment)
         {
-            session.listen = Listen::PutOff(moment);
+            session.listen = ListenState::Postponed(moment);
         }
     }
 
@@ -149,14 +149,16 @@ impl Connection {
     }
 }
 
-impl Session {
-    fn catch_up(&mut self, saved: Saved<'_>, most: usize) {
+impl LegacySession {
+    fn catch_up(&mut self, saved: SavedSession<'_>, most: usize) {
         self.level = saved.level;
         self.peer.roots_changed_by(saved.roots);
         self.listen = match saved.since.map(ChangeVersion::at) {
             // What this process heard may be more than it told the others.
-            Some(since) => Listen::PutOff(self.listen.since().map_or(since, |it| it.max(since))),
-            None => Listen::Early,
+            Some(since) => {
+                ListenState::Postponed(self.listen.since().map_or(since, |it| it.max(since)))
+            }
+            None => ListenState::NotReady,
         };
         self.follows |= !saved.uris.is_empty() || !saved.tasks.is_empty();
         if self.follows || self.filter.is_some() {
@@ -170,11 +172,11 @@ impl Session {
     }
 }
 
-impl Listen {
+impl ListenState {
     fn since(self) -> Option<ChangeVersion> {
         match self {
-            Listen::PutOff(since) => Some(since),
-            Listen::Early | Listen::Begun => None,
+            ListenState::Postponed(since) => Some(since),
+            ListenState::NotReady | ListenState::Started => None,
         }
     }
 }

@@ -13,21 +13,21 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Share of one session in the budget that all sessions have for subscriptions.
 #[derive(Debug)]
-pub(crate) struct Subscriptions {
+pub(crate) struct SubscriptionShare {
     caller: Caller,
     /// Allocated with the first subscription: most sessions have none.
     held: Option<Box<BudgetShare>>,
 }
 
-impl Default for Subscriptions {
+impl Default for SubscriptionShare {
     fn default() -> Self {
-        Subscriptions::of(Caller::Local)
+        SubscriptionShare::of(Caller::Local)
     }
 }
 
-impl Subscriptions {
+impl SubscriptionShare {
     pub(crate) fn of(caller: Caller) -> Self {
-        Subscriptions { caller, held: None }
+        SubscriptionShare { caller, held: None }
     }
 
     /// Adjusts the share to the URIs in `filter` and one that is `added`.

@@ -5,39 +5,41 @@ use wharf_model::{Error, Method, TASKS_EXTENSION, TaskRequest};
 
 use crate::{
     json::{
-        envelope::{Slot, unquote},
+        envelope::{MessageField, unquote},
         scanner,
     },
-    server::message::{Message, bad_field},
+    server::message::{Message, invalid_field},
 };
 
 impl Message {
     /// What a request says that carries the client's capabilities itself.
-    pub(crate) fn declared_tasking(&self) -> TaskRequest {
-        match self.raw(Slot::MetaCapabilities).is_some_and(declares_tasks) {
+    pub(crate) fn task_request_from_capabilities(&self) -> TaskRequest {
+        match self.raw(MessageField::MetaCapabilities).is_some_and(declares_tasks) {
             true => TaskRequest::Welcome,
             false => TaskRequest::Declined,
         }
     }
 
     /// What a request says in a revision whose callers ask for each task.
-    pub(crate) fn wanted_tasking(&self, method: Method) -> Result<TaskRequest, Error> {
+    pub(crate) fn task_request_from_params(&self, method: Method) -> Result<TaskRequest, Error> {
         use Method::{CallTool, CancelTask, GetTask, ListTasks, TaskResult, UpdateTask};
         Ok(match method {
-            CallTool if self.span(Slot::Task).is_some() => TaskRequest::Wanted(self.wanted_ttl()?),
+            CallTool if self.span(MessageField::Task).is_some() => {
+                TaskRequest::Wanted(self.requested_ttl()?)
+            }
             GetTask | UpdateTask | CancelTask | TaskResult | ListTasks => TaskRequest::Welcome,
             _ => TaskRequest::Declined,
         })
     }
 
     /// For how long the caller wants its task to be kept, if it says so.
-    fn wanted_ttl(&self) -> Result<Option<u64>, Error> {
-        self.want_object(Slot::Task, "task")?;
-        match self.raw(Slot::Task).and_then(|task| member(task, "ttl")) {
+    fn requested_ttl(&self) -> Result<Option<u64>, Error> {
+        self.require_object(MessageField::Task, "task")?;
+        match self.raw(MessageField::Task).and_then(|task| member(task, "ttl")) {
             None | Some("null") => Ok(None),
-            Some(json) => match millis(json) {
+            Some(json) => match parse_millis(json) {
                 Some(ttl) => Ok(Some(ttl)),
-                None => Err(bad_field("task.ttl", "must be a number that is not negative")),
+                None => Err(invalid_field("task.ttl", "must be a number that is not negative")),
             },
         }
     }
@@ -74,7 +76,7 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// A number of milliseconds. Not all who write numbers can write integers.
-pub(crate) fn millis(json: &str) -> Option<u64> {
+pub(crate) fn parse_millis(json: &str) -> Option<u64> {
     let rounded = || {
         let number: f64 = json.parse().ok()?;
         // Whatever is longer than the longest is the longest.
@@ -126,7 +128,7 @@ mod tests {
             ("{}", None),
             ("[]", None),
         ] {
-            assert_eq!(millis(json), read, "{json}");
+            assert_eq!(parse_millis(json), read, "{json}");
         }
     }
 }

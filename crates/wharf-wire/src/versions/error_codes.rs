@@ -5,11 +5,11 @@ use wharf_model::{ErrorKind, Method};
 use crate::versions::revision::{Feature, Revision};
 
 /// kind, legacy code, modern code, legacy HTTP status, modern HTTP status.
-type Row = (ErrorKind, i32, i32, u16, u16);
+type CodeRow = (ErrorKind, i32, i32, u16, u16);
 
 /// Every kind whose number is not the default of its blame.
 #[rustfmt::skip]
-static ROWS: [Row; 26] = {
+static ROWS: [CodeRow; 26] = {
     use ErrorKind::*;
     [
         (ParseError, -32700, -32700, 400, 400),
@@ -41,7 +41,7 @@ static ROWS: [Row; 26] = {
     ]
 };
 
-fn row(kind: ErrorKind) -> Option<&'static Row> {
+fn row(kind: ErrorKind) -> Option<&'static CodeRow> {
     ROWS.iter().find(|row| row.0 == kind)
 }
 
@@ -49,10 +49,10 @@ fn row(kind: ErrorKind) -> Option<&'static Row> {
 ///
 /// ```
 /// use wharf_model::ErrorKind;
-/// use wharf_wire::{Revision, codes};
+/// use wharf_wire::{Revision, error_codes};
 ///
-/// assert_eq!(codes::code(ErrorKind::ResourceNotFound, Revision::NEWEST_LEGACY), -32002);
-/// assert_eq!(codes::code(ErrorKind::ResourceNotFound, Revision::MODERN), -32602);
+/// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::NEWEST_LEGACY), -32002);
+/// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::MODERN), -32602);
 /// ```
 #[must_use]
 pub fn code(kind: ErrorKind, revision: Revision) -> i32 {
@@ -62,12 +62,12 @@ pub fn code(kind: ErrorKind, revision: Revision) -> i32 {
     if kind == ErrorKind::UrlElicitationRequired && revision.has(Feature::ElicitationIds) {
         return -32042;
     }
-    let usual = if kind.is_caller_fault() { -32602 } else { -32603 };
-    refusal(kind).unwrap_or(usual)
+    let default_code = if kind.is_caller_fault() { -32602 } else { -32603 };
+    refusal_code(kind).unwrap_or(default_code)
 }
 
 /// Refusals are numbered outside JSON-RPC's reserved range, so every revision allows them.
-fn refusal(kind: ErrorKind) -> Option<i32> {
+fn refusal_code(kind: ErrorKind) -> Option<i32> {
     kind.registry_code().filter(|code| *code > 0)
 }
 
@@ -91,12 +91,13 @@ pub fn kind(code: i32, revision: Revision) -> ErrorKind {
     if code == -32042 && revision.has(Feature::ElicitationIds) {
         return ErrorKind::UrlElicitationRequired;
     }
-    let says = |row: &&Row| if revision.is_modern() { row.2 == code } else { row.1 == code };
+    let matches_code =
+        |row: &&CodeRow| if revision.is_modern() { row.2 == code } else { row.1 == code };
     // Where a number stands for many kinds, the first row that has it is the plain one.
     // That a connection is closed is ours to find; servers use that number for any failure.
-    let plain = ROWS.iter().filter(|row| row.0 != ErrorKind::ConnectionClosed).find(says);
+    let plain = ROWS.iter().filter(|row| row.0 != ErrorKind::ConnectionClosed).find(matches_code);
     let plain = plain.map(|row| row.0);
-    let refused = || ErrorKind::ALL.iter().copied().find(|kind| refusal(*kind) == Some(code));
+    let refused = || ErrorKind::ALL.iter().copied().find(|kind| refusal_code(*kind) == Some(code));
     plain.or_else(refused).unwrap_or(ErrorKind::InternalError)
 }
 

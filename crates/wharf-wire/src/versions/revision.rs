@@ -39,7 +39,7 @@ impl Revision {
     /// The revision whose requests carry everything themselves.
     pub const MODERN: Revision = R2026_07_28;
     /// What a legacy HTTP request without a version header speaks.
-    pub const UNSAID: Revision = R2025_03_26;
+    pub const HTTP_DEFAULT: Revision = R2025_03_26;
 
     /// The revision's date.
     #[must_use]
@@ -81,35 +81,35 @@ impl fmt::Debug for Revision {
 
 /// The revisions that have something: from the first to the last, both included.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
+pub(crate) struct RevisionRange {
     first: Revision,
     last: Revision,
 }
 
-impl Range {
+impl RevisionRange {
     pub(crate) fn has(self, revision: Revision) -> bool {
         self.first <= revision && revision <= self.last
     }
 }
 
-const fn since(first: Revision) -> Range {
-    Range { first, last: R2026_07_28 }
+const fn since(first: Revision) -> RevisionRange {
+    RevisionRange { first, last: R2026_07_28 }
 }
 
-const fn until(last: Revision) -> Range {
-    Range { first: R2024_11_05, last }
+const fn until(last: Revision) -> RevisionRange {
+    RevisionRange { first: R2024_11_05, last }
 }
 
-const fn only(revision: Revision) -> Range {
-    Range { first: revision, last: revision }
+const fn only(revision: Revision) -> RevisionRange {
+    RevisionRange { first: revision, last: revision }
 }
 
-const ALWAYS: Range = since(R2024_11_05);
-const LEGACY: Range = until(R2025_11_25);
+const ALWAYS: RevisionRange = since(R2024_11_05);
+const LEGACY: RevisionRange = until(R2025_11_25);
 
 /// What a client may send, and what becomes of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum RequestKind {
     /// A call of the canonical protocol.
     Call(Method),
     Initialize,
@@ -120,33 +120,33 @@ pub(crate) enum Verb {
 }
 
 /// Every request a client may send, and the revisions that have it.
-static VERBS: [(&str, Verb, Range); 20] = [
-    ("tools/call", Verb::Call(Method::CallTool), ALWAYS),
-    ("tools/list", Verb::Call(Method::ListTools), ALWAYS),
-    ("resources/read", Verb::Call(Method::ReadResource), ALWAYS),
-    ("resources/list", Verb::Call(Method::ListResources), ALWAYS),
-    ("resources/templates/list", Verb::Call(Method::ListTemplates), ALWAYS),
-    ("prompts/get", Verb::Call(Method::GetPrompt), ALWAYS),
-    ("prompts/list", Verb::Call(Method::ListPrompts), ALWAYS),
-    ("completion/complete", Verb::Call(Method::Complete), ALWAYS),
-    ("tasks/get", Verb::Call(Method::GetTask), since(R2025_11_25)),
-    ("tasks/update", Verb::Call(Method::UpdateTask), since(R2026_07_28)),
-    ("tasks/cancel", Verb::Call(Method::CancelTask), since(R2025_11_25)),
-    ("tasks/result", Verb::Call(Method::TaskResult), only(R2025_11_25)),
-    ("tasks/list", Verb::Call(Method::ListTasks), only(R2025_11_25)),
-    ("server/discover", Verb::Call(Method::Discover), since(R2026_07_28)),
-    ("subscriptions/listen", Verb::Call(Method::Listen), since(R2026_07_28)),
-    ("initialize", Verb::Initialize, LEGACY),
-    ("ping", Verb::Ping, LEGACY),
-    ("logging/setLevel", Verb::SetLevel, LEGACY),
-    ("resources/subscribe", Verb::Subscribe, LEGACY),
-    ("resources/unsubscribe", Verb::Unsubscribe, LEGACY),
+static REQUEST_KINDS: [(&str, RequestKind, RevisionRange); 20] = [
+    ("tools/call", RequestKind::Call(Method::CallTool), ALWAYS),
+    ("tools/list", RequestKind::Call(Method::ListTools), ALWAYS),
+    ("resources/read", RequestKind::Call(Method::ReadResource), ALWAYS),
+    ("resources/list", RequestKind::Call(Method::ListResources), ALWAYS),
+    ("resources/templates/list", RequestKind::Call(Method::ListTemplates), ALWAYS),
+    ("prompts/get", RequestKind::Call(Method::GetPrompt), ALWAYS),
+    ("prompts/list", RequestKind::Call(Method::ListPrompts), ALWAYS),
+    ("completion/complete", RequestKind::Call(Method::Complete), ALWAYS),
+    ("tasks/get", RequestKind::Call(Method::GetTask), since(R2025_11_25)),
+    ("tasks/update", RequestKind::Call(Method::UpdateTask), since(R2026_07_28)),
+    ("tasks/cancel", RequestKind::Call(Method::CancelTask), since(R2025_11_25)),
+    ("tasks/result", RequestKind::Call(Method::TaskResult), only(R2025_11_25)),
+    ("tasks/list", RequestKind::Call(Method::ListTasks), only(R2025_11_25)),
+    ("server/discover", RequestKind::Call(Method::Discover), since(R2026_07_28)),
+    ("subscriptions/listen", RequestKind::Call(Method::Listen), since(R2026_07_28)),
+    ("initialize", RequestKind::Initialize, LEGACY),
+    ("ping", RequestKind::Ping, LEGACY),
+    ("logging/setLevel", RequestKind::SetLevel, LEGACY),
+    ("resources/subscribe", RequestKind::Subscribe, LEGACY),
+    ("resources/unsubscribe", RequestKind::Unsubscribe, LEGACY),
 ];
 
-impl Verb {
+impl RequestKind {
     /// The request named `name`, and the revisions that have it.
-    pub(crate) fn named(name: &str) -> Option<(Verb, Range)> {
-        VERBS.iter().find(|row| row.0 == name).map(|row| (row.1, row.2))
+    pub(crate) fn named(name: &str) -> Option<(RequestKind, RevisionRange)> {
+        REQUEST_KINDS.iter().find(|row| row.0 == name).map(|row| (row.1, row.2))
     }
 }
 
@@ -187,7 +187,7 @@ pub(crate) enum Feature {
     TaskRequests,
 }
 
-static FEATURES: [(Feature, Range); 16] = [
+static FEATURES: [(Feature, RevisionRange); 16] = [
     (Feature::Batches, only(R2025_03_26)),
     (Feature::Audio, since(R2025_03_26)),
     (Feature::ProgressMessages, since(R2025_03_26)),
@@ -214,7 +214,7 @@ impl Revision {
 
 /// Something whose fields differ between revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum VersionedType {
     Annotations,
     CallParams,
     ClientCapabilities,
@@ -235,8 +235,8 @@ pub(crate) enum Shape {
 }
 
 /// Every field that not all revisions have, and those that do.
-static FIELDS: [(Shape, &str, Range); 39] = {
-    use Shape::*;
+static FIELDS: [(VersionedType, &str, RevisionRange); 39] = {
+    use VersionedType::*;
     [
         (Annotations, "lastModified", since(R2025_06_18)),
         (CallParams, "context", since(R2025_06_18)),
@@ -280,11 +280,12 @@ static FIELDS: [(Shape, &str, Range); 39] = {
     ]
 };
 
-impl Shape {
+impl VersionedType {
     /// The fields of this shape that `revision` does not have.
     pub(crate) fn unknown_to(self, revision: Revision) -> impl Iterator<Item = &'static str> {
-        let missing =
-            move |row: &&(Shape, &'static str, Range)| row.0 == self && !row.2.has(revision);
+        let missing = move |row: &&(VersionedType, &'static str, RevisionRange)| {
+            row.0 == self && !row.2.has(revision)
+        };
         FIELDS.iter().filter(missing).map(|row| row.1)
     }
 }
@@ -310,8 +311,8 @@ mod tests {
     fn every_call_of_the_model_has_a_row() {
         use wharf_model::{Direction, METHODS};
         for info in METHODS.iter().filter(|info| info.direction == Direction::Call) {
-            let (verb, revisions) = Verb::named(info.name).unwrap();
-            assert_eq!(verb, Verb::Call(info.method));
+            let (kind, revisions) = RequestKind::named(info.name).unwrap();
+            assert_eq!(kind, RequestKind::Call(info.method));
             assert!(Revision::ALL.into_iter().any(|revision| revisions.has(revision)));
         }
     }

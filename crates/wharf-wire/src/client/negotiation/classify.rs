@@ -14,25 +14,25 @@ use crate::{
 };
 
 /// How many versions of those that a server names are looked at.
-const MOST_VERSIONS: usize = 100;
+const MAX_VERSIONS: usize = 100;
 
 /// How many values a list of versions may have to be read at all.
-const MOST_VALUES: usize = 1_000;
+const MAX_VERSION_LIST_VALUES: usize = 1_000;
 
 /// What an answer to `server/discover` says.
-pub(super) enum Verdict {
+pub(super) enum DiscoverReply {
     /// The server is modern, and speaks these.
     Modern(Vec<String>),
     /// It is modern, but does not speak what it was asked in.
-    Other(Vec<String>),
+    OtherVersions(Vec<String>),
     /// It is modern, and refuses.
-    Refused,
+    Rejected,
     /// Nothing that only a modern server would say.
     Legacy,
 }
 
 /// Judges by what only modern servers say; the words of all others are their own.
-pub(super) fn judge(result: Result<&str, &Error>) -> Verdict {
+pub(super) fn classify_discovery(result: Result<&str, &Error>) -> DiscoverReply {
     #[derive(Deserialize)]
     struct Discovered<'a> {
         #[serde(borrow, rename = "supportedVersions")]
@@ -40,18 +40,21 @@ pub(super) fn judge(result: Result<&str, &Error>) -> Verdict {
     }
     // No server speaks so many that they could not be read.
     let versions = |it: Discovered<'_>| {
-        let json = Some(it.versions.get()).filter(|json| has_at_most(json, MOST_VALUES))?;
+        let json =
+            Some(it.versions.get()).filter(|json| has_at_most(json, MAX_VERSION_LIST_VALUES))?;
         serde_json::from_str::<Vec<Value>>(json).ok()
     };
     match result {
         Ok(json) => match read_object::<Discovered<'_>>(json).ok().and_then(versions) {
-            Some(it) => Verdict::Modern(texts(&it)),
-            None => Verdict::Legacy,
+            Some(it) => DiscoverReply::Modern(texts(&it)),
+            None => DiscoverReply::Legacy,
         },
         Err(error) => match modern_kind(error) {
-            Some(ErrorKind::UnsupportedProtocolVersion) => Verdict::Other(supported(error)),
-            Some(_) => Verdict::Refused,
-            None => Verdict::Legacy,
+            Some(ErrorKind::UnsupportedProtocolVersion) => {
+                DiscoverReply::OtherVersions(supported(error))
+            }
+            Some(_) => DiscoverReply::Rejected,
+            None => DiscoverReply::Legacy,
         },
     }
 }
@@ -83,7 +86,7 @@ pub(super) fn supported(error: &Error) -> Vec<String> {
 
 fn texts(versions: &[Value]) -> Vec<String> {
     let texts = versions.iter().filter_map(Value::as_str);
-    texts.take(MOST_VERSIONS).map(|version| excerpt(version).into_owned()).collect()
+    texts.take(MAX_VERSIONS).map(|version| excerpt(version).into_owned()).collect()
 }
 
 /// The newest of `versions` that we know and `fits`.

@@ -6,7 +6,7 @@ use wharf_model::{Error, ErrorKind, excerpt};
 use crate::Revision;
 
 /// Names what both sides speak.
-pub(super) fn nothing_in_common(theirs: &[String], pin: Option<Revision>) -> Error {
+pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Error {
     let spoken = match theirs.is_empty() {
         true => "no revision".to_owned(),
         false => excerpt(&theirs.join(", ")).into_owned(),
@@ -40,7 +40,7 @@ pub(super) fn timed_out() -> Error {
     )
 }
 
-pub(super) fn ended() -> Error {
+pub(super) fn connection_closed() -> Error {
     Error::new(ErrorKind::ConnectionClosed).with_message(
         "The server closed the connection before the conversation was open: see what it says \
          about that",
@@ -48,7 +48,7 @@ pub(super) fn ended() -> Error {
 }
 
 /// A status that says nothing about the revisions a server speaks.
-pub(super) fn no_verdict(status: u16, said: Option<Error>) -> Error {
+pub(super) fn inconclusive_status(status: u16, said: Option<Error>) -> Error {
     let (kind, problem) = match status {
         401 => (ErrorKind::Unauthenticated, "it wants credentials, or others"),
         403 => (ErrorKind::Forbidden, "it does not let this client in"),

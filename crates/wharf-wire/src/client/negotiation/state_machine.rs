@@ -5,8 +5,8 @@ use std::sync::Arc;
 use wharf_model::{Error, Implementation, excerpt};
 
 use crate::client::negotiation::{
-    Answered, Carrier, ClientCodec, ClientIdentity, Patience, Step, classify, classify::Verdict,
-    error,
+    Answered, Carrier, ClientCodec, ClientIdentity, Patience, Step, classify,
+    classify::DiscoverReply, error,
 };
 use crate::{CallId, Revision};
 
@@ -38,29 +38,29 @@ pub struct Negotiation {
     pin: Option<Revision>,
     remembered: Option<Revision>,
     /// How many messages were written, which numbers them.
-    written: u64,
+    messages_sent: u64,
     patience: Patience,
     /// The `server/discover` that may still be answered.
-    probe: Option<Sent>,
+    probe: Option<PendingRequest>,
     /// The `initialize` that may still be answered.
-    handshake: Option<Sent>,
+    handshake: Option<PendingRequest>,
     /// Whether `server/discover` was tried.
     probed: bool,
     /// Whether the server has said that it is modern.
     modern: bool,
     /// Whether the server was asked in another revision than first, at its own wish.
-    corrected: bool,
+    retried_revision: bool,
     /// Whether the connection was opened anew.
     reopened: bool,
     /// What is left to do if `server/discover` gives no verdict, for `initialize` was refused.
-    otherwise: Option<Step>,
+    fallback: Option<Step>,
     /// Every revision that the server says it speaks.
     supported: Vec<String>,
 }
 
 /// A request under way.
 #[derive(Clone, Debug)]
-struct Sent {
+struct PendingRequest {
     id: CallId,
     revision: Revision,
 }
@@ -80,15 +80,15 @@ impl Negotiation {
             carrier,
             pin,
             remembered,
-            written: 0,
+            messages_sent: 0,
             patience: Patience::Probe,
             probe: None,
             handshake: None,
             probed: false,
             modern: false,
-            corrected: false,
+            retried_revision: false,
             reopened: false,
-            otherwise: None,
+            fallback: None,
             supported: Vec::new(),
         }
     }
@@ -124,8 +124,8 @@ impl Negotiation {
             }
             Answered::Reply(id, result) => self.replied(&id, result),
             Answered::Http { status, body } => self.http(status, body),
-            Answered::Silence => self.silent(),
-            Answered::Closed => self.closed(),
+            Answered::Silence => self.on_timeout(),
+            Answered::Closed => self.on_closed(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Negotiation {
         // Without parameters, nothing can be wrong with them.
         let _ = talk.request(DISCOVER, None, &id, &mut message);
         self.probed = true;
-        self.probe = Some(Sent { id, revision });
+        self.probe = Some(PendingRequest { id, revision });
         self.patience = match self.may_be_legacy() {
             true => Patience::Probe,
             false => Patience::Handshake,
@@ -159,14 +159,14 @@ impl Negotiation {
         let id = self.next_id();
         let mut message = Vec::new();
         ClientCodec::new(revision, self.client.clone()).initialize(&id, &mut message);
-        self.handshake = Some(Sent { id, revision });
+        self.handshake = Some(PendingRequest { id, revision });
         self.patience = Patience::Handshake;
         Step::Send { message, headers: Vec::new(), patience: self.patience, reopen }
     }
 
     fn next_id(&mut self) -> CallId {
-        self.written += 1;
-        CallId::from(self.written)
+        self.messages_sent += 1;
+        CallId::from(self.messages_sent)
     }
 
     fn may_be_legacy(&self) -> bool {
@@ -174,7 +174,7 @@ impl Negotiation {
     }
 
     fn replied(&mut self, id: &CallId, result: Result<&str, &Error>) -> Step {
-        let answers = |sent: &mut Sent| sent.id == *id;
+        let answers = |sent: &mut PendingRequest| sent.id == *id;
         if self.probe.take_if(answers).is_some() {
             return self.discovered(result);
         }
@@ -193,14 +193,14 @@ impl Negotiation {
         let talk = ClientCodec::new(sent.revision, self.client.clone());
         let reply = classify::reply_in(body, &sent.id, &talk);
         if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
-            return Step::Fail(error::no_verdict(status, reply.and_then(Result::err)));
+            return Step::Fail(error::inconclusive_status(status, reply.and_then(Result::err)));
         }
         match reply {
             // Where nothing can be posted, a message may say so.
             Some(Err(_))
                 if !probing && self.carrier == Carrier::Http && matches!(status, 404 | 405) =>
             {
-                self.refused(Step::TryEvents)
+                self.initialize_failed(Step::TryEvents)
             }
             Some(reply) => {
                 let result = reply.as_deref();
@@ -213,18 +213,20 @@ impl Negotiation {
             }
             None if probing => self.not_modern(&format!("HTTP status {status}")),
             None if self.carrier == Carrier::Http && matches!(status, 400 | 404 | 405) => {
-                self.refused(Step::TryEvents)
+                self.initialize_failed(Step::TryEvents)
             }
-            None => self.refused(Step::Fail(error::no_reply(status))),
+            None => self.initialize_failed(Step::Fail(error::no_reply(status))),
         }
     }
 
     /// `server/discover` was answered.
     fn discovered(&mut self, result: Result<&str, &Error>) -> Step {
-        match (classify::judge(result), result) {
-            (Verdict::Modern(versions), Ok(json)) => self.open_modern(versions, json),
-            (Verdict::Other(versions), Err(error)) => self.correct(versions, error),
-            (Verdict::Refused, Err(error)) => Step::Fail(error.clone()),
+        match (classify::classify_discovery(result), result) {
+            (DiscoverReply::Modern(versions), Ok(json)) => self.open_modern(versions, json),
+            (DiscoverReply::OtherVersions(versions), Err(error)) => {
+                self.retry_revision(versions, error)
+            }
+            (DiscoverReply::Rejected, Err(error)) => Step::Fail(error.clone()),
             (_, Ok(_)) => self.not_modern("a result that is none of discovery"),
             (_, Err(error)) => self.not_modern(&format!("`{}`", excerpt(&error.message))),
         }
@@ -247,20 +249,22 @@ impl Negotiation {
     fn fall_back(&mut self) -> Step {
         let legacy = classify::newest(&self.supported, |revision| !revision.is_modern());
         match legacy.filter(|_| self.pin.is_none()) {
-            Some(_) if self.handshake.is_some() => self.wait_long(),
+            Some(_) if self.handshake.is_some() => self.wait_for_handshake(),
             Some(revision) => self.initialize(revision, false),
-            None => self.nothing_in_common(),
+            None => self.no_common_revision(),
         }
     }
 
     /// The server does not speak the revision it was asked in, but others.
-    fn correct(&mut self, versions: Vec<String>, error: &Error) -> Step {
+    fn retry_revision(&mut self, versions: Vec<String>, error: &Error) -> Step {
         self.supported = versions;
         let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
         let fits = |revision: Revision| revision.is_modern() && wanted(revision);
         match classify::newest(&self.supported, fits) {
             _ if self.supported.is_empty() => Step::Fail(error.clone()),
-            Some(_) if std::mem::replace(&mut self.corrected, true) => Step::Fail(error.clone()),
+            Some(_) if std::mem::replace(&mut self.retried_revision, true) => {
+                Step::Fail(error.clone())
+            }
             Some(revision) => {
                 self.modern = true;
                 self.discover(revision, false)
@@ -274,19 +278,19 @@ impl Negotiation {
         if !self.may_be_legacy() {
             return Step::Fail(error::not_modern(self.pin.unwrap_or(Revision::MODERN), said));
         }
-        match self.otherwise.take() {
+        match self.fallback.take() {
             Some(step) => step,
-            None if self.handshake.is_some() => self.wait_long(),
+            None if self.handshake.is_some() => self.wait_for_handshake(),
             None => self.initialize(Revision::NEWEST_LEGACY, false),
         }
     }
 
     /// `initialize` was answered.
-    fn initialized(&mut self, sent: &Sent, result: Result<&str, &Error>) -> Step {
+    fn initialized(&mut self, sent: &PendingRequest, result: Result<&str, &Error>) -> Step {
         match result {
             Ok(json) => match classify::handshake(json) {
                 Some((version, info)) => self.open_legacy(&version, info, json),
-                None => self.refused(Step::Fail(error::no_version())),
+                None => self.initialize_failed(Step::Fail(error::no_version())),
             },
             Err(error) => self.not_initialized(sent, error),
         }
@@ -298,7 +302,7 @@ impl Negotiation {
         };
         let Some(revision) = version.parse().ok().filter(fits) else {
             self.supported = vec![excerpt(version).into_owned()];
-            return self.nothing_in_common();
+            return self.no_common_revision();
         };
         let talk = ClientCodec::new(revision, self.client.clone());
         let discovery = match classify::discovery(&talk, json) {
@@ -311,18 +315,18 @@ impl Negotiation {
         Step::Open { talk, info, discovery, supported, then: Some(then) }
     }
 
-    fn not_initialized(&mut self, sent: &Sent, error: &Error) -> Step {
+    fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> Step {
         self.supported = classify::supported(error);
         let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
         if !self.supported.is_empty() && classify::newest(&self.supported, wanted).is_none() {
-            let step = self.nothing_in_common();
-            return self.refused(step);
+            let step = self.no_common_revision();
+            return self.initialize_failed(step);
         }
         let other = classify::newest(&self.supported, |revision| revision != sent.revision);
-        match other.filter(|_| self.pin.is_none() && !self.corrected) {
-            None => self.refused(Step::Fail(error.clone())),
+        match other.filter(|_| self.pin.is_none() && !self.retried_revision) {
+            None => self.initialize_failed(Step::Fail(error.clone())),
             Some(revision) => {
-                self.corrected = true;
+                self.retried_revision = true;
                 if !revision.is_modern() {
                     return self.initialize(revision, false);
                 }
@@ -332,61 +336,61 @@ impl Negotiation {
         }
     }
 
-    fn wait_long(&mut self) -> Step {
+    fn wait_for_handshake(&mut self) -> Step {
         self.patience = Patience::Handshake;
         Step::Wait(self.patience)
     }
 
     /// `initialize` led nowhere: `step` remains, unless the server turns out to be modern.
-    fn refused(&mut self, step: Step) -> Step {
+    fn initialize_failed(&mut self, step: Step) -> Step {
         if self.probe.is_some() {
-            self.otherwise = Some(step);
-            return self.wait_long();
+            self.fallback = Some(step);
+            return self.wait_for_handshake();
         }
         match self.pin.is_some() || self.probed {
             true => step,
             false => {
-                self.otherwise = Some(step);
+                self.fallback = Some(step);
                 self.discover(Revision::MODERN, false)
             }
         }
     }
 
-    fn silent(&mut self) -> Step {
+    fn on_timeout(&mut self) -> Step {
         let asked = (self.probe.is_some(), self.handshake.is_some());
         if self.carrier == Carrier::Http {
             // Nothing comes after a request that was given up.
             (self.probe, self.handshake) = (None, None);
         }
         match asked {
-            (true, false) if self.may_be_legacy() => match self.otherwise.take() {
+            (true, false) if self.may_be_legacy() => match self.fallback.take() {
                 Some(step) => step,
                 None => self.initialize(Revision::NEWEST_LEGACY, false),
             },
             (false, true) if self.pin.is_none() && !self.probed => {
                 self.discover(Revision::MODERN, false)
             }
-            _ => self.otherwise.take().unwrap_or_else(|| Step::Fail(error::timed_out())),
+            _ => self.fallback.take().unwrap_or_else(|| Step::Fail(error::timed_out())),
         }
     }
 
-    fn closed(&mut self) -> Step {
+    fn on_closed(&mut self) -> Step {
         let asked = (self.probe.take().is_some(), self.handshake.take().is_some());
         let again = !std::mem::replace(&mut self.reopened, true);
         match asked {
-            _ if self.carrier == Carrier::Http => Step::Fail(error::ended()),
+            _ if self.carrier == Carrier::Http => Step::Fail(error::connection_closed()),
             (true, _) if again && self.may_be_legacy() => {
                 self.initialize(Revision::NEWEST_LEGACY, true)
             }
             (false, true) if again && self.pin.is_none() && !self.probed => {
                 self.discover(Revision::MODERN, true)
             }
-            _ => self.otherwise.take().unwrap_or_else(|| Step::Fail(error::ended())),
+            _ => self.fallback.take().unwrap_or_else(|| Step::Fail(error::connection_closed())),
         }
     }
 
     /// Why the conversation cannot be opened: the server speaks only `self.supported`.
-    fn nothing_in_common(&self) -> Step {
-        Step::Fail(error::nothing_in_common(&self.supported, self.pin))
+    fn no_common_revision(&self) -> Step {
+        Step::Fail(error::no_common_revision(&self.supported, self.pin))
     }
 }

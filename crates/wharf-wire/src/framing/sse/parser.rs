@@ -40,21 +40,21 @@ pub struct Events {
     /// How many bytes of the buffer are known to end no line.
     searched: usize,
     /// Whether the stream's first bytes were looked at.
-    begun: bool,
+    started: bool,
     /// Whether a line feed that comes next belongs to the line before.
     after_return: bool,
     /// Whether the rest of an event that is too long is still to come.
     skipping: bool,
     /// Whether the start of the line under way is gone from the buffer, since it does not count.
     cut: bool,
-    event: Pending,
+    event: PendingEvent,
     last_id: Option<String>,
     retry: Option<Duration>,
 }
 
 /// An event whose end is still to come.
 #[derive(Debug, Default)]
-struct Pending {
+struct PendingEvent {
     /// The bytes of its lines.
     size: usize,
     name: Option<String>,
@@ -62,9 +62,9 @@ struct Pending {
     id: Option<String>,
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// No server may keep a client away for longer.
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 impl Events {
     /// Events of at most `limit` bytes.
@@ -74,11 +74,11 @@ impl Events {
             buffer: BytesMut::new(),
             limit,
             searched: 0,
-            begun: false,
+            started: false,
             after_return: false,
             skipping: false,
             cut: false,
-            event: Pending::default(),
+            event: PendingEvent::default(),
             last_id: None,
             retry: None,
         }
@@ -93,7 +93,7 @@ impl Events {
     /// says besides counts as well where it has no data, or an empty one.
     #[expect(clippy::should_implement_trait, reason = "more may come after None")]
     pub fn next(&mut self) -> Option<Result<ServerEvent, Error>> {
-        if !self.begun && !self.begin() {
+        if !self.started && !self.skip_byte_order_mark() {
             return None;
         }
         loop {
@@ -105,7 +105,7 @@ impl Events {
             }
             let Some(offset) = memchr2(b'\r', b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
-                return self.unended();
+                return self.check_partial_line();
             };
             let line = self.buffer.split_to(self.searched + offset);
             self.after_return = self.buffer.get_u8() == b'\r';
@@ -129,24 +129,24 @@ impl Events {
     }
 
     /// Skips the mark that a stream may begin with; false if that takes more bytes.
-    fn begin(&mut self) -> bool {
-        if self.buffer.starts_with(MARK) {
-            self.buffer.advance(MARK.len());
-        } else if MARK.starts_with(&self.buffer) {
+    fn skip_byte_order_mark(&mut self) -> bool {
+        if self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.buffer.advance(BYTE_ORDER_MARK.len());
+        } else if BYTE_ORDER_MARK.starts_with(&self.buffer) {
             return false;
         }
-        self.begun = true;
+        self.started = true;
         true
     }
 
     /// Looks at a line whose end is still to come, so that it does not grow without bound.
-    fn unended(&mut self) -> Option<Result<ServerEvent, Error>> {
+    fn check_partial_line(&mut self) -> Option<Result<ServerEvent, Error>> {
         let counts = !self.skipping && !self.cut && !self.buffer.starts_with(b":");
         if self.buffer.is_empty() || (counts && self.fits(self.buffer.len())) {
             return None;
         }
         (self.buffer, self.searched, self.cut) = (BytesMut::new(), 0, true);
-        counts.then(|| Err(self.give_up()))
+        counts.then(|| Err(self.reject_event()))
     }
 
     fn line(&mut self, line: &[u8]) -> Option<Result<ServerEvent, Error>> {
@@ -161,7 +161,7 @@ impl Events {
             return None;
         }
         if !self.fits(line.len()) {
-            return Some(Err(self.give_up()));
+            return Some(Err(self.reject_event()));
         }
         self.event.size += line.len();
         self.field(line);
@@ -172,8 +172,8 @@ impl Events {
         self.event.size.saturating_add(more) <= self.limit
     }
 
-    fn give_up(&mut self) -> Error {
-        self.event = Pending::default();
+    fn reject_event(&mut self) -> Error {
+        self.event = PendingEvent::default();
         self.skipping = true;
         let message = format!("The server sent an event of more than {} bytes", self.limit);
         let data = json!({"limit": self.limit});
@@ -198,15 +198,15 @@ impl Events {
             b"event" => self.event.name = Some(text()),
             b"id" if memchr(0, value).is_none() => self.event.id = Some(text()),
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                let wait = text().parse().map_or(LONGEST_RETRY, Duration::from_millis);
-                self.retry = Some(wait.min(LONGEST_RETRY));
+                let wait = text().parse().map_or(MAX_RETRY_DELAY, Duration::from_millis);
+                self.retry = Some(wait.min(MAX_RETRY_DELAY));
             }
             _ => {}
         }
     }
 
     fn end_event(&mut self) -> Option<ServerEvent> {
-        let Pending { name, data, id, .. } = std::mem::take(&mut self.event);
+        let PendingEvent { name, data, id, .. } = std::mem::take(&mut self.event);
         if id.is_some() {
             self.last_id.clone_from(&id);
         }

@@ -5,7 +5,7 @@ use crate::framing::sse::parser::*;
 /// What a stream says: `name|data|id`, or `!` for an event that is too long.
 fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
     events.push(bytes);
-    let told = |found: Result<ServerEvent, Error>| match found {
+    let shown = |found: Result<ServerEvent, Error>| match found {
         Ok(ServerEvent { name, data, id }) => {
             let data = String::from_utf8_lossy(&data).into_owned();
             format!("{}|{data}|{}", name.unwrap_or_default(), id.unwrap_or_default())
@@ -15,7 +15,7 @@ fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
             "!".to_owned()
         }
     };
-    std::iter::from_fn(|| events.next()).map(told).collect()
+    std::iter::from_fn(|| events.next()).map(shown).collect()
 }
 
 fn all(bytes: &[u8]) -> Vec<String> {
