@@ -33,9 +33,9 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{ClientIdentity, ServerMessage, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-    /// let [ServerMessage::Reply { id, result }] = &talk.hear(reply.into()).unwrap()[..] else { panic!() };
+    /// let [ServerMessage::Reply { id, result }] = &codec.hear(reply.into()).unwrap()[..] else { panic!() };
     /// assert_eq!(id.as_ref().unwrap().as_json(), "1");
     /// assert_eq!(result.as_ref().unwrap(), r#"{"content":[]}"#);
     /// ```

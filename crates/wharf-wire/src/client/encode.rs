@@ -94,9 +94,9 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
     /// let mut out = Vec::new();
-    /// talk.request("com.example/moor", Some(r#"{"pier":3}"#), &CallId::from(1), &mut out).unwrap();
+    /// codec.request("com.example/moor", Some(r#"{"pier":3}"#), &CallId::from(1), &mut out).unwrap();
     /// assert_eq!(
     ///     out,
     ///     br#"{"jsonrpc":"2.0","id":1,"method":"com.example/moor","params":{"pier":3}}"#
@@ -163,11 +163,11 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{CallId, ClientIdentity, ClientCodec};
     ///
-    /// let talk = ClientCodec::new("2024-11-05".parse().unwrap(), ClientIdentity::default().into());
-    /// let said = r#"{"model":"m","role":"assistant","content":[
+    /// let codec = ClientCodec::new("2024-11-05".parse().unwrap(), ClientIdentity::default().into());
+    /// let identity = r#"{"model":"m","role":"assistant","content":[
     ///     {"type":"text","text":"a"},{"type":"text","text":"b"}]}"#;
     /// let mut out = Vec::new();
-    /// talk.answer(&CallId::from(1), Ok(said), &mut out);
+    /// codec.answer(&CallId::from(1), Ok(identity), &mut out);
     /// assert!(String::from_utf8(out).unwrap().contains(r#""text":"a\nb""#));
     /// ```
     pub fn answer(&self, id: &CallId, answer: Result<&str, &Error>, out: &mut Vec<u8>) {
@@ -191,8 +191,8 @@ impl ClientCodec {
         let mut message = open(out, Some(id), "initialize");
         let mut params = message.object("params");
         params.text("protocolVersion", self.revision.as_str());
-        params.plain("capabilities", &self.said.capabilities);
-        params.plain("clientInfo", &self.said.info);
+        params.plain("capabilities", &self.identity.capabilities);
+        params.plain("clientInfo", &self.identity.info);
         params.close();
         message.close();
     }
@@ -287,8 +287,8 @@ impl ClientCodec {
         }
         if modern {
             meta.text(VERSION, self.revision.as_str());
-            meta.plain(CAPABILITIES, &self.said.capabilities);
-            meta.plain(CLIENT, &self.said.info);
+            meta.plain(CAPABILITIES, &self.identity.capabilities);
+            meta.plain(CLIENT, &self.identity.info);
             if let Some(level) = level {
                 meta.text(LEVEL, &level);
             }

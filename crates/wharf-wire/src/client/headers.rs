@@ -17,8 +17,8 @@ impl ClientCodec {
     /// ```
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
-    /// let headers = talk.headers("tools/call", Some("añadir"), None);
+    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let headers = codec.headers("tools/call", Some("añadir"), None);
     /// assert_eq!(headers[0], ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()));
     /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "tools/call".to_owned()));
     /// assert_eq!(headers[2], ("Mcp-Name".to_owned(), "=?base64?YcOxYWRpcg==?=".to_owned()));

@@ -56,15 +56,15 @@ pub struct ClientIdentity {
 pub struct ClientCodec {
     revision: Revision,
     client: Arc<ClientIdentity>,
-    said: Arc<encode::IdentityJson>,
+    identity: Arc<encode::IdentityJson>,
 }
 
 impl ClientCodec {
     /// A conversation in `revision`, in which the client is `client`.
     #[must_use]
     pub fn new(revision: Revision, client: Arc<ClientIdentity>) -> ClientCodec {
-        let said = Arc::new(encode::IdentityJson::new(&client, revision));
-        ClientCodec { revision, client, said }
+        let identity = Arc::new(encode::IdentityJson::new(&client, revision));
+        ClientCodec { revision, client, identity }
     }
 
     /// The revision that is spoken.

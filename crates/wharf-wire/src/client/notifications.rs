@@ -9,9 +9,9 @@ use crate::{CallId, server::message::is_id, versions::revision::Feature};
 
 /// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
 /// or it is malformed, for a notification cannot be answered.
-pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<ServerNotification> {
+pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<ServerNotification> {
     let notification = match method {
-        "notifications/progress" => progress(talk, params)?,
+        "notifications/progress" => progress(codec, params)?,
         "notifications/message" => log(params)?,
         "notifications/tools/list_changed" => Notification::ToolsChanged,
         "notifications/prompts/list_changed" => Notification::PromptsChanged,
@@ -19,7 +19,7 @@ pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<Ser
         "notifications/resources/updated" => updated(params)?,
         "notifications/subscriptions/acknowledged" => acknowledged(params)?,
         "notifications/elicitation/complete" => elicitation_complete(params)?,
-        _ => talk.task_notification(method, params)?,
+        _ => codec.task_notification(method, params)?,
     };
     let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
     let subscription = meta.and_then(|meta| fields::<SubscriptionMeta<'_>>(meta.get())?.id);
@@ -50,7 +50,7 @@ fn id(raw: &RawValue) -> Option<CallId> {
 }
 
 /// Progress of a call, or of a task that a call became and that goes on under the call's token.
-fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
+fn progress(codec: &ClientCodec, params: &str) -> Option<Notification> {
     #[derive(Deserialize)]
     struct Fields {
         progress: f64,
@@ -59,7 +59,7 @@ fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
     }
     let Fields { progress, total, message } = fields(params)?;
     let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
-    let task = meta.filter(|_| talk.revision.has(Feature::TaskRequests)).and_then(related_task);
+    let task = meta.filter(|_| codec.revision.has(Feature::TaskRequests)).and_then(related_task);
     Some(match (task, token) {
         (Some(id), Some(token)) => {
             let token = token.to_owned();

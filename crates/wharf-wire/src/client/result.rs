@@ -50,18 +50,18 @@ impl ClientCodec {
     /// use wharf_model::{Method, Outcome, Reply};
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let text = r#"{"resultType":"complete","content":[{"type":"hologram","x":1}]}"#;
-    /// let Ok(Outcome::Complete(Reply::Tool(it))) = talk.result(Method::CallTool, text) else { panic!() };
+    /// let Ok(Outcome::Complete(Reply::Tool(it))) = codec.result(Method::CallTool, text) else { panic!() };
     /// assert_eq!(serde_json::to_value(&it.content[0]).unwrap()["x"], 1);
-    /// assert!(talk.result(Method::CallTool, r#"{"resultType":"someday"}"#).is_err());
+    /// assert!(codec.result(Method::CallTool, r#"{"resultType":"someday"}"#).is_err());
     /// ```
     ///
     /// # Errors
     /// `ValidationFailed` if the text is no result of this method, or of a type that nobody knows;
     /// `ContentTooLarge` if it holds more than anybody needs.
     pub fn result(&self, method: Method, result: &str) -> Result<Outcome, Error> {
-        let text = ResultReader { talk: self, method, json: result };
+        let text = ResultReader { codec: self, method, json: result };
         match text.result_type()?.as_deref() {
             None | Some("complete") => text.complete(),
             Some("task") if method == Method::CallTool => text.handle(result).map(task_outcome),
@@ -81,7 +81,7 @@ fn task_outcome(task: Task) -> Outcome {
 
 /// The text of a result.
 pub(super) struct ResultReader<'a> {
-    pub(super) talk: &'a ClientCodec,
+    pub(super) codec: &'a ClientCodec,
     pub(super) method: Method,
     pub(super) json: &'a str,
 }
@@ -89,7 +89,7 @@ pub(super) struct ResultReader<'a> {
 impl<'a> ResultReader<'a> {
     fn result_type(&self) -> Result<Option<String>, Error> {
         // Older revisions have only one.
-        if !self.talk.is_modern() {
+        if !self.codec.is_modern() {
             return Ok(None);
         }
         let [kind] = self.members(["resultType"])?;
@@ -183,7 +183,7 @@ impl<'a> ResultReader<'a> {
             instructions: Option<String>,
         }
         let Fields { mut capabilities, instructions } = self.whole()?;
-        if !self.talk.revision.has(Feature::CompletionCapability) {
+        if !self.codec.revision.has(Feature::CompletionCapability) {
             // Servers could complete before there was a way to say so.
             capabilities.completions = true;
         }
@@ -193,7 +193,7 @@ impl<'a> ResultReader<'a> {
 
     /// How long the result may be kept. What is no hint is none: then it is not kept.
     fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
-        if !self.talk.is_modern() {
+        if !self.codec.is_modern() {
             return Ok(None);
         }
         let [ttl, scope] = self.members(["ttlMs", "cacheScope"])?;
@@ -216,7 +216,7 @@ impl<'a> ResultReader<'a> {
     fn user_meta(&self, meta: Option<Box<LazyJson<Meta>>>) -> Option<Box<LazyJson<Meta>>> {
         let mut meta = meta?;
         let ours: &[&str] = match self.method {
-            _ if self.talk.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
+            _ if self.codec.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
             Method::TaskResult => &[RELATED_TASK],
             _ => &[],
         };
@@ -226,7 +226,7 @@ impl<'a> ResultReader<'a> {
 
     /// Takes out what the protocol put there.
     fn strip_protocol_extra(&self, extra: &mut Extra) {
-        for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.talk.is_modern()) {
+        for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.codec.is_modern()) {
             extra.remove(name);
         }
     }
@@ -252,26 +252,26 @@ impl<'a> ResultReader<'a> {
         if !has_at_most(requests, MAX_RESULT_VALUES) {
             return Err(self.too_many(MAX_RESULT_VALUES, "values in its questions"));
         }
-        let mut asked = Vec::new();
+        let mut found = Vec::new();
         let walked = scanner::each_member(requests, |key, value| {
-            if asked.len() <= MAX_INPUT_REQUESTS {
-                asked.push((unquote(key).unwrap_or_default(), value));
+            if found.len() <= MAX_INPUT_REQUESTS {
+                found.push((unquote(key).unwrap_or_default(), value));
             }
         });
         if walked.is_err() {
             return Err(self.invalid("`inputRequests` must be an object"));
         }
-        if asked.len() > MAX_INPUT_REQUESTS {
+        if found.len() > MAX_INPUT_REQUESTS {
             return Err(self.too_many(MAX_INPUT_REQUESTS, "questions"));
         }
         let read = |(key, value): (std::borrow::Cow<'_, str>, &'a str)| {
             let it: InputRequestJson<'_> =
                 self.parse(value, format_args!("inputRequests.{key}"))?;
             let params = it.params.map_or("{}", RawValue::get);
-            let ask = read_client_request(&it.method, params, self.talk.revision);
-            Ok((key.into_owned(), ask.map_err(|error| self.invalid(error.message))?))
+            let request = read_client_request(&it.method, params, self.codec.revision);
+            Ok((key.into_owned(), request.map_err(|error| self.invalid(error.message))?))
         };
-        asked.into_iter().map(read).collect()
+        found.into_iter().map(read).collect()
     }
 
     /// The JSON texts of these members; `null` counts as absent.

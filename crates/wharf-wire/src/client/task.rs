@@ -27,7 +27,7 @@ impl ClientCodec {
             false if self.is_modern() => "notifications/tasks",
             false => return None,
         };
-        let text = ResultReader { talk: self, method: Method::GetTask, json: params };
+        let text = ResultReader { codec: self, method: Method::GetTask, json: params };
         let task = (method == own).then(|| text.task(params))?.ok()?;
         Some(Notification::Task(Box::new(task)))
     }
@@ -36,7 +36,7 @@ impl ClientCodec {
 impl<'a> ResultReader<'a> {
     /// The task that a call became, if it became one.
     pub(super) fn created_task(&self) -> Result<Option<Task>, Error> {
-        if !self.talk.revision.has(Feature::TaskRequests) {
+        if !self.codec.revision.has(Feature::TaskRequests) {
             return Ok(None);
         }
         // Results of tools have content; what has a task instead is its handle.
@@ -55,7 +55,7 @@ impl<'a> ResultReader<'a> {
 
     /// A task and, where the revision tells it, what belongs to its state.
     pub(super) fn task(&self, json: &'a str) -> Result<Task, Error> {
-        if !self.talk.is_modern() {
+        if !self.codec.is_modern() {
             return self.handle(json);
         }
         let (mut task, status) = self.task_fields(json)?;
@@ -77,7 +77,7 @@ impl<'a> ResultReader<'a> {
                 if !json.starts_with('{') {
                     return Err(self.invalid("`error` must be an object"));
                 }
-                TaskState::Failed(Box::new(read_error(json, self.talk.revision)))
+                TaskState::Failed(Box::new(read_error(json, self.codec.revision)))
             }
             other => self.state_from_status(other, None),
         };
@@ -103,7 +103,7 @@ impl<'a> ResultReader<'a> {
 
     /// What every task has, and its status.
     fn task_fields(&self, json: &'a str) -> Result<(Task, TaskStatus), Error> {
-        let names = TaskFieldNames::of(self.talk.revision);
+        let names = TaskFieldNames::of(self.codec.revision);
         let [id, status, message, created, updated, ttl, interval] = self.fields(
             json,
             [
@@ -157,7 +157,7 @@ impl<'a> ResultReader<'a> {
     /// How a task took it to be cancelled. The newer dialect says nothing about the task itself:
     /// there it is one without a name, of which nothing is known.
     pub(super) fn task_cancelled(&self) -> Result<Reply, Error> {
-        let task = match self.talk.is_modern() {
+        let task = match self.codec.is_modern() {
             true => Task::new("", Timestamp::default()),
             false => self.handle(self.json)?,
         };

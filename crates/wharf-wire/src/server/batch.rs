@@ -40,9 +40,9 @@ impl ServerProtocol {
         members: Vec<ByteString>,
         source: &mut MessageSource<'_>,
     ) -> Result<Vec<Received>, &'static str> {
-        let spoken = source.revision().filter(|revision| self.supports(*revision));
+        let revision = source.revision().filter(|revision| self.supports(*revision));
         match members.len() {
-            _ if !spoken.is_some_and(|it| it.has(Feature::Batches)) => {
+            _ if !revision.is_some_and(|it| it.has(Feature::Batches)) => {
                 return Err("batches exist in revision 2025-03-26 only");
             }
             0 => return Err("the batch is empty"),
@@ -68,8 +68,9 @@ impl ServerProtocol {
 
     fn request_in(&self, member: &ByteString) -> Option<Message> {
         let message = Message::of(member.clone(), self.limits.depth);
-        let asks = message.has(MessageField::Method) && message.raw(MessageField::Id).is_some();
-        (asks && message.members.fault != Some(MessageFault::Malformed)).then_some(message)
+        let is_request =
+            message.has(MessageField::Method) && message.raw(MessageField::Id).is_some();
+        (is_request && message.members.fault != Some(MessageFault::Malformed)).then_some(message)
     }
 
     fn stands_alone(&self, request: &Message, source: &MessageSource<'_>) -> bool {

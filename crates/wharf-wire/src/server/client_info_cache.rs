@@ -39,30 +39,30 @@ pub(crate) struct ClientInfoCache {
 
 impl ClientInfoCache {
     /// The same words, shared with a client that said them before.
-    pub(crate) fn intern(&self, said: ClientInfo) -> Arc<ClientInfo> {
-        let digest = self.digest(&said);
+    pub(crate) fn intern(&self, client: ClientInfo) -> Arc<ClientInfo> {
+        let digest = self.digest(&client);
         let with_digest = |(known, it): &(u64, Weak<ClientInfo>)| {
             if *known == digest { it.upgrade() } else { None }
         };
         let alike: Vec<_> = self.lock().iter().filter_map(with_digest).collect();
         // Compared without the lock, which all clients share.
-        if let Some(same) = alike.into_iter().find(|it| **it == said) {
+        if let Some(same) = alike.into_iter().find(|it| **it == client) {
             return same;
         }
-        let said = Arc::new(said);
+        let client = Arc::new(client);
         let mut entries = self.lock();
         entries.retain(|(_, it)| it.strong_count() > 0);
         entries.truncate(CACHE_CAPACITY - 1);
-        entries.push_front((digest, Arc::downgrade(&said)));
-        said
+        entries.push_front((digest, Arc::downgrade(&client)));
+        client
     }
 
-    fn digest(&self, said: &ClientInfo) -> u64 {
+    fn digest(&self, client: &ClientInfo) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        if let Some(Implementation { name, version, title, description, .. }) = &said.info {
+        if let Some(Implementation { name, version, title, description, .. }) = &client.info {
             (name, version, title, description).hash(&mut hasher);
         }
-        let ClientCapabilities { tasks, extensions, experimental, .. } = &said.capabilities;
+        let ClientCapabilities { tasks, extensions, experimental, .. } = &client.capabilities;
         (tasks, extensions, experimental).hash(&mut hasher);
         hasher.finish()
     }
@@ -83,11 +83,11 @@ pub(crate) fn read_client_info(
     revision: Revision,
     max_bytes: usize,
 ) -> Result<(ClientInfo, usize), Error> {
-    let said =
+    let client =
         message.raw(MessageField::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
-    let said: RawClientInfo<'_> = said.unwrap_or_default();
-    let name = required(said.name, max_bytes / 4, "clientInfo.name")?;
-    let version = required(said.version, max_bytes / 4, "clientInfo.version")?;
+    let client: RawClientInfo<'_> = client.unwrap_or_default();
+    let name = required(client.name, max_bytes / 4, "clientInfo.name")?;
+    let version = required(client.version, max_bytes / 4, "clientInfo.version")?;
     let named = [&name, &version].into_iter().flatten().map(String::len).sum();
     let mut remaining = RemainingBytes(max_bytes.saturating_sub(named));
     let declared =
@@ -95,7 +95,7 @@ pub(crate) fn read_client_info(
     let capabilities = remaining.capabilities(declared.unwrap_or_default(), revision);
     let info = match (name, version) {
         (Some(name), Some(version)) => {
-            Some(remaining.describe(Implementation::new(name, version), &said))
+            Some(remaining.describe(Implementation::new(name, version), &client))
         }
         _ => None,
     };
@@ -114,33 +114,33 @@ impl RemainingBytes {
 
     fn capabilities(
         &mut self,
-        mut said: ClientCapabilities,
+        mut client: ClientCapabilities,
         revision: Revision,
     ) -> ClientCapabilities {
         if !revision.has(Feature::Elicitation) {
-            said.elicitation = None;
+            client.elicitation = None;
         }
-        if let Some(elicitation) = &mut said.elicitation
+        if let Some(elicitation) = &mut client.elicitation
             && !revision.has(Feature::ElicitationModes)
         {
             (elicitation.form, elicitation.url) = (true, false);
         }
-        if let Some(sampling) = &mut said.sampling
+        if let Some(sampling) = &mut client.sampling
             && !revision.has(Feature::SamplingTools)
         {
             // There, whoever samples may include context without saying so.
             (sampling.tools, sampling.context) = (false, true);
         }
-        if said.tasks.as_ref().is_some_and(|tasks| !self.reserve(tasks.as_str().len())) {
-            said.tasks = Some(JsonObject::default());
+        if client.tasks.as_ref().is_some_and(|tasks| !self.reserve(tasks.as_str().len())) {
+            client.tasks = Some(JsonObject::default());
         }
-        if !self.reserve(said.extensions.as_str().len()) {
-            said.extensions = self.extension_names(&said.extensions);
+        if !self.reserve(client.extensions.as_str().len()) {
+            client.extensions = self.extension_names(&client.extensions);
         }
-        if !self.reserve(said.experimental.as_str().len()) {
-            said.experimental = JsonObject::default();
+        if !self.reserve(client.experimental.as_str().len()) {
+            client.experimental = JsonObject::default();
         }
-        said
+        client
     }
 
     /// The names of extensions without their settings, as many as there is room for.
@@ -152,18 +152,18 @@ impl RemainingBytes {
     }
 
     /// Adds what only describes the client, as far as there is room.
-    fn describe(&mut self, mut info: Implementation, said: &RawClientInfo<'_>) -> Implementation {
+    fn describe(&mut self, mut info: Implementation, client: &RawClientInfo<'_>) -> Implementation {
         let mut kept = |raw: Option<&RawValue>| {
             let text = text(raw?)?;
             self.reserve(text.len()).then_some(text)
         };
-        info.title = kept(said.title);
-        info.website_url = kept(said.website_url);
-        info.description = kept(said.description);
-        if let Some(icons) = said.icons.filter(|it| self.reserve(tree_bytes(it.get()))) {
+        info.title = kept(client.title);
+        info.website_url = kept(client.website_url);
+        info.description = kept(client.description);
+        if let Some(icons) = client.icons.filter(|it| self.reserve(tree_bytes(it.get()))) {
             info.icons = serde_json::from_str(icons.get()).unwrap_or_default();
         }
-        for (name, value) in &said.unknown {
+        for (name, value) in &client.unknown {
             if self.reserve(name.len() + JSON_OBJECT_BYTES + tree_bytes(value.get()))
                 && let Ok(value) = serde_json::from_str::<serde_json::Value>(value.get())
             {
@@ -232,25 +232,25 @@ impl<'de> Visitor<'de> for ClientInfoVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawClientInfo<'de>, A::Error> {
-        let mut said = RawClientInfo::default();
+        let mut client = RawClientInfo::default();
         while let Some((FieldName(name), value)) = map.next_entry::<FieldName<'de>, &RawValue>()? {
             let place = match &*name {
-                "name" => &mut said.name,
-                "version" => &mut said.version,
-                "title" => &mut said.title,
-                "description" => &mut said.description,
-                "websiteUrl" => &mut said.website_url,
-                "icons" => &mut said.icons,
+                "name" => &mut client.name,
+                "version" => &mut client.version,
+                "title" => &mut client.title,
+                "description" => &mut client.description,
+                "websiteUrl" => &mut client.website_url,
+                "icons" => &mut client.icons,
                 _ => {
-                    if said.unknown.len() < MAX_UNKNOWN_FIELDS {
-                        said.unknown.push((name, value));
+                    if client.unknown.len() < MAX_UNKNOWN_FIELDS {
+                        client.unknown.push((name, value));
                     }
                     continue;
                 }
             };
             *place = Some(value).filter(|it| it.get() != "null");
         }
-        Ok(said)
+        Ok(client)
     }
 }
 
@@ -290,10 +290,10 @@ mod tests {
         let info = r#"{"name":"c","version":"1","title":"C","description":"d","websiteUrl":"https://x.test",
             "icons":[{"src":"https://x.test/i.png","sizes":["48x48"]}],"build":{"commit":"abc"}}"#;
         let can = r#"{"roots":{"listChanged":true},"extensions":{"a/b":{"c":[1]}},"experimental":{"x":{}}}"#;
-        let (said, kept) = opened(info, can).unwrap();
+        let (client, kept) = opened(info, can).unwrap();
         let expected: Implementation = serde_json::from_str(info).unwrap();
-        assert_eq!(said.info, Some(expected));
-        assert_eq!(said.capabilities, serde_json::from_str(can).unwrap());
+        assert_eq!(client.info, Some(expected));
+        assert_eq!(client.capabilities, serde_json::from_str(can).unwrap());
         assert!(kept > 200 && kept < 4096, "{kept}");
     }
 
@@ -308,10 +308,10 @@ mod tests {
             r#"{{"tasks":{{"a":{flood}}},"extensions":{{"a/b":{flood},"c/d":{{}}}},"experimental":{{"x":{flood}}},
                "roots":{{"listChanged":{flood}}}}}"#
         );
-        let (said, kept) = opened(&info, &can).unwrap();
+        let (client, kept) = opened(&info, &can).unwrap();
         assert!(kept <= 16 << 10, "{kept}");
-        assert_eq!(said.info, Some(Implementation::new("c", "1").title("C")));
-        let can = said.capabilities;
+        assert_eq!(client.info, Some(Implementation::new("c", "1").title("C")));
+        let can = client.capabilities;
         assert_eq!(can.extensions.as_str(), r#"{"a/b":{},"c/d":{}}"#);
         assert!(can.experimental.is_empty() && can.tasks.unwrap().is_empty());
         assert!(can.roots.unwrap().list_changed);

@@ -179,16 +179,18 @@ pub(crate) enum LegacyContext<'a> {
 impl LegacyContext<'_> {
     pub(crate) fn revision(&self) -> Option<Revision> {
         match self {
-            LegacyContext::Session(_) => self.said(),
-            LegacyContext::Stateless(said) => Some(said.unwrap_or(Revision::HTTP_DEFAULT)),
+            LegacyContext::Session(_) => self.explicit_revision(),
+            LegacyContext::Stateless(explicit_revision) => {
+                Some(explicit_revision.unwrap_or(Revision::HTTP_DEFAULT))
+            }
         }
     }
 
     /// The revision, unless it is only supposed.
-    pub(crate) fn said(&self) -> Option<Revision> {
+    pub(crate) fn explicit_revision(&self) -> Option<Revision> {
         match self {
             LegacyContext::Session(session) => session.as_ref().map(|session| session.revision),
-            LegacyContext::Stateless(said) => *said,
+            LegacyContext::Stateless(explicit_revision) => *explicit_revision,
         }
     }
 
@@ -231,9 +233,9 @@ impl LegacyContext<'_> {
         message.check_client_field(wire, MessageField::Capabilities, "capabilities")?;
         message.check_client_field(wire, MessageField::ClientInfo, "clientInfo")?;
         let revision = negotiate(&version);
-        let (said, kept) = read_client_info(message, revision, wire.limits.kept)?;
-        let said = wire.client_infos.intern(said);
-        let peer = Arc::new(Peer::introduced(said));
+        let (client, kept) = read_client_info(message, revision, wire.limits.kept)?;
+        let client = wire.client_infos.intern(client);
+        let peer = Arc::new(Peer::introduced(client));
         let id = message.call_id(MessageField::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
         let mut request = message.take_request(wire, Method::Discover, revision)?;

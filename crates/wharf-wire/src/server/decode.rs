@@ -146,12 +146,12 @@ impl ServerProtocol {
         let opens = matches!(row, Some((RequestKind::Initialize, _)));
         // A server without sessions has nothing to offer but the modern rules.
         let forced = self.eras == SupportedEras::Modern && !opens;
-        let said = match source.said() {
+        let modern_by_context = match source.explicit_revision() {
             Some(revision) => revision.is_modern(),
             // Where nothing says what is spoken, the method may.
             None => modern_only,
         };
-        match has_modern_fields(message) || forced || said {
+        match has_modern_fields(message) || forced || modern_by_context {
             true => Era::Modern,
             false => Era::Legacy,
         }

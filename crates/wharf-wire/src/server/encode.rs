@@ -205,11 +205,11 @@ impl Codec {
         if let Some(description) = &it.description {
             result.text("description", description);
         }
-        writer::array(result.key("messages"), &it.messages, |out, said| {
+        writer::array(result.key("messages"), &it.messages, |out, prompt_message| {
             let mut message = ObjectWriter::open(out);
-            message.text("role", said.role.as_str());
-            write_content(message.key("content"), &said.content, self.revision);
-            write_extra(&mut message, &said.extra);
+            message.text("role", prompt_message.role.as_str());
+            write_content(message.key("content"), &prompt_message.content, self.revision);
+            write_extra(&mut message, &prompt_message.extra);
             message.close();
         });
         write_extra(result, &it.extra);

@@ -53,22 +53,22 @@ impl Codec {
 
     /// Each era has its own way to say that the user must open a URL first.
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
-        let asked = client_requests::elicitation_urls(error);
-        if self.may_suspend() && !asked.is_empty() {
-            return self.input_required(&InputRequired { requests: asked, state: None }, out);
+        let requests = client_requests::elicitation_urls(error);
+        if self.may_suspend() && !requests.is_empty() {
+            return self.input_required(&InputRequired { requests: requests, state: None }, out);
         }
-        if self.revision.has(Feature::ElicitationIds) && !asked.is_empty() {
+        if self.revision.has(Feature::ElicitationIds) && !requests.is_empty() {
             let mut error = error.clone();
             if let Some(data) = &mut error.data {
-                data["elicitations"] = self.url_params(&asked);
+                data["elicitations"] = self.url_params(&requests);
             }
             return self.refuse(&error, out);
         }
         if matches!(self.method, Method::CallTool | Method::TaskResult) {
-            let text = client_requests::urls_as_text(error, &asked);
+            let text = client_requests::urls_as_text(error, &requests);
             return self.complete(&Reply::Tool(ToolResult::error(text)), out);
         }
-        match asked.is_empty() {
+        match requests.is_empty() {
             // The code promises a list of URLs.
             true => {
                 let broken = Error::new(ErrorKind::InternalError);
@@ -79,11 +79,11 @@ impl Codec {
     }
 
     /// Each with its mode and an id, which the specification demands.
-    fn url_params(&self, asked: &[(String, ClientRequest)]) -> Value {
-        asked
+    fn url_params(&self, requests: &[(String, ClientRequest)]) -> Value {
+        requests
             .iter()
             .zip(1..)
-            .filter_map(|((_, ask), number)| client_requests::params(ask, self, number))
+            .filter_map(|((_, request), number)| client_requests::params(request, self, number))
             .collect()
     }
 }

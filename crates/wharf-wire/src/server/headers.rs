@@ -101,13 +101,15 @@ impl McpHeaders<'_> {
 
     /// Compares the headers that every modern request has with the body.
     pub(crate) fn check(&self, message: &Message, method: Option<Method>) -> Result<(), Error> {
-        let said = |field| message.text(field);
-        compare(VERSION, self.version, said(MessageField::MetaVersion), |it| {
+        let body_field = |field| message.text(field);
+        compare(VERSION, self.version, body_field(MessageField::MetaVersion), |it| {
             visible(it).map(Cow::from)
         })?;
-        compare(METHOD, self.method, said(MessageField::Method), |it| visible(it).map(Cow::from))?;
+        compare(METHOD, self.method, body_field(MessageField::Method), |it| {
+            visible(it).map(Cow::from)
+        })?;
         match method.and_then(target_field) {
-            Some(field) => compare(NAME, self.name, said(field), decode),
+            Some(field) => compare(NAME, self.name, body_field(field), decode),
             None => Ok(()),
         }
     }

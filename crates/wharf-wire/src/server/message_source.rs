@@ -34,11 +34,11 @@ impl MessageSource<'_> {
     }
 
     /// What the header names, or else the session agreed on.
-    pub(crate) fn said(&self) -> Option<Revision> {
+    pub(crate) fn explicit_revision(&self) -> Option<Revision> {
         let header = self.headers.and_then(McpHeaders::revision);
         match header.filter(|revision| revision.is_modern()) {
             Some(modern) => Some(modern),
-            None => self.legacy.said().or(header),
+            None => self.legacy.explicit_revision().or(header),
         }
     }
 

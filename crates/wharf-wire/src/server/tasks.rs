@@ -104,7 +104,7 @@ impl Codec {
             return;
         }
         match &task.state {
-            TaskState::InputRequired(asked) => self.write_requests(asked, object),
+            TaskState::InputRequired(requests) => self.write_requests(requests, object),
             TaskState::Completed(result) => self.write_inner_result(result, object),
             TaskState::Failed(error) if self.is_tool_result(error) => {
                 self.write_inner_result(&ToolResult::error(&*error.message), object);

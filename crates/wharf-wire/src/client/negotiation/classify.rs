@@ -99,10 +99,10 @@ pub(super) fn newest(versions: &[String], fits: impl Fn(Revision) -> bool) -> Op
 pub(super) fn reply_in(
     body: &[u8],
     id: &CallId,
-    talk: &ClientCodec,
+    codec: &ClientCodec,
 ) -> Option<Result<bytestring::ByteString, Error>> {
-    let heard = talk.hear(bytes::Bytes::copy_from_slice(body)).ok()?;
-    heard.into_iter().find_map(|one| match one {
+    let messages = codec.hear(bytes::Bytes::copy_from_slice(body)).ok()?;
+    messages.into_iter().find_map(|one| match one {
         ServerMessage::Reply { id: Some(of), result } if of == *id => Some(result),
         // A server that could not read the request cannot know its id.
         ServerMessage::Reply { id: None, result: Err(error) } => Some(Err(error)),
@@ -112,7 +112,7 @@ pub(super) fn reply_in(
 
 /// What a server says about itself when it is discovered.
 pub(super) fn discovered(
-    talk: &ClientCodec,
+    codec: &ClientCodec,
     json: &str,
 ) -> Result<(Implementation, Discovery), Error> {
     #[derive(Deserialize)]
@@ -122,7 +122,7 @@ pub(super) fn discovered(
     }
     let fields: Option<Fields> = read_object(json).ok();
     let info = fields.and_then(|it| it.meta).and_then(|mut meta| meta.remove(SERVER_INFO));
-    Ok((implementation(info), discovery(talk, json)?))
+    Ok((implementation(info), discovery(codec, json)?))
 }
 
 /// The version that a server chose in the handshake, and what it says about itself.
@@ -139,8 +139,8 @@ pub(super) fn handshake(json: &str) -> Option<(String, Implementation)> {
     Some((protocol_version, implementation(info)))
 }
 
-pub(super) fn discovery(talk: &ClientCodec, json: &str) -> Result<Discovery, Error> {
-    match talk.result(Method::Discover, json)? {
+pub(super) fn discovery(codec: &ClientCodec, json: &str) -> Result<Discovery, Error> {
+    match codec.result(Method::Discover, json)? {
         Outcome::Complete(Reply::Discover(discovery)) => Ok(*discovery),
         _ => Ok(Discovery::default()),
     }

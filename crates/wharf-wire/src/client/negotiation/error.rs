@@ -21,9 +21,9 @@ pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Er
 }
 
 /// The server said nothing that only a server of `revision` would say.
-pub(super) fn not_modern(revision: Revision, said: &str) -> Error {
+pub(super) fn not_modern(revision: Revision, answer: &str) -> Error {
     Error::new(ErrorKind::UnsupportedProtocolVersion).with_message(format!(
-        "The server does not speak {revision}: it answered `server/discover` with {said}. Try \
+        "The server does not speak {revision}: it answered `server/discover` with {answer}. Try \
          another revision, or none in particular"
     ))
 }
@@ -48,7 +48,7 @@ pub(super) fn connection_closed() -> Error {
 }
 
 /// A status that says nothing about the revisions a server speaks.
-pub(super) fn inconclusive_status(status: u16, said: Option<Error>) -> Error {
+pub(super) fn inconclusive_status(status: u16, answer: Option<Error>) -> Error {
     let (kind, problem) = match status {
         401 => (ErrorKind::Unauthenticated, "it wants credentials, or others"),
         403 => (ErrorKind::Forbidden, "it does not let this client in"),
@@ -58,12 +58,12 @@ pub(super) fn inconclusive_status(status: u16, said: Option<Error>) -> Error {
         _ => (ErrorKind::TransportError, "which is no answer to a request"),
     };
     let mut message = format!("The server answered with HTTP status {status}: {problem}");
-    let said = said.map(|error| {
+    let answer = answer.map(|error| {
         message.push_str(&format!(" (`{}`)", excerpt(&error.message)));
         error.data
     });
     let mut error = Error::new(kind).with_message(message);
-    error.data = said.flatten().or_else(|| Some(Box::new(json!({"status": status}))));
+    error.data = answer.flatten().or_else(|| Some(Box::new(json!({"status": status}))));
     error
 }
 

@@ -234,8 +234,8 @@ impl Negotiation {
 
     fn open_modern(&mut self, versions: Vec<String>, json: &str) -> Step {
         self.supported = versions;
-        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let modern = classify::newest(&self.supported, |it| it.is_modern() && wanted(it));
+        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let modern = classify::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
         let Some(revision) = modern else { return self.fall_back() };
         let talk = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
@@ -258,8 +258,8 @@ impl Negotiation {
     /// The server does not speak the revision it was asked in, but others.
     fn retry_revision(&mut self, versions: Vec<String>, error: &Error) -> Step {
         self.supported = versions;
-        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let fits = |revision: Revision| revision.is_modern() && wanted(revision);
+        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let fits = |revision: Revision| revision.is_modern() && is_allowed(revision);
         match classify::newest(&self.supported, fits) {
             _ if self.supported.is_empty() => Step::Fail(error.clone()),
             Some(_) if std::mem::replace(&mut self.retried_revision, true) => {
@@ -274,9 +274,9 @@ impl Negotiation {
     }
 
     /// `server/discover` was answered by nothing that only a modern server would say.
-    fn not_modern(&mut self, said: &str) -> Step {
+    fn not_modern(&mut self, answer: &str) -> Step {
         if !self.may_be_legacy() {
-            return Step::Fail(error::not_modern(self.pin.unwrap_or(Revision::MODERN), said));
+            return Step::Fail(error::not_modern(self.pin.unwrap_or(Revision::MODERN), answer));
         }
         match self.fallback.take() {
             Some(step) => step,
@@ -317,8 +317,8 @@ impl Negotiation {
 
     fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> Step {
         self.supported = classify::supported(error);
-        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        if !self.supported.is_empty() && classify::newest(&self.supported, wanted).is_none() {
+        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        if !self.supported.is_empty() && classify::newest(&self.supported, is_allowed).is_none() {
             let step = self.no_common_revision();
             return self.initialize_failed(step);
         }
@@ -357,12 +357,12 @@ impl Negotiation {
     }
 
     fn on_timeout(&mut self) -> Step {
-        let asked = (self.probe.is_some(), self.handshake.is_some());
+        let pending = (self.probe.is_some(), self.handshake.is_some());
         if self.carrier == Carrier::Http {
             // Nothing comes after a request that was given up.
             (self.probe, self.handshake) = (None, None);
         }
-        match asked {
+        match pending {
             (true, false) if self.may_be_legacy() => match self.fallback.take() {
                 Some(step) => step,
                 None => self.initialize(Revision::NEWEST_LEGACY, false),
@@ -375,9 +375,9 @@ impl Negotiation {
     }
 
     fn on_closed(&mut self) -> Step {
-        let asked = (self.probe.take().is_some(), self.handshake.take().is_some());
+        let pending = (self.probe.take().is_some(), self.handshake.take().is_some());
         let again = !std::mem::replace(&mut self.reopened, true);
-        match asked {
+        match pending {
             _ if self.carrier == Carrier::Http => Step::Fail(error::connection_closed()),
             (true, _) if again && self.may_be_legacy() => {
                 self.initialize(Revision::NEWEST_LEGACY, true)
