@@ -1,4 +1,4 @@
-//! One validating pass over a message, which notes where the members we read lie.
+//! Locates the fields of a JSON-RPC message in one validating pass.
 
 use std::borrow::Cow;
 
@@ -6,18 +6,18 @@ use wharf_model::Span;
 
 use crate::json::scanner::{JsonScanner, MalformedJson};
 
-/// What is wrong with a message.
+/// Defect of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageFault {
-    /// It is no JSON at all.
+    /// The text is not valid JSON.
     Malformed,
-    /// A member that we read is there twice, so that two readers might read two things.
+    /// A field that this crate reads occurs twice, so two readers could see different values.
     Duplicate(MessageField),
-    /// It is nested too deep.
+    /// The nesting exceeds the depth limit.
     Deep,
 }
 
-/// A member that we read.
+/// Field of a message that this crate reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageField {
     Jsonrpc,
@@ -52,9 +52,9 @@ pub(crate) enum MessageField {
 
 const FIELD_COUNT: usize = MessageField::MetaLevel as usize + 1;
 
-/// An object whose members we read.
+/// JSON object whose fields are read.
 trait ObjectLevel {
-    /// How deep it lies.
+    /// Nesting depth of the object.
     const DEPTH: u32;
 
     fn field(key: &[u8]) -> Option<MessageField>;
@@ -112,7 +112,7 @@ levels! {
         b"io.modelcontextprotocol/logLevel" MetaLevel;
 }
 
-/// Where the members of a message lie.
+/// Positions of the fields of a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FieldSpans {
     spans: [Span; FIELD_COUNT],
@@ -123,7 +123,7 @@ pub(crate) struct FieldSpans {
     pub(crate) fault: Option<MessageFault>,
 }
 
-/// A set of slots.
+/// Set of fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FieldSet(u32);
 
@@ -147,7 +147,7 @@ impl FieldSet {
 }
 
 impl FieldSpans {
-    /// Reads the one JSON value in `body`; anything but an object has no members.
+    /// Scans the single JSON value in `body`; anything but an object has no fields.
     pub(crate) fn find(&mut self, body: &str, depth: u32) {
         let mut scan = JsonScanner::new(body, depth);
         let found = match scan.token() {
@@ -166,7 +166,7 @@ impl FieldSpans {
         while more {
             let field = match scan.key()? {
                 (key, false) => L::field(&key[1..key.len() - 1]),
-                // A key spelt with escapes must not hide a duplicate.
+                // Escapes in a key must not hide a duplicate.
                 (key, true) => field_of_escaped_key::<L>(key),
             };
             match field {
@@ -209,7 +209,8 @@ impl FieldSpans {
         Ok(())
     }
 
-    /// The first fault counts, but for one that leaves no id to answer under.
+    /// Records a duplicate. The first fault is kept, except that a duplicate id overrides it: then no id is
+    /// left to reply to.
     #[cold]
     fn record_duplicate(&mut self, field: MessageField) {
         if self.fault.is_none() || field == MessageField::Id {
@@ -217,12 +218,12 @@ impl FieldSpans {
         }
     }
 
-    /// Where the member lies, be it `null` or not.
+    /// Returns the position of the field, including `null`.
     pub(crate) fn span(&self, field: MessageField) -> Span {
         self.spans[field as usize]
     }
 
-    /// Where the member lies; `null` counts as absent.
+    /// Returns the position of the field; `null` counts as absent.
     pub(crate) fn value(&self, field: MessageField) -> Span {
         match self.nulls.has(field) {
             true => Span::default(),
@@ -230,33 +231,33 @@ impl FieldSpans {
         }
     }
 
-    /// Whether the member is there, be it `null` or not.
+    /// Returns whether the field is present, including `null`.
     pub(crate) fn has(&self, field: MessageField) -> bool {
         self.present.has(field)
     }
 
-    /// Whether any of these is there, be it `null` or not.
+    /// Returns whether any of the fields is present, including `null`.
     pub(crate) fn has_any(&self, fields: FieldSet) -> bool {
         self.present.0 & fields.0 != 0
     }
 
-    /// Whether the member is a string that can be read.
+    /// Returns whether the field is a string that can be decoded.
     pub(crate) fn is_string(&self, body: &str, field: MessageField) -> bool {
         self.strings.has(field) && (!self.escaped.has(field) || self.text(body, field).is_some())
     }
 
-    /// Whether the member is an object.
+    /// Returns whether the field is an object.
     pub(crate) fn is_object(&self, body: &str, field: MessageField) -> bool {
         let span = self.span(field);
         span.is_some() && body.as_bytes()[span.range().start] == b'{'
     }
 
-    /// The member's JSON text; `null` counts as absent.
+    /// Returns the JSON text of the field; `null` counts as absent.
     pub(crate) fn raw<'a>(&self, body: &'a str, field: MessageField) -> Option<&'a str> {
         self.value(field).of(body)
     }
 
-    /// The member's text, if it is a string.
+    /// Returns the decoded string of the field, if it is a string.
     pub(crate) fn text<'a>(&self, body: &'a str, field: MessageField) -> Option<Cow<'a, str>> {
         if !self.strings.has(field) {
             return None;
@@ -274,7 +275,7 @@ fn field_of_escaped_key<L: ObjectLevel>(key: &[u8]) -> Option<MessageField> {
     L::field(serde_json::from_slice::<String>(key).unwrap_or_default().as_bytes())
 }
 
-/// The text of a JSON string.
+/// Decodes a JSON string.
 pub(crate) fn unquote(json: &str) -> Option<Cow<'_, str>> {
     let inside = json.strip_prefix('"')?.strip_suffix('"')?;
     if inside.contains('\\') {

@@ -1,14 +1,14 @@
-//! JSON text, walked without building anything from it.
+//! Validating JSON scanner that builds no values.
 
 use wharf_model::Span;
 
 use crate::json::writer::{plain_end, plain_end_nearby};
 
-/// The text is no JSON.
+/// Error for text that is not valid JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MalformedJson;
 
-/// Where the elements of the JSON array in `body` lie; one more than `limit` at most.
+/// Returns the positions of the elements of the JSON array in `body`, at most `limit` + 1.
 pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>, MalformedJson> {
     let mut scan = JsonScanner::new(body, depth);
     let mut found = Vec::new();
@@ -25,8 +25,8 @@ pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>
     Ok(found)
 }
 
-/// Calls `found` with the key and the value of each member of the JSON object in `body`, as text.
-/// What is nested too deep counts as malformed.
+/// Calls `found` with the key and the value of each member of the JSON object in `body`, as text. Nesting
+/// beyond the depth limit counts as malformed.
 pub(crate) fn each_member<'a>(
     body: &'a str,
     mut found: impl FnMut(&'a str, &'a str),
@@ -49,15 +49,15 @@ pub(crate) fn each_member<'a>(
     scan.end()
 }
 
-/// One bit of the stack a level.
+/// Depth limit: each nesting level takes one bit of the stack in `skip`.
 const MAX_DEPTH: u32 = 128;
 
-/// A place in JSON text.
+/// Cursor over JSON text.
 pub(crate) struct JsonScanner<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: u32,
-    /// Whether a value was nested too deep, and so was not looked at closely.
+    /// Set if a value exceeded the depth limit; the rest of it was not validated.
     pub(crate) too_deep: bool,
 }
 
@@ -66,13 +66,13 @@ impl<'a> JsonScanner<'a> {
         JsonScanner { bytes: body.as_bytes(), at: 0, depth: depth.min(MAX_DEPTH), too_deep: false }
     }
 
-    /// The byte under the cursor; 0, which begins nothing, at the end.
+    /// Returns the byte under the cursor, or 0 (which starts no token) at the end.
     #[inline]
     pub(crate) fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Skips white space; the byte under the cursor then.
+    /// Skips white space and returns the next byte.
     #[inline]
     pub(crate) fn token(&mut self) -> u8 {
         loop {
@@ -88,17 +88,17 @@ impl<'a> JsonScanner<'a> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(MalformedJson) }
     }
 
-    /// Where the cursor is.
+    /// Returns the cursor position.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// From `start` to the cursor. Messages are below 4 GiB, or they have been refused.
+    /// Returns the span from `start` to the cursor. Messages of 4 GiB and more were rejected before.
     pub(crate) fn since(&self, start: usize) -> Span {
         Span::new(start as u32, self.at as u32)
     }
 
-    /// Into an array or object; whether there is anything in it.
+    /// Enters an array or object; returns whether it has elements.
     #[inline]
     pub(crate) fn enter(&mut self, open: u8) -> Result<bool, MalformedJson> {
         if self.token() != open {
@@ -110,7 +110,7 @@ impl<'a> JsonScanner<'a> {
         Ok(!empty)
     }
 
-    /// Behind an element; whether there is another before `close`.
+    /// Moves past an element; returns whether another one follows before `close`.
     #[inline]
     pub(crate) fn more(&mut self, close: u8) -> Result<bool, MalformedJson> {
         let byte = self.token();
@@ -124,7 +124,7 @@ impl<'a> JsonScanner<'a> {
         Ok(byte == b',')
     }
 
-    /// Reads a key and goes on to its value; the quoted key, and whether it has escapes.
+    /// Reads a key and moves to its value; returns the quoted key and whether it has escapes.
     #[inline(always)]
     pub(crate) fn key(&mut self) -> Result<(&'a [u8], bool), MalformedJson> {
         let start = self.at;
@@ -134,7 +134,7 @@ impl<'a> JsonScanner<'a> {
         Ok((key, escaped))
     }
 
-    /// From behind a key to its value.
+    /// Moves from the end of a key to its value.
     #[inline(always)]
     fn colon(&mut self) -> Result<(), MalformedJson> {
         if self.token() != b':' {
@@ -145,7 +145,7 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Reads a string; whether it has escapes.
+    /// Reads a string; returns whether it has escapes.
     #[inline(always)]
     pub(crate) fn string(&mut self) -> Result<bool, MalformedJson> {
         if self.peek() != b'"' {
@@ -161,7 +161,7 @@ impl<'a> JsonScanner<'a> {
         self.rest_of_string()
     }
 
-    /// What is not short, or has escapes, or ends near the end of the text.
+    /// Slow path: strings that are long, have escapes, or are near the end of the text.
     #[inline(never)]
     fn rest_of_string(&mut self) -> Result<bool, MalformedJson> {
         let mut escaped = false;
@@ -226,7 +226,7 @@ impl<'a> JsonScanner<'a> {
         Ok(())
     }
 
-    /// Reads a value that is no object or array.
+    /// Reads a value other than an object or array.
     fn scalar(&mut self) -> Result<(), MalformedJson> {
         match self.peek() {
             b'"' => self.string().map(drop),
@@ -237,7 +237,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// Reads one value that lies `outer` levels deep. Its own levels are bits: 1 for an object.
+    /// Reads one value at nesting depth `outer`. The stack has one bit for each open level: 1 for an object.
     pub(crate) fn skip(&mut self, outer: u32) -> Result<(), MalformedJson> {
         let (mut depth, mut stack) = (0, 0u128);
         loop {
@@ -286,7 +286,7 @@ impl<'a> JsonScanner<'a> {
         }
     }
 
-    /// To the end of a value that will be refused: only the id behind it matters still.
+    /// Skips to the end of a value that will be rejected; only the id after it is still needed.
     fn skip_unchecked(&mut self, mut depth: u32) -> Result<(), MalformedJson> {
         self.too_deep = true;
         while depth > 0 {
@@ -306,7 +306,7 @@ impl<'a> JsonScanner<'a> {
     }
 }
 
-/// In ASCII, each closing bracket is two after its opening one.
+/// Returns the closing bracket: in ASCII it is two after the opening one.
 fn closing(open: u8) -> u8 {
     open + 2
 }

@@ -1,4 +1,4 @@
-//! What a session was offered when `initialize` was answered.
+//! Handshake state of a legacy session, and the capabilities announced in the `initialize` result.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,21 +8,21 @@ use wharf_model::{Meta, ServerCapabilities, SubscriptionFilter};
 
 use crate::CallId;
 
-/// How far a session's handshake has come.
+/// Progress of the `initialize` handshake of a session.
 #[derive(Debug)]
 pub(crate) enum HandshakeState {
-    /// Until the next message after the answer.
+    /// No message was received since the result was written.
     Pending(Arc<PendingInitialize>),
     Done(AnnouncedCapabilities),
 }
 
 impl HandshakeState {
-    /// Whether the answer offered this.
+    /// Returns whether the `initialize` result announced the capability that `what` tests.
     pub(crate) fn announces(&self, what: impl Fn(AnnouncedCapabilities) -> bool) -> bool {
         self.announced().is_some_and(what)
     }
 
-    /// Nothing before the answer is written.
+    /// Returns the announced capabilities; none before the result is written.
     pub(crate) fn announced(&self) -> Option<AnnouncedCapabilities> {
         match self {
             HandshakeState::Pending(pending) => pending.answer.get().copied().flatten(),
@@ -30,7 +30,7 @@ impl HandshakeState {
         }
     }
 
-    /// Takes note of the answer, if there is one by now. False if it was an error.
+    /// Updates the state once the result was written. Returns false if `initialize` failed.
     pub(crate) fn settle(&mut self) -> bool {
         if let HandshakeState::Pending(pending) = self
             && let Some(answer) = pending.answer.get().copied()
@@ -41,7 +41,7 @@ impl HandshakeState {
         true
     }
 
-    /// Whether this is the id of an `initialize` that has no answer yet.
+    /// Returns whether `id` is the id of an `initialize` request without a result so far.
     pub(crate) fn is_pending(&self, id: &CallId) -> bool {
         match self {
             HandshakeState::Pending(pending) => {
@@ -52,7 +52,7 @@ impl HandshakeState {
     }
 }
 
-/// An `initialize` on its way to its answer.
+/// `initialize` request in flight.
 #[derive(Debug)]
 pub(crate) struct PendingInitialize {
     id: Option<CallId>,
@@ -73,7 +73,7 @@ impl PendingInitialize {
     }
 }
 
-/// What sessions need to know of what they were offered.
+/// Announced capabilities that a session needs later.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct AnnouncedCapabilities {
     pub(crate) logging: bool,
@@ -81,7 +81,7 @@ pub(crate) struct AnnouncedCapabilities {
     tools_changed: bool,
     prompts_changed: bool,
     resources_changed: bool,
-    /// Calls of tools may become tasks.
+    /// Tool calls may become tasks.
     #[serde(default)]
     pub(crate) tool_tasks: bool,
 }
@@ -99,7 +99,7 @@ impl AnnouncedCapabilities {
         }
     }
 
-    /// What a session hears that subscribes to nothing.
+    /// Returns the notification filter of a session without subscriptions.
     pub(crate) fn filter(self) -> SubscriptionFilter {
         SubscriptionFilter {
             tools: self.tools_changed,

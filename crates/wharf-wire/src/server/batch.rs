@@ -1,4 +1,4 @@
-//! Several messages in one array, which only one revision has.
+//! JSON-RPC batches, which only revision 2025-03-26 has.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl ServerProtocol {
         }
     }
 
-    /// Reads each, or says why the batch is refused as a whole.
+    /// Reads each message, or returns why the whole batch is refused.
     fn read_members(
         self: &Arc<Self>,
         members: Vec<ByteString>,
@@ -49,7 +49,7 @@ impl ServerProtocol {
             count if count > self.limits.batch => return Err("the batch is too long"),
             _ => {}
         }
-        // Reading a member may change the session, so all are looked at before any is read.
+        // Reading a message may change the session, so all are checked before any is read.
         let requests: Vec<Message> =
             members.iter().filter_map(|one| self.request_in(one)).collect();
         if requests.iter().any(|request| self.stands_alone(request, source)) {
@@ -59,7 +59,7 @@ impl ServerProtocol {
         let idle = |it: &Received| matches!(it, Received::Reply(..) | Received::Ignore);
         let refused = |it: &Received| matches!(it, Received::Reply(..));
         let unanswered = source.headers.is_some() && requests.is_empty();
-        // On HTTP, what asks for nothing is accepted or refused by the status.
+        // On HTTP, a batch without requests is accepted or refused by the status alone.
         match unanswered && each.iter().all(idle) && each.iter().any(refused) {
             true => Err("the batch has no request, and a member that cannot be accepted"),
             false => Ok(each),

@@ -1,4 +1,4 @@
-//! What clients said about themselves at `initialize`: what is kept of it, and shared between sessions.
+//! Client info of legacy sessions: size limits, and a cache that shares equal values between sessions.
 
 use std::{
     borrow::Cow,
@@ -22,15 +22,15 @@ use crate::{
     versions::revision::Feature,
 };
 
-/// How many are remembered: servers have many sessions, but of few programs.
+/// Capacity of the cache: servers have many sessions, but of few client programs.
 const CACHE_CAPACITY: usize = 16;
-/// How many unknown fields of `clientInfo` are kept at most.
+/// Maximum number of unknown fields of `clientInfo` that are kept.
 const MAX_UNKNOWN_FIELDS: usize = 16;
-/// About how much memory a JSON value takes in a tree beside its text, and how much an object with its first field.
+/// Approximate memory of a JSON value in a tree beside its text, and of an object with its first field.
 const JSON_VALUE_BYTES: usize = 72;
 const JSON_OBJECT_BYTES: usize = 640;
 
-/// What clients said about themselves of late, for as long as one of them is there.
+/// Cache of recent client info. Entries live as long as a session uses them.
 #[derive(Debug, Default)]
 pub(crate) struct ClientInfoCache {
     entries: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
@@ -38,14 +38,14 @@ pub(crate) struct ClientInfoCache {
 }
 
 impl ClientInfoCache {
-    /// The same words, shared with a client that said them before.
+    /// Returns the shared copy of an equal value, or stores this one.
     pub(crate) fn intern(&self, client: ClientInfo) -> Arc<ClientInfo> {
         let digest = self.digest(&client);
         let with_digest = |(known, it): &(u64, Weak<ClientInfo>)| {
             if *known == digest { it.upgrade() } else { None }
         };
         let alike: Vec<_> = self.lock().iter().filter_map(with_digest).collect();
-        // Compared without the lock, which all clients share.
+        // Compares without holding the lock, which all clients share.
         if let Some(same) = alike.into_iter().find(|it| **it == client) {
             return same;
         }
@@ -72,12 +72,12 @@ impl ClientInfoCache {
     }
 }
 
-/// What is kept of what the client said about itself, as far as its revision has it, and about how many bytes that is:
-/// at most `max_bytes`. What the server can do without is dropped if it does not fit: what only describes the client, and
-/// what is experimental. Of extensions that do not fit the names stay.
+/// Reads client info and capabilities as far as the revision has them; returns them with their approximate
+/// size, at most `max_bytes`. Optional parts that do not fit are dropped: descriptions and experimental
+/// capabilities. Extensions that do not fit keep their names.
 ///
 /// # Errors
-/// If the name or the version of the client takes more than a quarter of that.
+/// If the name or version of the client takes more than a quarter of `max_bytes`.
 pub(crate) fn read_client_info(
     message: &Message,
     revision: Revision,
@@ -102,7 +102,7 @@ pub(crate) fn read_client_info(
     Ok((ClientInfo { info, capabilities }, max_bytes - remaining.0))
 }
 
-/// How many bytes may still be kept.
+/// Number of bytes that may still be kept.
 struct RemainingBytes(usize);
 
 impl RemainingBytes {
@@ -128,7 +128,7 @@ impl RemainingBytes {
         if let Some(sampling) = &mut client.sampling
             && !revision.has(Feature::SamplingTools)
         {
-            // There, whoever samples may include context without saying so.
+            // In these revisions every sampling client may be asked to include context.
             (sampling.tools, sampling.context) = (false, true);
         }
         if client.tasks.as_ref().is_some_and(|tasks| !self.reserve(tasks.as_str().len())) {
@@ -143,15 +143,15 @@ impl RemainingBytes {
         client
     }
 
-    /// The names of extensions without their settings, as many as there is room for.
+    /// Returns the names of the extensions without their settings, as many as fit.
     fn extension_names(&mut self, extensions: &JsonObject) -> JsonObject {
         let extension_names = extensions.keys().into_iter();
-        // With quotes, which may have been escapes, a colon, an empty object and a comma.
+        // Each name has quotes, a colon, an empty object and a comma; a quote may have been an escape.
         let fit = extension_names.take_while(|name| self.reserve(2 * name.len() + 6));
         fit.map(|name| (name, Meta::new().into())).collect::<Meta>().into()
     }
 
-    /// Adds what only describes the client, as far as there is room.
+    /// Adds the descriptive fields that fit.
     fn describe(&mut self, mut info: Implementation, client: &RawClientInfo<'_>) -> Implementation {
         let mut kept = |raw: Option<&RawValue>| {
             let text = text(raw?)?;
@@ -174,7 +174,7 @@ impl RemainingBytes {
     }
 }
 
-/// About how much memory the tree of a JSON value takes, or more: marks within strings count too.
+/// Returns an upper estimate of the memory of a JSON tree: punctuation within strings counts too.
 fn tree_bytes(json: &str) -> usize {
     let mark = |byte| match byte {
         b'{' => JSON_OBJECT_BYTES,
@@ -188,7 +188,7 @@ fn text(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A text that there must be room for.
+/// Decodes a string that must fit.
 fn required(
     raw: Option<&RawValue>,
     max_bytes: usize,
@@ -201,7 +201,7 @@ fn required(
     }
 }
 
-/// The fields of `clientInfo`, none of which is a tree.
+/// Raw fields of `clientInfo`, not parsed into trees.
 #[derive(Default)]
 struct RawClientInfo<'a> {
     name: Option<&'a RawValue>,

@@ -1,4 +1,4 @@
-//! How the events of one call are written.
+//! Encodes the events of one call: notifications, server-to-client requests, and their cancellation.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,23 +15,23 @@ use crate::{
     versions::revision::Feature,
 };
 
-/// Names one call of one client: the text of its id, in which `"1"` and `1` differ.
+/// Request id of a call as JSON text, in which `"1"` and `1` differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallId(ByteString);
 
 impl CallId {
-    /// The id's JSON text.
+    /// Returns the id as JSON text.
     #[must_use]
     pub fn as_json(&self) -> &str {
         &self.0
     }
 
-    /// The same id, which no longer keeps the message it came in.
+    /// Copies the id, so that it no longer keeps the message buffer alive.
     pub(crate) fn detached(&self) -> Self {
         CallId(self.as_json().to_owned().into())
     }
 
-    /// Equal ids, however they are spelt, give equal text.
+    /// Returns a form in which equal ids have equal text, however they were escaped.
     pub(crate) fn canonical(json: ByteString) -> Self {
         if &*json == "-0" {
             return CallId(ByteString::from_static("0"));
@@ -53,33 +53,33 @@ impl From<u64> for CallId {
     }
 }
 
-/// What a codec does besides answering its call.
+/// Additional task of a codec beside replying to its call.
 #[derive(Debug, Default)]
 pub(crate) enum CodecRole {
     #[default]
     Plain,
-    /// Knows the client of a legacy session.
+    /// Has the peer of a legacy session.
     Peer(Arc<Peer>),
-    /// Answers `initialize`, and tells the session what it offered.
+    /// Replies to `initialize`, and records the announced capabilities in the session.
     Initialize(Arc<PendingInitialize>),
-    /// Answers `initialize` where no session opens.
+    /// Replies to `initialize` without opening a session.
     StatelessInitialize,
-    /// Knows the client of a legacy session, which wants the call to become a task.
+    /// Has the peer of a legacy session that requested a task.
     TaskOwner(Box<TaskOwner>),
-    /// Belongs to the listen of a legacy session, which no request began, and hears this.
+    /// Belongs to the implicit subscription of a legacy session, with its filter.
     SessionListen(LiveSubscriptionFilter),
 }
 
-/// A legacy client that wants a task.
+/// Legacy client that requested a task.
 #[derive(Debug)]
 pub(crate) struct TaskOwner {
     pub(crate) peer: Arc<Peer>,
-    /// What the session's own listen hears.
+    /// Filter of the session's subscription.
     pub(crate) filter: LiveSubscriptionFilter,
 }
 
 impl TaskOwner {
-    /// Lets the session hear of its task. A session that follows too many has to ask.
+    /// Adds the task to the session's subscription. A session with too many tasks has to poll.
     pub(crate) fn follow(&self, task: &Task, most: usize) {
         if !task.status().is_terminal() && self.filter.read(|filter| filter.tasks.len() < most) {
             self.filter.edit(|filter| filter.tasks.insert(task.id.clone()));
@@ -87,7 +87,7 @@ impl TaskOwner {
     }
 }
 
-/// Writes the events of one call in the revision and under the id that the call came with.
+/// Encodes the events of one call in the revision and under the id of its request.
 #[derive(Debug)]
 pub struct Codec {
     pub(crate) wire: Arc<ServerProtocol>,
@@ -96,9 +96,9 @@ pub struct Codec {
     pub(crate) token: Span,
     pub(crate) target: Span,
     pub(crate) capabilities: Span,
-    /// Whether the call goes on with answers to questions of an earlier one.
+    /// Set if the request carries input responses or state of an earlier attempt.
     pub(crate) retried: bool,
-    /// Whether the call may go on as a task.
+    /// Set if the call may become a task.
     pub(crate) may_be_task: bool,
     pub(crate) method: Method,
     pub(crate) revision: Revision,
@@ -106,7 +106,8 @@ pub struct Codec {
 }
 
 impl Codec {
-    /// Keeps of the message only what is needed here: else all of it would stay as long as the call.
+    /// Copies the parts of the message that the codec needs, so that the message is not kept as long as the
+    /// call.
     #[cold]
     pub(crate) fn shrink_body(&mut self) {
         let mut kept = String::new();
@@ -119,36 +120,36 @@ impl Codec {
         self.body = kept.into();
     }
 
-    /// The call's id, unlike that of any other call of the connection.
+    /// Returns the id of the call, unique among the calls of the connection.
     #[must_use]
     pub fn id(&self) -> CallId {
         match self.id.of(&self.body) {
             Some(id) => CallId::canonical(self.body.slice_ref(id)),
-            // No JSON, so that no client can name it.
+            // Not valid JSON, so no client can send this id.
             None => CallId(ByteString::from_static("session")),
         }
     }
 
-    /// Whether the call is a listen.
+    /// Returns whether the call is `subscriptions/listen`.
     #[must_use]
     pub fn is_listen(&self) -> bool {
         self.method == Method::Listen
     }
 
-    /// Whether the call waits for something, however long that takes: a listen, or the result of a task.
+    /// Returns whether the call waits without a time limit: a subscription, or the result of a task.
     #[must_use]
     pub fn waits(&self) -> bool {
         matches!(self.method, Method::Listen | Method::TaskResult)
     }
 
-    /// Whether nothing is written when the call ends: the listen of a legacy session.
+    /// Returns whether nothing is written when the call ends: the subscription of a legacy session.
     #[must_use]
     pub fn is_silent(&self) -> bool {
         matches!(self.role, CodecRole::SessionListen(_))
     }
 
-    /// Whether the call may go on as a task. If it does, a legacy session's own listen is to hear of
-    /// it, and is [due](crate::Connection::due_listen) from now on.
+    /// Returns whether the call may become a task. If it does, the legacy session's subscription has to report
+    /// it and is [due](crate::Connection::due_listen) from now on.
     #[must_use]
     pub fn may_become_task(&self) -> bool {
         self.may_be_task
@@ -158,16 +159,16 @@ impl Codec {
         self.id.of(&self.body).unwrap_or("null")
     }
 
-    /// Whether the call may end with questions.
+    /// Returns whether the call may end with input requests.
     pub(crate) fn may_suspend(&self) -> bool {
         self.revision.is_modern() && self.method.info().may_suspend
     }
 
-    /// Writes a notification; false if the revision has none such here, and nothing is written.
+    /// Writes a notification. Returns false, and writes nothing, if the revision does not have it here.
     pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
         let modern = self.revision.is_modern();
         let listening = modern && self.is_listen();
-        // Of tasks, a legacy session hears beside its calls.
+        // A legacy session receives task notifications outside of its calls.
         let owning = self.is_silent() && self.revision.has(Feature::TaskRequests);
         let fits = match notification {
             Notification::Progress { progress, total, .. } => {
@@ -198,7 +199,7 @@ impl Codec {
         true
     }
 
-    /// Writes what a notification belongs to: a listen, or a task.
+    /// Writes the subscription or task that a notification belongs to.
     fn write_related_meta(&self, notification: &Notification, params: &mut ObjectWriter<'_>) {
         if self.revision.is_modern() {
             if self.is_listen() {
@@ -219,7 +220,7 @@ impl Codec {
         }
     }
 
-    /// Nothing happens any more to a task that has ended, so its session need not listen for it.
+    /// Removes a task that has ended from the session's subscription: it sends no more notifications.
     fn unfollow_ended_task(&self, notification: &Notification) {
         if let (CodecRole::SessionListen(filter), Notification::Task(task)) =
             (&self.role, notification)
@@ -270,8 +271,8 @@ impl Codec {
         }
     }
 
-    /// Writes a question under this number; false if the revision has none such here, and nothing
-    /// is written.
+    /// Writes a server-to-client request with this number as its id. Returns false, and writes nothing, if the
+    /// revision does not have it here.
     pub fn ask(&self, number: u64, ask: &ClientRequest, out: &mut Vec<u8>) -> bool {
         if self.revision.is_modern() {
             return false;
@@ -289,15 +290,15 @@ impl Codec {
         true
     }
 
-    /// Writes that the question of this number needs no answer any more.
+    /// Writes the cancellation of the server-to-client request with this number.
     pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
         if !self.revision.is_modern() {
             write_cancelled(out, &number.to_string(), "the answer is not needed any more");
         }
     }
 
-    /// Writes what follows the result of a modern listen on a stream of lines; false if nothing
-    /// does.
+    /// Writes the message that follows the result of a modern subscription on a line stream. Returns false if
+    /// there is none.
     pub fn farewell(&self, out: &mut Vec<u8>) -> bool {
         let due = self.revision.is_modern() && self.is_listen();
         if due {

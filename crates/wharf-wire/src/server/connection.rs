@@ -1,4 +1,4 @@
-//! The session that `initialize` opens, and what legacy requests do without one.
+//! Connection that messages of every era pass through; holds the legacy session that `initialize` opens.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     versions::revision::{Feature, RequestKind},
 };
 
-/// One stream of messages: requests in any revision, and the legacy session it may hold.
+/// Stream of messages: requests of any revision, and the legacy session that it may hold.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection on which nothing has been said.
+    /// Creates a connection without a session.
     #[must_use]
     pub fn new(wire: Arc<ServerProtocol>) -> Self {
         Connection { wire, session: None }
@@ -57,35 +57,35 @@ impl Connection {
         self.read(message, None)
     }
 
-    /// Reads the next message of a session on HTTP, and what its headers say about it.
+    /// Reads the next message of an HTTP session and validates its headers.
     ///
-    /// On a fresh connection that is the message which may open one. There, whatever is neither
-    /// `initialize` nor modern is refused: it would need the session's id.
+    /// On a new connection this is the message that may open a session. Messages other than `initialize` and
+    /// modern requests are refused there: they would need a session id.
     pub fn receive_http(&mut self, message: Bytes, headers: &McpHeaders<'_>) -> Received {
         self.read(message, Some(headers))
     }
 
     fn read(&mut self, message: Bytes, headers: Option<&McpHeaders<'_>>) -> Received {
-        // A handshake that failed opened nothing.
+        // A failed handshake opens no session.
         self.session.take_if(|session| !session.handshake.settle());
         let legacy = LegacyContext::Session(&mut self.session);
         self.wire.read(message, &mut MessageSource { legacy, headers })
     }
 
-    /// Whether `initialize` was answered with success.
+    /// Returns whether `initialize` succeeded.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.handshake.announces(|_| true))
     }
 
-    /// Whether the session's streams are primed, and may be closed before they end.
+    /// Returns whether the session's streams start with a priming event, and may be closed early.
     #[must_use]
     pub fn polls(&self) -> bool {
         let polls = |session: &LegacySession| session.revision.has(Feature::StreamPolling);
         self.is_open() && self.session.as_ref().is_some_and(polls)
     }
 
-    /// About how many bytes the session keeps of what its client said about itself.
+    /// Returns the approximate size in bytes of the session's client info.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.session.as_ref().map_or(0, |session| session.kept as usize)
@@ -99,8 +99,8 @@ impl Connection {
         }
     }
 
-    /// Lets the session's listen, which it was about to begin, wait until it is
-    /// [due](Connection::due_listen). It will hear of what changes from `since` on.
+    /// Postpones the start of the session's subscription until it is [due](Connection::due_listen). It will
+    /// report changes since `since`.
     pub fn put_off_listen(&mut self, since: ChangeVersion) {
         if let Some(session) = &mut self.session {
             session.listen = ListenState::Postponed(since);
@@ -108,15 +108,16 @@ impl Connection {
         }
     }
 
-    /// Says with whose rights the session's listen hears from now on: those of whoever sent its newest message.
+    /// Sets the principal whose permissions filter the session's subscription: the sender of the newest
+    /// message.
     pub fn set_principal(&self, caller: &Principal) {
         if let Some(filter) = self.session.as_ref().and_then(|session| session.filter.as_ref()) {
             filter.set_principal(caller);
         }
     }
 
-    /// The listen that was put off, if it is due by now: because somebody hears it, or because the
-    /// session follows resources or tasks, of which nobody else takes note.
+    /// Returns the postponed subscription if it is due: a reader is attached, or the session follows resources
+    /// or tasks, whose changes are not recorded elsewhere.
     pub fn due_listen(&mut self, is_heard: bool) -> Option<(Request, Codec)> {
         let session = self.session.as_mut()?;
         match session.listen {
@@ -129,48 +130,48 @@ impl Connection {
         }
     }
 
-    /// The answer to a message that is longer than the limit, of which nothing else is known.
+    /// Returns the reply to a message that exceeds the size limit and was not read.
     #[must_use]
     pub fn too_long(&self) -> Received {
         self.wire.too_long()
     }
 
-    /// The answer to a message that is refused before anything of it is known.
+    /// Returns the error reply to a message that was not read.
     #[must_use]
     pub fn refuse(&self, error: &Error) -> Received {
         self.wire.refuse(None, &RequestRejection::new(error.clone(), Revision::MODERN))
     }
 }
 
-/// What a client said at `initialize` and since.
+/// State of a legacy session: the handshake, and the client's later changes.
 #[derive(Debug)]
 pub(crate) struct LegacySession {
     pub(crate) revision: Revision,
     pub(crate) peer: Arc<Peer>,
     pub(crate) handshake: HandshakeState,
-    /// What the session's listen hears; made when that begins, or with what it follows first.
+    /// Filter of the session's subscription; created when that starts, or with the first resource or task.
     pub(crate) filter: Option<LiveSubscriptionFilter>,
-    /// Whether there was ever a resource or a task that the session follows.
+    /// Set once the session has followed a resource or task.
     pub(crate) follows: bool,
     pub(crate) level: LogLevel,
     pub(crate) listen: ListenState,
-    /// How often the client has changed any of it.
+    /// Number of changes by the client to the saved state.
     pub(crate) edits: u32,
-    /// About how many bytes are kept of what the client said about itself.
+    /// Approximate size in bytes of the client info.
     pub(crate) kept: u32,
     pub(crate) subscriptions: SubscriptionShare,
 }
 
-/// The session's own listen.
+/// State of the session's subscription.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ListenState {
-    /// The client is not ready for it.
+    /// The client has not sent `notifications/initialized`.
     NotReady,
     Postponed(ChangeVersion),
     Started,
 }
 
-/// Where legacy messages go: to a connection's session, or nowhere, as the revision that was said.
+/// Target of legacy messages: the session of a connection, or none, with the revision of the request.
 pub(crate) enum LegacyContext<'a> {
     Session(&'a mut Option<LegacySession>),
     Stateless(Option<Revision>),
@@ -186,7 +187,7 @@ impl LegacyContext<'_> {
         }
     }
 
-    /// The revision, unless it is only supposed.
+    /// Returns the revision if it was given explicitly, not by default.
     pub(crate) fn explicit_revision(&self) -> Option<Revision> {
         match self {
             LegacyContext::Session(session) => session.as_ref().map(|session| session.revision),
@@ -201,7 +202,7 @@ impl LegacyContext<'_> {
         }
     }
 
-    /// Answers a request that its revision has.
+    /// Handles a request that its revision has.
     pub(crate) fn request(
         &mut self,
         wire: &Arc<ServerProtocol>,
@@ -292,7 +293,7 @@ impl LegacyContext<'_> {
         Ok(Received::Call(request, codec))
     }
 
-    /// What a call says about tasks. Where none were offered, wishes for them do not count.
+    /// Reads the task request of a call. It is ignored if the server did not announce task support.
     fn task_request(&mut self, method: Method, message: &Message) -> Result<TaskRequest, Error> {
         if !self.revision().is_some_and(|revision| revision.has(Feature::TaskRequests)) {
             return Ok(TaskRequest::Unknown);
@@ -331,7 +332,7 @@ impl LegacyContext<'_> {
         filter.edit(|filter| match kind {
             RequestKind::Unsubscribe => {
                 filter.uris.remove(&*uri);
-                // Less than before, so it fits.
+                // Smaller than before, so it fits.
                 let _ = session.subscriptions.count(wire, filter, None);
                 Ok(())
             }
@@ -349,7 +350,7 @@ impl LegacyContext<'_> {
         Ok(message.empty_result())
     }
 
-    /// Takes note of a notification.
+    /// Handles a notification.
     pub(crate) fn handle_notification(
         &mut self,
         wire: &Arc<ServerProtocol>,
@@ -395,7 +396,7 @@ impl LegacySession {
         }
     }
 
-    /// The session's own listen, which subscriptions edit. It begins once.
+    /// Starts the session's one subscription, whose filter `resources/subscribe` edits.
     pub(crate) fn listen(&mut self, wire: &Arc<ServerProtocol>) -> (Request, Codec) {
         self.listen = ListenState::Started;
         let body = ByteString::from_static("{}");
@@ -412,7 +413,7 @@ impl LegacySession {
         (request.from_peer(self.peer.clone()), codec)
     }
 
-    /// The filter, for something that only a listen hears of.
+    /// Returns the filter, to add a resource or task that only the subscription reports.
     fn track(&mut self) -> &LiveSubscriptionFilter {
         self.follows = true;
         self.filter()
@@ -436,7 +437,7 @@ impl LegacySession {
 }
 
 impl Message {
-    /// The empty result.
+    /// Returns an empty result.
     fn empty_result(&self) -> Received {
         let id = self.raw(MessageField::Id).unwrap_or("null");
         let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
@@ -447,7 +448,7 @@ impl Message {
         unknown_method(&self.text(MessageField::Method).unwrap_or_default())
     }
 
-    /// Leaves nothing in the `context`, for revisions that have none.
+    /// Empties `context`, for revisions that do not have it.
     fn drop_context(&mut self) {
         if !self.members.has(MessageField::Context) {
             return;
@@ -459,13 +460,13 @@ impl Message {
     }
 }
 
-/// A legacy revision that we know is echoed; anything else gets the newest legacy one.
+/// Negotiates the revision: echoes a known legacy one, otherwise returns the newest legacy one.
 fn negotiate(version: &str) -> Revision {
     let known = version.parse().ok().filter(|revision: &Revision| !revision.is_modern());
     known.unwrap_or(Revision::NEWEST_LEGACY)
 }
 
-/// What a session wants to hear that does not know yet what it will be offered.
+/// Returns the filter of a session before its capabilities are announced: all list changes.
 fn unrestricted_filter() -> SubscriptionFilter {
     SubscriptionFilter {
         tools: true,
@@ -475,7 +476,7 @@ fn unrestricted_filter() -> SubscriptionFilter {
     }
 }
 
-/// The error for a request that comes before any way to open.
+/// Error for a request before the handshake.
 pub(crate) fn not_initialized(wire: &ServerProtocol) -> Error {
     Error::new(ErrorKind::NotInitialized).with_message(match wire.supports(Revision::MODERN) {
         false => "Not initialized: send `initialize` first",

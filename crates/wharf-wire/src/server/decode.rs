@@ -1,4 +1,4 @@
-//! One message: what it is, which era it belongs to, and the call it asks for.
+//! Decodes a message: classifies it, determines its era, and builds the call.
 
 use std::sync::Arc;
 
@@ -58,7 +58,8 @@ impl ServerProtocol {
         let id = message.members.span(MessageField::Id).of(&message.body);
         let id = id.filter(|id| is_id(id, self.limits.id));
         let id = id.filter(|_| fault != Some(MessageFault::Duplicate(MessageField::Id)));
-        // The id of an answer is ours: an error under it would answer a request of the client's.
+        // The id of a response is the server's: an error under it could be taken for the reply to a client
+        // request.
         let id = id.filter(|_| is_request || !is_response);
         let invalid = |problem: &'static str| self.refuse_unparsed(id, InvalidRequest, problem);
         match fault {
@@ -144,11 +145,11 @@ impl ServerProtocol {
     ) -> Era {
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let opens = matches!(row, Some((RequestKind::Initialize, _)));
-        // A server without sessions has nothing to offer but the modern rules.
+        // A server without sessions has only the modern rules.
         let forced = self.eras == SupportedEras::Modern && !opens;
         let modern_by_context = match source.explicit_revision() {
             Some(revision) => revision.is_modern(),
-            // Where nothing says what is spoken, the method may.
+            // Without header or session, the method may indicate the era.
             None => modern_only,
         };
         match has_modern_fields(message) || forced || modern_by_context {
@@ -192,7 +193,7 @@ impl ServerProtocol {
         Received::Reply(out, refusal.status.unwrap_or(usual))
     }
 
-    /// Refuses what is no request of any revision.
+    /// Refuses a message that is not a valid request in any revision.
     pub(crate) fn refuse_unparsed(
         &self,
         id: Option<&str>,
@@ -222,7 +223,7 @@ impl ServerProtocol {
         if source.headers.is_some() {
             return self.unsupported_header(&requested);
         }
-        // A client that probes with a modern method must see an error that legacy servers give.
+        // A client that probes with a modern method must receive the error of a legacy server.
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let error = if modern_only {
             unknown_method(&message.text(MessageField::Method).unwrap_or_default())
@@ -237,7 +238,7 @@ impl ServerProtocol {
         RequestRejection::new(self.unsupported_version(&requested), Revision::MODERN)
     }
 
-    /// Refuses what a header asks for. Modern clients take a modern number for a modern server.
+    /// Refuses the version in a header. Modern clients take a modern error code as a sign of a modern server.
     pub(crate) fn unsupported_header(&self, requested: &str) -> RequestRejection {
         let revision = match self.eras {
             SupportedEras::Legacy => Revision::NEWEST_LEGACY,
@@ -254,13 +255,13 @@ impl ServerProtocol {
         }
     }
 
-    /// Every revision this server speaks, newest first.
+    /// Returns the supported revisions, newest first.
     pub(crate) fn supported(&self) -> Vec<&'static str> {
         let all = Revision::ALL.into_iter().rev().filter(|revision| self.supports(*revision));
         all.map(Revision::as_str).collect()
     }
 
-    /// The message names the versions too: it may be all that a user gets to see.
+    /// Error for an unsupported version. The message lists the versions, because users may see nothing else.
     pub(crate) fn unsupported_version(&self, requested: &str) -> Error {
         let supported = self.supported();
         let message =
@@ -271,10 +272,10 @@ impl ServerProtocol {
     }
 }
 
-/// What only answers carry.
+/// Fields that only responses have.
 const RESPONSE_FIELDS: FieldSet = FieldSet::of(&[MessageField::Result, MessageField::Error]);
 
-/// What only modern requests carry.
+/// Fields that only modern requests have.
 const MODERN_FIELDS: FieldSet = FieldSet::of(&[
     MessageField::MetaVersion,
     MessageField::MetaCapabilities,
@@ -282,7 +283,7 @@ const MODERN_FIELDS: FieldSet = FieldSet::of(&[
     MessageField::MetaLevel,
 ]);
 
-/// Whether a request carries any of what only modern ones carry.
+/// Returns whether the request has any field that only modern requests have.
 fn has_modern_fields(message: &Message) -> bool {
     message.members.has_any(MODERN_FIELDS)
 }

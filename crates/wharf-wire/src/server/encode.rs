@@ -1,4 +1,4 @@
-//! How a call ended, as bytes.
+//! Encodes the result of a call.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ impl Codec {
             }
             Outcome::Task(task) if self.may_be_task => self.task_created(task, out),
             Outcome::Failed(error) => self.fail(error, out),
-            // Only calls that say so may end as a task, and only some modern ones with questions.
+            // Only calls that allow it may end as a task, and only some modern ones with input requests.
             _ => self.refuse(&ErrorKind::InternalError.into(), out),
         }
     }
@@ -62,7 +62,7 @@ impl Codec {
         let (cache, meta) = self.write_fields(reply, &mut result);
         if let Some(mut cache) = cache.filter(|_| modern) {
             if self.retried {
-                // It depends on answers that no cache knows of.
+                // The result depends on input responses that are not part of the cache key.
                 cache = CacheHint::default();
             }
             writer::integer(result.key("ttlMs"), cache.ttl_ms);
@@ -74,7 +74,7 @@ impl Codec {
         200
     }
 
-    /// Writes what the result says; its cache hint and the user's metadata are left to the caller.
+    /// Writes the fields of the result; returns its cache hint and the user's `_meta` for the caller to write.
     fn write_fields<'a>(
         &self,
         reply: &'a Reply,
@@ -140,7 +140,8 @@ impl Codec {
         let out = result.key("content");
         let is_missed = |json: &&str| it.content.is_empty() && (carried.is_none() || !fits(json));
         match structured.filter(is_missed) {
-            // What the revision cannot carry as structure, or as it is, must not get lost.
+            // Structured content that the revision cannot carry unchanged is sent as text, so that it is not
+            // lost.
             Some(json) => writer::array(out, [Content::text(json)], |out, item| {
                 write_content(out, &item, self.revision);
             }),
@@ -255,14 +256,14 @@ impl Codec {
     }
 }
 
-/// The fields that are the protocol's to say in any result.
+/// Fields of results that only the protocol layer may set.
 pub(crate) const PROTOCOL_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
 fn write_extra(object: &mut ObjectWriter<'_>, extra: &Extra) {
     extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL_FIELDS));
 }
 
-/// Writes the members of `_meta`, but not those that are the protocol's to say.
+/// Writes the members of `_meta`, except those that only the protocol layer may set.
 pub(crate) fn write_members(object: &mut ObjectWriter<'_>, user: &LazyJson<Meta>, but: &[&str]) {
     user.each_member(|name, value| write_member(object, name, value, but));
 }
@@ -276,7 +277,7 @@ fn write_member(object: &mut ObjectWriter<'_>, name: &str, value: Member<'_>, bu
     }
 }
 
-/// What is left to offer where nothing but answers can be sent.
+/// Returns the capabilities that remain if only replies can be sent.
 fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
     let mut left = capabilities.clone();
     left.logging = false;
@@ -289,13 +290,13 @@ fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
     left
 }
 
-/// Something that is listed in pages.
+/// Item of a paginated list.
 trait ListItem: Serialize {
     const KEY: &'static str;
 
     fn translate(value: &mut Value, revision: Revision);
 
-    /// Whether every revision since the newest has every field this one uses.
+    /// Returns whether the item can be written to a modern client without translation.
     fn needs_no_translation(&self) -> bool {
         true
     }
@@ -344,7 +345,7 @@ fn write_item<T: ListItem>(out: &mut Vec<u8>, item: &T, revision: Revision) {
     }
 }
 
-/// Writes a value as `revision` knows it: the slow way, by a tree.
+/// Writes a value in the form of `revision`. Slow, because it builds a tree.
 fn translated(
     out: &mut Vec<u8>,
     value: &impl Serialize,
@@ -356,7 +357,7 @@ fn translated(
     writer::json(out, &value);
 }
 
-/// Writes a content item: the usual ones directly, what needs translation by a tree.
+/// Writes a content item: common ones directly, others through a translated tree.
 fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
     let bare =
         |hints: &Option<Box<Annotations>>, meta: &Option<Box<LazyJson<Meta>>>, extra: &Extra| {
@@ -384,7 +385,7 @@ fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
     object.close();
 }
 
-/// How many bytes the large parts of a reply take.
+/// Estimates the size of a reply in bytes.
 fn rough_size(reply: &Reply) -> usize {
     let of_content = |item: &Content| match item {
         Content::Text(it) => it.text.len() + 32,

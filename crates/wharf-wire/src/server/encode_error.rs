@@ -1,4 +1,4 @@
-//! How a call failed, as bytes.
+//! Encodes errors, and decodes those of peers.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl Codec {
-    /// Writes an error as the end of the call; returns the HTTP status.
+    /// Writes an error as the reply to the call; returns the HTTP status.
     pub fn refuse(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         if self.is_silent() {
             return 200;
@@ -51,7 +51,7 @@ impl Codec {
         self.refuse(error, out)
     }
 
-    /// Each era has its own way to say that the user must open a URL first.
+    /// Writes a required URL elicitation in the form of the call's era.
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         let requests = client_requests::elicitation_urls(error);
         if self.may_suspend() && !requests.is_empty() {
@@ -69,7 +69,7 @@ impl Codec {
             return self.complete(&Reply::Tool(ToolResult::error(text)), out);
         }
         match requests.is_empty() {
-            // The code promises a list of URLs.
+            // The error code implies a list of URLs.
             true => {
                 let broken = Error::new(ErrorKind::InternalError);
                 self.refuse(&broken.with_message(error.message.clone()), out)
@@ -78,7 +78,7 @@ impl Codec {
         }
     }
 
-    /// Each with its mode and an id, which the specification demands.
+    /// Returns the parameters with mode and id, which the specification requires.
     fn url_params(&self, requests: &[(String, ClientRequest)]) -> Value {
         requests
             .iter()
@@ -88,7 +88,8 @@ impl Codec {
     }
 }
 
-/// The kind that a client is told. One that reads a reply did not cancel: the handler only says so.
+/// Returns the kind that is reported. A client that reads a reply has not cancelled, so a handler's own
+/// cancellation is an internal error.
 fn reported_kind(kind: ErrorKind) -> ErrorKind {
     match kind {
         ErrorKind::RequestCancelled => ErrorKind::InternalError,
@@ -96,7 +97,7 @@ fn reported_kind(kind: ErrorKind) -> ErrorKind {
     }
 }
 
-/// Writes an error response. The protocol has no `null` for an id that is not known: it is left out.
+/// Writes an error response. An unknown id is omitted: the protocol does not allow `null`.
 pub(crate) fn write_error(
     out: &mut Vec<u8>,
     profile: ErrorProfile,
@@ -113,7 +114,7 @@ pub(crate) fn write_error(
     message.close();
 }
 
-/// Writes what an error says.
+/// Writes the fields of an error.
 pub(crate) fn write_fields(
     mut body: ObjectWriter<'_>,
     profile: ErrorProfile,
@@ -133,7 +134,7 @@ pub(crate) fn write_fields(
     body.close();
 }
 
-/// The server's own code: neither one that JSON-RPC reserves, nor the one that the kind has anyway.
+/// Returns the code that the server's author set, unless JSON-RPC reserves it or the kind has it already.
 fn own_code(error: &Error, revision: Revision) -> Option<i32> {
     let is_own = |code: &i32| {
         !(-32768..=-32000).contains(code) && *code != error_codes::code(error.kind, revision)
@@ -143,10 +144,10 @@ fn own_code(error: &Error, revision: Revision) -> Option<i32> {
 
 const REQUIRED_CAPABILITIES: &str = "requiredCapabilities";
 const RETRY_AFTER: &str = "retryAfterMs";
-/// When to try again, where nobody says.
+/// Default for `retryAfterMs`.
 const DEFAULT_RETRY_MS: u64 = 1000;
 
-/// Whether a client that hears of `kind` is to be told when to try again.
+/// Returns whether an error of `kind` carries `retryAfterMs`.
 fn is_busy(kind: ErrorKind) -> bool {
     use ErrorKind::{Overloaded, RateLimited, TemporarilyUnavailable};
     matches!(kind, RateLimited | Overloaded | TemporarilyUnavailable)
@@ -154,7 +155,7 @@ fn is_busy(kind: ErrorKind) -> bool {
 
 fn write_data(body: &mut ObjectWriter<'_>, error: &Error, revision: Revision) {
     let fields = match error.data.as_deref() {
-        // A code of the server's own says itself what it means.
+        // Errors with a custom code get no `reason`.
         None if own_code(error, revision).is_some() => return,
         None => &Meta::new(),
         Some(Value::Object(fields)) => fields,
@@ -171,7 +172,7 @@ fn write_data(body: &mut ObjectWriter<'_>, error: &Error, revision: Revision) {
         && revision.is_modern()
         && !fields.contains_key(REQUIRED_CAPABILITIES)
     {
-        // The code promises to say what the client lacks.
+        // The error code implies the missing capabilities.
         data.json(
             REQUIRED_CAPABILITIES,
             &ClientCapability::Extension(TASKS_EXTENSION.into()).required(),
@@ -183,10 +184,10 @@ fn write_data(body: &mut ObjectWriter<'_>, error: &Error, revision: Revision) {
     data.close();
 }
 
-/// How many bytes of data beside an error are read: they become a tree of values.
+/// Maximum size of error data that is parsed into a tree.
 const MAX_ERROR_DATA_BYTES: usize = 64 * 1024;
 
-/// The error that a peer answered with, as far as it can be read.
+/// Reads the error of a peer as far as possible.
 pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
     let (mut code, mut message, mut data) = (None, None, None);
     let read = |key: &str, value: &str| match envelope::unquote(key).as_deref() {
@@ -205,13 +206,13 @@ pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
     error
 }
 
-/// A number, even where it is written with a fraction of nothing.
+/// Parses an integer, also if written with the fraction `.0`.
 fn parse_integer(json: &str) -> Option<i32> {
     let number = json.strip_suffix(".0").unwrap_or(json);
     number.parse().ok()
 }
 
-/// The kind that the peer names, if it is one that goes by this number; else what the number says.
+/// Returns the kind in `reason` if it has this code; otherwise the kind of the code.
 fn read_kind(code: i32, data: Option<&Value>, revision: Revision) -> ErrorKind {
     let named = data.and_then(|data| data["reason"].as_str()).and_then(ErrorKind::from_name);
     let has_code = |kind: &ErrorKind| {

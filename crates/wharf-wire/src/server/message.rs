@@ -1,4 +1,4 @@
-//! A message whose envelope is right, and the call it asks for.
+//! Message with a validated envelope, and the request built from it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -14,17 +14,17 @@ use crate::{
     json::envelope::{FieldSpans, MessageField, unquote},
 };
 
-/// A message that is valid JSON-RPC as far as its envelope goes.
+/// Message whose JSON-RPC envelope is valid.
 pub(crate) struct Message {
     pub(crate) body: ByteString,
     pub(crate) members: FieldSpans,
 }
 
-/// Why a request is not begun.
+/// Error reply to a request that is not started.
 pub(crate) struct RequestRejection {
     pub(crate) error: Error,
     pub(crate) revision: Revision,
-    /// Where the HTTP status is not the one that goes with the kind.
+    /// HTTP status, if not the default of the error kind.
     pub(crate) status: Option<u16>,
 }
 
@@ -35,7 +35,7 @@ impl RequestRejection {
 }
 
 impl Message {
-    /// Finds the members of `body`.
+    /// Scans the fields of `body`.
     pub(crate) fn of(body: ByteString, depth: u32) -> Self {
         let mut message = Message { body, members: FieldSpans::default() };
         message.members.find(&message.body, depth);
@@ -58,18 +58,18 @@ impl Message {
         self.members.text(&self.body, slot)
     }
 
-    /// Where the member lies, unless it is `null`.
+    /// Returns the position of the field, unless it is `null`.
     pub(crate) fn span(&self, slot: MessageField) -> Span {
         self.members.value(slot)
     }
 
-    /// The id in a form in which equal ids are equal text.
+    /// Returns the id in a canonical form, in which equal ids have equal text.
     pub(crate) fn call_id(&self, slot: MessageField, limit: usize) -> Option<CallId> {
         let id = self.raw(slot).filter(|id| is_id(id, limit))?;
         Some(CallId::canonical(self.body.slice_ref(id)))
     }
 
-    /// Refuses a member that is there and is not an object.
+    /// Rejects a field that is present and not an object.
     pub(crate) fn require_object(&self, slot: MessageField, field: &str) -> Result<(), Error> {
         match self.members.is_object(&self.body, slot) || !self.span(slot).is_some() {
             true => Ok(()),
@@ -77,7 +77,7 @@ impl Message {
         }
     }
 
-    /// Refuses what a client says about itself if it is no object or too long.
+    /// Rejects client info or capabilities that are not an object or too long.
     pub(crate) fn check_client_field(
         &self,
         wire: &ServerProtocol,
@@ -103,7 +103,7 @@ impl Message {
         }
     }
 
-    /// The call that this message asks for; it takes the body with it.
+    /// Builds the request; takes the body out of the message.
     pub(crate) fn take_request(
         &mut self,
         wire: &ServerProtocol,
@@ -152,7 +152,7 @@ impl Message {
         }
     }
 
-    /// A progress token is a string or an integer; anything else is no token.
+    /// Returns the progress token: a string or integer; anything else is ignored.
     pub(crate) fn token(&self) -> Span {
         match self.raw(MessageField::Token) {
             Some(token) if is_id(token, usize::MAX) => self.members.span(MessageField::Token),
@@ -199,7 +199,7 @@ impl Message {
         }
     }
 
-    /// What remains of the message for the codec that answers it.
+    /// Builds the codec for the reply.
     pub(crate) fn codec(
         &self,
         wire: &Arc<ServerProtocol>,
@@ -225,7 +225,7 @@ impl Message {
             revision,
             role: Default::default(),
         };
-        // What lasts must not keep the buffer that the message was read into.
+        // Calls without a time limit must not keep the buffer that the message was read into.
         let lasts = matches!(method, Method::Listen | Method::TaskResult);
         if lasts || self.body.len() > MAX_SHARED_BODY_BYTES {
             codec.shrink_body();
@@ -234,7 +234,8 @@ impl Message {
     }
 }
 
-/// The member that names what `method` calls: its mirrored field, found without comparing names.
+/// Returns the field that names the target of `method`: the one that headers repeat, found without comparing
+/// names.
 pub(crate) fn target_field(method: Method) -> Option<MessageField> {
     use Method::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, TaskResult, UpdateTask};
     Some(match method {
@@ -245,10 +246,10 @@ pub(crate) fn target_field(method: Method) -> Option<MessageField> {
     })
 }
 
-/// How long a message is that is not kept for what its codec needs of it.
+/// Size above which the codec copies what it needs instead of keeping the message.
 const MAX_SHARED_BODY_BYTES: usize = 4 << 10;
 
-/// Whether `json` is an integer or a string, one that can be read, of at most `limit` bytes.
+/// Returns whether `json` is an integer or a valid string of at most `limit` bytes.
 pub(crate) fn is_id(json: &str, limit: usize) -> bool {
     let integer = || json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     json.len() <= limit && if json.starts_with('"') { unquote(json).is_some() } else { integer() }
@@ -262,7 +263,7 @@ pub(crate) fn unknown_method(name: &str) -> Error {
     Error::method_not_found(&excerpt(name))
 }
 
-/// Says which parameter is wrong, and how.
+/// Error for an invalid parameter.
 pub(crate) fn invalid_field(field: &str, problem: &str) -> Error {
     Error::new(ErrorKind::InvalidParams)
         .with_message(format!("Invalid params: `{field}` {problem}"))

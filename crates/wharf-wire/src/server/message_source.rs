@@ -1,4 +1,4 @@
-//! Where a message came from, and what HTTP adds to the rules.
+//! Context of a received message: its session and HTTP headers, and the rules that follow from them.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// Where a message came from.
+/// Session and HTTP headers of a received message.
 pub(crate) struct MessageSource<'a> {
     pub(crate) legacy: LegacyContext<'a>,
-    /// What stood beside the message, if it came over HTTP.
+    /// HTTP headers of the message, if it came over HTTP.
     pub(crate) headers: Option<&'a McpHeaders<'a>>,
 }
 
@@ -25,7 +25,7 @@ const NO_SESSION_OR_MODERN: &str = "Invalid request: there is no `Mcp-Session-Id
      but an `MCP-Protocol-Version` header that says so";
 
 impl MessageSource<'_> {
-    /// What is spoken, unless the message itself says otherwise.
+    /// Returns the revision of the context; the message may override it.
     pub(crate) fn revision(&self) -> Option<Revision> {
         match self.headers {
             Some(headers) if headers.is_modern() => Some(Revision::MODERN),
@@ -33,7 +33,7 @@ impl MessageSource<'_> {
         }
     }
 
-    /// What the header names, or else the session agreed on.
+    /// Returns the revision in the header, or else the negotiated one.
     pub(crate) fn explicit_revision(&self) -> Option<Revision> {
         let header = self.headers.and_then(McpHeaders::revision);
         match header.filter(|revision| revision.is_modern()) {
@@ -46,7 +46,7 @@ impl MessageSource<'_> {
         self.revision().is_some_and(Revision::is_modern)
     }
 
-    /// Refuses a version header that names nothing this server speaks.
+    /// Refuses a version header that the server does not support.
     pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
         let Some(headers) = self.headers else { return Ok(()) };
         let value = match headers.version {
@@ -65,7 +65,7 @@ impl MessageSource<'_> {
         }
     }
 
-    /// Refuses what belongs to a session where none is open and HTTP needs one.
+    /// Refuses a message that needs a session if none is open on HTTP.
     pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
         let problem = match wire.supports(Revision::MODERN) {
             true => NO_SESSION_OR_MODERN,
@@ -79,7 +79,7 @@ impl MessageSource<'_> {
         }
     }
 
-    /// The revision of an answer, if anything can have been asked; else why it cannot.
+    /// Returns the revision of a client response; an error if the server cannot have sent a request.
     pub(crate) fn response_revision(&self) -> Result<Option<Revision>, &'static str> {
         let revision = self.revision().filter(|revision| !revision.is_modern());
         match (&self.legacy, self.headers) {
@@ -93,7 +93,7 @@ impl MessageSource<'_> {
         }
     }
 
-    /// Takes note of a notification.
+    /// Handles a notification.
     pub(crate) fn handle_notification(
         &mut self,
         wire: &Arc<ServerProtocol>,
@@ -106,7 +106,7 @@ impl MessageSource<'_> {
             return wire.refuse(None, &refusal);
         }
         match &self.legacy {
-            // What a request of its own says concerns no other.
+            // A stateless notification affects no other request.
             _ if self.is_modern() => Received::Ignore,
             LegacyContext::Stateless(_) => Received::Ignore,
             LegacyContext::Session(_) => self.legacy.handle_notification(wire, message),

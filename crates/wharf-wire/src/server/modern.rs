@@ -1,4 +1,4 @@
-//! Requests that carry version, identity and capabilities themselves. They leave nothing behind.
+//! Modern (stateless) requests, which carry version, identity and capabilities.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const CAPABILITIES: &str = "_meta.io.modelcontextprotocol/clientCapabilities";
 const CLIENT: &str = "_meta.io.modelcontextprotocol/clientInfo";
 const LEVEL: &str = "_meta.io.modelcontextprotocol/logLevel";
 
-/// Checks in the specification's order: metadata, headers, version, method, parameters.
+/// Validates a request in the specification's order: metadata, headers, version, method, parameters.
 pub(crate) fn begin(
     wire: &Arc<ServerProtocol>,
     row: Option<(RequestKind, RevisionRange)>,
@@ -25,7 +25,7 @@ pub(crate) fn begin(
 ) -> Result<Received, RequestRejection> {
     let refused = |error: Error| RequestRejection::new(error, Revision::MODERN);
     if let Some(headers) = headers.filter(|_| !wire.speaks_legacy()) {
-        // Only where older clients are served may it be missing, and mean another era.
+        // The header may be missing only on servers with legacy clients, where that means the legacy era.
         headers.require_version().map_err(refused)?;
     }
     metadata(wire, message).map_err(malformed)?;
@@ -80,7 +80,7 @@ fn log_level(message: &Message) -> Result<Option<LogLevel>, Error> {
     }
 }
 
-/// On HTTP, malformed metadata is the request's fault, not the call's.
+/// Returns the rejection with HTTP status 400: malformed metadata is a fault of the HTTP request.
 fn malformed(error: Error) -> RequestRejection {
     RequestRejection { status: Some(400), ..RequestRejection::new(error, Revision::MODERN) }
 }

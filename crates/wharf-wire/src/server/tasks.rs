@@ -1,4 +1,4 @@
-//! Tasks, as each revision tells of them.
+//! Encodes tasks for each revision.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::{
     versions::{error_codes, revision::Feature},
 };
 
-/// Says in a message's metadata which task it belongs to.
+/// Key in `_meta` that names the task of a message.
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// What the times of a task are called.
+/// Names of the time fields of a task.
 pub(crate) struct TaskFieldNames {
     pub(crate) ttl: &'static str,
     pub(crate) poll_interval: &'static str,
@@ -33,7 +33,7 @@ impl TaskFieldNames {
 }
 
 impl Codec {
-    /// Writes that the call goes on as a task; returns the HTTP status.
+    /// Writes the result of a call that became a task; returns the HTTP status.
     pub(crate) fn task_created(&self, task: &Task, out: &mut Vec<u8>) -> u16 {
         if let CodecRole::TaskOwner(owner) = &self.role {
             owner.follow(task, self.wire.limits.subscriptions);
@@ -56,7 +56,7 @@ impl Codec {
         200
     }
 
-    /// Writes what is answered to calls that are about tasks; other replies have no fields.
+    /// Writes the reply to a task method; other replies have no fields.
     pub(crate) fn write_task_reply(&self, reply: &Reply, result: &mut ObjectWriter<'_>) {
         match reply {
             Reply::Task(task) => self.write_whole_task(task, result),
@@ -97,7 +97,7 @@ impl Codec {
         }
     }
 
-    /// Writes a task and, where there is no call for its result, what belongs to its state.
+    /// Writes a task and, unless the result is a separate call, the fields of its state.
     pub(crate) fn write_whole_task(&self, task: &Task, object: &mut ObjectWriter<'_>) {
         self.write_task(task, object);
         if self.revision.has(Feature::TaskRequests) {
@@ -117,7 +117,7 @@ impl Codec {
         }
     }
 
-    /// The result that the call would have had.
+    /// Writes the result that the call would have had.
     fn write_inner_result(&self, it: &ToolResult, object: &mut ObjectWriter<'_>) {
         let mut inner = object.object("result");
         inner.plain("resultType", "\"complete\"");
@@ -134,16 +134,16 @@ impl Codec {
         inner.close();
     }
 
-    /// Whether a tool that fails so has a result that a model reads, and no error.
+    /// Returns whether this error of a tool is reported as a result for the model.
     fn is_tool_result(&self, error: &Error) -> bool {
         error_codes::is_tool_result(error.kind, Method::CallTool, self.revision)
     }
 
-    /// The status as the revision sees it, and what is said about it.
+    /// Returns the status and status message in the form of the revision.
     fn reported_status<'a>(&self, task: &'a Task) -> (TaskStatus, Option<Cow<'a, str>>) {
         let own = task.message.as_deref().map(Cow::Borrowed);
         match &task.state {
-            // Where the result is a call of its own, the status tells whether it is worth it.
+            // Where the result is a separate call, the status has to show that the tool failed.
             TaskState::Completed(result)
                 if result.is_error && self.revision.has(Feature::TaskRequests) =>
             {
@@ -161,14 +161,14 @@ impl Codec {
         }
     }
 
-    /// The error of a request to cancel what has ended.
+    /// Error for cancelling a task that has ended.
     pub(crate) fn too_late(&self, task: &Task) -> Error {
         let status = self.reported_status(task).0.as_str();
         Error::new(ErrorKind::TaskAlreadyCompleted)
             .with_message(format!("Cannot cancel task: already in terminal status '{status}'"))
     }
 
-    /// The JSON text of the id of the task that all messages of this call belong to.
+    /// Returns the id (as JSON) of the task that all messages of this call belong to.
     pub(crate) fn related_task(&self) -> Option<&str> {
         match self.method {
             Method::TaskResult => self.target.of(&self.body),
@@ -176,7 +176,7 @@ impl Codec {
         }
     }
 
-    /// Says in a question which task asks, if it is one.
+    /// Adds the related task to the parameters of a server-to-client request.
     pub(crate) fn add_related_task(&self, params: &mut Value) {
         let id = self.related_task().and_then(|json| serde_json::from_str::<Value>(json).ok());
         let Some(id) = id else { return };
@@ -191,14 +191,14 @@ impl Codec {
     }
 }
 
-/// Writes which task a message belongs to: the JSON text of its id.
+/// Writes the related task; `id` is JSON text.
 pub(crate) fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
     let mut related = meta.object(RELATED_TASK);
     related.plain("taskId", id);
     related.close();
 }
 
-/// What a result says about a failure, in short.
+/// Returns a short text about the failure that a result reports.
 fn failure_text(result: &ToolResult) -> Cow<'_, str> {
     let texts = result.content.iter().filter_map(|item| match item {
         Content::Text(it) => Some(it.text.trim()),

@@ -1,23 +1,23 @@
-//! Structured output of any type, for revisions that carry only objects: `{"result": …}`, as the
-//! official SDKs write it.
+//! Wraps structured output of any type as `{"result": …}` for revisions that allow only objects, as the
+//! official SDKs do.
 //!
-//! A result is wrapped by what it is: objects never are, anything else always. So the schema says
-//! the same about each value that it allows.
+//! Objects are never wrapped, other values always are. The translated schema therefore accepts exactly the
+//! translated values.
 
 use serde_json::{Map, Value, json};
 
 use crate::versions::translate::SCHEMA_MAP_KEYWORDS;
 
-/// The property that holds what is wrapped.
+/// Property that holds the wrapped value.
 pub(crate) const KEY: &str = "result";
 
-/// How deep references and combinations are followed to find out what a schema allows.
+/// Maximum depth at which `$ref` and combinators are followed to find the allowed types.
 const MAX_SCHEMA_DEPTH: usize = 8;
 
-/// Keywords whose values are no schemas.
+/// Keywords whose values are not schemas.
 const NON_SCHEMA_KEYWORDS: [&str; 4] = ["const", "enum", "default", "examples"];
 
-/// What a schema allows.
+/// Types that a schema allows.
 #[derive(Clone, Copy)]
 struct AllowedTypes {
     objects: bool,
@@ -49,7 +49,7 @@ impl AllowedTypes {
         }
     }
 
-    /// What `schema` in `root` allows, as far as its types say; what they do not say is allowed.
+    /// Determines the types that `schema` in `root` allows; types that it does not restrict are allowed.
     fn of(schema: &Value, root: &Value, depth: usize) -> AllowedTypes {
         let keywords = match schema {
             Value::Object(keywords) if depth > 0 => keywords,
@@ -77,7 +77,7 @@ impl AllowedTypes {
     }
 }
 
-/// Makes an output schema one of objects, for values that are wrapped if they are none.
+/// Turns an output schema into a schema of objects; values that are not objects are wrapped.
 pub(crate) fn schema(schema: &mut Value) {
     if schema.get("type").is_some_and(|it| it == "object") {
         return;
@@ -106,7 +106,7 @@ pub(crate) fn schema(schema: &mut Value) {
     *schema = wrapped;
 }
 
-/// A schema whose pointers to itself lead to where it stands now.
+/// Returns the schema with its local references adjusted to its new position.
 fn rebase(mut schema: Value, to: &str) -> Value {
     if let Value::Object(keywords) = &mut schema {
         keywords.remove("$schema");
@@ -116,7 +116,7 @@ fn rebase(mut schema: Value, to: &str) -> Value {
 }
 
 fn rebase_references(keywords: &mut Map<String, Value>, to: &str) {
-    // What has an address of its own is where its pointers lead.
+    // Local references within a schema that has an `$id` are relative to that schema, so they stay.
     if keywords.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#')) {
         return;
     }

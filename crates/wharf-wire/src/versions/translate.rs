@@ -1,4 +1,4 @@
-//! What a revision does not know: left out, or said in its own words.
+//! Translates values for older revisions: removes or rewrites fields that a revision does not have.
 
 use std::borrow::Cow;
 
@@ -34,9 +34,9 @@ pub(crate) fn server_capabilities(value: &mut Value, revision: Revision) {
     drop_unknown(value, VersionedType::ServerCapabilities, revision);
 }
 
-/// What a client can do, as far as the revision has it.
+/// Translates client capabilities.
 pub(crate) fn client_capabilities(value: &mut Value, revision: Revision) {
-    // Where elicitation has no modes, it means forms.
+    // Without elicitation modes, elicitation means forms.
     let modes: &[&str] =
         if revision.has(Feature::ElicitationModes) { &["form", "url"] } else { &["form"] };
     let Value::Object(fields) = value else { return };
@@ -71,7 +71,7 @@ pub(crate) fn tool(value: &mut Value, revision: Revision) {
     }
 }
 
-/// Resources and templates.
+/// Translates resources and resource templates.
 pub(crate) fn resource(value: &mut Value, revision: Revision) {
     drop_unknown(value, VersionedType::Resource, revision);
     translate_annotations(value, revision);
@@ -84,12 +84,12 @@ pub(crate) fn prompt(value: &mut Value, revision: Revision) {
     }
 }
 
-/// The contents of a resource.
+/// Translates the contents of a resource.
 pub(crate) fn contents(value: &mut Value, revision: Revision) {
     drop_unknown(value, VersionedType::Content, revision);
 }
 
-/// An item of a tool's result or a prompt's message.
+/// Translates a content item of a tool result or prompt message.
 pub(crate) fn content(value: &mut Value, revision: Revision) {
     match value["type"].as_str() {
         Some("audio") if !revision.has(Feature::Audio) => *value = audio_as_resource(value),
@@ -138,17 +138,17 @@ fn with_annotations(mut value: Value, from: &Value) -> Value {
     value
 }
 
-/// Keywords whose value is a map of schemas, a list of schemas, or one schema.
+/// JSON Schema keywords whose value is a map of schemas, a list of schemas, or one schema.
 pub(crate) const SCHEMA_MAP_KEYWORDS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 const SCHEMA_LIST_KEYWORDS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const SINGLE_SCHEMA_KEYWORDS: [&str; 8] =
     ["items", "contains", "not", "if", "then", "else", "propertyNames", "contentSchema"];
-/// Here a boolean is what everybody writes and reads.
+/// Keywords for which boolean schemas are common and widely supported.
 const BOOLEAN_SCHEMA_KEYWORDS: [&str; 3] =
     ["additionalProperties", "unevaluatedProperties", "unevaluatedItems"];
 
-/// Legacy schemas know only objects as schemas.
+/// Replaces boolean schemas with objects: legacy revisions allow only objects.
 fn without_boolean_schemas(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
@@ -179,7 +179,7 @@ fn subschemas(keyword: &str, value: &mut Value) {
     }
 }
 
-/// A sampling message of a revision that knows one item a message: several messages, if need be.
+/// Translates sampling messages; splits messages where the revision allows only one content item.
 pub(crate) fn sampling_messages(messages: Vec<Value>, revision: Revision) -> Vec<Value> {
     let mut translated = Vec::new();
     for mut message in messages {
@@ -203,7 +203,7 @@ pub(crate) fn sampling_messages(messages: Vec<Value>, revision: Revision) -> Vec
     translated
 }
 
-/// What a model cannot be sent in a revision is described to it.
+/// Replaces sampling content that the revision does not have with a text description.
 fn sampling_content(item: &mut Value, revision: Revision) {
     let known = match item["type"].as_str() {
         Some("text" | "image") => true,
@@ -226,12 +226,12 @@ fn sampling_content(item: &mut Value, revision: Revision) {
     *item = json!({"type": "text", "text": text});
 }
 
-/// A client's answer to a question.
+/// Translates the client's response to a server request.
 pub(crate) fn answer(value: &mut Value, revision: Revision) {
     for root in value.get_mut("roots").and_then(Value::as_array_mut).into_iter().flatten() {
         drop_unknown(root, VersionedType::Root, revision);
     }
-    // Of all answers, only what a model said names the model.
+    // Of all client responses, only a sampling result has a `model`.
     if value.get("model").is_some() {
         let items = match value["content"].take() {
             Value::Array(items) => items,
@@ -241,7 +241,7 @@ pub(crate) fn answer(value: &mut Value, revision: Revision) {
     }
 }
 
-/// What a model said, as one item where the revision knows no more.
+/// Translates the model's output; joins the items into one text where the revision allows only one.
 fn model_output(mut items: Vec<Value>, revision: Revision) -> Value {
     items.iter_mut().for_each(|item| sampling_content(item, revision));
     match items.len() {
@@ -254,7 +254,7 @@ fn model_output(mut items: Vec<Value>, revision: Revision) -> Value {
     }
 }
 
-/// An item in words.
+/// Describes a content item as text.
 fn as_text(item: &Value) -> Cow<'_, str> {
     let media = || item["mimeType"].as_str().unwrap_or("unknown");
     match (item["type"].as_str(), item["text"].as_str()) {
@@ -274,8 +274,8 @@ pub(crate) fn sampling_params(params: &mut Value, revision: Revision) {
     }
 }
 
-/// A form of a revision without multi-select, without defaults but on booleans, and with titles
-/// of options beside them.
+/// Translates an elicitation form for revisions without multi-select, with defaults only for booleans, and with
+/// option titles in `enumNames`.
 pub(crate) fn form(schema: &mut Value, revision: Revision) {
     if revision.has(Feature::ElicitationModes) {
         return;

@@ -1,8 +1,8 @@
-//! Every rule of the format, by example.
+//! Tests of the event stream rules, by example.
 
 use crate::framing::sse::parser::*;
 
-/// What a stream says: `name|data|id`, or `!` for an event that is too long.
+/// Parses `bytes` into `name|data|id` for each event, or `!` for an oversized one.
 fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
     events.push(bytes);
     let shown = |found: Result<ServerEvent, Error>| match found {
