@@ -1,4 +1,4 @@
-//! What the server says, message by message.
+//! Decodes the messages of a server.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -20,15 +20,15 @@ use crate::{
     versions::revision::Feature,
 };
 
-/// How deep a message may be nested.
+/// Maximum nesting depth of a message.
 const MAX_DEPTH: u32 = 128;
-/// How long an id may be.
+/// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 1024;
-/// How many messages a batch may hold.
+/// Maximum number of messages in a batch.
 const MAX_BATCH_MESSAGES: usize = 10_000;
 
 impl ClientCodec {
-    /// Reads what the server sent. A batch, which one revision has, gives several.
+    /// Decodes what the server sent: one message, or several for a batch of revision 2025-03-26.
     ///
     /// ```
     /// use wharf_wire::{ClientIdentity, ServerMessage, Revision, ClientCodec};
@@ -41,7 +41,7 @@ impl ClientCodec {
     /// ```
     ///
     /// # Errors
-    /// If the message cannot be read at all.
+    /// If the text is not a valid message.
     pub fn hear(&self, message: Bytes) -> Result<Vec<ServerMessage>, Error> {
         if u32::try_from(message.len()).is_err() {
             return Err(unreadable(ErrorKind::ContentTooLarge, "the message is too long"));
@@ -67,7 +67,7 @@ impl ClientCodec {
             return Err(unreadable(ContentTooLarge, "the batch is too long"));
         }
         let each = spans.iter().filter_map(|span| span.of(body));
-        // One that cannot be read must not cost the others.
+        // An invalid message must not discard the others.
         let hear =
             |one: &str| self.decode_one(body.slice_ref(one)).unwrap_or(ServerMessage::Ignored);
         Ok(each.map(hear).collect())
@@ -109,7 +109,7 @@ impl ClientCodec {
 
     fn decode_reply(&self, message: &Message, id: Option<CallId>) -> ServerMessage {
         let invalid = |problem| Err(unreadable(ErrorKind::ValidationFailed, problem));
-        // Some servers write `null` for the one that there is not.
+        // Some servers write `null` for the field that is absent.
         let result = match (message.raw(MessageField::Result), message.raw(MessageField::Error)) {
             _ if message.members.fault.is_some() => invalid("the reply is nested too deep"),
             (Some(_), Some(_)) => invalid("the reply has a result and an error"),
@@ -127,7 +127,7 @@ impl ClientCodec {
                 Err(invalid_field("params", "is nested too deep"))
             }
             "ping" => return ServerMessage::Ping { id },
-            // There, questions travel in results.
+            // In the modern era, client requests travel in results.
             _ if self.is_modern() => Err(unknown_method(method)),
             _ => read_client_request(method, params, self.revision),
         };

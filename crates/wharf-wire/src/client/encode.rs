@@ -1,4 +1,4 @@
-//! What the client writes.
+//! Encodes the messages of a client.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const TOKEN: &str = "progressToken";
 
-/// What a client says about itself in one revision, as JSON.
+/// Client info and capabilities in the form of one revision, as JSON.
 #[derive(Debug)]
 pub(super) struct IdentityJson {
     capabilities: Box<str>,
@@ -42,27 +42,27 @@ impl IdentityJson {
     }
 }
 
-/// What a request asks for besides what its parameters say.
+/// Options of a request that go into `_meta`.
 #[derive(Clone, Copy, Default)]
 struct MetaOptions {
-    /// Progress; if unsaid, it is wanted where the caller has put a token of its own.
+    /// Progress; if `None`, it is requested if the caller's `_meta` has a progress token.
     progress: Option<bool>,
     level: Option<LogLevel>,
 }
 
 impl ClientCodec {
-    /// Writes a call. Progress, if wanted, comes under the call's id.
+    /// Writes a call. The call's id serves as its progress token.
     ///
     /// # Errors
-    /// If the revision has no such call (discovery and listening in a legacy one), or if its
-    /// parameters are no JSON object.
+    /// If the revision does not have the call (discovery and subscriptions in a legacy one), or if its
+    /// parameters are not a JSON object.
     pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
         let name = request.method.name();
         if !self.has(name) {
             let message = format!("{} has no `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
         }
-        // Without it the call would begin anew, and do again what it has done.
+        // Without its state the call would start again and repeat its effects.
         if !self.is_modern() && request.request_state().is_some() {
             let problem = "is unknown, or it came too late: call again without it";
             return Err(invalid_field("requestState", problem));
@@ -74,7 +74,7 @@ impl ClientCodec {
             let calls_tool = request.method == Method::CallTool;
             let meta = copy(request.params(), params, |key| {
                 has_filter |= key == "notifications";
-                // Whether a task is wanted is said below, whatever came with the parameters.
+                // The `task` parameter is written below; one among the parameters is ignored.
                 !(unknown.contains(&key) || calls_tool && key == "task")
             })?;
             if calls_tool {
@@ -87,9 +87,9 @@ impl ClientCodec {
         })
     }
 
-    /// Writes any request by its name, with the metadata that the revision wants beside the
-    /// caller's own. `params` is the text of a JSON object. A progress token in it becomes the
-    /// request's id, under which progress finds its way.
+    /// Writes a request with any method name, and the metadata that the revision requires beside the caller's
+    /// own. `params` is the text of a JSON object. A progress token in it is replaced by the request's id, by
+    /// which progress is routed.
     ///
     /// ```
     /// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
@@ -104,7 +104,7 @@ impl ClientCodec {
     /// ```
     ///
     /// # Errors
-    /// If `params` is no JSON object.
+    /// If `params` is not a JSON object.
     pub fn request(
         &self,
         method: &str,
@@ -123,27 +123,27 @@ impl ClientCodec {
         })
     }
 
-    /// Writes a request that any server answers, to see whether it does.
+    /// Writes a request that every server answers, to check that the connection is alive.
     pub fn ping(&self, id: &CallId, out: &mut Vec<u8>) {
         let method = if self.is_modern() { Method::Discover.name() } else { "ping" };
-        // Without parameters, nothing can be wrong with them.
+        // Fails only for invalid parameters, and there are none.
         let _ = self.request(method, None, id, out);
     }
 
-    /// Writes which log messages the client wants; false, and nothing, where each request says so.
+    /// Writes `logging/setLevel`. Returns false, and writes nothing, where each request carries its level.
     pub fn set_log_level(&self, level: LogLevel, id: &CallId, out: &mut Vec<u8>) -> bool {
         self.write_single_param("logging/setLevel", ("level", level.as_str()), id, out)
     }
 
-    /// Writes that updates of a resource are wanted, or no longer; false, and nothing, where a
-    /// listen says so.
+    /// Writes a subscription to a resource, or its end. Returns false, and writes nothing, where
+    /// `subscriptions/listen` replaces it.
     pub fn subscribe(&self, uri: &str, on: bool, id: &CallId, out: &mut Vec<u8>) -> bool {
         let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
         self.write_single_param(method, ("uri", uri), id, out)
     }
 
-    /// Writes that the client's roots are others now; false, and nothing, where servers ask anew
-    /// each time or the client has said that it has none.
+    /// Writes that the client's roots changed. Returns false, and writes nothing, if the revision has no such
+    /// notification or the client declared no roots.
     pub fn roots_changed(&self, out: &mut Vec<u8>) -> bool {
         let due = !self.is_modern() && self.client.capabilities.roots.is_some();
         if due {
@@ -152,13 +152,13 @@ impl ClientCodec {
         due
     }
 
-    /// Writes that the call `id` is given up.
+    /// Writes the cancellation of the call `id`.
     pub fn cancelled(&self, id: &CallId, reason: &str, out: &mut Vec<u8>) {
         write_cancelled(out, id.as_json(), reason);
     }
 
-    /// Writes the answer to a server's question: the JSON text of a result, said as the revision
-    /// knows it, or an error.
+    /// Writes the response to a server request: the JSON text of a result, translated to the revision, or an
+    /// error.
     ///
     /// ```
     /// use wharf_wire::{CallId, ClientIdentity, ClientCodec};
@@ -181,12 +181,12 @@ impl ClientCodec {
         write_error(out, ErrorProfile::Spec, Some(id.as_json()), error, self.revision);
     }
 
-    /// Writes the answer to a ping.
+    /// Writes the response to a ping.
     pub fn pong(&self, id: &CallId, out: &mut Vec<u8>) {
         reply(out, id, "{}");
     }
 
-    /// Writes the handshake's request.
+    /// Writes the `initialize` request.
     pub(super) fn initialize(&self, id: &CallId, out: &mut Vec<u8>) {
         let mut message = open(out, Some(id), "initialize");
         let mut params = message.object("params");
@@ -197,7 +197,7 @@ impl ClientCodec {
         message.close();
     }
 
-    /// Writes that the handshake is over.
+    /// Writes `notifications/initialized`.
     pub(super) fn initialized(&self, out: &mut Vec<u8>) {
         open(out, None, "notifications/initialized").close();
     }
@@ -206,7 +206,7 @@ impl ClientCodec {
         RequestKind::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
     }
 
-    /// Writes a request with one parameter, if the revision has it.
+    /// Writes a request with one parameter, if the revision has the request.
     fn write_single_param(
         &self,
         method: &str,
@@ -225,7 +225,7 @@ impl ClientCodec {
         due
     }
 
-    /// Writes a request whose parameters `params` writes, or nothing.
+    /// Writes a request; `params` writes its parameters. If that fails, nothing is written.
     fn write(
         &self,
         method: &str,
@@ -245,7 +245,7 @@ impl ClientCodec {
         written
     }
 
-    /// Writes that the call should become a task, where that is said so.
+    /// Writes the `task` parameter, in the revision that has it.
     fn write_task_request(&self, task_request: TaskRequest, params: &mut ObjectWriter<'_>) {
         if let TaskRequest::Wanted(ttl) = task_request
             && self.revision.has(Feature::TaskRequests)
@@ -258,7 +258,7 @@ impl ClientCodec {
         }
     }
 
-    /// Writes `_meta`: the caller's own, without what is the protocol's to say, and that.
+    /// Writes `_meta`: the caller's own members except those that the protocol layer sets, then the latter.
     fn write_meta(
         &self,
         params: &mut ObjectWriter<'_>,
@@ -297,7 +297,7 @@ impl ClientCodec {
         walked.map_err(|_| invalid_field("_meta", "must be a JSON object"))
     }
 
-    /// A result as the revision knows it; none if it is no JSON.
+    /// Translates a result to the revision; none if it is not JSON.
     fn translate_result(&self, json: &str) -> Option<Arc<str>> {
         if self.revision.has(Feature::SamplingTools) {
             return serde_json::from_str::<&RawValue>(json).ok().map(|raw| raw.get().into());
@@ -308,7 +308,7 @@ impl ClientCodec {
     }
 }
 
-/// Begins a request, or without an id a notification.
+/// Starts a request, or without an id a notification.
 fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> ObjectWriter<'a> {
     let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
@@ -327,7 +327,7 @@ fn reply(out: &mut Vec<u8>, id: &CallId, result: &str) {
     message.close();
 }
 
-/// Copies the members of a JSON object that are to be kept; gives back its `_meta`.
+/// Copies the members of a JSON object that `keep` selects; returns its `_meta`.
 fn copy<'a>(
     from: &'a str,
     to: &mut ObjectWriter<'_>,

@@ -1,4 +1,4 @@
-//! The notifications of a server.
+//! Decodes the notifications of a server.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,8 +7,8 @@ use wharf_model::{LogLevel, Notification, SubscriptionFilter};
 use crate::client::{ClientCodec, ServerNotification, read_object};
 use crate::{CallId, server::message::is_id, versions::revision::Feature};
 
-/// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
-/// or it is malformed, for a notification cannot be answered.
+/// Reads a notification from its method and the JSON text of its parameters. None if it is unknown or
+/// malformed: notifications have no error response.
 pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<ServerNotification> {
     let notification = match method {
         "notifications/progress" => progress(codec, params)?,
@@ -30,7 +30,7 @@ pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<Se
     })
 }
 
-/// What a notification belongs to.
+/// Call or subscription that a notification belongs to.
 #[derive(Default, Deserialize)]
 struct NotificationTarget<'a> {
     #[serde(rename = "progressToken", borrow)]
@@ -49,7 +49,7 @@ fn id(raw: &RawValue) -> Option<CallId> {
     is_id(raw.get(), usize::MAX).then(|| CallId::canonical(raw.get().into()))
 }
 
-/// Progress of a call, or of a task that a call became and that goes on under the call's token.
+/// Progress of a call, or of a task that continues under the progress token of its call.
 fn progress(codec: &ClientCodec, params: &str) -> Option<Notification> {
     #[derive(Deserialize)]
     struct Fields {
@@ -92,7 +92,7 @@ fn log(params: &str) -> Option<Notification> {
         data: Box<RawValue>,
     }
     let Fields { level, logger, data } = fields(params)?;
-    // A level that nobody knows is no reason to lose what was said.
+    // A message with an unknown level is kept.
     let level = level.parse().unwrap_or(LogLevel::Info);
     Some(Notification::Log { level, logger, data })
 }

@@ -1,4 +1,4 @@
-//! How a call ended, read by the method that was asked.
+//! Decodes the result of a call, according to its method.
 
 use std::sync::Arc;
 
@@ -22,14 +22,14 @@ use crate::{
     versions::revision::Feature,
 };
 
-/// How many items one page, and how many questions one result, may hold.
+/// Maximum number of items on a page, and of input requests in a result.
 pub(super) const MAX_PAGE_ITEMS: usize = 100_000;
 const MAX_INPUT_REQUESTS: usize = 1_000;
-/// How many values one result may have, and one page of a list: what is made of them takes many
-/// times the room of their text. What stays text does not count.
+/// Maximum number of values in a result, and on a page of a list: a tree takes many times the memory of its
+/// text. Parts that stay text do not count.
 const MAX_RESULT_VALUES: usize = 250_000;
 const MAX_PAGE_VALUES: usize = 1_000_000;
-/// What does not stay text in a result, and in an item of a list.
+/// Fields of results and of list items that are parsed into trees.
 const PARSED_FIELDS: [&str; 8] = [
     "content",
     "contents",
@@ -40,11 +40,11 @@ const PARSED_FIELDS: [&str; 8] = [
     "annotations",
     "execution",
 ];
-/// What a value weighs beside its text.
+/// Memory of a value beside its text, in bytes.
 const VALUE_OVERHEAD_BYTES: usize = 32;
 
 impl ClientCodec {
-    /// Reads the result of a call of `method`: by the method that was asked, never by its looks.
+    /// Reads the result of a call of `method`. Only the method determines the type, never the content.
     ///
     /// ```
     /// use wharf_model::{Method, Outcome, Reply};
@@ -58,14 +58,14 @@ impl ClientCodec {
     /// ```
     ///
     /// # Errors
-    /// `ValidationFailed` if the text is no result of this method, or of a type that nobody knows;
-    /// `ContentTooLarge` if it holds more than anybody needs.
+    /// `ValidationFailed` if the text is not a result of this method or has an unknown type; `ContentTooLarge`
+    /// if it exceeds the limits.
     pub fn result(&self, method: Method, result: &str) -> Result<Outcome, Error> {
         let text = ResultReader { codec: self, method, json: result };
         match text.result_type()?.as_deref() {
             None | Some("complete") => text.complete(),
             Some("task") if method == Method::CallTool => text.handle(result).map(task_outcome),
-            // Some servers say so of every task.
+            // Some servers write this for every task.
             Some("task") if method == Method::GetTask => text.complete(),
             Some("input_required") if method.info().may_suspend => {
                 text.input_required().map(|it| Outcome::InputRequired(Box::new(it)))
@@ -79,7 +79,7 @@ fn task_outcome(task: Task) -> Outcome {
     Outcome::Task(Box::new(task))
 }
 
-/// The text of a result.
+/// Reader for the text of a result.
 pub(super) struct ResultReader<'a> {
     pub(super) codec: &'a ClientCodec,
     pub(super) method: Method,
@@ -88,7 +88,7 @@ pub(super) struct ResultReader<'a> {
 
 impl<'a> ResultReader<'a> {
     fn result_type(&self) -> Result<Option<String>, Error> {
-        // Older revisions have only one.
+        // Legacy revisions have no `resultType`.
         if !self.codec.is_modern() {
             return Ok(None);
         }
@@ -184,14 +184,14 @@ impl<'a> ResultReader<'a> {
         }
         let Fields { mut capabilities, instructions } = self.whole()?;
         if !self.codec.revision.has(Feature::CompletionCapability) {
-            // Servers could complete before there was a way to say so.
+            // In the first revision servers could not announce completions.
             capabilities.completions = true;
         }
         let cache = self.cache_hint()?.unwrap_or_default();
         Ok(Discovery { capabilities, instructions, cache })
     }
 
-    /// How long the result may be kept. What is no hint is none: then it is not kept.
+    /// Reads the cache hint. An invalid hint counts as none, so the result is not cached.
     fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
         if !self.codec.is_modern() {
             return Ok(None);
@@ -205,14 +205,14 @@ impl<'a> ResultReader<'a> {
         Ok(ttl.map(|ttl_ms| CacheHint { ttl_ms, scope }))
     }
 
-    /// A tool's result without what the protocol put there.
+    /// Removes the protocol's fields from a tool result.
     pub(super) fn strip_protocol_fields(&self, mut it: ToolResult) -> ToolResult {
         it.meta = self.user_meta(it.meta);
         self.strip_protocol_extra(&mut it.extra);
         it
     }
 
-    /// What is left of a result's metadata without what the protocol put there.
+    /// Removes the protocol's members from the `_meta` of a result.
     fn user_meta(&self, meta: Option<Box<LazyJson<Meta>>>) -> Option<Box<LazyJson<Meta>>> {
         let mut meta = meta?;
         let ours: &[&str] = match self.method {
@@ -224,7 +224,7 @@ impl<'a> ResultReader<'a> {
         (!meta.is_empty_object() || ours.is_empty()).then_some(meta)
     }
 
-    /// Takes out what the protocol put there.
+    /// Removes the protocol's fields from unknown fields.
     fn strip_protocol_extra(&self, extra: &mut Extra) {
         for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.codec.is_modern()) {
             extra.remove(name);
@@ -238,7 +238,7 @@ impl<'a> ResultReader<'a> {
         Ok(InputRequired { requests, state })
     }
 
-    /// The questions of a server, each under its key.
+    /// Reads the input requests of a server, each under its key.
     pub(super) fn input_requests(
         &self,
         requests: &'a str,
@@ -274,7 +274,7 @@ impl<'a> ResultReader<'a> {
         found.into_iter().map(read).collect()
     }
 
-    /// The JSON texts of these members; `null` counts as absent.
+    /// Returns the JSON texts of these fields of the result; `null` counts as absent.
     pub(super) fn members<const N: usize>(
         &self,
         names: [&str; N],
@@ -282,7 +282,7 @@ impl<'a> ResultReader<'a> {
         self.fields(self.json, names)
     }
 
-    /// The same for an object within the result.
+    /// Returns the JSON texts of these fields of an object within the result.
     pub(super) fn fields<const N: usize>(
         &self,
         json: &'a str,
@@ -304,7 +304,7 @@ impl<'a> ResultReader<'a> {
         read_object(self.json).map_err(|problem| self.invalid(problem))
     }
 
-    /// Whether a result may become what it says: it must not have too many values.
+    /// Checks that a result does not have too many values to be parsed.
     pub(super) fn within_bounds(&self, json: &str) -> Result<(), Error> {
         match json.len() < MAX_RESULT_VALUES || values_of(json) <= MAX_RESULT_VALUES {
             true => Ok(()),
@@ -334,7 +334,7 @@ impl<'a> ResultReader<'a> {
     }
 }
 
-/// How many values an object has, where what stays text is one.
+/// Counts the values of an object; a part that stays text counts as one.
 fn values_of(json: &str) -> usize {
     let mut values = 1;
     let walked = scanner::each_member(json, |key, value| {

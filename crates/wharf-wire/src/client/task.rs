@@ -1,4 +1,4 @@
-//! Tasks, as servers tell of them.
+//! Decodes the tasks of a server.
 
 use std::str::FromStr;
 
@@ -16,11 +16,11 @@ use crate::{
     versions::revision::Feature,
 };
 
-/// How many bytes the id of a task may have: it is kept, and sent with every question about it.
+/// Maximum length of a task id in bytes: it is kept, and sent with every request about the task.
 const MAX_TASK_ID_BYTES: usize = 1024;
 
 impl ClientCodec {
-    /// Reads a notification about a task: none if it is not of this revision, or malformed.
+    /// Reads a task notification; none if the revision does not have it, or if it is malformed.
     pub(super) fn task_notification(&self, method: &str, params: &str) -> Option<Notification> {
         let own = match self.revision.has(Feature::TaskRequests) {
             true => "notifications/tasks/status",
@@ -34,26 +34,26 @@ impl ClientCodec {
 }
 
 impl<'a> ResultReader<'a> {
-    /// The task that a call became, if it became one.
+    /// Reads the task that a call became, if it became one.
     pub(super) fn created_task(&self) -> Result<Option<Task>, Error> {
         if !self.codec.revision.has(Feature::TaskRequests) {
             return Ok(None);
         }
-        // Results of tools have content; what has a task instead is its handle.
+        // Tool results have `content`; a result with `task` instead is the handle of a task.
         match self.members(["task", "content"])? {
             [Some(task), None] => self.handle(task).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// A task without what belongs to its state, as it is when it begins.
+    /// Reads a task without the fields of its state, as a new task has none.
     pub(super) fn handle(&self, json: &'a str) -> Result<Task, Error> {
         let (mut task, status) = self.task_fields(json)?;
         task.state = self.state_from_status(status, task.message.as_deref());
         Ok(task)
     }
 
-    /// A task and, where the revision tells it, what belongs to its state.
+    /// Reads a task and, where the revision has them, the fields of its state.
     pub(super) fn task(&self, json: &'a str) -> Result<Task, Error> {
         if !self.codec.is_modern() {
             return self.handle(json);
@@ -84,7 +84,7 @@ impl<'a> ResultReader<'a> {
         Ok(task)
     }
 
-    /// Where a task stands as far as its status tells: the rest is to be asked for.
+    /// Derives the state from the status alone; the details have to be requested.
     fn state_from_status(&self, status: TaskStatus, message: Option<&str>) -> TaskState {
         match status {
             TaskStatus::Working => TaskState::Working,
@@ -101,7 +101,7 @@ impl<'a> ResultReader<'a> {
         }
     }
 
-    /// What every task has, and its status.
+    /// Reads the common fields of a task, and its status.
     fn task_fields(&self, json: &'a str) -> Result<(Task, TaskStatus), Error> {
         let names = TaskFieldNames::of(self.codec.revision);
         let [id, status, message, created, updated, ttl, interval] = self.fields(
@@ -154,8 +154,8 @@ impl<'a> ResultReader<'a> {
         })
     }
 
-    /// How a task took it to be cancelled. The newer dialect says nothing about the task itself:
-    /// there it is one without a name, of which nothing is known.
+    /// Reads the result of cancelling a task. The modern result has no fields of the task, so the task is empty
+    /// there.
     pub(super) fn task_cancelled(&self) -> Result<Reply, Error> {
         let task = match self.codec.is_modern() {
             true => Task::new("", Timestamp::default()),

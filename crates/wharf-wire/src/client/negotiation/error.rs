@@ -1,11 +1,11 @@
-//! Why a conversation cannot be opened, and what to do about it.
+//! Errors of the version negotiation.
 
 use serde_json::json;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::Revision;
 
-/// Names what both sides speak.
+/// Error that lists the revisions of both sides.
 pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Error {
     let spoken = match theirs.is_empty() {
         true => "no revision".to_owned(),
@@ -20,7 +20,7 @@ pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Er
         .with_data(json!({"supported": theirs}))
 }
 
-/// The server said nothing that only a server of `revision` would say.
+/// Error for a reply that is not that of a server of `revision`.
 pub(super) fn not_modern(revision: Revision, answer: &str) -> Error {
     Error::new(ErrorKind::UnsupportedProtocolVersion).with_message(format!(
         "The server does not speak {revision}: it answered `server/discover` with {answer}. Try \
@@ -47,7 +47,7 @@ pub(super) fn connection_closed() -> Error {
     )
 }
 
-/// A status that says nothing about the revisions a server speaks.
+/// Error for an HTTP status that does not indicate the supported revisions.
 pub(super) fn inconclusive_status(status: u16, answer: Option<Error>) -> Error {
     let (kind, problem) = match status {
         401 => (ErrorKind::Unauthenticated, "it wants credentials, or others"),

@@ -1,4 +1,4 @@
-//! The course of an opening: what is under way, and what follows from each answer.
+//! State machine of the version negotiation: requests in flight, and the next step after each reply.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::{CallId, Revision};
 
 const DISCOVER: &str = "server/discover";
 
-/// Finds out which revision a server speaks, and opens the conversation.
+/// Negotiates the protocol revision with a server.
 ///
-/// It asks `server/discover` first. What only a modern server would say decides for the modern
-/// era; anything else leads to `initialize`. Its requests have the ids 1 to 9: calls should have
-/// others, so that none takes a late answer to the opening for its own.
+/// It sends `server/discover` first. A reply that only a modern server sends selects the modern era; anything
+/// else leads to `initialize`. The requests have the ids 1 to 9: calls should use others, so that a late reply
+/// to the negotiation is not taken for theirs.
 ///
 /// ```
 /// use wharf_wire::{Answered, CallId, Carrier, ClientIdentity, Negotiation, Step};
@@ -37,28 +37,28 @@ pub struct Negotiation {
     carrier: Carrier,
     pin: Option<Revision>,
     remembered: Option<Revision>,
-    /// How many messages were written, which numbers them.
+    /// Number of messages written, from which ids are derived.
     messages_sent: u64,
     patience: Patience,
-    /// The `server/discover` that may still be answered.
+    /// `server/discover` request in flight.
     probe: Option<PendingRequest>,
-    /// The `initialize` that may still be answered.
+    /// `initialize` request in flight.
     handshake: Option<PendingRequest>,
-    /// Whether `server/discover` was tried.
+    /// Set once `server/discover` was sent.
     probed: bool,
-    /// Whether the server has said that it is modern.
+    /// Set once the server identified itself as modern.
     modern: bool,
-    /// Whether the server was asked in another revision than first, at its own wish.
+    /// Set once a request was repeated in a revision that the server listed.
     retried_revision: bool,
-    /// Whether the connection was opened anew.
+    /// Set once the connection was reopened.
     reopened: bool,
-    /// What is left to do if `server/discover` gives no verdict, for `initialize` was refused.
+    /// Step to take if `server/discover` is inconclusive after `initialize` failed.
     fallback: Option<Step>,
-    /// Every revision that the server says it speaks.
+    /// Revisions that the server listed.
     supported: Vec<String>,
 }
 
-/// A request under way.
+/// Request in flight.
 #[derive(Clone, Debug)]
 struct PendingRequest {
     id: CallId,
@@ -66,8 +66,8 @@ struct PendingRequest {
 }
 
 impl Negotiation {
-    /// An opening that tries `pin` only, if given, or else `remembered` first, which the server
-    /// spoke the last time.
+    /// Creates a negotiation. It tries only `pin` if given, or else `remembered`, the last negotiated revision,
+    /// first.
     #[must_use]
     pub fn new(
         client: Arc<ClientIdentity>,
@@ -93,10 +93,11 @@ impl Negotiation {
         }
     }
 
-    /// How to read what comes while the opening is under way.
+    /// Returns the codec for messages received during the negotiation.
     #[must_use]
     pub fn talk(&self) -> ClientCodec {
-        // Over lines, a legacy server may ping or ask before it is open; over HTTP only replies come.
+        // On a line stream a legacy server may send a ping or request before the handshake; on HTTP only
+        // replies arrive.
         let revision = match self.carrier {
             Carrier::Lines => Revision::NEWEST_LEGACY,
             Carrier::Http => Revision::MODERN,
@@ -104,7 +105,7 @@ impl Negotiation {
         ClientCodec::new(revision, self.client.clone())
     }
 
-    /// The first step.
+    /// Returns the first step.
     pub fn start(&mut self) -> Step {
         match (self.pin, self.remembered) {
             (Some(pin), _) if pin.is_modern() => self.discover(pin, false),
@@ -116,7 +117,7 @@ impl Negotiation {
         }
     }
 
-    /// The next step, after `what` happened.
+    /// Returns the next step after `what` happened.
     pub fn answered(&mut self, what: Answered<'_>) -> Step {
         match what {
             Answered::Reply(id, Err(error)) => {
@@ -129,7 +130,7 @@ impl Negotiation {
         }
     }
 
-    /// The next step, once HTTP+SSE of 2024-11-05 is there: its messages are a stream.
+    /// Returns the next step once HTTP+SSE of 2024-11-05 is connected: its messages are a stream.
     pub fn over_events(&mut self) -> Step {
         self.carrier = Carrier::Lines;
         (self.probed, self.reopened) = (true, true);
@@ -140,7 +141,7 @@ impl Negotiation {
         let talk = ClientCodec::new(revision, self.client.clone());
         let id = self.next_id();
         let mut message = Vec::new();
-        // Without parameters, nothing can be wrong with them.
+        // Fails only for invalid parameters, and there are none.
         let _ = talk.request(DISCOVER, None, &id, &mut message);
         self.probed = true;
         self.probe = Some(PendingRequest { id, revision });
@@ -196,7 +197,7 @@ impl Negotiation {
             return Step::Fail(error::inconclusive_status(status, reply.and_then(Result::err)));
         }
         match reply {
-            // Where nothing can be posted, a message may say so.
+            // Some servers that do not accept POST reply with a JSON-RPC error.
             Some(Err(_))
                 if !probing && self.carrier == Carrier::Http && matches!(status, 404 | 405) =>
             {
@@ -207,7 +208,7 @@ impl Negotiation {
                 if probing { self.discovered(result) } else { self.initialized(&sent, result) }
             }
             None if self.carrier == Carrier::Lines && status < 300 => {
-                // There, the reply comes on the stream.
+                // With HTTP+SSE the reply arrives on the stream.
                 self.handshake = Some(sent);
                 Step::Wait(self.patience)
             }
@@ -219,7 +220,7 @@ impl Negotiation {
         }
     }
 
-    /// `server/discover` was answered.
+    /// Handles the reply to `server/discover`.
     fn discovered(&mut self, result: Result<&str, &Error>) -> Step {
         match (classify::classify_discovery(result), result) {
             (DiscoverReply::Modern(versions), Ok(json)) => self.open_modern(versions, json),
@@ -245,7 +246,7 @@ impl Negotiation {
         }
     }
 
-    /// A modern server that shares no modern revision with us may share a legacy one.
+    /// Tries a legacy revision if a modern server has no modern revision in common with the client.
     fn fall_back(&mut self) -> Step {
         let legacy = classify::newest(&self.supported, |revision| !revision.is_modern());
         match legacy.filter(|_| self.pin.is_none()) {
@@ -255,7 +256,7 @@ impl Negotiation {
         }
     }
 
-    /// The server does not speak the revision it was asked in, but others.
+    /// Repeats the probe in another revision that the server listed.
     fn retry_revision(&mut self, versions: Vec<String>, error: &Error) -> Step {
         self.supported = versions;
         let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
@@ -273,7 +274,7 @@ impl Negotiation {
         }
     }
 
-    /// `server/discover` was answered by nothing that only a modern server would say.
+    /// Handles a reply to `server/discover` that is not that of a modern server.
     fn not_modern(&mut self, answer: &str) -> Step {
         if !self.may_be_legacy() {
             return Step::Fail(error::not_modern(self.pin.unwrap_or(Revision::MODERN), answer));
@@ -285,7 +286,7 @@ impl Negotiation {
         }
     }
 
-    /// `initialize` was answered.
+    /// Handles the reply to `initialize`.
     fn initialized(&mut self, sent: &PendingRequest, result: Result<&str, &Error>) -> Step {
         match result {
             Ok(json) => match classify::handshake(json) {
@@ -341,7 +342,7 @@ impl Negotiation {
         Step::Wait(self.patience)
     }
 
-    /// `initialize` led nowhere: `step` remains, unless the server turns out to be modern.
+    /// Handles a failed `initialize`: takes `step`, unless the server turns out to be modern.
     fn initialize_failed(&mut self, step: Step) -> Step {
         if self.probe.is_some() {
             self.fallback = Some(step);
@@ -359,7 +360,7 @@ impl Negotiation {
     fn on_timeout(&mut self) -> Step {
         let pending = (self.probe.is_some(), self.handshake.is_some());
         if self.carrier == Carrier::Http {
-            // Nothing comes after a request that was given up.
+            // No reply arrives after an HTTP request was abandoned.
             (self.probe, self.handshake) = (None, None);
         }
         match pending {
@@ -389,7 +390,7 @@ impl Negotiation {
         }
     }
 
-    /// Why the conversation cannot be opened: the server speaks only `self.supported`.
+    /// Returns the failure that lists the revisions of both sides.
     fn no_common_revision(&self) -> Step {
         Step::Fail(error::no_common_revision(&self.supported, self.pin))
     }
