@@ -85,25 +85,27 @@ impl ClientCodec {
         }
         let id = message.call_id(MessageField::Id, MAX_ID_BYTES);
         if id.is_none() && message.raw(MessageField::Id).is_some() {
-            return invalid("the id is none that anybody can have given");
+            return invalid("`id` must be a string or an integer");
         }
         if let Some(MessageFault::Duplicate(_)) = message.members.fault {
-            return invalid("a member is there twice");
+            return invalid("duplicate field");
         }
         let answers =
             [MessageField::Result, MessageField::Error].map(|slot| message.members.has(slot));
         match (message.text(MessageField::Method), id) {
-            (Some(_), _) if answers.contains(&true) => invalid("a request has no result"),
+            (Some(_), _) if answers.contains(&true) => {
+                invalid("a request must not have a result or an error")
+            }
             (Some(method), Some(id)) => Ok(self.decode_request(&message, &method, id.detached())),
             (Some(_), None) if message.members.has(MessageField::Id) => {
-                invalid("a request needs an id")
+                invalid("a request must not have a `null` id")
             }
             (Some(method), None) => Ok(self.decode_notification(&message, &method)),
             (None, _) if message.members.has(MessageField::Method) => {
-                invalid("the method must be a string")
+                invalid("`method` must be a string")
             }
             (None, id) if answers.contains(&true) => Ok(self.decode_reply(&message, id)),
-            (None, _) => invalid("there is neither a method nor a result"),
+            (None, _) => invalid("neither a method nor a result"),
         }
     }
 
@@ -111,8 +113,8 @@ impl ClientCodec {
         let invalid = |problem| Err(unreadable(ErrorKind::ValidationFailed, problem));
         // Some servers write `null` for the field that is absent.
         let result = match (message.raw(MessageField::Result), message.raw(MessageField::Error)) {
-            _ if message.members.fault.is_some() => invalid("the reply is nested too deep"),
-            (Some(_), Some(_)) => invalid("the reply has a result and an error"),
+            _ if message.members.fault.is_some() => invalid("the reply is nested too deeply"),
+            (Some(_), Some(_)) => invalid("the reply has both a result and an error"),
             (Some(result), None) => Ok(message.body.slice_ref(result)),
             (None, Some(error)) => Err(read_error(error, self.revision)),
             (None, None) => invalid("the reply has neither a result nor an error"),
@@ -124,7 +126,7 @@ impl ClientCodec {
         let params = message.raw(MessageField::Params).unwrap_or("{}");
         let ask = match method {
             _ if message.members.fault.is_some() => {
-                Err(invalid_field("params", "is nested too deep"))
+                Err(invalid_field("params", "is nested too deeply"))
             }
             "ping" => return ServerMessage::Ping { id },
             // In the modern era, client requests travel in results.
@@ -154,5 +156,5 @@ impl ClientCodec {
 }
 
 fn unreadable(kind: ErrorKind, problem: &'static str) -> Error {
-    Error::new(kind).with_message(format!("The server sent no valid message: {problem}"))
+    Error::new(kind).with_message(format!("The server sent an invalid message: {problem}"))
 }

@@ -59,12 +59,12 @@ impl ClientCodec {
     pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
         let name = request.method.name();
         if !self.has(name) {
-            let message = format!("{} has no `{name}`", self.revision);
+            let message = format!("Revision {} does not have `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
         }
         // Without its state the call would start again and repeat its effects.
         if !self.is_modern() && request.request_state().is_some() {
-            let problem = "is unknown, or it came too late: call again without it";
+            let problem = "is unknown or has expired: call again without it";
             return Err(invalid_field("requestState", problem));
         }
         let options = MetaOptions { progress: Some(request.progress), level: request.log_level };

@@ -134,13 +134,13 @@ impl<'a> ResultReader<'a> {
             Method::UpdateTask => Reply::TaskUpdated,
             Method::CancelTask => self.task_cancelled()?,
             Method::ListTasks => self.task_list()?,
-            _ => return Err(self.invalid("the client answers this method")),
+            _ => return Err(self.invalid("this method is handled by the client")),
         })
     }
 
     fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
         let [items, next, meta] = self.members([key, "nextCursor", "_meta"])?;
-        let items = items.ok_or_else(|| self.invalid(format!("there is no `{key}`")))?;
+        let items = items.ok_or_else(|| self.invalid(format!("missing `{key}`")))?;
         let Ok(spans) = scanner::elements(items, u32::MAX, MAX_PAGE_ITEMS) else {
             return Err(self.invalid(format!("`{key}` must be an array")));
         };
@@ -250,7 +250,7 @@ impl<'a> ResultReader<'a> {
             params: Option<&'a RawValue>,
         }
         if !has_at_most(requests, MAX_RESULT_VALUES) {
-            return Err(self.too_many(MAX_RESULT_VALUES, "values in its questions"));
+            return Err(self.too_many(MAX_RESULT_VALUES, "values in its input requests"));
         }
         let mut found = Vec::new();
         let walked = scanner::each_member(requests, |key, value| {
@@ -262,7 +262,7 @@ impl<'a> ResultReader<'a> {
             return Err(self.invalid("`inputRequests` must be an object"));
         }
         if found.len() > MAX_INPUT_REQUESTS {
-            return Err(self.too_many(MAX_INPUT_REQUESTS, "questions"));
+            return Err(self.too_many(MAX_INPUT_REQUESTS, "input requests"));
         }
         let read = |(key, value): (std::borrow::Cow<'_, str>, &'a str)| {
             let it: InputRequestJson<'_> =
@@ -328,7 +328,7 @@ impl<'a> ResultReader<'a> {
 
     pub(super) fn too_many(&self, most: usize, what: &str) -> Error {
         Error::new(ErrorKind::ContentTooLarge).with_message(format!(
-            "The result of {} has more than {most} {what}: ask for less",
+            "The result of {} has more than {most} {what}: request less",
             self.method.name()
         ))
     }

@@ -28,7 +28,7 @@ pub(super) fn read_client_request(
         false => Ok(None),
     };
     if !has_at_most(params, MAX_REQUEST_VALUES) {
-        return Err(malformed(format!("a question has more than {MAX_REQUEST_VALUES} values")));
+        return Err(malformed(format!("the request has more than {MAX_REQUEST_VALUES} values")));
     }
     Ok(match Method::from_name(method) {
         Some(Method::ListRoots) => ClientRequest::Roots,

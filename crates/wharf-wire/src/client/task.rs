@@ -60,7 +60,7 @@ impl<'a> ResultReader<'a> {
         }
         let (mut task, status) = self.task_fields(json)?;
         let [result, error, requests] = self.fields(json, ["result", "error", "inputRequests"])?;
-        let missing = |name: &str| self.invalid(format!("there is no `{name}`"));
+        let missing = |name: &str| self.invalid(format!("missing `{name}`"));
         task.state = match status {
             TaskStatus::InputRequired => {
                 let requests = requests.ok_or_else(|| missing("inputRequests"))?;
@@ -139,7 +139,7 @@ impl<'a> ResultReader<'a> {
 
     pub(super) fn task_list(&self) -> Result<Reply, Error> {
         let [tasks, next] = self.members(["tasks", "nextCursor"])?;
-        let tasks = tasks.ok_or_else(|| self.invalid("there is no `tasks`"))?;
+        let tasks = tasks.ok_or_else(|| self.invalid("missing `tasks`"))?;
         let Ok(spans) = scanner::elements(tasks, u32::MAX, MAX_PAGE_ITEMS) else {
             return Err(self.invalid("`tasks` must be an array"));
         };

@@ -61,7 +61,7 @@ impl ServerProtocol {
         let unanswered = source.headers.is_some() && requests.is_empty();
         // On HTTP, a batch without requests is accepted or refused by the status alone.
         match unanswered && each.iter().all(idle) && each.iter().any(refused) {
-            true => Err("the batch has no request, and a member that cannot be accepted"),
+            true => Err("the batch has no request, and a message that cannot be accepted"),
             false => Ok(each),
         }
     }

@@ -293,7 +293,7 @@ impl Codec {
     /// Writes the cancellation of the server-to-client request with this number.
     pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
         if !self.revision.is_modern() {
-            write_cancelled(out, &number.to_string(), "the answer is not needed any more");
+            write_cancelled(out, &number.to_string(), "the response is no longer needed");
         }
     }
 

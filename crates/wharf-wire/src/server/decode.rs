@@ -63,27 +63,27 @@ impl ServerProtocol {
         let id = id.filter(|_| is_request || !is_response);
         let invalid = |problem: &'static str| self.refuse_unparsed(id, InvalidRequest, problem);
         match fault {
-            Some(MessageFault::Deep) => return invalid("the message is nested too deep"),
-            Some(_) => return invalid("a member is there twice"),
+            Some(MessageFault::Deep) => return invalid("the message is nested too deeply"),
+            Some(_) => return invalid("duplicate field"),
             None => {}
         }
         if message.text(MessageField::Jsonrpc).as_deref() != Some("2.0") {
             return invalid("`jsonrpc` must be \"2.0\"");
         }
         match (is_request, is_response) {
-            (false, false) => return invalid("there is no method"),
-            (true, true) => return invalid("a request has no result"),
+            (false, false) => return invalid("missing `method`"),
+            (true, true) => return invalid("a request must not have a result or an error"),
             (false, true) => return self.read_response(&message, source),
             (true, false) => {}
         }
         if !message.is_string(MessageField::Method) {
-            return invalid("the method must be a string");
+            return invalid("`method` must be a string");
         }
         if !message.has(MessageField::Id) {
             return source.handle_notification(self, &message);
         }
         if id.is_none() {
-            return invalid("the id must be a string or an integer");
+            return invalid("`id` must be a string or an integer");
         }
         match self.read_request(&mut message, source) {
             Ok(received) => received,
@@ -164,7 +164,7 @@ impl ServerProtocol {
             return self.refuse_unparsed(
                 None,
                 InvalidRequest,
-                "an answer has a result or an error",
+                "a response has either a result or an error",
             );
         }
         if let Err(refusal) = source.check_version(self) {
@@ -265,7 +265,7 @@ impl ServerProtocol {
     pub(crate) fn unsupported_version(&self, requested: &str) -> Error {
         let supported = self.supported();
         let message =
-            format!("Unsupported protocol version; this server speaks {}", supported.join(", "));
+            format!("Unsupported protocol version; this server supports {}", supported.join(", "));
         Error::new(ErrorKind::UnsupportedProtocolVersion)
             .with_message(message)
             .with_data(json!({"supported": supported, "requested": excerpt(requested)}))

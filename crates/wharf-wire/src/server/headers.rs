@@ -135,7 +135,7 @@ fn compare(
         // A field that is missing in the body is refused as an invalid parameter.
         (HeaderField::Absent, None) => return Ok(()),
         (HeaderField::Absent, Some(_)) => MISSING,
-        (HeaderField::Several, _) => "is there more than once",
+        (HeaderField::Several, _) => "occurs more than once",
         (HeaderField::One(value), body) => match read(value) {
             None => "is malformed",
             Some(value) if body.is_some_and(|body| *value == *body.as_bytes()) => return Ok(()),

@@ -186,7 +186,7 @@ impl Message {
     fn filter(&self, wire: &ServerProtocol) -> Result<SubscriptionFilter, Error> {
         let wanted = self.raw(MessageField::Notifications).unwrap_or_default();
         let filter: SubscriptionFilter = serde_json::from_str(wanted)
-            .map_err(|_| invalid_field("notifications", "must be a filter of notifications"))?;
+            .map_err(|_| invalid_field("notifications", "must be a notification filter"))?;
         if filter.uris.len().max(filter.tasks.len()) > wire.limits.subscriptions {
             return Err(too_many_subscriptions(wire.limits.subscriptions));
         }
@@ -271,14 +271,13 @@ pub(crate) fn invalid_field(field: &str, problem: &str) -> Error {
 }
 
 pub(crate) fn subscriptions_too_long(most: usize) -> Error {
-    Error::new(ErrorKind::RefusedResourceConstraints).with_message(format!(
-        "The URIs of all subscriptions may have at most {most} bytes together"
-    ))
+    Error::new(ErrorKind::RefusedResourceConstraints)
+        .with_message(format!("Too many bytes in the URIs of all subscriptions: at most {most}"))
 }
 
 pub(crate) fn too_many_subscriptions(most: usize) -> Error {
     Error::new(ErrorKind::RefusedResourceConstraints)
-        .with_message(format!("At most {most} subscriptions"))
+        .with_message(format!("Too many subscriptions: at most {most}"))
 }
 
 fn uri_too_long(limit: usize) -> Error {

@@ -18,11 +18,11 @@ pub(crate) struct MessageSource<'a> {
     pub(crate) headers: Option<&'a McpHeaders<'a>>,
 }
 
-const NO_SESSION: &str = "Invalid request: there is no `Mcp-Session-Id` header, which the answer \
-     to `initialize` gives";
-const NO_SESSION_OR_MODERN: &str = "Invalid request: there is no `Mcp-Session-Id` header, which \
-     the answer to `initialize` gives (2025-11-25 and older); a request of 2026-07-28 needs none, \
-     but an `MCP-Protocol-Version` header that says so";
+const NO_SESSION: &str = "Invalid request: missing `Mcp-Session-Id` header, which the response to \
+     `initialize` carries";
+const NO_SESSION_OR_MODERN: &str = "Invalid request: missing `Mcp-Session-Id` header, which the \
+     response to `initialize` carries (2025-11-25 and older); a request of 2026-07-28 needs none, \
+     but an `MCP-Protocol-Version` header with that version";
 
 impl MessageSource<'_> {
     /// Returns the revision of the context; the message may override it.
@@ -54,7 +54,7 @@ impl MessageSource<'_> {
             HeaderField::One(value) => value,
             HeaderField::Several => {
                 let error = invalid_request(
-                    "Invalid request: `MCP-Protocol-Version` is there more than once",
+                    "Invalid request: `MCP-Protocol-Version` occurs more than once",
                 );
                 return Err(RequestRejection::new(error, Revision::MODERN));
             }
@@ -89,7 +89,7 @@ impl MessageSource<'_> {
             {
                 Ok(revision)
             }
-            _ => Err("nothing has been asked"),
+            _ => Err("the server has sent no request"),
         }
     }
 

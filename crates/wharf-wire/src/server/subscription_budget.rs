@@ -53,7 +53,8 @@ impl SubscriptionShare {
             }),
         };
         counted.map_err(|BudgetFull| {
-            let text = "Your sessions follow too many resources: unsubscribe from some of them";
+            let text =
+                "Too many resources in the subscriptions of this caller: unsubscribe from some";
             Error::overloaded(RETRY_AFTER).with_message(text)
         })
     }

@@ -39,7 +39,7 @@ impl Message {
             None | Some("null") => Ok(None),
             Some(json) => match parse_millis(json) {
                 Some(ttl) => Ok(Some(ttl)),
-                None => Err(invalid_field("task.ttl", "must be a number that is not negative")),
+                None => Err(invalid_field("task.ttl", "must be a non-negative number")),
             },
         }
     }

@@ -237,7 +237,7 @@ fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all()
         assert!(sessions.len() < 100, "there is no limit");
     };
     assert_eq!(accepted, 50, "half of all");
-    assert!(refused.to_string().contains("too many resources"), "{refused}");
+    assert!(refused.to_string().contains("Too many resources"), "{refused}");
     let mut alice = session("alice");
     assert_eq!(reply(send(&mut alice, "subscribe", &uri(1))).0["result"], json!({}));
     // What is given up, and what a session had that ended, is there for others.

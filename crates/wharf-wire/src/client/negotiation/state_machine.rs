@@ -228,7 +228,7 @@ impl Negotiation {
                 self.retry_revision(versions, error)
             }
             (DiscoverReply::Rejected, Err(error)) => Step::Fail(error.clone()),
-            (_, Ok(_)) => self.not_modern("a result that is none of discovery"),
+            (_, Ok(_)) => self.not_modern("something that is not a discovery result"),
             (_, Err(error)) => self.not_modern(&format!("`{}`", excerpt(&error.message))),
         }
     }
