@@ -29,11 +29,11 @@ use crate::Caller;
 #[derive(Debug)]
 pub struct Budget {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     total: usize,
     callers: HashMap<Caller, usize>,
 }
@@ -81,7 +81,7 @@ impl Budget {
         self.lock().callers.get(caller).copied().unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,7 +15,7 @@ const CALLER: u8 = 2;
 /// Inside a tool it is an `isError` result, whatever the revision.
 const TOOL: u8 = 4;
 
-struct Row {
+struct KindRow {
     guard: &'static str,
     message: &'static str,
     code: Option<i32>,
@@ -40,8 +40,8 @@ macro_rules! kinds {
             $(#[doc = $message] $variant,)*
         }
 
-        static ROWS: &[Row] = &[
-            $(Row { guard: stringify!($guard), message: $message, code: kinds!(@code $code), flags: 0 $(| $flag)* },)*
+        static ROWS: &[KindRow] = &[
+            $(KindRow { guard: stringify!($guard), message: $message, code: kinds!(@code $code), flags: 0 $(| $flag)* },)*
         ];
 
         impl ErrorKind {
@@ -192,7 +192,7 @@ kinds! {
 }
 
 impl ErrorKind {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static KindRow {
         &ROWS[self as usize]
     }
 

@@ -14,13 +14,13 @@ pub type Stored<T> = BoxFuture<Result<T, Error>>;
 pub trait StateCipher: Send + Sync + 'static {
     /// Seals `plain`, as text that survives JSON and URLs.
     fn seal(&self, context: &[u8], plain: &[u8]) -> String;
-    /// Opens what [`seal`](StateSeal::seal) made; `None` for anything else.
+    /// Opens what [`seal`](StateCipher::seal) made; `None` for anything else.
     fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>>;
     /// Seals `plain`, as bytes, which are fewer where nothing needs a text.
     fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
         self.seal(context, plain).into_bytes()
     }
-    /// Opens what [`seal_bytes`](StateSeal::seal_bytes) made; `None` for anything else.
+    /// Opens what [`seal_bytes`](StateCipher::seal_bytes) made; `None` for anything else.
     fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.open(context, std::str::from_utf8(sealed).ok()?)
     }

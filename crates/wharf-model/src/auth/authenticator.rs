@@ -21,8 +21,8 @@ use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores}
 /// struct Badge;
 ///
 /// impl Authenticator for Badge {
-///     fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-///         AuthDecision::Now(match knock.headers.get("x-badge") {
+///     fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+///         AuthDecision::Now(match request.headers.get("x-badge") {
 ///             Some(badge) if badge == "alice's" => Ok(Authenticated::new(Principal::new("alice"))),
 ///             _ => Err(AuthRejection::new(401, "Show your badge")),
 ///         })
@@ -31,16 +31,16 @@ use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores}
 /// ```
 pub trait Authenticator: Send + Sync + 'static {
     /// Whether this request may come in, and whose it is.
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision;
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision;
 
     /// The challenges for a call that was let in and then failed for want of rights: what the caller would need.
     fn denied(
         &self,
         error: &Error,
-        knock: &AuthRequest<'_>,
+        request: &AuthRequest<'_>,
         principal: &Principal,
     ) -> Vec<HeaderValue> {
-        let _ = (knock, principal);
+        let _ = (request, principal);
         let challenge = match error.kind.is_insufficient_scope() {
             true => r#"Bearer error="insufficient_scope""#,
             false => "Bearer",
@@ -48,12 +48,12 @@ pub trait Authenticator: Send + Sync + 'static {
         vec![HeaderValue::from_static(challenge)]
     }
 
-    /// The paths of [pages](Authority::page) that anybody may read, each whole and with a slash before it.
+    /// The paths of [pages](Authenticator::page) that anybody may read, each whole and with a slash before it.
     fn paths(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Answers a request to one of [its paths](Authority::paths), for which nobody needs to be let in. Its host was
+    /// Answers a request to one of [its paths](Authenticator::paths), for which nobody needs to be let in. Its host was
     /// checked, and its origin unless it only reads; its body was bounded. Its extensions hold the `SocketAddr` that it
     /// came from, if that is known.
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
@@ -65,7 +65,7 @@ pub trait Authenticator: Send + Sync + 'static {
         })
     }
 
-    /// The origin of [its pages](Authority::page) as browsers see it, such as `https://mcp.example.com`: what its own
+    /// The origin of [its pages](Authenticator::page) as browsers see it, such as `https://mcp.example.com`: what its own
     /// forms send comes from there, whatever `ServerContext` a reverse proxy makes of it.
     fn origin(&self) -> Option<String> {
         None
@@ -95,17 +95,17 @@ pub trait Authenticator: Send + Sync + 'static {
 }
 
 impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-        (**self).admit(knock)
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+        (**self).admit(request)
     }
 
     fn denied(
         &self,
         error: &Error,
-        knock: &AuthRequest<'_>,
+        request: &AuthRequest<'_>,
         principal: &Principal,
     ) -> Vec<HeaderValue> {
-        (**self).denied(error, knock, principal)
+        (**self).denied(error, request, principal)
     }
 
     fn paths(&self) -> Vec<String> {
@@ -162,7 +162,7 @@ impl<'a> AuthRequest<'a> {
 
 impl fmt::Debug for AuthRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Knock").field("method", self.method).finish_non_exhaustive()
+        f.debug_struct("AuthRequest").field("method", self.method).finish_non_exhaustive()
     }
 }
 

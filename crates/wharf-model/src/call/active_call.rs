@@ -37,64 +37,77 @@ pub struct ActiveCall {
     call: Option<BoxFuture<Outcome>>,
     outbox: Outbox,
     outcome: Option<Outcome>,
-    clock: Option<Clock>,
+    clock: Option<CallClock>,
     /// How long any call may take, whatever its own deadlines.
     limit: Option<Duration>,
     /// Who learns that time ran out: a model that reads results, or the code that called.
-    told: Told,
+    timeout_report: TimeoutReport,
 }
 
 #[derive(Clone, Copy)]
-enum Told {
+enum TimeoutReport {
     Model,
     Caller,
 }
 
-struct Clock {
+struct CallClock {
     deadlines: Deadlines,
-    begun: Instant,
+    created: Instant,
     /// When the time that counts began.
     started: Instant,
-    last_sign: Instant,
+    last_activity: Instant,
     /// Since when an ask is open: that is the client's time, not the handler's.
-    asking: Option<Instant>,
+    waiting_for_client: Option<Instant>,
     alarm: Option<BoxFuture<()>>,
 }
 
-impl Clock {
+impl CallClock {
     fn new(deadlines: Deadlines, now: Instant) -> Self {
-        let (begun, started, last_sign) = (now, now, now);
-        Clock { deadlines, begun, started, last_sign, asking: None, alarm: None }
+        let (created, started, last_activity) = (now, now, now);
+        CallClock {
+            deadlines,
+            created,
+            started,
+            last_activity,
+            waiting_for_client: None,
+            alarm: None,
+        }
     }
 
     /// Takes note of what happened since the last look.
-    fn look(&mut self, deadlines: Deadlines, touched: bool, asking: bool, now: Instant) {
+    fn update(
+        &mut self,
+        deadlines: Deadlines,
+        touched: bool,
+        waiting_for_client: bool,
+        now: Instant,
+    ) {
         if touched {
-            self.last_sign = now;
+            self.last_activity = now;
         }
-        match self.asking {
-            None if asking => (self.asking, self.alarm) = (Some(now), None),
-            Some(since) if !asking => {
+        match self.waiting_for_client {
+            None if waiting_for_client => (self.waiting_for_client, self.alarm) = (Some(now), None),
+            Some(since) if !waiting_for_client => {
                 self.started += now.saturating_duration_since(since);
-                (self.last_sign, self.asking, self.alarm) = (now, None, None);
+                (self.last_activity, self.waiting_for_client, self.alarm) = (now, None, None);
             }
             _ => {}
         }
         if self.deadlines != deadlines {
             // A call that had to wait for its turn gets its own time from now on.
             (self.deadlines, self.alarm) = (deadlines, None);
-            (self.started, self.last_sign) = (now, now);
+            (self.started, self.last_activity) = (now, now);
         }
     }
 
     /// When the time is up. An open ask stops the clock, but no call lasts longer than `limit`.
     fn end(&self, limit: Option<Duration>) -> Option<Instant> {
         let Deadlines { idle, total } = self.deadlines;
-        let own = |limit| self.asking.is_none().then_some(limit).flatten();
+        let own = |limit| self.waiting_for_client.is_none().then_some(limit).flatten();
         let ends = [
-            own(idle).and_then(|idle| self.last_sign.checked_add(idle)),
+            own(idle).and_then(|idle| self.last_activity.checked_add(idle)),
             own(total).and_then(|total| self.started.checked_add(total)),
-            limit.zip(total).and_then(|(limit, total)| self.begun.checked_add(limit.max(total))),
+            limit.zip(total).and_then(|(limit, total)| self.created.checked_add(limit.max(total))),
         ];
         ends.into_iter().flatten().min()
     }
@@ -116,8 +129,8 @@ impl ActiveCall {
                 Ok(call) => (Some(call), None),
                 Err(_) => (None, Some(panicked(method))),
             };
-        let (limit, told) = (deadlines.total, Told::Model);
-        ActiveCall { method, call, outbox, outcome, clock: None, limit, told }
+        let (limit, timeout_report) = (deadlines.total, TimeoutReport::Model);
+        ActiveCall { method, call, outbox, outcome, clock: None, limit, timeout_report }
     }
 
     /// Lets the call go on until `limit` from its beginning, if its own deadlines do. It is never
@@ -133,7 +146,7 @@ impl ActiveCall {
     /// no result of a tool.
     #[must_use]
     pub fn for_caller(mut self) -> Self {
-        self.told = Told::Caller;
+        self.timeout_report = TimeoutReport::Caller;
         self
     }
 
@@ -199,27 +212,27 @@ impl ActiveCall {
     /// Armed on the first pending poll, so that a call that ends at once costs no timer.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let (deadlines, timer) = (self.outbox.deadlines(), self.outbox.timer().clone());
-        let (touched, asking) = self.outbox.signs();
+        let (touched, waiting_for_client) = self.outbox.take_activity();
         let now = timer.now();
-        let clock = self.clock.get_or_insert_with(|| Clock::new(deadlines, now));
-        clock.look(deadlines, touched, asking, now);
+        let clock = self.clock.get_or_insert_with(|| CallClock::new(deadlines, now));
+        clock.update(deadlines, touched, waiting_for_client, now);
         loop {
             if clock.alarm.as_mut().is_some_and(|alarm| alarm.as_mut().poll(cx).is_pending()) {
                 return Poll::Pending;
             }
             let Some(end) = clock.end(self.limit) else { return Poll::Pending };
             if end <= timer.now() {
-                return self.out_of_time();
+                return self.time_out();
             }
             clock.alarm = Some(timer.sleep_until(end));
         }
     }
 
-    fn out_of_time(&mut self) -> Poll<Event> {
+    fn time_out(&mut self) -> Poll<Event> {
         self.drop_call();
         self.outbox.close();
-        Poll::Ready(Event::Done(match (self.method, self.told) {
-            (Method::CallTool, Told::Model) => {
+        Poll::Ready(Event::Done(match (self.method, self.timeout_report) {
+            (Method::CallTool, TimeoutReport::Model) => {
                 ToolResult::error(ErrorKind::ToolTimeout.message()).into()
             }
             _ => Error::new(ErrorKind::RequestTimeout).into(),
@@ -236,7 +249,7 @@ impl Drop for ActiveCall {
 
 impl fmt::Debug for ActiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("ActiveCall").field("method", &self.method).finish_non_exhaustive()
     }
 }
 

@@ -17,13 +17,13 @@ use std::{
 use crate::{ClientRequest, ClientRequestId, Error, ErrorKind, Notification, OnCallEnd, Timer};
 
 /// How many messages may wait before handlers are held back, and how many bytes.
-const ROOM: usize = 256;
-const ROOM_BYTES: usize = 32 << 10;
+const MAX_QUEUED_MESSAGES: usize = 256;
+const MAX_QUEUED_BYTES: usize = 32 << 10;
 /// From how many waiting bytes on reports are dropped, if their sender does not wait for room.
-const FULL_BYTES: usize = 256 << 10;
+const DROP_REPORTS_BYTES: usize = 256 << 10;
 
 /// For operators, beside how many.
-const UNREAD: &str = "progress and log messages of a call were dropped: its client reads more slowly than it sends, and \
+const DROPPED_REPORTS: &str = "progress and log messages of a call were dropped: its client reads more slowly than it sends, and \
                       it does not wait for room (Outbox::room)";
 
 /// How long a call may take.
@@ -68,20 +68,20 @@ impl Message {
 /// Where a service puts what happens while it works on a call. Clones share one box.
 #[derive(Clone)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxShared>,
 }
 
-struct Shared {
+struct OutboxShared {
     timer: Arc<dyn Timer>,
     /// Lets a call that sends nothing never take the lock.
     dirty: AtomicBool,
     closed: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<OutboxQueue>,
 }
 
-struct Queue {
+struct OutboxQueue {
     /// What a call that sends nothing never needs.
-    busy: Option<Box<Busy>>,
+    traffic: Option<Box<OutboxTraffic>>,
     reader: Option<Waker>,
     held: Option<Arc<dyn OnCallEnd>>,
     deadlines: Deadlines,
@@ -89,7 +89,7 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct Busy {
+struct OutboxTraffic {
     messages: VecDeque<Message>,
     /// How many bytes they take.
     bytes: usize,
@@ -97,47 +97,47 @@ struct Busy {
     dropped: u64,
     waiting_for_room: Vec<Waker>,
     waiting_for_close: Vec<Waker>,
-    asks: Vec<Slot>,
+    asks: Vec<ResponseSlot>,
     next_ask: u32,
     /// How many wait for the client in a way of their own.
     pauses: usize,
     held_more: Vec<Arc<dyn OnCallEnd>>,
 }
 
-impl Busy {
+impl OutboxTraffic {
     fn has_room(&self) -> bool {
-        self.messages.len() < ROOM && self.bytes < ROOM_BYTES
+        self.messages.len() < MAX_QUEUED_MESSAGES && self.bytes < MAX_QUEUED_BYTES
     }
 }
 
-impl Queue {
-    fn busy(&mut self) -> &mut Busy {
-        self.busy.get_or_insert_default()
+impl OutboxQueue {
+    fn traffic(&mut self) -> &mut OutboxTraffic {
+        self.traffic.get_or_insert_default()
     }
 
     fn has_room(&self) -> bool {
-        self.busy.as_ref().is_none_or(|busy| busy.has_room())
+        self.traffic.as_ref().is_none_or(|traffic| traffic.has_room())
     }
 
-    fn asks(&mut self) -> &mut [Slot] {
-        self.busy.as_mut().map_or(&mut [], |busy| &mut busy.asks)
+    fn asks(&mut self) -> &mut [ResponseSlot] {
+        self.traffic.as_mut().map_or(&mut [], |traffic| &mut traffic.asks)
     }
 }
 
 /// A box that no exchange ever closed ends with its last clone.
-impl Drop for Shared {
+impl Drop for OutboxShared {
     fn drop(&mut self) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(held) = queue.held.take() {
             held.release();
         }
-        if let Some(busy) = queue.busy.take() {
-            busy.held_more.into_iter().for_each(|held| held.release());
+        if let Some(traffic) = queue.traffic.take() {
+            traffic.held_more.into_iter().for_each(|held| held.release());
         }
     }
 }
 
-struct Slot {
+struct ResponseSlot {
     id: ClientRequestId,
     answer: Option<Result<String, Error>>,
     waker: Option<Waker>,
@@ -147,10 +147,11 @@ impl Outbox {
     /// An empty box for a call that may take as long as `deadlines` say.
     #[must_use]
     pub fn new(timer: Arc<dyn Timer>, deadlines: Deadlines) -> Self {
-        let queue = Queue { busy: None, reader: None, held: None, deadlines, touched: false };
+        let queue =
+            OutboxQueue { traffic: None, reader: None, held: None, deadlines, touched: false };
         let queue = Mutex::new(queue);
         let (dirty, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Outbox { shared: Arc::new(Shared { timer, dirty, closed, queue }) }
+        Outbox { shared: Arc::new(OutboxShared { timer, dirty, closed, queue }) }
     }
 
     /// The clock of the runtime that drives the call.
@@ -164,11 +165,11 @@ impl Outbox {
     /// Await [`room`](Outbox::room) as well: progress and log messages are dropped while 256 KiB wait for the client.
     pub fn notify(&self, notification: Notification) {
         let mut queue = self.lock();
-        if let Some(busy) = &mut queue.busy
-            && busy.bytes >= FULL_BYTES
-            && notification.is_report()
+        if let Some(traffic) = &mut queue.traffic
+            && traffic.bytes >= DROP_REPORTS_BYTES
+            && notification.is_droppable()
         {
-            busy.dropped += 1;
+            traffic.dropped += 1;
             queue.touched = true;
             return;
         }
@@ -186,7 +187,7 @@ impl Outbox {
             if queue.has_room() || outbox.is_closed() {
                 return Poll::Ready(());
             }
-            wait(&mut queue.busy().waiting_for_room, cx.waker());
+            wait(&mut queue.traffic().waiting_for_room, cx.waker());
             Poll::Pending
         })
     }
@@ -209,7 +210,7 @@ impl Outbox {
     pub fn pause(&self) -> Pause {
         let mut queue = self.lock();
         if !self.is_closed() {
-            queue.busy().pauses += 1;
+            queue.traffic().pauses += 1;
         }
         self.wake_reader(queue);
         Pause(self.clone())
@@ -219,7 +220,7 @@ impl Outbox {
     pub fn release_connection(&self) {
         let queue = self.lock();
         // Once is enough, however often a loop says so.
-        let last = queue.busy.as_ref().and_then(|busy| busy.messages.back());
+        let last = queue.traffic.as_ref().and_then(|traffic| traffic.messages.back());
         if !matches!(last, Some(Message::LetGo)) {
             self.send(queue, Message::LetGo);
         }
@@ -251,7 +252,7 @@ impl Outbox {
         } else if queue.held.is_none() {
             queue.held = Some(held);
         } else {
-            queue.busy().held_more.push(held);
+            queue.traffic().held_more.push(held);
         }
     }
 
@@ -272,7 +273,7 @@ impl Outbox {
             if outbox.is_closed() {
                 return Poll::Ready(());
             }
-            wait(&mut queue.busy().waiting_for_close, cx.waker());
+            wait(&mut queue.traffic().waiting_for_close, cx.waker());
             Poll::Pending
         })
     }
@@ -289,11 +290,11 @@ impl Outbox {
             return None;
         }
         let mut queue = self.lock();
-        let busy = queue.busy.as_mut()?;
-        let message = busy.messages.pop_front();
-        busy.bytes -= message.as_ref().map_or(0, Message::bytes);
-        if busy.has_room() {
-            let waiting = mem::take(&mut busy.waiting_for_room);
+        let traffic = queue.traffic.as_mut()?;
+        let message = traffic.messages.pop_front();
+        traffic.bytes -= message.as_ref().map_or(0, Message::bytes);
+        if traffic.has_room() {
+            let waiting = mem::take(&mut traffic.waiting_for_room);
             drop(queue);
             waiting.into_iter().for_each(Waker::wake);
         }
@@ -310,10 +311,10 @@ impl Outbox {
     }
 
     /// Whether anything happened since the last look, and whether the client is waited for.
-    pub(crate) fn signs(&self) -> (bool, bool) {
+    pub(crate) fn take_activity(&self) -> (bool, bool) {
         let mut queue = self.lock();
         let open = queue.asks().iter().any(|slot| slot.answer.is_none());
-        let paused = queue.busy.as_ref().is_some_and(|busy| busy.pauses > 0);
+        let paused = queue.traffic.as_ref().is_some_and(|traffic| traffic.pauses > 0);
         (mem::take(&mut queue.touched), open || paused)
     }
 
@@ -328,19 +329,27 @@ impl Outbox {
             return;
         }
         self.shared.closed.store(true, Ordering::Release);
-        let (reader, held, busy) = (queue.reader.take(), queue.held.take(), queue.busy.take());
+        let (reader, held, traffic) =
+            (queue.reader.take(), queue.held.take(), queue.traffic.take());
         // Dropping, releasing and waking may run anybody's code, which may want the lock.
         drop(queue);
         drop(reader);
         if let Some(held) = held {
             held.release();
         }
-        if let Some(busy) = busy {
-            let Busy { messages, waiting_for_room, waiting_for_close, asks, held_more, .. } = *busy;
+        if let Some(traffic) = traffic {
+            let OutboxTraffic {
+                messages,
+                waiting_for_room,
+                waiting_for_close,
+                asks,
+                held_more,
+                ..
+            } = *traffic;
             drop(messages);
-            if busy.dropped > 0 {
-                let dropped = busy.dropped;
-                tracing::warn!(dropped, "{UNREAD}");
+            if traffic.dropped > 0 {
+                let dropped = traffic.dropped;
+                tracing::warn!(dropped, "{DROPPED_REPORTS}");
             }
             held_more.into_iter().for_each(|held| held.release());
             let asking = asks.into_iter().filter_map(|slot| slot.waker);
@@ -349,23 +358,23 @@ impl Outbox {
         }
     }
 
-    fn send(&self, mut queue: MutexGuard<'_, Queue>, message: Message) {
+    fn send(&self, mut queue: MutexGuard<'_, OutboxQueue>, message: Message) {
         if self.is_closed() {
             return;
         }
-        let busy = queue.busy();
-        if busy.messages.capacity() == 0 {
+        let traffic = queue.traffic();
+        if traffic.messages.capacity() == 0 {
             // A listen says one thing when it begins, and may stay silent for as long as it lives.
-            busy.messages.reserve_exact(1);
+            traffic.messages.reserve_exact(1);
         }
-        busy.bytes += message.bytes();
-        busy.messages.push_back(message);
+        traffic.bytes += message.bytes();
+        traffic.messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
         self.wake_reader(queue);
     }
 
-    fn wake_reader(&self, queue: MutexGuard<'_, Queue>) {
+    fn wake_reader(&self, queue: MutexGuard<'_, OutboxQueue>) {
         let reader = queue.reader.clone();
         // Waking may run anybody's code, which may want the lock.
         drop(queue);
@@ -374,7 +383,7 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -400,8 +409,8 @@ impl Drop for Pause {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         // A box that was closed meanwhile has forgotten it.
-        if let Some(busy) = &mut queue.busy {
-            busy.pauses = busy.pauses.saturating_sub(1);
+        if let Some(traffic) = &mut queue.traffic {
+            traffic.pauses = traffic.pauses.saturating_sub(1);
         }
         self.0.wake_reader(queue);
     }
@@ -455,10 +464,14 @@ impl Future for Answering {
         let id = match &mut self.state {
             AnsweringState::Unsent(ask) => {
                 let ask = ask.take();
-                let busy = queue.busy();
-                let id = ClientRequestId(busy.next_ask);
-                busy.next_ask += 1;
-                busy.asks.push(Slot { id, answer: None, waker: Some(cx.waker().clone()) });
+                let traffic = queue.traffic();
+                let id = ClientRequestId(traffic.next_ask);
+                traffic.next_ask += 1;
+                traffic.asks.push(ResponseSlot {
+                    id,
+                    answer: None,
+                    waker: Some(cx.waker().clone()),
+                });
                 self.state = AnsweringState::Sent(id);
                 if let Some(ask) = ask {
                     outbox.send(queue, Message::ClientRequest(id, ask));
@@ -468,7 +481,7 @@ impl Future for Answering {
             AnsweringState::Sent(id) => *id,
             AnsweringState::Done => return Poll::Pending,
         };
-        let asks = &mut queue.busy().asks;
+        let asks = &mut queue.traffic().asks;
         let Some(index) = asks.iter().position(|slot| slot.id == id) else {
             return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
         };
@@ -487,8 +500,8 @@ impl Drop for Answering {
     fn drop(&mut self) {
         if let AnsweringState::Sent(id) = self.state {
             let mut queue = self.outbox.lock();
-            if let Some(busy) = &mut queue.busy {
-                busy.asks.retain(|slot| slot.id != id);
+            if let Some(traffic) = &mut queue.traffic {
+                traffic.asks.retain(|slot| slot.id != id);
             }
             self.outbox.send(queue, Message::Withdraw(id));
         }

@@ -87,14 +87,14 @@ pub struct ClientInfo {
 #[derive(Debug, Default)]
 pub struct Peer {
     /// Sessions of one program may share it.
-    said: Arc<ClientInfo>,
+    client_info: Arc<ClientInfo>,
     roots_generation: AtomicU64,
     /// By what name the other processes of the server know it. Few have one, and all would pay.
-    name: Option<Box<Name>>,
+    name: Option<Box<PeerName>>,
 }
 
 #[derive(Debug)]
-struct Name(Box<str>);
+struct PeerName(Box<str>);
 
 impl Peer {
     /// A client that calls itself `info` and can do `capabilities`.
@@ -105,14 +105,14 @@ impl Peer {
 
     /// A client that says this about itself, as others may do too.
     #[must_use]
-    pub fn introduced(said: Arc<ClientInfo>) -> Self {
-        Peer { said, roots_generation: AtomicU64::new(0), name: None }
+    pub fn introduced(client_info: Arc<ClientInfo>) -> Self {
+        Peer { client_info, roots_generation: AtomicU64::new(0), name: None }
     }
 
     /// The same client, whom other processes of the server know too, by this name.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Peer { name: Some(Box::new(Name(name.into()))), ..self }
+        Peer { name: Some(Box::new(PeerName(name.into()))), ..self }
     }
 
     /// By what name the other processes of the server know it, if they do.
@@ -142,7 +142,7 @@ impl Deref for Peer {
     type Target = ClientInfo;
 
     fn deref(&self) -> &ClientInfo {
-        &self.said
+        &self.client_info
     }
 }
 

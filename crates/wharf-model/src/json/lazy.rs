@@ -196,7 +196,7 @@ impl LazyJson<Meta> {
     #[must_use]
     pub fn is_empty_object(&self) -> bool {
         match &self.text {
-            Some(text) => is_bare(text),
+            Some(text) => is_empty_text(text),
             None => self.is_empty(),
         }
     }
@@ -208,7 +208,7 @@ impl LazyJson<Meta> {
             Some(text) => {
                 let mut from = serde_json::Deserializer::from_str(text);
                 // Text that is no object has no members.
-                let _ = from.deserialize_map(Members(&mut see));
+                let _ = from.deserialize_map(MemberVisitor(&mut see));
             }
             None => self.iter().for_each(|(name, value)| see(name, Member::Tree(value))),
         }
@@ -227,14 +227,14 @@ impl LazyJson<Vec<Icon>> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.text {
-            Some(text) => is_bare(text),
+            Some(text) => is_empty_text(text),
             None => (**self).is_empty(),
         }
     }
 }
 
 /// Whether this is the text of an array or object without anything in it.
-fn is_bare(text: &str) -> bool {
+fn is_empty_text(text: &str) -> bool {
     text.trim_matches(['{', '}', '[', ']', ' ', '\t']).is_empty()
 }
 
@@ -259,9 +259,9 @@ impl Member<'_> {
     }
 }
 
-struct Members<'s, F>(&'s mut F);
+struct MemberVisitor<'s, F>(&'s mut F);
 
-impl<'de, F: FnMut(&str, Member<'_>)> Visitor<'de> for Members<'_, F> {
+impl<'de, F: FnMut(&str, Member<'_>)> Visitor<'de> for MemberVisitor<'_, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -101,17 +101,17 @@ impl JsonObject {
         if let Some(text) = &self.0 {
             let mut parser = serde_json::Deserializer::from_str(text);
             // It is known to be an object.
-            let _ = parser.deserialize_map(Walk(field));
+            let _ = parser.deserialize_map(FieldVisitor(field));
         }
     }
 }
 
-struct Walk<F>(F);
+struct FieldVisitor<F>(F);
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for Walk<F> {
+impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for FieldVisitor<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +119,7 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for Walk<F> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((Name(name), value)) = map.next_entry()? {
+        while let Some((FieldName(name), value)) = map.next_entry()? {
             (self.0)(name, value);
         }
         Ok(())
@@ -156,9 +156,9 @@ impl<'de> Deserialize<'de> for JsonObject {
 }
 
 /// Whether a JSON value is there and says yes: neither `null` nor `false`. Nothing of it is kept.
-pub(crate) struct Flag(pub(crate) bool);
+pub(crate) struct JsonFlag(pub(crate) bool);
 
-impl<'de> Deserialize<'de> for Flag {
+impl<'de> Deserialize<'de> for JsonFlag {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(FlagVisitor)
     }
@@ -168,12 +168,12 @@ struct FlagVisitor;
 
 macro_rules! yes {
     ($($name:ident($type:ty)),*) => {
-        $(fn $name<E>(self, _: $type) -> Result<Flag, E> { Ok(Flag(true)) })*
+        $(fn $name<E>(self, _: $type) -> Result<JsonFlag, E> { Ok(JsonFlag(true)) })*
     };
 }
 
 impl<'de> Visitor<'de> for FlagVisitor {
-    type Value = Flag;
+    type Value = JsonFlag;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
@@ -181,22 +181,22 @@ impl<'de> Visitor<'de> for FlagVisitor {
 
     yes! { visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str) }
 
-    fn visit_bool<E>(self, is_set: bool) -> Result<Flag, E> {
-        Ok(Flag(is_set))
+    fn visit_bool<E>(self, is_set: bool) -> Result<JsonFlag, E> {
+        Ok(JsonFlag(is_set))
     }
 
-    fn visit_unit<E>(self) -> Result<Flag, E> {
-        Ok(Flag(false))
+    fn visit_unit<E>(self) -> Result<JsonFlag, E> {
+        Ok(JsonFlag(false))
     }
 
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Flag, A::Error> {
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<JsonFlag, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Flag(true))
+        Ok(JsonFlag(true))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Flag, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonFlag, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Flag(true))
+        Ok(JsonFlag(true))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::{LazyJson, Member, Meta};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extra(Option<Box<LazyJson<Meta>>>);
 
-static NOTHING: LazyLock<Meta> = LazyLock::new(Meta::new);
+static EMPTY_FIELDS: LazyLock<Meta> = LazyLock::new(Meta::new);
 
 impl Extra {
     /// Adds a field, or sets it.
@@ -68,7 +68,7 @@ impl Deref for Extra {
     type Target = Meta;
 
     fn deref(&self) -> &Meta {
-        self.0.as_deref().map_or(&NOTHING, |fields| fields)
+        self.0.as_deref().map_or(&EMPTY_FIELDS, |fields| fields)
     }
 }
 
@@ -100,9 +100,9 @@ impl<'de> Deserialize<'de> for Extra {
 
 /// Unknown fields while an object is read: the text of an object without its last brace.
 #[derive(Default)]
-pub(crate) struct Unknown(String);
+pub(crate) struct UnknownFieldText(String);
 
-impl Unknown {
+impl UnknownFieldText {
     pub(crate) fn keep(&mut self, name: &str, value: &RawValue) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.push_str(&Value::from(name).to_string());
@@ -111,8 +111,8 @@ impl Unknown {
     }
 }
 
-impl From<Unknown> for Extra {
-    fn from(Unknown(mut text): Unknown) -> Self {
+impl From<UnknownFieldText> for Extra {
+    fn from(UnknownFieldText(mut text): UnknownFieldText) -> Self {
         if text.is_empty() {
             return Extra(None);
         }
@@ -123,7 +123,7 @@ impl From<Unknown> for Extra {
 
 /// The name of a field, borrowed where it is spelt plainly.
 #[derive(Deserialize)]
-pub(crate) struct Name<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct FieldName<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// `Deserialize` for an object whose unknown fields stay text in `extra`. Serde's own `flatten`
 /// would make a tree of them first.
@@ -150,8 +150,8 @@ macro_rules! reads_extra {
                     ) -> Result<$T, A::Error> {
                         use serde::de::Error as _;
                         $(let mut $field = None;)*
-                        let mut unknown = $crate::json::unknown_fields::Unknown::default();
-                        while let Some(name) = from.next_key::<$crate::json::unknown_fields::Name<'de>>()? {
+                        let mut unknown = $crate::json::unknown_fields::UnknownFieldText::default();
+                        while let Some(name) = from.next_key::<$crate::json::unknown_fields::FieldName<'de>>()? {
                             match &*name.0 {
                                 $($name if $field.is_none() => $field = Some(from.next_value()?),
                                 $name => return Err(A::Error::duplicate_field($name)),)*

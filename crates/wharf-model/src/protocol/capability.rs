@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::builders::setters;
-use crate::json::object::Flag;
+use crate::json::object::JsonFlag;
 use crate::{Extra, JsonObject, Meta};
 
 /// What a client can do.
@@ -334,7 +334,7 @@ fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
 }
 
 fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    Flag::deserialize(from).map(|flag| flag.0)
+    JsonFlag::deserialize(from).map(|flag| flag.0)
 }
 
 fn mark<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {

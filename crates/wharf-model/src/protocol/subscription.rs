@@ -72,7 +72,7 @@ pub enum Notification {
 
 impl Notification {
     /// Whether it only reports on a call that goes on, so that its loss is one of detail.
-    pub(crate) fn is_report(&self) -> bool {
+    pub(crate) fn is_droppable(&self) -> bool {
         matches!(self, Notification::Progress { .. } | Notification::Log { .. })
     }
 
@@ -176,17 +176,17 @@ impl ChangeVersion {
 ///
 /// A handshake-era session subscribes and unsubscribes by editing the filter of its one listen.
 #[derive(Clone, Debug, Default)]
-pub struct LiveSubscriptionFilter(Arc<Live>);
+pub struct LiveSubscriptionFilter(Arc<LiveState>);
 
 #[derive(Debug, Default)]
-struct Live {
+struct LiveState {
     filter: RwLock<SubscriptionFilter>,
     listener: RwLock<Option<Arc<Principal>>>,
-    edits: Mutex<Edits>,
+    edits: Mutex<EditCount>,
 }
 
 #[derive(Debug, Default)]
-struct Edits {
+struct EditCount {
     count: u64,
     waiting: Vec<Waker>,
 }
@@ -195,7 +195,10 @@ impl LiveSubscriptionFilter {
     /// A live filter that starts as `filter`.
     #[must_use]
     pub fn new(filter: SubscriptionFilter) -> Self {
-        LiveSubscriptionFilter(Arc::new(Live { filter: RwLock::new(filter), ..Live::default() }))
+        LiveSubscriptionFilter(Arc::new(LiveState {
+            filter: RwLock::new(filter),
+            ..LiveState::default()
+        }))
     }
 
     /// Reads the filter as it is now.
