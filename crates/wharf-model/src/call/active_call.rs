@@ -1,4 +1,4 @@
-//! One call in progress.
+//! Call in flight: its events and deadlines.
 
 use std::{
     fmt,
@@ -13,34 +13,34 @@ use crate::{
     Notification, Outbox, Outcome, Request, ResponseSender, Service, Timer, ToolResult,
 };
 
-/// What happens next in a call.
+/// Next event of a call.
 #[derive(Debug)]
 pub enum Event {
-    /// A notification for the client.
+    /// Notification to the client.
     Notify(Notification),
-    /// A question for the client; its answer goes to [`ActiveCall::answers`].
+    /// Request to the client; its response goes to [`ActiveCall::answers`].
     ClientRequest(ClientRequestId, ClientRequest),
-    /// An open question nobody waits for any more.
+    /// Cancellation of a client request that is still open.
     Withdraw(ClientRequestId),
-    /// The call takes a while: the connection may close if the client can come back for the rest.
+    /// The call takes long: the connection may close if the client can reconnect and resume.
     LetGo,
-    /// The end. Nothing comes after it.
+    /// Outcome of the call; the last event.
     Done(Outcome),
 }
 
-/// One call in progress: a stream of events that ends with [`Event::Done`].
+/// Call in flight: a stream of events that ends with [`Event::Done`].
 ///
-/// It is `'static` and `Unpin`: poll it in place, and move it into a task or a body only if it is
-/// not done at once. Dropping it cancels the call.
+/// It is `'static` and `Unpin`: poll it in place, and move it into a task or a body only if it is still
+/// pending. Dropping it cancels the call.
 pub struct ActiveCall {
     method: Method,
     call: Option<BoxFuture<Outcome>>,
     outbox: Outbox,
     outcome: Option<Outcome>,
     clock: Option<CallClock>,
-    /// How long any call may take, whatever its own deadlines.
+    /// Upper limit for the duration of any call, whatever its own deadlines.
     limit: Option<Duration>,
-    /// Who learns that time ran out: a model that reads results, or the code that called.
+    /// Form in which a timeout is reported.
     timeout_report: TimeoutReport,
 }
 
@@ -53,10 +53,10 @@ enum TimeoutReport {
 struct CallClock {
     deadlines: Deadlines,
     created: Instant,
-    /// When the time that counts began.
+    /// Start of the time that counts.
     started: Instant,
     last_activity: Instant,
-    /// Since when an ask is open: that is the client's time, not the handler's.
+    /// Set while a client request is open: this time does not count for the handler.
     waiting_for_client: Option<Instant>,
     alarm: Option<BoxFuture<()>>,
 }
@@ -74,7 +74,7 @@ impl CallClock {
         }
     }
 
-    /// Takes note of what happened since the last look.
+    /// Updates the clock after activity of the call.
     fn update(
         &mut self,
         deadlines: Deadlines,
@@ -94,13 +94,14 @@ impl CallClock {
             _ => {}
         }
         if self.deadlines != deadlines {
-            // A call that had to wait for its turn gets its own time from now on.
+            // A call that had to queue gets its full time from now on.
             (self.deadlines, self.alarm) = (deadlines, None);
             (self.started, self.last_activity) = (now, now);
         }
     }
 
-    /// When the time is up. An open ask stops the clock, but no call lasts longer than `limit`.
+    /// Returns the time of the next timeout. An open client request stops the clock, but no call exceeds
+    /// `limit`.
     fn end(&self, limit: Option<Duration>) -> Option<Instant> {
         let Deadlines { idle, total } = self.deadlines;
         let own = |limit| self.waiting_for_client.is_none().then_some(limit).flatten();
@@ -114,7 +115,7 @@ impl CallClock {
 }
 
 impl ActiveCall {
-    /// Begins the call, with the code that reads its arguments already run.
+    /// Starts the call. The service reads the arguments before this returns.
     #[must_use]
     pub fn start(
         service: &dyn Service,
@@ -133,8 +134,7 @@ impl ActiveCall {
         ActiveCall { method, call, outbox, outcome, clock: None, limit, timeout_report }
     }
 
-    /// Lets the call go on until `limit` from its beginning, if its own deadlines do. It is never
-    /// shortened.
+    /// Extends the upper limit to `limit` from the start of the call. It never shortens it.
     pub fn extend(&mut self, limit: Duration) {
         self.limit = self.limit.map(|before| before.max(limit));
         if let Some(clock) = &mut self.clock {
@@ -142,32 +142,31 @@ impl ActiveCall {
         }
     }
 
-    /// The same call, made by code of ours: that time ran out is an error, whatever was called, and
-    /// no result of a tool.
+    /// Reports timeouts as errors even for tool calls, for calls made by our own code instead of a model.
     #[must_use]
     pub fn for_caller(mut self) -> Self {
         self.timeout_report = TimeoutReport::Caller;
         self
     }
 
-    /// A handle through which the client's answers come back.
+    /// Returns the sender for responses of the client.
     #[must_use]
     pub fn answers(&self) -> ResponseSender {
         self.outbox.answers()
     }
 
-    /// Answers a question that cannot be put to the client.
+    /// Responds to a client request that cannot be sent.
     pub fn refuse(&self, id: ClientRequestId, ask: &ClientRequest) {
         self.answers().deliver(id, Err(Error::missing_capability(ask.needs())));
     }
 
-    /// The next event. Do not poll again after [`Event::Done`].
+    /// Returns the next event. Do not poll again after [`Event::Done`].
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if let Some(event) = self.next_message() {
             return Poll::Ready(event);
         }
         self.poll_call(cx);
-        // What the call sent goes out before its end, even if both came in one poll.
+        // Messages are delivered before the outcome, even if both came in one poll.
         if let Some(event) = self.next_message() {
             return Poll::Ready(event);
         }
@@ -176,7 +175,7 @@ impl ActiveCall {
             return Poll::Ready(Event::Done(outcome));
         }
         self.outbox.register(cx.waker());
-        // A message sent between the look above and the registration would wake nobody.
+        // A message sent before the registration would not wake the task.
         if let Some(event) = self.next_message() {
             return Poll::Ready(event);
         }
@@ -193,7 +192,7 @@ impl ActiveCall {
         self.drop_call();
     }
 
-    /// A handler's destructors are its own code, and may panic too.
+    /// Drops the handler's future; its destructors may panic too.
     fn drop_call(&mut self) {
         if let Some(call) = self.call.take() {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
@@ -209,7 +208,7 @@ impl ActiveCall {
         })
     }
 
-    /// Armed on the first pending poll, so that a call that ends at once costs no timer.
+    /// Polls the deadlines. The timer is created on the first pending poll, so that immediate calls need none.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let (deadlines, timer) = (self.outbox.deadlines(), self.outbox.timer().clone());
         let (touched, waiting_for_client) = self.outbox.take_activity();
@@ -253,7 +252,7 @@ impl fmt::Debug for ActiveCall {
     }
 }
 
-/// The panic's own text stays in the server's log: it may say what clients should not read.
+/// Returns the outcome of a panic. Its text is only logged: it may contain confidential data.
 fn panicked(method: Method) -> Outcome {
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),

@@ -1,4 +1,4 @@
-//! JSON that stays text until it is read.
+//! JSON value that is parsed when it is first read.
 
 use std::{
     borrow::Cow,
@@ -16,12 +16,12 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{Icon, Meta};
 
-/// A JSON value that is kept as text until it is read, because a tree takes up to 65 times the
-/// memory of its text and most values of a peer are never looked at.
+/// JSON value that is kept as text until it is read, because a tree takes up to 65 times the memory of its text
+/// and most values of a peer are never read.
 ///
-/// It reads as a `T`: the first use builds the tree and keeps it. No tree of more than
-/// [`LazyJson::MOST_VALUES`] values is built: such a value reads as empty, and
-/// [`text`](LazyJson::text) has all of it.
+/// It dereferences to a `T`: the first use builds the tree and caches it. A tree of more than
+/// [`LazyJson::MOST_VALUES`] values is not built: the value then reads as empty, and [`text`](LazyJson::text)
+/// has all of it.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -33,12 +33,12 @@ use crate::{Icon, Meta};
 /// ```
 #[derive(Clone, Default)]
 pub struct LazyJson<T> {
-    /// None if there is only the tree.
+    /// None if only the tree exists.
     text: Option<Box<str>>,
     tree: OnceLock<T>,
 }
 
-/// What a [`LazyJson`] can be read as.
+/// Type that a [`LazyJson`] can be parsed into.
 pub trait Tree: sealed::Tree {}
 
 mod sealed {
@@ -67,7 +67,7 @@ impl sealed::Tree for Meta {
     }
 }
 
-// `Arc` without serde's `rc` feature, which every crate of a build would get.
+// `Arc` is handled here, because serde's `rc` feature would be enabled for all crates of a build.
 impl Tree for Arc<Value> {}
 impl sealed::Tree for Arc<Value> {
     const EXPECTED: &str = "it must be JSON";
@@ -103,10 +103,10 @@ impl sealed::Tree for Vec<Icon> {
 }
 
 impl<T: Tree> LazyJson<T> {
-    /// How many values a tree may have that is built from text.
+    /// Maximum number of values in a tree.
     pub const MOST_VALUES: usize = 250_000;
 
-    /// The JSON text, for which no tree is built.
+    /// Returns the JSON text; builds no tree.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.text {
@@ -115,7 +115,7 @@ impl<T: Tree> LazyJson<T> {
         }
     }
 
-    /// The value, built once more and not kept: for those who look at many once.
+    /// Returns the parsed value without caching it, for callers that read many values once.
     #[must_use]
     pub fn read(&self) -> T
     where
@@ -124,9 +124,9 @@ impl<T: Tree> LazyJson<T> {
         self.tree.get().cloned().unwrap_or_else(|| self.parse())
     }
 
-    /// `text` must be JSON that fits.
+    /// Creates a value from valid JSON text of the right type.
     pub(crate) fn of_text(mut text: String) -> Self {
-        // Where it is passed on, a message is a line.
+        // Newlines are removed, because a forwarded message must be one line.
         text.retain(|letter| !matches!(letter, '\n' | '\r'));
         LazyJson { text: Some(text.into()), tree: OnceLock::new() }
     }
@@ -135,12 +135,12 @@ impl<T: Tree> LazyJson<T> {
         self.text.as_deref().and_then(Self::tree_of).unwrap_or_default()
     }
 
-    /// The tree of a text; none if it has too many values, or others than a tree can have.
+    /// Parses text; none if it has too many values, or values that a tree cannot represent.
     fn tree_of(text: &str) -> Option<T> {
         Some(text).filter(|text| has_at_most(text, Self::MOST_VALUES)).and_then(T::parse)
     }
 
-    /// Whether it reads as empty, although it is not.
+    /// Returns whether the text cannot be parsed, so that the value reads as empty.
     fn is_unreadable(&self) -> bool {
         self.text.as_deref().is_some_and(|text| Self::tree_of(text).is_none())
     }
@@ -153,7 +153,7 @@ impl<T: Tree> LazyJson<T> {
 }
 
 impl LazyJson<Meta> {
-    /// Sets a member. What cannot be read beside it stays.
+    /// Sets a member. Other members stay, even if they cannot be parsed.
     pub fn insert(&mut self, name: String, value: Value) {
         if self.is_unreadable() {
             self.remove_all(&[&name]);
@@ -168,7 +168,7 @@ impl LazyJson<Meta> {
         *self = tree.into();
     }
 
-    /// Takes members out. No tree is built.
+    /// Removes members; builds no tree.
     pub fn remove_all(&mut self, names: &[&str]) {
         let Some(text) = &self.text else {
             let mut tree = std::mem::take(self).into_tree();
@@ -192,7 +192,7 @@ impl LazyJson<Meta> {
         *self = LazyJson { text: Some(kept.into()), tree: OnceLock::new() };
     }
 
-    /// Whether it has no members. No tree is built.
+    /// Returns whether the object has no members; builds no tree.
     #[must_use]
     pub fn is_empty_object(&self) -> bool {
         match &self.text {
@@ -201,13 +201,13 @@ impl LazyJson<Meta> {
         }
     }
 
-    /// Calls `see` with each member. No tree is built.
+    /// Calls `see` with each member; builds no tree.
     pub fn each_member(&self, see: impl FnMut(&str, Member<'_>)) {
         let mut see = see;
         match &self.text {
             Some(text) => {
                 let mut from = serde_json::Deserializer::from_str(text);
-                // Text that is no object has no members.
+                // Text that is not an object has no members.
                 let _ = from.deserialize_map(MemberVisitor(&mut see));
             }
             None => self.iter().for_each(|(name, value)| see(name, Member::Tree(value))),
@@ -223,7 +223,7 @@ impl LazyJson<Vec<Icon>> {
         *self = tree.into();
     }
 
-    /// Whether there is none. No tree is built.
+    /// Returns whether the list is empty; builds no tree.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.text {
@@ -233,23 +233,23 @@ impl LazyJson<Vec<Icon>> {
     }
 }
 
-/// Whether this is the text of an array or object without anything in it.
+/// Returns whether the text is that of an empty array or object.
 fn is_empty_text(text: &str) -> bool {
     text.trim_matches(['{', '}', '[', ']', ' ', '\t']).is_empty()
 }
 
-/// One member of an object, as text or as a tree.
+/// Member of an object, as text or as a tree.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Member<'a> {
-    /// Its JSON text.
+    /// JSON text.
     Text(&'a str),
     /// A tree.
     Tree(&'a Value),
 }
 
 impl Member<'_> {
-    /// The JSON text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
@@ -297,7 +297,7 @@ impl From<Value> for LazyJson<Arc<Value>> {
     }
 }
 
-/// Values that cannot be read are equal if their texts are.
+/// Values that cannot be parsed are equal if their texts are.
 impl<T: Tree + PartialEq> PartialEq for LazyJson<T> {
     fn eq(&self, other: &Self) -> bool {
         if self.text.is_some() && self.text == other.text {
@@ -344,14 +344,14 @@ impl<'de, T: Tree> Deserialize<'de> for LazyJson<T> {
     }
 }
 
-/// Whether a tree of `json` has at most `most` values.
+/// Returns whether a tree of `json` has at most `most` values.
 #[must_use]
 pub fn has_at_most(json: &str, most: usize) -> bool {
-    // Every value but the first has a byte before it.
+    // Every value but the first has at least one byte before it.
     json.len() < most || count_values(json) <= most
 }
 
-/// How many values a tree of `json` has, by what stands between them: nothing is built.
+/// Counts the values of `json` by its punctuation; builds no tree.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }

@@ -1,4 +1,4 @@
-//! What a peer says beyond what this version of Wharf knows.
+//! Unknown fields of protocol objects.
 
 use std::{borrow::Cow, ops::Deref, sync::LazyLock};
 
@@ -7,8 +7,8 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{LazyJson, Member, Meta};
 
-/// Fields of an object that this version of Wharf does not know, kept as they came, so that they
-/// can be read and passed on. They stay text until they are read.
+/// Unknown fields of an object, preserved unchanged so that they can be read and forwarded. They stay text
+/// until they are read.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -25,12 +25,12 @@ pub struct Extra(Option<Box<LazyJson<Meta>>>);
 static EMPTY_FIELDS: LazyLock<Meta> = LazyLock::new(Meta::new);
 
 impl Extra {
-    /// Adds a field, or sets it.
+    /// Inserts or replaces a field.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.get_or_insert_default().insert(name.into(), value.into());
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let fields = self.0.as_mut()?;
         let mut found = None;
@@ -44,13 +44,13 @@ impl Extra {
         found
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Calls `see` with each field. No tree is built.
+    /// Calls `see` with each field; builds no tree.
     pub fn each_member(&self, see: impl FnMut(&str, Member<'_>)) {
         if let Some(fields) = &self.0 {
             fields.each_member(see);
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for Extra {
     }
 }
 
-/// Unknown fields while an object is read: the text of an object without its last brace.
+/// Unknown fields of an object that is being read: JSON text without the closing brace.
 #[derive(Default)]
 pub(crate) struct UnknownFieldText(String);
 
@@ -121,16 +121,16 @@ impl From<UnknownFieldText> for Extra {
     }
 }
 
-/// The name of a field, borrowed where it is spelt plainly.
+/// Field name, borrowed if it has no escapes.
 #[derive(Deserialize)]
 pub(crate) struct FieldName<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// `Deserialize` for an object whose unknown fields stay text in `extra`. Serde's own `flatten`
-/// would make a tree of them first.
+/// Implements `Deserialize` for an object whose unknown fields stay text in `extra`. Serde's own `flatten`
+/// would build a tree.
 ///
-/// Each field has its name and how it is read: `must` be there; `maybe` there, as an `Option`;
-/// `or_default` if it is left out or `null`; `present` even if `null`. The field after `tag` is read
-/// past, those after `skip` are never read.
+/// Each field has its JSON name and a mode: `must` (required), `maybe` (an `Option`), `or_default` (absent or
+/// `null` allowed), `present` (keeps `null`). The field after `tag` is ignored, the one after `skip` is never
+/// read.
 macro_rules! reads_extra {
     ($T:ident { $($field:ident $name:literal $how:ident),* $(,)? } $(tag $tag:literal)? $(skip $skipped:ident)?) => {
         impl<'de> serde::Deserialize<'de> for $T {
