@@ -109,7 +109,7 @@ impl JsonObject {
 struct FieldVisitor<F>(F);
 
 #[derive(Deserialize)]
-struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ObjectKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for FieldVisitor<F> {
     type Value = ();
@@ -119,7 +119,7 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for FieldVisitor<
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((FieldName(name), value)) = map.next_entry()? {
+        while let Some((ObjectKey(name), value)) = map.next_entry()? {
             (self.0)(name, value);
         }
         Ok(())

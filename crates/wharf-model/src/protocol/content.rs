@@ -1,4 +1,4 @@
-//! Content: what tools return, prompts say and models read.
+//! Content items of tool results, prompts and sampling messages.
 
 use std::{borrow::Cow, fmt};
 
@@ -12,20 +12,20 @@ use crate::builders::{open_enum, setters};
 use crate::json::unknown_fields::reads_extra;
 use crate::{Extra, LazyJson, ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
 
-/// The free-form `_meta` object that most protocol objects may carry.
+/// Free-form `_meta` object of most protocol objects.
 pub type Meta = serde_json::Map<String, Value>;
 
 open_enum! {
-    /// Who speaks, or whom something is meant for.
+    /// Sender or audience of content.
     Role {
-        /// The person, or what acts for them.
+        /// User, or an agent acting for the user.
         User = "user",
-        /// The language model.
+        /// Language model.
         Assistant = "assistant",
     }
 }
 
-/// One item of content.
+/// Content item.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -41,19 +41,19 @@ open_enum! {
 pub enum Content {
     /// Plain text.
     Text(Text),
-    /// A picture.
+    /// Image.
     Image(Media),
-    /// A sound.
+    /// Audio.
     Audio(Media),
-    /// A resource that the client may read.
+    /// Link to a resource.
     Link(Box<ResourceInfo>),
-    /// A resource, contents and all.
+    /// Embedded resource.
     Resource(Box<EmbeddedResource>),
-    /// A model's wish to call a tool; in sampling only.
+    /// Tool call of a model; in sampling only.
     ToolUse(Box<ToolUse>),
-    /// What that tool answered; in sampling only.
+    /// Result of a tool call; in sampling only.
     ToolResult(Box<ToolResultContent>),
-    /// A type this version of Wharf does not know, kept whole.
+    /// Unknown type, preserved unchanged.
     Other(Box<LazyJson<Meta>>),
 }
 
@@ -63,13 +63,13 @@ pub enum Content {
 pub struct Text {
     /// The text.
     pub text: String,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -85,17 +85,17 @@ reads_extra! { Text {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Media {
-    /// The bytes, in base64.
+    /// Bytes in base64.
     pub data: String,
-    /// The media type, such as `image/png`.
+    /// Media type, such as `image/png`.
     pub mime_type: String,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -107,19 +107,19 @@ reads_extra! { Media {
     meta "_meta" maybe,
 } tag "type" }
 
-/// A resource inside a message.
+/// Resource embedded in a message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct EmbeddedResource {
-    /// The resource's contents.
+    /// Contents of the resource.
     pub resource: ResourceContents,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -130,21 +130,21 @@ reads_extra! { EmbeddedResource {
     meta "_meta" maybe,
 } tag "type" }
 
-/// Hints on how a client may use or show something.
+/// Annotations: hints for the use and display of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
-    /// Whom it is meant for.
+    /// Intended audience.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub audience: Vec<Role>,
-    /// From 0 (optional) to 1 (effectively required).
+    /// Priority from 0 (optional) to 1 (effectively required).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// When it last changed, in ISO 8601.
+    /// Time of the last modification, in ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -156,36 +156,36 @@ reads_extra! { Annotations {
 } }
 
 setters! { Annotations {
-    /// Adds one reader it is meant for.
+    /// Adds an intended audience.
     audience(audience: push Role);
     /// Sets the priority, from 0 to 1.
     priority(priority: some f64);
-    /// Sets when it last changed, in ISO 8601.
+    /// Sets the time of the last modification, in ISO 8601.
     last_modified(last_modified: some String);
 } }
 
 impl Content {
-    /// Plain text.
+    /// Creates text content.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text { text: text.into(), ..Text::default() })
     }
 
-    /// A picture from its raw bytes.
+    /// Creates an image from its raw bytes.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image(Media::new(bytes, mime_type))
     }
 
-    /// A sound from its raw bytes.
+    /// Creates audio from its raw bytes.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio(Media::new(bytes, mime_type))
     }
 
-    /// A link to a resource.
+    /// Creates a link to a resource.
     pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self::Link(Box::new(ResourceInfo::new(uri, name)))
     }
 
-    /// A resource with its contents.
+    /// Creates an embedded resource.
     pub fn resource(resource: ResourceContents) -> Self {
         Self::Resource(Box::new(EmbeddedResource {
             resource,
@@ -195,7 +195,7 @@ impl Content {
         }))
     }
 
-    /// The text, when this is text.
+    /// Returns the text of text content.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(&text.text),
@@ -203,8 +203,8 @@ impl Content {
         }
     }
 
-    /// Adds one reader it is meant for. Like the other annotations, it is
-    /// ignored by content that has none: tool use, tool results, unknown types.
+    /// Adds an intended audience. Like other annotations, it is ignored by content that has none: tool use,
+    /// tool results, unknown types.
     #[must_use]
     pub fn audience(self, role: Role) -> Self {
         self.annotate(|hints| hints.audience.push(role))
@@ -216,7 +216,7 @@ impl Content {
         self.annotate(|hints| hints.priority = Some(priority))
     }
 
-    /// Sets when it last changed, in ISO 8601.
+    /// Sets the time of the last modification, in ISO 8601.
     #[must_use]
     pub fn last_modified(self, when: impl Into<String>) -> Self {
         self.annotate(|hints| hints.last_modified = Some(when.into()))
@@ -321,7 +321,7 @@ impl<'de> Deserialize<'de> for Content {
             "audio" => read(&json).map(Self::Audio),
             "resource_link" => {
                 let mut link: Box<ResourceInfo> = read(&json)?;
-                // The variant says it already.
+                // The variant implies the type.
                 link.extra.remove("type");
                 Ok(Self::Link(link))
             }
