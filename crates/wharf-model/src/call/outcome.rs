@@ -135,22 +135,22 @@ pub struct PageBody<T> {
     /// read from text.
     pub weight: usize,
     /// Cache of their encoded forms.
-    pub memo: Memo,
+    pub memo: EncodedForms,
 }
 
 impl<T> PageBody<T> {
     /// Creates a page body without encoded forms.
     #[must_use]
     pub fn new(items: Vec<Arc<T>>) -> Self {
-        PageBody { items, weight: 0, memo: Memo::default() }
+        PageBody { items, weight: 0, memo: EncodedForms::default() }
     }
 }
 
 /// Cache of the encoded forms of an immutable value, with one slot for each form.
 #[derive(Debug, Default)]
-pub struct Memo([OnceLock<Bytes>; Memo::SLOTS]);
+pub struct EncodedForms([OnceLock<Bytes>; EncodedForms::SLOTS]);
 
-impl Memo {
+impl EncodedForms {
     /// Number of slots.
     pub const SLOTS: usize = 8;
 

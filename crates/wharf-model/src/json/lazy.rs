@@ -39,10 +39,10 @@ pub struct LazyJson<T> {
 }
 
 /// Type that a [`LazyJson`] can be parsed into.
-pub trait Tree: sealed::Tree {}
+pub trait LazyTree: sealed::LazyTree {}
 
 mod sealed {
-    pub trait Tree: Default {
+    pub trait LazyTree: Default {
         const EXPECTED: &str;
         fn parse(text: &str) -> Option<Self>;
         fn fits(text: &str) -> bool;
@@ -50,8 +50,8 @@ mod sealed {
     }
 }
 
-impl Tree for Meta {}
-impl sealed::Tree for Meta {
+impl LazyTree for Meta {}
+impl sealed::LazyTree for Meta {
     const EXPECTED: &str = "it must be a JSON object";
 
     fn parse(text: &str) -> Option<Self> {
@@ -68,8 +68,8 @@ impl sealed::Tree for Meta {
 }
 
 // `Arc` is handled here, because serde's `rc` feature would be enabled for all crates of a build.
-impl Tree for Arc<Value> {}
-impl sealed::Tree for Arc<Value> {
+impl LazyTree for Arc<Value> {}
+impl sealed::LazyTree for Arc<Value> {
     const EXPECTED: &str = "it must be JSON";
 
     fn parse(text: &str) -> Option<Self> {
@@ -85,8 +85,8 @@ impl sealed::Tree for Arc<Value> {
     }
 }
 
-impl Tree for Vec<Icon> {}
-impl sealed::Tree for Vec<Icon> {
+impl LazyTree for Vec<Icon> {}
+impl sealed::LazyTree for Vec<Icon> {
     const EXPECTED: &str = "it must be a list of icons";
 
     fn parse(text: &str) -> Option<Self> {
@@ -102,7 +102,7 @@ impl sealed::Tree for Vec<Icon> {
     }
 }
 
-impl<T: Tree> LazyJson<T> {
+impl<T: LazyTree> LazyJson<T> {
     /// Maximum number of values in a tree.
     pub const MOST_VALUES: usize = 250_000;
 
@@ -202,7 +202,7 @@ impl LazyJson<Meta> {
     }
 
     /// Calls `see` with each member; builds no tree.
-    pub fn each_member(&self, see: impl FnMut(&str, Member<'_>)) {
+    pub fn each_member(&self, see: impl FnMut(&str, JsonMember<'_>)) {
         let mut see = see;
         match &self.text {
             Some(text) => {
@@ -210,7 +210,7 @@ impl LazyJson<Meta> {
                 // Text that is not an object has no members.
                 let _ = from.deserialize_map(MemberVisitor(&mut see));
             }
-            None => self.iter().for_each(|(name, value)| see(name, Member::Tree(value))),
+            None => self.iter().for_each(|(name, value)| see(name, JsonMember::Tree(value))),
         }
     }
 }
@@ -241,27 +241,27 @@ fn is_empty_text(text: &str) -> bool {
 /// Member of an object, as text or as a tree.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Member<'a> {
+pub enum JsonMember<'a> {
     /// JSON text.
     Text(&'a str),
     /// A tree.
     Tree(&'a Value),
 }
 
-impl Member<'_> {
+impl JsonMember<'_> {
     /// Returns the JSON text.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
-            Member::Text(text) => Cow::Borrowed(text),
-            Member::Tree(value) => Cow::Owned(value.to_string()),
+            JsonMember::Text(text) => Cow::Borrowed(text),
+            JsonMember::Tree(value) => Cow::Owned(value.to_string()),
         }
     }
 }
 
 struct MemberVisitor<'s, F>(&'s mut F);
 
-impl<'de, F: FnMut(&str, Member<'_>)> Visitor<'de> for MemberVisitor<'_, F> {
+impl<'de, F: FnMut(&str, JsonMember<'_>)> Visitor<'de> for MemberVisitor<'_, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,13 +271,13 @@ impl<'de, F: FnMut(&str, Member<'_>)> Visitor<'de> for MemberVisitor<'_, F> {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<(), A::Error> {
         while let Some(name) = from.next_key::<Cow<'de, str>>()? {
             let value: &'de RawValue = from.next_value()?;
-            (self.0)(&name, Member::Text(value.get()));
+            (self.0)(&name, JsonMember::Text(value.get()));
         }
         Ok(())
     }
 }
 
-impl<T: Tree> Deref for LazyJson<T> {
+impl<T: LazyTree> Deref for LazyJson<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -298,7 +298,7 @@ impl From<Value> for LazyJson<Arc<Value>> {
 }
 
 /// Values that cannot be parsed are equal if their texts are.
-impl<T: Tree + PartialEq> PartialEq for LazyJson<T> {
+impl<T: LazyTree + PartialEq> PartialEq for LazyJson<T> {
     fn eq(&self, other: &Self) -> bool {
         if self.text.is_some() && self.text == other.text {
             return true;
@@ -308,21 +308,21 @@ impl<T: Tree + PartialEq> PartialEq for LazyJson<T> {
     }
 }
 
-impl<T: Tree + Eq> Eq for LazyJson<T> {}
+impl<T: LazyTree + Eq> Eq for LazyJson<T> {}
 
-impl<T: Tree> fmt::Debug for LazyJson<T> {
+impl<T: LazyTree> fmt::Debug for LazyJson<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
-impl<T: Tree> fmt::Display for LazyJson<T> {
+impl<T: LazyTree> fmt::Display for LazyJson<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
-impl<T: Tree> Serialize for LazyJson<T> {
+impl<T: LazyTree> Serialize for LazyJson<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match &self.text {
             Some(text) => {
@@ -334,7 +334,7 @@ impl<T: Tree> Serialize for LazyJson<T> {
     }
 }
 
-impl<'de, T: Tree> Deserialize<'de> for LazyJson<T> {
+impl<'de, T: LazyTree> Deserialize<'de> for LazyJson<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = Box::<str>::from(Box::<RawValue>::deserialize(from)?);
         if !T::fits(&text) {

@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Deref, sync::LazyLock};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, value::RawValue};
 
-use crate::{LazyJson, Member, Meta};
+use crate::{JsonMember, LazyJson, Meta};
 
 /// Unknown fields of an object, preserved unchanged so that they can be read and forwarded. They stay text
 /// until they are read.
@@ -20,11 +20,11 @@ use crate::{LazyJson, Member, Meta};
 /// assert_eq!(serde_json::to_string(&tool).unwrap(), json);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extra(Option<Box<LazyJson<Meta>>>);
+pub struct UnknownFields(Option<Box<LazyJson<Meta>>>);
 
 static EMPTY_FIELDS: LazyLock<Meta> = LazyLock::new(Meta::new);
 
-impl Extra {
+impl UnknownFields {
     /// Inserts or replaces a field.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.get_or_insert_default().insert(name.into(), value.into());
@@ -51,20 +51,20 @@ impl Extra {
     }
 
     /// Calls `see` with each field; builds no tree.
-    pub fn each_member(&self, see: impl FnMut(&str, Member<'_>)) {
+    pub fn each_member(&self, see: impl FnMut(&str, JsonMember<'_>)) {
         if let Some(fields) = &self.0 {
             fields.each_member(see);
         }
     }
 }
 
-impl From<Meta> for Extra {
+impl From<Meta> for UnknownFields {
     fn from(fields: Meta) -> Self {
-        Extra((!fields.is_empty()).then(|| Box::new(fields.into())))
+        UnknownFields((!fields.is_empty()).then(|| Box::new(fields.into())))
     }
 }
 
-impl Deref for Extra {
+impl Deref for UnknownFields {
     type Target = Meta;
 
     fn deref(&self) -> &Meta {
@@ -72,18 +72,18 @@ impl Deref for Extra {
     }
 }
 
-impl Serialize for Extra {
+impl Serialize for UnknownFields {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(None)?;
         let mut written = Ok(());
         self.each_member(|name, value| {
             if written.is_ok() {
                 written = match value {
-                    Member::Text(json) => match serde_json::from_str::<&RawValue>(json) {
+                    JsonMember::Text(json) => match serde_json::from_str::<&RawValue>(json) {
                         Ok(raw) => map.serialize_entry(name, raw),
                         Err(error) => Err(serde::ser::Error::custom(error)),
                     },
-                    Member::Tree(tree) => map.serialize_entry(name, tree),
+                    JsonMember::Tree(tree) => map.serialize_entry(name, tree),
                 };
             }
         });
@@ -92,9 +92,9 @@ impl Serialize for Extra {
     }
 }
 
-impl<'de> Deserialize<'de> for Extra {
+impl<'de> Deserialize<'de> for UnknownFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Meta::deserialize(from).map(Extra::from)
+        Meta::deserialize(from).map(UnknownFields::from)
     }
 }
 
@@ -111,13 +111,13 @@ impl UnknownFieldText {
     }
 }
 
-impl From<UnknownFieldText> for Extra {
+impl From<UnknownFieldText> for UnknownFields {
     fn from(UnknownFieldText(mut text): UnknownFieldText) -> Self {
         if text.is_empty() {
-            return Extra(None);
+            return UnknownFields(None);
         }
         text.push('}');
-        Extra(Some(Box::new(LazyJson::of_text(text))))
+        UnknownFields(Some(Box::new(LazyJson::of_text(text))))
     }
 }
 
@@ -135,9 +135,9 @@ macro_rules! reads_extra {
     ($T:ident { $($field:ident $name:literal $how:ident),* $(,)? } $(tag $tag:literal)? $(skip $skipped:ident)?) => {
         impl<'de> serde::Deserialize<'de> for $T {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                struct Reader;
+                struct ObjectReader;
 
-                impl<'de> serde::de::Visitor<'de> for Reader {
+                impl<'de> serde::de::Visitor<'de> for ObjectReader {
                     type Value = $T;
 
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -170,7 +170,7 @@ macro_rules! reads_extra {
                     }
                 }
 
-                from.deserialize_map(Reader)
+                from.deserialize_map(ObjectReader)
             }
         }
     };

@@ -5,7 +5,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::builders::setters;
 use crate::json::object::JsonFlag;
-use crate::{Extra, JsonObject, Meta};
+use crate::{JsonObject, Meta, UnknownFields};
 
 /// Capabilities of a client.
 ///
@@ -199,7 +199,7 @@ pub struct ServerCapabilities {
     pub experimental: Meta,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 setters! { ServerCapabilities {
@@ -234,7 +234,7 @@ pub struct ListCapability {
     pub list_changed: bool,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 setters! { ListCapability {
@@ -255,7 +255,7 @@ pub struct ResourcesCapability {
     pub list_changed: bool,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 setters! { ResourcesCapability {

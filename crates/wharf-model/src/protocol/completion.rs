@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, or_default, setters};
-use crate::{Extra, LazyJson, Meta};
+use crate::{LazyJson, Meta, UnknownFields};
 
 /// Maximum number of values in a result.
 const MAX_VALUES: usize = 100;
@@ -80,22 +80,22 @@ impl CompletionRef {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Params {
+struct CompletionParams {
     #[serde(rename = "ref")]
     reference: CompletionRef,
-    argument: Argument,
+    argument: CompletionArgument,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    context: Option<Context>,
+    context: Option<CompletionContext>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Argument {
+struct CompletionArgument {
     name: String,
     value: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Context {
+struct CompletionContext {
     #[serde(default, deserialize_with = "or_default")]
     arguments: BTreeMap<String, String>,
 }
@@ -103,14 +103,20 @@ struct Context {
 impl Serialize for CompletionRequest {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self { reference, argument, value, context } = self.clone();
-        let context = (!context.is_empty()).then_some(Context { arguments: context });
-        Params { reference, argument: Argument { name: argument, value }, context }.serialize(to)
+        let context = (!context.is_empty()).then_some(CompletionContext { arguments: context });
+        CompletionParams {
+            reference,
+            argument: CompletionArgument { name: argument, value },
+            context,
+        }
+        .serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for CompletionRequest {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Params { reference, argument, context } = Params::deserialize(from)?;
+        let CompletionParams { reference, argument, context } =
+            CompletionParams::deserialize(from)?;
         let context = context.map(|it| it.arguments).unwrap_or_default();
         Ok(Self { reference, argument: argument.name, value: argument.value, context })
     }
@@ -172,7 +178,7 @@ pub struct Completion {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 impl Completion {
@@ -182,7 +188,7 @@ impl Completion {
         let total = values.len();
         values.truncate(MAX_VALUES);
         let (has_more, total) = (Some(total > values.len()), u64::try_from(total).ok());
-        Self { values, total, has_more, meta: None, extra: Extra::default() }
+        Self { values, total, has_more, meta: None, extra: UnknownFields::default() }
     }
 }
 

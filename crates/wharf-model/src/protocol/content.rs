@@ -10,7 +10,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::builders::{open_enum, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Extra, LazyJson, ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
+use crate::{LazyJson, ResourceContents, ResourceInfo, ToolResultContent, ToolUse, UnknownFields};
 
 /// Free-form `_meta` object of most protocol objects.
 pub type Meta = serde_json::Map<String, Value>;
@@ -71,7 +71,7 @@ pub struct Text {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Text {
@@ -97,7 +97,7 @@ pub struct Media {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Media {
@@ -121,7 +121,7 @@ pub struct EmbeddedResource {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { EmbeddedResource {
@@ -146,7 +146,7 @@ pub struct Annotations {
     pub last_modified: Option<String>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Annotations {
@@ -191,7 +191,7 @@ impl Content {
             resource,
             annotations: None,
             meta: None,
-            extra: Extra::default(),
+            extra: UnknownFields::default(),
         }))
     }
 
@@ -280,7 +280,7 @@ impl Serialize for Content {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
-        enum Tagged<'a> {
+        enum TaggedContent<'a> {
             Text(&'a Text),
             Image(&'a Media),
             Audio(&'a Media),
@@ -290,13 +290,13 @@ impl Serialize for Content {
             ToolResult(&'a ToolResultContent),
         }
         let tagged = match self {
-            Self::Text(it) => Tagged::Text(it),
-            Self::Image(it) => Tagged::Image(it),
-            Self::Audio(it) => Tagged::Audio(it),
-            Self::Link(it) => Tagged::ResourceLink(it),
-            Self::Resource(it) => Tagged::Resource(it),
-            Self::ToolUse(it) => Tagged::ToolUse(it),
-            Self::ToolResult(it) => Tagged::ToolResult(it),
+            Self::Text(it) => TaggedContent::Text(it),
+            Self::Image(it) => TaggedContent::Image(it),
+            Self::Audio(it) => TaggedContent::Audio(it),
+            Self::Link(it) => TaggedContent::ResourceLink(it),
+            Self::Resource(it) => TaggedContent::Resource(it),
+            Self::ToolUse(it) => TaggedContent::ToolUse(it),
+            Self::ToolResult(it) => TaggedContent::ToolResult(it),
             Self::Other(fields) => return fields.serialize(to),
         };
         tagged.serialize(to)
@@ -306,7 +306,7 @@ impl Serialize for Content {
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Kind<'a> {
+        struct ContentType<'a> {
             #[serde(rename = "type", borrow)]
             kind: Cow<'a, str>,
         }
@@ -314,7 +314,7 @@ impl<'de> Deserialize<'de> for Content {
             serde_json::from_str(json.get()).map_err(E::custom)
         }
         let json = Box::<RawValue>::deserialize(from)?;
-        let Kind { kind } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let ContentType { kind } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         match &*kind {
             "text" => read(&json).map(Self::Text),
             "image" => read(&json).map(Self::Image),

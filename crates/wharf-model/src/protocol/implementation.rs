@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Extra;
+use crate::UnknownFields;
 use crate::builders::{or_default, setters};
 
 /// Name and version of a client or server.
@@ -36,7 +36,7 @@ pub struct Implementation {
     pub icons: Vec<Icon>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 impl Implementation {
@@ -75,7 +75,7 @@ pub struct Icon {
     pub theme: Option<String>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 impl Icon {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::builders::{meta_setter, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Content, Extra, Icon, LazyJson, Meta, Role};
+use crate::{Content, Icon, LazyJson, Meta, Role, UnknownFields};
 
 /// Prompt as listed by `prompts/list`.
 ///
@@ -37,7 +37,7 @@ pub struct PromptInfo {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptInfo {
@@ -84,7 +84,7 @@ pub struct PromptArgument {
     pub required: bool,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptArgument {
@@ -127,7 +127,7 @@ pub struct PromptMessage {
     pub content: Content,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptMessage {
@@ -138,12 +138,12 @@ reads_extra! { PromptMessage {
 impl PromptMessage {
     /// Creates a message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
-        Self { role: Role::User, content: content.into(), extra: Extra::default() }
+        Self { role: Role::User, content: content.into(), extra: UnknownFields::default() }
     }
 
     /// Creates a message of the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
-        Self { role: Role::Assistant, content: content.into(), extra: Extra::default() }
+        Self { role: Role::Assistant, content: content.into(), extra: UnknownFields::default() }
     }
 }
 
@@ -161,7 +161,7 @@ pub struct PromptResult {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptResult {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::builders::{meta_setter, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Annotations, CacheHint, Extra, Icon, LazyJson, Meta};
+use crate::{Annotations, CacheHint, Icon, LazyJson, Meta, UnknownFields};
 
 /// Resource as listed by `resources/list`.
 ///
@@ -50,7 +50,7 @@ pub struct ResourceInfo {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ResourceInfo {
@@ -116,7 +116,7 @@ pub struct TemplateInfo {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { TemplateInfo {
@@ -171,7 +171,7 @@ pub struct ResourceContents {
     /// The `_meta` object.
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 /// Body of a resource, serialized as the field `text` or `blob`.
@@ -195,7 +195,7 @@ impl ResourceContents {
     }
 
     fn new(uri: String, body: Body) -> Self {
-        Self { uri, mime_type: None, body, meta: None, extra: Extra::default() }
+        Self { uri, mime_type: None, body, meta: None, extra: UnknownFields::default() }
     }
 }
 
@@ -233,7 +233,7 @@ impl<'de> Deserialize<'de> for ResourceContents {
             text: Option<String>,
             blob: Option<String>,
             meta: Option<Box<LazyJson<Meta>>>,
-            extra: Extra,
+            extra: UnknownFields,
         }
         reads_extra! { Fields {
             uri "uri" must,
@@ -264,7 +264,7 @@ pub struct ReadResult {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ReadResult {

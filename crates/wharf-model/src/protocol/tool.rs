@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, open_enum, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Content, Extra, Icon, JsonText, LazyJson, Meta};
+use crate::{Content, Icon, JsonText, LazyJson, Meta, UnknownFields};
 
 /// Tool as listed by `tools/list`.
 ///
@@ -52,7 +52,7 @@ pub struct ToolInfo {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ToolInfo {
@@ -80,7 +80,7 @@ impl ToolInfo {
             icons: LazyJson::default(),
             execution: None,
             meta: None,
-            extra: Extra::default(),
+            extra: UnknownFields::default(),
         }
     }
 
@@ -132,7 +132,7 @@ pub struct ToolAnnotations {
     pub open_world_hint: Option<bool>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ToolAnnotations {
@@ -166,7 +166,7 @@ pub struct Execution {
     pub task_support: Option<TaskSupport>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Execution {
@@ -220,7 +220,7 @@ pub struct ToolResult {
     pub meta: Option<Box<LazyJson<Meta>>>,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ToolResult {

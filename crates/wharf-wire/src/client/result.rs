@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, CacheScope, ClientRequest, Completion, Discovery, Error, ErrorKind, Extra,
-    InputRequired, LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult,
-    Reply, ServerCapabilities, Task, ToolResult, count_values, has_at_most,
+    CacheHint, CacheScope, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired,
+    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
+    ServerCapabilities, Task, ToolResult, UnknownFields, count_values, has_at_most,
 };
 
 use super::{ClientCodec, read_object};
@@ -225,7 +225,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// Removes the protocol's fields from unknown fields.
-    fn strip_protocol_extra(&self, extra: &mut Extra) {
+    fn strip_protocol_extra(&self, extra: &mut UnknownFields) {
         for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.codec.is_modern()) {
             extra.remove(name);
         }

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, JsonText, LazyJson,
-    Member, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
-    ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, JsonMember, JsonText,
+    LazyJson, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply,
+    ResourceInfo, ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult, UnknownFields,
 };
 
 use crate::{
@@ -259,7 +259,7 @@ impl Codec {
 /// Fields of results that only the protocol layer may set.
 pub(crate) const PROTOCOL_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
-fn write_extra(object: &mut ObjectWriter<'_>, extra: &Extra) {
+fn write_extra(object: &mut ObjectWriter<'_>, extra: &UnknownFields) {
     extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL_FIELDS));
 }
 
@@ -268,10 +268,10 @@ pub(crate) fn write_members(object: &mut ObjectWriter<'_>, user: &LazyJson<Meta>
     user.each_member(|name, value| write_member(object, name, value, but));
 }
 
-fn write_member(object: &mut ObjectWriter<'_>, name: &str, value: Member<'_>, but: &[&str]) {
+fn write_member(object: &mut ObjectWriter<'_>, name: &str, value: JsonMember<'_>, but: &[&str]) {
     if !but.contains(&name) {
         match value {
-            Member::Tree(tree) => writer::json(object.any_key(name), tree),
+            JsonMember::Tree(tree) => writer::json(object.any_key(name), tree),
             member => writer::raw(object.any_key(name), &member.text()),
         }
     }
@@ -360,9 +360,9 @@ fn translated(
 /// Writes a content item: common ones directly, others through a translated tree.
 fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
     let bare =
-        |hints: &Option<Box<Annotations>>, meta: &Option<Box<LazyJson<Meta>>>, extra: &Extra| {
-            hints.is_none() && meta.is_none() && extra.is_empty()
-        };
+        |hints: &Option<Box<Annotations>>,
+         meta: &Option<Box<LazyJson<Meta>>>,
+         extra: &UnknownFields| { hints.is_none() && meta.is_none() && extra.is_empty() };
     let (kind, media) = match item {
         Content::Text(it) if bare(&it.annotations, &it.meta, &it.extra) => {
             out.extend_from_slice(br#"{"type":"text","text":"#);
