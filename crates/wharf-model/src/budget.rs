@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_grows_and_shrinks_and_a_refusal_changes_nothing() {
+    fn a_share_grows_and_shrinks_and_a_refusal_changes_nothing() {
         let budget = Budget::new(100);
         let mut held = budget.take(&caller(1), 10).unwrap();
         held.grow(30).unwrap();

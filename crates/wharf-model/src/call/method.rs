@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_enum() {
+    fn rows_are_in_the_order_of_the_enum() {
         for (index, row) in METHODS.iter().enumerate() {
             assert_eq!(row.method as usize, index, "{}", row.name);
             assert_eq!(Method::from_name(row.name), Some(row.method));

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_neither_lost_nor_equal_to_other_things() {
+    fn unparsable_values_are_preserved_and_equal_only_by_text() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         for odd in ["1e999", r#""\ud800""#, &deep] {
             let mut meta = read(&format!(r#"{{"a":{odd},"b":1}}"#));

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_has_no_fields_is_empty() {
+    fn values_other_than_objects_with_fields_are_empty() {
         for json in ["{}", "{ }", "[]", "null", "7", "\"{\""] {
             let object: JsonObject = serde_json::from_str(json).unwrap();
             assert!(object.is_empty() && object.get("a").is_none(), "{json}");

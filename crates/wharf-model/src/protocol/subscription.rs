@@ -270,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_rights_of_whoever_listens_count_and_nobody_elses() {
+    fn the_newest_permissions_of_the_same_principal_apply() {
         let filter = LiveSubscriptionFilter::default();
         let caller = |id: &str, scope: &str| Principal::new(id).with_scope(scope);
         let is = |expected: &Principal| filter.listener().as_deref() == Some(expected);

@@ -35,14 +35,14 @@ impl ClientCodec {
     ///
     /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-    /// let [ServerMessage::Reply { id, result }] = &codec.hear(reply.into()).unwrap()[..] else { panic!() };
+    /// let [ServerMessage::Reply { id, result }] = &codec.decode(reply.into()).unwrap()[..] else { panic!() };
     /// assert_eq!(id.as_ref().unwrap().as_json(), "1");
     /// assert_eq!(result.as_ref().unwrap(), r#"{"content":[]}"#);
     /// ```
     ///
     /// # Errors
     /// If the text is not a valid message.
-    pub fn hear(&self, message: Bytes) -> Result<Vec<ServerMessage>, Error> {
+    pub fn decode(&self, message: Bytes) -> Result<Vec<ServerMessage>, Error> {
         if u32::try_from(message.len()).is_err() {
             return Err(unreadable(ErrorKind::ContentTooLarge, "the message is too long"));
         }
@@ -68,9 +68,9 @@ impl ClientCodec {
         }
         let each = spans.iter().filter_map(|span| span.of(body));
         // An invalid message must not discard the others.
-        let hear =
+        let decode =
             |one: &str| self.decode_one(body.slice_ref(one)).unwrap_or(ServerMessage::Ignored);
-        Ok(each.map(hear).collect())
+        Ok(each.map(decode).collect())
     }
 
     fn decode_one(&self, body: ByteString) -> Result<ServerMessage, Error> {

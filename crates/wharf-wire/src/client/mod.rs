@@ -45,10 +45,10 @@ pub struct ClientIdentity {
 /// use wharf_model::{Method, RequestBuilder};
 /// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
 ///
-/// let talk = ClientCodec::new(Revision::NEWEST_LEGACY, Arc::new(ClientIdentity::default()));
+/// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, Arc::new(ClientIdentity::default()));
 /// let request = RequestBuilder::new(Method::CallTool).target("add").build();
 /// let mut out = Vec::new();
-/// talk.call(&request, &CallId::from(7), &mut out).unwrap();
+/// codec.call(&request, &CallId::from(7), &mut out).unwrap();
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}"#);
 /// ```
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl ClientCodec {
     }
 }
 
-/// Message of a server: see [`ClientCodec::hear`].
+/// Message of a server: see [`ClientCodec::decode`].
 #[derive(Clone, Debug)]
 pub enum ServerMessage {
     /// Response to a client request.

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_words_are_kept_once_and_only_while_somebody_needs_them() {
+    fn equal_client_info_is_stored_once_and_only_while_used() {
         let cache = ClientInfoCache::default();
         let first = cache.intern(from("a"));
         assert!(Arc::ptr_eq(&first, &cache.intern(from("a"))));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_as_it_came() {
+    fn client_info_that_fits_is_kept_unchanged() {
         let info = r#"{"name":"c","version":"1","title":"C","description":"d","websiteUrl":"https://x.test",
             "icons":[{"src":"https://x.test/i.png","sizes":["48x48"]}],"build":{"commit":"abc"}}"#;
         let can = r#"{"roots":{"listChanged":true},"extensions":{"a/b":{"c":[1]}},"experimental":{"x":{}}}"#;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_the_names_of_extensions_stay() {
+    fn client_info_that_does_not_fit_is_dropped_except_extension_names() {
         let flood = format!("[{}0]", r#"{"":0},"#.repeat(30_000));
         let text = "x".repeat(200_000);
         let info = format!(

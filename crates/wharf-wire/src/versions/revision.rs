@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_stand_in_order() {
+    fn tables_are_in_order() {
         for (index, row) in FEATURES.iter().enumerate() {
             assert_eq!(row.0 as usize, index, "{:?}", row.0);
         }

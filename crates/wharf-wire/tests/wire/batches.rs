@@ -48,7 +48,7 @@ fn batches_exist_in_one_revision() {
 }
 
 #[test]
-fn a_batch_with_what_stands_alone_is_refused_as_a_whole() {
+fn a_batch_with_initialize_or_a_modern_request_is_refused_as_a_whole() {
     for alone in [
         initialize("2025-03-26", json!({})),
         modern(4, "tools/list", json!({})),
@@ -74,7 +74,7 @@ fn a_batch_with_what_stands_alone_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_batch_that_asks_for_nothing_is_accepted_or_refused_as_a_whole() {
+fn a_batch_without_requests_is_accepted_or_refused_as_a_whole() {
     let note = notification("notifications/x", json!({}));
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
     let broken = json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}});
@@ -96,7 +96,7 @@ fn a_batch_that_asks_for_nothing_is_accepted_or_refused_as_a_whole() {
 }
 
 #[test]
-fn what_stands_alone_is_refused_over_http_too() {
+fn malformed_stateless_messages_are_refused_over_http() {
     for refused in [
         initialize("2025-03-26", json!({})),
         modern(4, "tools/list", json!({})),

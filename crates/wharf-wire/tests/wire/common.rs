@@ -20,13 +20,13 @@ pub(crate) fn revision(date: &str) -> Revision {
 }
 
 /// A client's side of a conversation, in which it can do nothing in particular.
-pub(crate) fn talk(revision: Revision) -> ClientCodec {
+pub(crate) fn client_codec(revision: Revision) -> ClientCodec {
     ClientCodec::new(revision, Arc::new(ClientIdentity::default()))
 }
 
 /// What a client hears in one message.
-pub(crate) fn hear(talk: &ClientCodec, message: &Value) -> ServerMessage {
-    let mut heard = talk.hear(message.to_string().into()).unwrap();
+pub(crate) fn decode(client_codec: &ClientCodec, message: &Value) -> ServerMessage {
+    let mut heard = client_codec.decode(message.to_string().into()).unwrap();
     assert_eq!(heard.len(), 1, "{message}");
     heard.remove(0)
 }

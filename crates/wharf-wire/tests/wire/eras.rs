@@ -267,7 +267,7 @@ fn a_legacy_only_server_looks_like_one() {
 }
 
 #[test]
-fn a_message_alone_is_served_without_a_session() {
+fn a_stateless_message_is_served_without_a_session() {
     let wire: Arc<ServerProtocol> = Arc::new(wire());
     let send = |message: Value, revision: Option<&str>| {
         wire.receive(message.to_string().into(), revision.map(|date| date.parse().unwrap()))
@@ -302,9 +302,9 @@ fn a_message_alone_is_served_without_a_session() {
 }
 
 #[test]
-fn what_travels_between_threads_may() {
-    fn travels<T: Send + 'static>() {}
-    travels::<wharf_wire::Codec>();
-    travels::<Connection>();
-    travels::<Received>();
+fn public_types_are_send() {
+    fn assert_send<T: Send + 'static>() {}
+    assert_send::<wharf_wire::Codec>();
+    assert_send::<Connection>();
+    assert_send::<Received>();
 }

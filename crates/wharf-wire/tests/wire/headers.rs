@@ -8,7 +8,7 @@ use wharf_wire::{HeaderField, encode_header};
 
 use crate::{
     common::*,
-    http::{M, N, V, heads, send, tool_call},
+    http::{M, N, V, mcp_headers, send, tool_call},
 };
 
 #[test]
@@ -43,7 +43,7 @@ fn headers_that_do_not_match_are_refused() {
         "io.modelcontextprotocol/protocolVersion":"2026-07-28",
         "io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     // However the body spells it.
-    call(Arc::new(wire()).receive_http(escaped.into(), &heads(&[V, M, N])));
+    call(Arc::new(wire()).receive_http(escaped.into(), &mcp_headers(&[V, M, N])));
     for (header, pairs) in [
         ("MCP-Protocol-Version", vec![M, N]),
         ("MCP-Protocol-Version", vec![V, V, M, N]),
@@ -112,14 +112,15 @@ fn base64_has_one_spelling() {
 fn bytes_that_no_header_may_have_are_refused() {
     for bad in [&b"add\xff"[..], b"\xffadd", b"a\x00d", b"a\nd", b"a\rd", b"\x1b"] {
         for which in 0..3 {
-            let mut heads = heads(&[V, M, N]);
+            let mut mcp_headers = mcp_headers(&[V, M, N]);
             match which {
-                0 => heads.version = HeaderField::One(bad),
-                1 => heads.method = HeaderField::One(bad),
-                _ => heads.name = HeaderField::One(bad),
+                0 => mcp_headers.version = HeaderField::One(bad),
+                1 => mcp_headers.method = HeaderField::One(bad),
+                _ => mcp_headers.name = HeaderField::One(bad),
             }
             let message = tool_call("add").to_string();
-            let (_, code, status) = error(Arc::new(wire()).receive_http(message.into(), &heads));
+            let (_, code, status) =
+                error(Arc::new(wire()).receive_http(message.into(), &mcp_headers));
             assert_eq!((code, status), (-32020, 400), "{bad:?}");
         }
     }
@@ -218,7 +219,7 @@ fn parameters_in_headers_travel_with_a_tool_call_only() {
 }
 
 #[test]
-fn a_header_counts_once() {
+fn a_repeated_header_is_refused() {
     let mut field = HeaderField::default();
     assert_eq!((field, field.one()), (HeaderField::Absent, None));
     field.add(b"a");
@@ -227,11 +228,13 @@ fn a_header_counts_once() {
     assert_eq!((field, field.one()), (HeaderField::Several, None));
     field.add(b"a");
     assert_eq!(field, HeaderField::Several);
-    assert!(heads(&[V]).is_modern() && heads(&[("version", "\t2026-07-28 ")]).is_modern());
+    assert!(
+        mcp_headers(&[V]).is_modern() && mcp_headers(&[("version", "\t2026-07-28 ")]).is_modern()
+    );
     for other in ["2025-11-25", "2026-07-29", "x", ""] {
-        assert!(!heads(&[("version", other)]).is_modern());
+        assert!(!mcp_headers(&[("version", other)]).is_modern());
     }
-    assert!(!heads(&[V, V]).is_modern());
+    assert!(!mcp_headers(&[V, V]).is_modern());
 }
 
 fn texts() -> impl Strategy<Value = String> {
@@ -246,7 +249,7 @@ fn texts() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(text in texts()) {
+    fn encoded_header_values_are_decoded(text in texts()) {
         let header = encode_header(&text);
         prop_assert!(header.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')));
         prop_assert_eq!(header.trim(), &*header);
@@ -267,16 +270,16 @@ proptest! {
         param: Vec<u8>,
         legacy: bool,
     ) {
-        let mut heads = heads(&[M]);
-        heads.version.add(&version);
-        heads.name.add(&name);
-        heads.params.push(("x", &param));
+        let mut mcp_headers = mcp_headers(&[M]);
+        mcp_headers.version.add(&version);
+        mcp_headers.name.add(&name);
+        mcp_headers.params.push(("x", &param));
         let message = match legacy {
             true => request(1, "ping", json!({})),
             false => tool_call("add"),
         };
         let wire = Arc::new(wire());
-        let refused = error(wire.receive_http(message.to_string().into(), &heads));
+        let refused = error(wire.receive_http(message.to_string().into(), &mcp_headers));
         prop_assert_eq!(refused.2, 400);
     }
 }

@@ -154,7 +154,7 @@ fn the_right_error_and_the_next_message_works() {
 }
 
 #[test]
-fn what_is_odd_but_right_is_served() {
+fn unusual_but_valid_messages_are_served() {
     let mut connection = connection();
     for message in [
         "\t{ \"method\" : \"ping\" ,\r\n \"id\" : 1 , \"jsonrpc\":\"2.0\" } \n",
@@ -203,7 +203,7 @@ fn a_message_may_be_as_long_as_the_limit() {
 }
 
 #[test]
-fn what_a_client_sends_is_echoed_only_in_part() {
+fn client_text_in_errors_is_truncated() {
     let message = modern(1, &"m".repeat(100_000), json!({}));
     let Received::Reply(bytes, _) = receive(&mut connection(), &message) else { panic!() };
     assert!(bytes.len() < 1000);

@@ -5,13 +5,13 @@ use serde_json::Value;
 use crate::common::LEGACY;
 
 /// shape, field, the first revision that has it, the last.
-type HeaderField = (&'static str, &'static str, usize, usize);
+type SchemaField = (&'static str, &'static str, usize, usize);
 
 const ALL: (usize, usize) = (0, 3);
 
 /// Every field that a legacy schema names, with the first and the last legacy revision that do.
 #[rustfmt::skip]
-const FIELDS: &[HeaderField] = &[
+const FIELDS: &[SchemaField] = &[
     ("Tool", "name", ALL.0, ALL.1), ("Tool", "description", 0, 3), ("Tool", "inputSchema", 0, 3),
     ("Tool", "annotations", 1, 3), ("Tool", "title", 2, 3), ("Tool", "outputSchema", 2, 3), ("Tool", "_meta", 2, 3),
     ("Tool", "icons", 3, 3), ("Tool", "execution", 3, 3),

@@ -101,7 +101,7 @@ pub(super) fn reply_in(
     id: &CallId,
     codec: &ClientCodec,
 ) -> Option<Result<bytestring::ByteString, Error>> {
-    let messages = codec.hear(bytes::Bytes::copy_from_slice(body)).ok()?;
+    let messages = codec.decode(bytes::Bytes::copy_from_slice(body)).ok()?;
     messages.into_iter().find_map(|one| match one {
         ServerMessage::Reply { id: Some(of), result } if of == *id => Some(result),
         // A server that could not read the request cannot return its id.

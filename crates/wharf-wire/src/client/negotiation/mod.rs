@@ -66,7 +66,7 @@ pub enum Step {
     /// The negotiation succeeded.
     Open {
         /// Codec for the negotiated revision.
-        talk: ClientCodec,
+        codec: ClientCodec,
         /// Name and version of the server.
         info: Implementation,
         /// Capabilities of the server.

@@ -95,7 +95,7 @@ impl Negotiation {
 
     /// Returns the codec for messages received during the negotiation.
     #[must_use]
-    pub fn talk(&self) -> ClientCodec {
+    pub fn codec(&self) -> ClientCodec {
         // On a line stream a legacy server may send a ping or request before the handshake; on HTTP only
         // replies arrive.
         let revision = match self.carrier {
@@ -138,11 +138,11 @@ impl Negotiation {
     }
 
     fn discover(&mut self, revision: Revision, reopen: bool) -> Step {
-        let talk = ClientCodec::new(revision, self.client.clone());
+        let codec = ClientCodec::new(revision, self.client.clone());
         let id = self.next_id();
         let mut message = Vec::new();
         // Fails only for invalid parameters, and there are none.
-        let _ = talk.request(DISCOVER, None, &id, &mut message);
+        let _ = codec.request(DISCOVER, None, &id, &mut message);
         self.probed = true;
         self.probe = Some(PendingRequest { id, revision });
         self.patience = match self.may_be_legacy() {
@@ -150,7 +150,7 @@ impl Negotiation {
             false => Patience::Handshake,
         };
         let headers = match self.carrier {
-            Carrier::Http => talk.headers(DISCOVER, None, None),
+            Carrier::Http => codec.headers(DISCOVER, None, None),
             Carrier::Lines => Vec::new(),
         };
         Step::Send { message, headers, patience: self.patience, reopen }
@@ -191,8 +191,8 @@ impl Negotiation {
             (None, Some(sent)) => (sent, false),
             (None, None) => return Step::Wait(self.patience),
         };
-        let talk = ClientCodec::new(sent.revision, self.client.clone());
-        let reply = classify::reply_in(body, &sent.id, &talk);
+        let codec = ClientCodec::new(sent.revision, self.client.clone());
+        let reply = classify::reply_in(body, &sent.id, &codec);
         if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
             return Step::Fail(error::inconclusive_status(status, reply.and_then(Result::err)));
         }
@@ -238,10 +238,10 @@ impl Negotiation {
         let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
         let modern = classify::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
         let Some(revision) = modern else { return self.fall_back() };
-        let talk = ClientCodec::new(revision, self.client.clone());
+        let codec = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
-        match classify::discovered(&talk, json) {
-            Ok((info, discovery)) => Step::Open { talk, info, discovery, supported, then: None },
+        match classify::discovered(&codec, json) {
+            Ok((info, discovery)) => Step::Open { codec, info, discovery, supported, then: None },
             Err(error) => Step::Fail(error),
         }
     }
@@ -305,15 +305,15 @@ impl Negotiation {
             self.supported = vec![excerpt(version).into_owned()];
             return self.no_common_revision();
         };
-        let talk = ClientCodec::new(revision, self.client.clone());
-        let discovery = match classify::discovery(&talk, json) {
+        let codec = ClientCodec::new(revision, self.client.clone());
+        let discovery = match classify::discovery(&codec, json) {
             Ok(discovery) => discovery,
             Err(error) => return Step::Fail(error),
         };
         let mut then = Vec::new();
-        talk.initialized(&mut then);
+        codec.initialized(&mut then);
         let supported = std::mem::take(&mut self.supported);
-        Step::Open { talk, info, discovery, supported, then: Some(then) }
+        Step::Open { codec, info, discovery, supported, then: Some(then) }
     }
 
     fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> Step {

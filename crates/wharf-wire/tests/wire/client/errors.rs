@@ -6,7 +6,7 @@ use super::*;
 
 fn read(version: &str, error: Value) -> Error {
     let message = json!({"jsonrpc": "2.0", "id": 1, "error": error});
-    reply_in(&talk(revision(version)), &message).1.unwrap_err()
+    reply_in(&client_codec(revision(version)), &message).1.unwrap_err()
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn numbers_by_revision() {
 }
 
 #[test]
-fn a_reason_counts_if_the_number_allows_it() {
+fn a_reason_is_used_if_it_fits_the_code() {
     use ErrorKind::*;
     for (version, code, reason, kind) in [
         (MODERN, -32602, "resource_not_found", ResourceNotFound),
@@ -101,12 +101,12 @@ fn odd_errors_are_read_as_far_as_possible() {
 
 /// What our server says, our client understands: every kind, in every revision.
 #[test]
-fn kinds_survive_the_journey() {
+fn error_kinds_are_read_back() {
     for kind in ErrorKind::ALL.iter().copied() {
         for version in LEGACY.into_iter().chain([MODERN]) {
             let codec = codec(version, "prompts/get", json!({"name": "p"}));
             let (message, _) = encoded(&codec, Outcome::from(Error::new(kind).with_message("m")));
-            let read = reply_in(&talk(revision(version)), &message).1.unwrap_err();
+            let read = reply_in(&client_codec(revision(version)), &message).1.unwrap_err();
             let expected = match kind {
                 // Nobody who reads a reply cancelled, and URLs are asked for with the URLs.
                 ErrorKind::RequestCancelled | ErrorKind::UrlElicitationRequired => {
@@ -122,7 +122,7 @@ fn kinds_survive_the_journey() {
 }
 
 #[test]
-fn a_number_can_be_passed_on() {
+fn a_call_id_keeps_its_number() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         let codec = codec(version, "prompts/get", json!({"name": "p"}));
         for error in [

@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_server_writes_is_read_back(
+    fn server_events_are_read_back(
         events in vec((proptest::option::of("[a-z0-9-]{1,9}"), "[ -~ä😀]{1,40}"), 0..8),
     ) {
         let mut stream = Vec::new();
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn what_our_server_names_is_named() {
+fn server_errors_are_read_back_as_the_same_kind() {
     let mut stream = Vec::new();
     sse::named(&mut stream, "endpoint", b"/messages?id=1");
     sse::retry(&mut stream, std::time::Duration::from_secs(2));

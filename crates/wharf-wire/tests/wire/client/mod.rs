@@ -18,7 +18,7 @@ use wharf_wire::{CallId, ClientCodec, ClientIdentity, Revision, ServerMessage};
 use crate::common::*;
 
 /// Everything that a client can do and say about itself.
-fn able() -> ClientIdentity {
+fn full_identity() -> ClientIdentity {
     let capabilities: ClientCapabilities = serde_json::from_value(json!({
         "roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
         "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}},
@@ -33,8 +33,8 @@ fn able() -> ClientIdentity {
     ClientIdentity { info, capabilities }
 }
 
-fn able_talk(revision: Revision) -> ClientCodec {
-    ClientCodec::new(revision, Arc::new(able()))
+fn full_client_codec(revision: Revision) -> ClientCodec {
+    ClientCodec::new(revision, Arc::new(full_identity()))
 }
 
 /// What `write` writes: one message on one line.
@@ -49,8 +49,11 @@ fn id(number: u64) -> CallId {
 }
 
 /// The reply in a message.
-fn reply_in(talk: &ClientCodec, message: &Value) -> (Option<CallId>, Result<String, Error>) {
-    match hear(talk, message) {
+fn reply_in(
+    client_codec: &ClientCodec,
+    message: &Value,
+) -> (Option<CallId>, Result<String, Error>) {
+    match decode(client_codec, message) {
         ServerMessage::Reply { id, result } => (id, result.map(|text| text.to_string())),
         other => panic!("{other:?}"),
     }

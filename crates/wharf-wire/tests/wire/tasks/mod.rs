@@ -13,29 +13,29 @@ use wharf_wire::{Codec, Connection};
 use crate::common::*;
 
 /// The revision in which a caller asks for each task.
-const ASKED: &str = "2025-11-25";
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+const TASK_PARAM_REVISION: &str = "2025-11-25";
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// What a server offers that has tasks.
-fn offered() -> Discovery {
+fn discovery_with_tasks() -> Discovery {
     let mut discovery = discovery();
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     discovery.capabilities.tasks = serde_json::from_value(tasks).unwrap();
-    discovery.capabilities = discovery.capabilities.extension(EXTENSION, Default::default());
+    discovery.capabilities = discovery.capabilities.extension(TASKS_EXTENSION, Default::default());
     discovery
 }
 
 /// A session with a server that has tasks.
 fn session(version: &str) -> Connection {
     let mut connection = connection();
-    open_with(&mut connection, version, json!({}), offered());
+    open_with(&mut connection, version, json!({}), discovery_with_tasks());
     connection
 }
 
 /// A modern request of a client that follows tasks.
-fn declaring(method: &str, mut params: Value) -> Value {
-    let capabilities = json!({"extensions": {EXTENSION: {}}});
+fn request_with_tasks(method: &str, mut params: Value) -> Value {
+    let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
     modern(7, method, params)
 }
@@ -43,13 +43,13 @@ fn declaring(method: &str, mut params: Value) -> Value {
 /// The codec of a call of somebody who follows tasks.
 fn codec_of(version: &str, method: &str, params: Value) -> Codec {
     if version == MODERN {
-        return call(receive(&mut connection(), &declaring(method, params))).1;
+        return call(receive(&mut connection(), &request_with_tasks(method, params))).1;
     }
     call(receive(&mut session(version), &request(7, method, params))).1
 }
 
 /// The codec of a tool call that may become a task.
-fn willing(version: &str) -> Codec {
+fn task_call_codec(version: &str) -> Codec {
     match version == MODERN {
         true => codec_of(MODERN, "tools/call", json!({"name": "t"})),
         false => codec_of(version, "tools/call", json!({"name": "t", "task": {}})),

@@ -63,7 +63,7 @@ fn an_event_is_there_as_soon_as_its_blank_line_is() {
 }
 
 #[test]
-fn where_to_resume() {
+fn last_event_id() {
     for (stream, expected) in [
         ("id: 7\ndata: a\n\n", Some("7")),
         ("id: 7\n\n", Some("7")),
@@ -82,7 +82,7 @@ fn where_to_resume() {
 }
 
 #[test]
-fn when_to_come_back() {
+fn reconnect_delay() {
     for (stream, expected) in [
         ("retry: 1500\n", Some(1500)),
         ("retry:0\n\n", Some(0)),
@@ -99,7 +99,7 @@ fn when_to_come_back() {
 }
 
 #[test]
-fn too_long() {
+fn oversized_events_are_errors() {
     let long = "x".repeat(40);
     let event = |data: &str| format!("id: 9\ndata: {data}\n\n");
     for (stream, expected) in [
