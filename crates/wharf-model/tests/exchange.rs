@@ -1,4 +1,4 @@
-//! The life of a call, seen from its transport, with a clock that the test moves.
+//! Life of a call in the view of its transport, with a manual clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -17,7 +17,7 @@ use wharf_model::{
     ToolResult,
 };
 
-/// A clock that stands still until it is told to move.
+/// Clock that only the test advances.
 #[derive(Clone)]
 struct ManualClock(Arc<Mutex<Instant>>);
 
@@ -44,7 +44,7 @@ impl Timer for ManualClock {
     }
 }
 
-/// A service made of one async function over the outbox.
+/// Service made of one async function over the outbox.
 struct FnService<F>(F);
 
 impl<F, Fut> Service for FnService<F>
@@ -174,7 +174,7 @@ fn a_pause_stops_the_clock_until_it_is_dropped() {
     assert!(next(&mut call).is_pending());
     clock.advance(600);
     assert_eq!(tool_error(next(&mut call)), ErrorKind::ToolTimeout.message());
-    // A call that is over has no clock.
+    // A call that has ended has no clock.
     drop(outbox.pause());
 }
 

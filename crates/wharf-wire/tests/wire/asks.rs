@@ -1,4 +1,4 @@
-//! Questions and notifications, in every revision.
+//! Client requests and notifications, in every revision.
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{

@@ -1,4 +1,4 @@
-//! What a hostile client sends: it gets one answer, and nothing grows.
+//! Hostile clients: each message gets one reply, and nothing grows without bound.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 use wharf_model::{Method, Outcome, Reply};
 use wharf_wire::{Connection, Line, Lines, ProtocolLimits, Received};
 
-/// Texts of ids, and whether they can be read.
+/// JSON texts of ids, and whether they are valid.
 const IDS: [(&str, bool); 20] = [
     ("1", true),
     ("\"1\"", true),
@@ -32,7 +32,7 @@ const IDS: [(&str, bool); 20] = [
     ("false", false),
 ];
 
-/// The text of the id that a message was answered under, `none` without one, and the error's code if there is one.
+/// Returns the id of the reply to a message as text (`none` without one), and the error code if there is one.
 fn reply_id_and_code(received: Received) -> (String, Option<i64>) {
     let bytes = match received {
         Received::Reply(bytes, _) => bytes,
@@ -219,7 +219,7 @@ const METHODS: [&str; 18] = [
     "",
 ];
 
-/// Values that stand where something else is wanted, as text.
+/// JSON values of unexpected types.
 const ODD: [&str; 16] = [
     "null",
     "true",
@@ -262,7 +262,7 @@ const FIELDS: [&str; 20] = [
     "io.modelcontextprotocol/logLevel",
 ];
 
-/// A field, its odd value, whether it stands in the metadata, and whether its key has escapes.
+/// Field, its odd value, whether it is in `_meta`, and whether its key has escapes.
 type OddField = (&'static str, &'static str, bool, bool);
 
 fn members(fields: &[OddField], in_meta: bool) -> String {
@@ -281,7 +281,7 @@ fn odd_request(id: &str, method: &str, fields: &[OddField]) -> String {
     )
 }
 
-/// How many answers a batch or a message has had at once, counting calls as one each.
+/// Counts the immediate replies to a batch or message; calls count as one each.
 fn answers(received: Received) -> usize {
     match received {
         Received::Call(_, codec) => {

@@ -1,4 +1,4 @@
-//! Errors: numbers, statuses and payloads.
+//! Errors: codes, statuses and payloads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -152,7 +152,7 @@ fn failures_inside_a_tool_are_results() {
                 assert_eq!(status, 200);
             } else {
                 assert_eq!(message["error"]["message"], "what went wrong", "{version} {kind}");
-                // Whoever reads this did not cancel.
+                // A client that reads this did not cancel.
                 let told = match kind {
                     ErrorKind::RequestCancelled => ErrorKind::InternalError,
                     kind => kind,
@@ -160,7 +160,7 @@ fn failures_inside_a_tool_are_results() {
                 assert_eq!(message["error"]["code"], error_codes::code(told, revision(version)));
                 assert_eq!(status, error_codes::status(told, revision(version)));
             }
-            // Elsewhere it is an error always.
+            // For other methods it is always an error.
             let (message, _) = encode_failure(version, "prompts/get", json!({"name": "t"}), error);
             assert!(message["error"].is_object());
         }
@@ -168,7 +168,7 @@ fn failures_inside_a_tool_are_results() {
 }
 
 #[test]
-fn a_cancellation_by_the_handler_is_an_internal_error() {
+fn errors_of_a_handler_do_not_set_transport_statuses() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         for kind in
             [ErrorKind::SessionNotFound, ErrorKind::SessionExpired, ErrorKind::RequestCancelled]
@@ -271,7 +271,7 @@ fn every_url_has_its_mode_and_an_id_where_the_revision_wants_them() {
         assert_eq!((&message["error"]["code"], &data["more"]), (&json!(-32042), &json!(1)));
         assert_eq!(data["elicitations"][0]["mode"], "url");
         assert!(data["elicitations"][0]["elicitationId"].is_string());
-        // The code promises a list.
+        // The error code implies a list of URLs.
         let (message, _) = encode_failure("2025-11-25", method, params, error(json!({})));
         assert_ne!(message["error"]["code"], -32042);
         assert_eq!(message["result"]["isError"] == true, method == "tools/call");

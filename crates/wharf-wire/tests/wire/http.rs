@@ -1,4 +1,4 @@
-//! What HTTP adds to the rules.
+//! Rules that apply only to HTTP.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,7 +7,7 @@ use wharf_wire::{Connection, McpHeaders, Received, ServerProtocol, SupportedEras
 
 use crate::common::*;
 
-/// Headers as they arrive: names in lower case, values as they are.
+/// Builds headers as received: names in lower case, values unchanged.
 pub(crate) fn mcp_headers<'a>(pairs: &[(&'a str, &'a str)]) -> McpHeaders<'a> {
     let mut mcp_headers = McpHeaders::default();
     for &(name, value) in pairs {
@@ -37,7 +37,7 @@ pub(crate) fn next(
     connection.receive_http(message.to_string().into(), &mcp_headers(pairs))
 }
 
-/// A session that speaks `version`, opened over HTTP.
+/// Opens a session in `version` over HTTP.
 pub(crate) fn session(version: &str) -> Connection {
     let mut connection = connection();
     let hello = initialize(version, json!({}));
@@ -103,7 +103,7 @@ fn a_stateless_message_has_the_revision_of_its_header() {
         let (_, code, status) = error(send(&batch, &[("version", version)]));
         assert_eq!((code, status), (-32600, 400), "{version}");
     }
-    // Nothing that comes later can be meant for this message, or this one for another.
+    // A stateless notification cannot refer to another message.
     for method in ["notifications/cancelled", "notifications/initialized", "notifications/x"] {
         let note = notification(method, json!({"requestId": 1}));
         for pairs in [&[][..], &[("version", "2025-11-25")], &[V]] {
@@ -204,7 +204,7 @@ fn a_session_keeps_its_revision_whatever_the_header() {
     let ready = notification("notifications/initialized", json!({}));
     let (_, codec) = call(next(&mut session_2025, &ready, &[("version", "2025-03-26")]));
     assert!(codec.is_silent());
-    // A method that the revision does not have is no reason to leave the session.
+    // An unknown method is not a reason to leave the session.
     let unknown = error(next(&mut session_2025, &request(1, "un/known", json!({})), &[]));
     assert_eq!((unknown.1, unknown.2), (-32601, 200));
 }
@@ -238,7 +238,7 @@ fn one_era_only() {
     let (answer, code, status) = error(send_stateless(&modern_only, &hello, &[]));
     assert_eq!((code, status), (-32022, 400));
     assert!(answer["error"]["message"].as_str().unwrap().contains(MODERN));
-    // A modern client takes any number of the modern ones for a modern server.
+    // A modern client takes any modern error code as a sign of a modern server.
     let discover = modern(1, "server/discover", json!({}));
     for (message, pairs) in [
         (&discover, &[V, ("method", "server/discover")][..]),
@@ -268,12 +268,12 @@ fn a_modern_method_is_unknown_in_a_legacy_revision() {
                 assert_eq!((code, status), (-32601, 200), "{method} {version}");
                 assert_eq!(message["error"]["data"]["method"], method);
             }
-            // What a request carries itself outranks the session.
+            // The metadata of a request overrides the session.
             let meant = modern(1, method, json!({"notifications": {}}));
             let pairs = [V, ("method", method)];
             call(next(&mut session(version), &meant, &pairs));
         }
-        // Where nothing is said, the name says it.
+        // Without header or session, the method determines the era.
         assert_eq!(error(send(&plain, &[])).1, -32602);
         assert_eq!(error(next(&mut connection(), &plain, &[])).1, -32602);
     }

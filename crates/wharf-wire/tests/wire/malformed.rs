@@ -1,4 +1,4 @@
-//! Broken input gets the right error, and the next message works.
+//! Malformed input gets the right error, and the next message works.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ fn the_right_error_and_the_next_message_works() {
         for (name, bytes, code, id) in table() {
             let (message, found, status) = error(connection.receive(Bytes::from(bytes)));
             assert_eq!((found, status), (code, 400), "{version} {name}");
-            // An id that is not known is left out: no revision allows `null`.
+            // An unknown id is omitted: no revision allows `null`.
             assert_eq!(message.get("id"), Some(&id).filter(|id| !id.is_null()), "{version} {name}");
             assert!(message["error"]["data"]["reason"].is_string());
             let (message, _) = reply(receive(&mut connection, &request("next", "ping", json!({}))));

@@ -1,4 +1,4 @@
-//! Nothing panics on any input, and what is written is read back the same.
+//! Property tests: no input panics, and encoded messages are decoded unchanged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use wharf_wire::{CallId, Line, Lines, Received, Revision};
 
 use crate::common::*;
 
-/// Any text, with more than its share of what JSON must escape.
+/// Generates text with many characters that JSON must escape.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[a-z\"\\\\\n\r\t\u{1}\u{2028}é😀]{0,40}"]
 }
@@ -70,7 +70,7 @@ fn valid_messages() -> Vec<Value> {
     ]
 }
 
-/// Plays through whatever was received, as a transport does.
+/// Processes a received message, as a transport does.
 fn process(received: Received) {
     match received {
         Received::Call(request, codec) => {
@@ -100,7 +100,7 @@ fn process_all(messages: impl IntoIterator<Item = Vec<u8>> + Clone) {
     }
 }
 
-/// Whether the connection still answers.
+/// Returns whether the connection still answers a ping.
 fn answers_ping(connection: &mut wharf_wire::Connection) -> bool {
     let (answer, _) = reply(receive(connection, &request("still", "ping", json!({}))));
     answer["id"] == "still"
@@ -322,7 +322,7 @@ proptest! {
         let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
         codec_for(MODERN, able, "tools/call", json!({"name": "t"})).encode(&Outcome::InputRequired(Box::new(input.clone())), &mut out);
         let result = parse(&out)["result"].to_string();
-        // A tree of values forgets the order, so read the bytes that were written.
+        // A tree of values does not keep the order, so the written bytes are read.
         let text = String::from_utf8(out).unwrap();
         let start = text.find("{\"resultType\"").unwrap();
         let Outcome::InputRequired(again) = client_codec(Revision::MODERN).result(Method::CallTool, &text[start..text.len() - 1]).unwrap() else { panic!("{result}") };
@@ -339,7 +339,7 @@ fn a_result_of_an_unknown_type_is_invalid() {
     let input = r#"{"resultType":"input_required","requestState":"x"}"#;
     assert!(matches!(read(input), Ok(Outcome::InputRequired(_))));
     assert!(client_codec(Revision::MODERN).result(Method::ListTools, input).is_err());
-    // A result is read as what was asked, whatever it looks like.
+    // The method determines the type of a result, whatever its content.
     assert!(client_codec(Revision::MODERN).result(Method::ListTools, r#"{"content":[]}"#).is_err());
     let legacy = client_codec(Revision::NEWEST_LEGACY)
         .result(Method::CallTool, r#"{"resultType":"future","content":[]}"#);
@@ -389,7 +389,7 @@ fn page<T>(items: Vec<T>, next: Option<String>, ttl: u64) -> Page<T> {
     Page { body, next, cache: CacheHint::private(ttl), meta: None }
 }
 
-/// The reply after a journey over the wire.
+/// Encodes and decodes a reply.
 fn round_trip(method: Method, params: Value, reply: Reply) -> Reply {
     let mut out = Vec::new();
     codec(MODERN, method.name(), params).encode(&Outcome::Complete(reply), &mut out);
@@ -409,7 +409,7 @@ fn read_back(original: &Request, revision: Revision, id: u64) {
         assert!(written.unwrap_err().kind.is_method_not_found() && out.is_empty());
         return;
     }
-    // Only a modern server can have given a state: without it, the call would begin anew.
+    // Only modern servers return a state: without it, the call would start again.
     if original.request_state().is_some() && !revision.is_modern() {
         assert!(written.unwrap_err().kind.is_invalid_params() && out.is_empty());
         return;

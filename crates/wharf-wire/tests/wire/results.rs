@@ -74,7 +74,7 @@ fn full_prompt() -> PromptInfo {
     it
 }
 
-/// One of each, with every field there is.
+/// Returns a reply for each method, with all fields.
 fn every_reply() -> Vec<(&'static str, &'static str, Value, Outcome)> {
     let template = || {
         let mut it = TemplateInfo::new("a:{b}", "t").title("T").description("d").mime_type("x/y");
@@ -248,7 +248,7 @@ fn schemas_are_translated_for_legacy() {
     }
 }
 
-/// An output schema as a legacy client sees it, and a value as it gets it.
+/// Returns an output schema and a value as a legacy client receives them.
 fn legacy_output(schema: &Value, value: &Value) -> (Value, Value) {
     let version = "2025-11-25";
     let tool = ToolInfo::without_parameters("t").output_schema(schema.clone());
@@ -314,7 +314,7 @@ fn structured_content_by_revision() {
             let (message, _) = encoded(&codec(version, "tools/call", json!({"name": "t"})), result);
             let result = &message["result"];
             assert_eq!(result.get("structuredContent"), structured.as_ref(), "{version} {json}");
-            // What cannot be carried as it is is there as text.
+            // Values that cannot be carried unchanged are present as text.
             let text = if as_is { json!([]) } else { json!([{"type": "text", "text": json}]) };
             assert_eq!(result["content"], text, "{version} {json}");
         }

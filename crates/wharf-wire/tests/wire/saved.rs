@@ -1,4 +1,4 @@
-//! Sessions that go on in another process.
+//! Sessions that another process continues.
 
 use std::sync::Arc;
 
@@ -84,13 +84,13 @@ fn a_running_listen_gets_the_subscriptions_that_other_processes_saved() {
     there.heard_until(ChangeVersion::at(9));
     there.catch_up(&here.save().unwrap());
     assert!(listen.filter.as_ref().unwrap().read(|filter| filter.uris.contains("a:1")));
-    // Tasks that one of them follows, all do.
+    // Tasks that one process follows are followed by all.
     let (also, _) = here.listen_again().unwrap();
     also.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("task".into()));
     listen.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("other".into()));
     there.catch_up(&here.save().unwrap());
     assert_eq!(listen.filter.as_ref().unwrap().read(|filter| filter.tasks.len()), 2);
-    // Nobody forgets what was heard, nor hears it twice because another process heard less.
+    // The delivered version is never lost, nor reset by a process that delivered less.
     assert_eq!(there.listen_again().unwrap().0.since, Some(ChangeVersion::at(9)));
 }
 
@@ -103,7 +103,7 @@ fn a_change_that_could_not_be_saved_is_undone() {
     subscribe(&mut here, "subscribe", "a:1");
     here.catch_up(&saved);
     assert_eq!(here.save().unwrap(), saved);
-    // The client may say it again.
+    // The client may repeat the message.
     let edits = here.edits();
     make_ready(&mut here, 8);
     assert!(here.edits() > edits);

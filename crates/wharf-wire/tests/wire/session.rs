@@ -1,4 +1,4 @@
-//! The legacy session, from `initialize` on.
+//! Legacy sessions, from `initialize` on.
 
 use std::sync::Arc;
 
@@ -221,7 +221,7 @@ fn subscriptions_of_all_sessions_share_a_budget_that_no_caller_can_exhaust() {
         let message = request(1, &format!("resources/{verb}"), json!({"uri": uri}));
         receive(connection, &message)
     };
-    // 100 bytes each, with what a subscription takes beside its URI.
+    // 100 bytes each, including the overhead of a subscription.
     let uri = |number: usize| format!("a:{number:034}");
     let mut sessions = vec![];
     let mut accepted = 0;
@@ -240,7 +240,7 @@ fn subscriptions_of_all_sessions_share_a_budget_that_no_caller_can_exhaust() {
     assert!(refused.to_string().contains("Too many resources"), "{refused}");
     let mut alice = session("alice");
     assert_eq!(reply(send(&mut alice, "subscribe", &uri(1))).0["result"], json!({}));
-    // What is given up, and what a session had that ended, is there for others.
+    // Released budget, also of sessions that ended, is available to others.
     let hog = &mut sessions[0];
     reply(send(hog, "unsubscribe", &uri(0)));
     reply(send(hog, "unsubscribe", &uri(1)));
@@ -250,7 +250,7 @@ fn subscriptions_of_all_sessions_share_a_budget_that_no_caller_can_exhaust() {
     for number in 0..40 {
         assert_eq!(reply(send(&mut hog, "subscribe", &uri(number))).0["result"], json!({}));
     }
-    // A copy of the session in another process counts there.
+    // A copy of the session in another process is counted there.
     let saved = hog.save().unwrap();
     let elsewhere = Arc::new(self::wire().limits(limits));
     let mut copy = Connection::restored(elsewhere.clone(), &saved, "hog").unwrap();
@@ -360,7 +360,7 @@ fn cancellation_names_a_call_but_never_initialize() {
             Received::Ignore
         ));
     }
-    // A modern client cancels in the same words.
+    // A modern client cancels with the same notification.
     let Received::Cancel(_) = receive(&mut crate::common::connection(), &cancel(json!(1))) else {
         panic!()
     };

@@ -1,11 +1,11 @@
-//! A client's answers to a server's questions, in every legacy revision.
+//! Responses of a client to server requests, in every legacy revision.
 
 use wharf_model::ErrorKind;
 use wharf_wire::Received;
 
 use super::*;
 
-/// What a server is told when the client answers so.
+/// Encodes a response of the client.
 fn encode_response(version: &str, answer: Result<&Value, &Error>) -> Value {
     let text = answer.map(Value::to_string);
     let text = text.as_deref().map_err(|error| *error);
@@ -69,7 +69,7 @@ fn refusals() {
         assert_eq!(told["id"], 6);
         let told = encode_response(version, Err(&Error::method_not_found("x/y")));
         assert_eq!(told["error"]["code"], -32601);
-        // A broken answer must not break the stream.
+        // An invalid response must not break the stream.
         for broken in ["", "{", "{\"a\":\n1}}", "nul"] {
             let told =
                 written(|out| client_codec(revision(version)).answer(&id(6), Ok(broken), out));

@@ -1,4 +1,4 @@
-//! Nothing that a server sends makes a client panic, or say anything but messages.
+//! No message of a server makes a client panic, or write anything but valid messages.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use wharf_model::METHODS;
@@ -31,7 +31,7 @@ fn messages() -> Vec<Value> {
     ]
 }
 
-/// Reads a message in every way there is.
+/// Decodes a message in every possible way.
 fn decode_everywhere(bytes: &[u8]) {
     for revision in Revision::ALL {
         let client_codec = client_codec(revision);
@@ -57,12 +57,12 @@ fn decode_everywhere(bytes: &[u8]) {
     }
 }
 
-/// Opens a conversation with a server that answers these, and then falls silent.
+/// Negotiates with a server that sends these replies, and then nothing.
 fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], statuses: &[u16]) {
     let mut negotiation = Negotiation::new(Arc::new(full_identity()), carrier, None, remembered);
     let mut step = negotiation.start();
     let mut answers = answers.iter().zip(statuses.iter().cycle());
-    // However a server behaves, there are few things to try.
+    // The number of steps is bounded for every server.
     for _ in 0..40 {
         step = match step {
             Step::Open { .. } | Step::Fail(_) => return,
@@ -88,7 +88,7 @@ fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], sta
     panic!("it never ends");
 }
 
-/// Puts `value` where `path` leads.
+/// Sets `value` at `path`.
 fn put(place: &mut Value, path: &[prop::sample::Index], value: Value) {
     let inner = match (path, &mut *place) {
         ([step, rest @ ..], Value::Object(fields)) if !fields.is_empty() => {

@@ -1,4 +1,4 @@
-//! The HTTP headers that a client puts beside its messages.
+//! HTTP headers of a client's messages.
 
 use wharf_model::Mirrored;
 use wharf_wire::{HeaderField, McpHeaders, Received, ServerProtocol};
@@ -40,7 +40,7 @@ fn modern_headers_repeat_method_and_target() {
         ("tools/call", Some("=?base64?open"), Some("=?base64?open")),
         ("tools/call", Some(""), Some("")),
         ("tools/call", None, None),
-        // Nothing of these is repeated, whatever it is called.
+        // These methods have no target that is repeated.
         ("tools/list", Some("t"), None),
         ("completion/complete", Some("t"), None),
         ("subscriptions/listen", Some("t"), None),
@@ -51,7 +51,7 @@ fn modern_headers_repeat_method_and_target() {
         expected.extend(name.map(|name| format!("Mcp-Name: {name}")));
         assert_eq!(headers(MODERN, method, target), expected);
     }
-    // No method can smuggle a header in.
+    // A method name cannot inject a header.
     let odd = headers(MODERN, "x\r\nEvil: 1", None);
     assert_eq!(odd[1], "Mcp-Method: =?base64?eA0KRXZpbDogMQ==?=");
 }
@@ -84,7 +84,7 @@ fn arguments_are_mirrored() {
     assert_eq!(legacy.len(), 1);
 }
 
-/// The server's side agrees with what the client writes.
+/// The server accepts the headers of the client.
 #[test]
 fn a_server_accepts_the_headers_of_a_client() {
     for name in ["t", "añadir", " t", "=?base64?x?=", "a\tb"] {

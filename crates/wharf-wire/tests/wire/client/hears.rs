@@ -1,4 +1,4 @@
-//! Replies, notifications and questions of a server.
+//! Replies, notifications and requests of a server.
 
 use wharf_model::{ClientRequest, ErrorKind, LogLevel, Notification, SubscriptionFilter};
 use wharf_wire::ServerNotification;
@@ -14,7 +14,7 @@ fn replies() {
             let (to, result) = reply_in(&client_codec, &message);
             assert_eq!((to.unwrap().as_json(), &*result.unwrap()), (json, r#"{"a":[1]}"#));
         }
-        // An id of a string is none of a number.
+        // A string id differs from a number.
         let (to, _) = reply_in(&client_codec, &json!({"jsonrpc": "2.0", "id": "7", "result": {}}));
         assert_ne!(to, Some(id(7)));
         for error in [
@@ -24,7 +24,7 @@ fn replies() {
             let (to, result) = reply_in(&client_codec, &error);
             assert_eq!((to, result.unwrap_err().kind), (None, ErrorKind::ParseError));
         }
-        // Some servers write what is not there as `null`.
+        // Some servers write `null` for absent fields.
         let (_, result) = reply_in(
             &client_codec,
             &json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": null}),
@@ -108,7 +108,7 @@ fn messages_nested_too_deeply_are_errors() {
         let reply = |levels| format!(r#"{{"jsonrpc":"2.0","result":{},"id":5}}"#, nested(levels));
         assert!(matches!(decode(reply(127)), ServerMessage::Reply { result: Ok(_), .. }));
         for levels in [128, 100_000] {
-            // The one who waits for it must hear of it.
+            // The pending request must receive the error.
             let ServerMessage::Reply { id: Some(to), result: Err(error) } = decode(reply(levels))
             else {
                 panic!()
@@ -282,7 +282,7 @@ fn cancelled_server_requests() {
     }
 }
 
-/// What becomes of a question: `ask`, or the kind of the refusal.
+/// Decodes a server request: the request, or the kind of the error.
 fn decode_client_request(
     version: &str,
     method: &str,
@@ -359,7 +359,7 @@ fn client_requests_by_revision() {
             Err(InvalidParams)
         );
     }
-    // There, questions come in results.
+    // In the modern era, client requests come in results.
     for (method, params) in [
         ("roots/list", json!({})),
         ("sampling/createMessage", sample),
@@ -369,7 +369,8 @@ fn client_requests_by_revision() {
     }
 }
 
-/// Audit 8: a tree would take 65 times the room of its text, for a question that no program may want to answer.
+/// Audit 8: a tree would take 65 times the memory of its text, for a request that the program may not even
+/// handle.
 #[test]
 fn dense_questions_are_refused() {
     let dense = json!(vec![json!({"": 0}); 50_000]);
@@ -387,7 +388,7 @@ fn dense_questions_are_refused() {
             .result(wharf_model::Method::CallTool, &result.to_string());
         assert!(read.unwrap_err().message.contains("50000 values"));
     }
-    // Many of them together are as heavy as one.
+    // Several requests together count like one.
     let form = json!({"message": "m", "requestedSchema": {"x": vec![0; 40_000]}});
     let one = json!({"method": "elicitation/create", "params": form});
     let all: serde_json::Map<String, Value> =
@@ -411,7 +412,7 @@ fn pings() {
     }
 }
 
-/// The questions that our server asks, our client understands.
+/// The client decodes the requests of our server.
 #[test]
 fn input_requests_are_read_back() {
     use wharf_model::{ElicitForm, ElicitUrl, SamplingMessage, SamplingRequest};

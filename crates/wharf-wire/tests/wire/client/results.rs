@@ -1,4 +1,4 @@
-//! Results, read by the method that was asked, and written again.
+//! Results, decoded by their method and encoded again.
 
 use wharf_model::{CacheHint, Method, Outcome, Reply};
 
@@ -8,8 +8,7 @@ fn read(version: &str, method: Method, result: &Value) -> Result<Outcome, Error>
     client_codec(revision(version)).result(method, &result.to_string())
 }
 
-/// A result of each method with all that a server of the newest legacy revision may say, and more
-/// that nobody knows yet.
+/// Returns a result of each method with all fields of the newest legacy revision, and unknown ones.
 fn results() -> Vec<(Method, Value, Value)> {
     let hints =
         json!({"audience": ["user", "robot"], "priority": 0.5, "lastModified": "2025-01-01"});
@@ -77,7 +76,7 @@ fn results() -> Vec<(Method, Value, Value)> {
     ]
 }
 
-/// What our server would say if the call had ended so.
+/// Encodes an outcome as our server does.
 fn encode_as_server(version: &str, method: Method, params: Value, outcome: &Outcome) -> Value {
     let mut out = Vec::new();
     codec(version, method.name(), params).encode(outcome, &mut out);
@@ -120,7 +119,7 @@ fn every_revision_reads_every_result() {
     }
 }
 
-/// Puts a field that nobody knows into every object there is, but where any field means something.
+/// Adds an unknown field to every object, except where any field has a meaning.
 fn with_unknown_fields(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(with_unknown_fields),
@@ -141,7 +140,7 @@ fn unknown_fields_survive_being_passed_on() {
         if matches!(method, Method::Complete)
             || result.get("contents").is_none() && method.info().cacheable
         {
-            // The list and the completion are the whole result.
+            // The list or completion is the whole result.
             result.as_object_mut().unwrap().remove("x-future");
         }
         let outcome = read("2025-11-25", method, &result).unwrap();
@@ -336,13 +335,13 @@ fn server_capabilities_are_read() {
             panic!()
         };
         assert!(it.capabilities.tools.as_ref().unwrap().list_changed && it.capabilities.logging);
-        // Before there was a capability, every server may complete.
+        // Before the capability existed, every server may complete.
         assert_eq!(it.capabilities.completions, version == "2024-11-05", "{version}");
         assert_eq!(it.instructions.as_deref(), Some("i"));
     }
 }
 
-/// What stays text may be dense; what becomes structures has a limit on its values.
+/// Parts that stay text may be dense; parsed parts have a limit on their values.
 #[test]
 fn dense_results_are_kept_as_text_or_refused() {
     let client_codec = client_codec(revision(MODERN));
@@ -356,7 +355,7 @@ fn dense_results_are_kept_as_text_or_refused() {
         else {
             panic!()
         };
-        // A proxy passes it on as it came.
+        // A proxy forwards it unchanged.
         let codec = codec(MODERN, "tools/call", json!({"name": "t"}));
         let mut out = Vec::new();
         codec.encode(&Outcome::from(it), &mut out);

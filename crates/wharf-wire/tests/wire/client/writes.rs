@@ -1,4 +1,4 @@
-//! What a client writes, in every revision.
+//! Messages of a client, in every revision.
 
 use wharf_model::{
     ElicitationCapability, ErrorKind, LiveSubscriptionFilter, LogLevel, Method, Outcome, Reply,
@@ -8,7 +8,7 @@ use wharf_wire::{Answered, Carrier, Negotiation, Received, Step};
 
 use super::*;
 
-/// What a client says about itself in each revision: its capabilities, and its name and version.
+/// Returns the expected capabilities and client info in each revision.
 fn expected_identity(version: &str) -> (Value, Value) {
     let bare = json!({"name": "client", "version": "1"});
     let titled = json!({"name": "client", "version": "1", "title": "Client"});
@@ -33,7 +33,7 @@ fn expected_identity(version: &str) -> (Value, Value) {
     }
 }
 
-/// The metadata of every modern request.
+/// Returns the metadata of every modern request.
 fn modern_meta() -> Value {
     let (capabilities, info) = expected_identity(MODERN);
     json!({
@@ -60,7 +60,7 @@ fn client_info_is_written_as_the_revision_has_it() {
             json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
         let message = first_message(full_identity(), version);
         assert_eq!(message, request(1, "initialize", params), "{version}");
-        // A server takes it, and understands what it can do there.
+        // A server accepts it, and reads the capabilities of the revision.
         let (read, _) = call(connection().receive(message.to_string().into()));
         assert_eq!(read.peer().info.as_ref().unwrap().name, "client");
     }
@@ -117,7 +117,7 @@ fn calls() -> [(Method, Value); 8] {
     ]
 }
 
-/// A call with these parameters.
+/// Builds a call with these parameters.
 fn build(method: Method, params: &Value) -> RequestBuilder {
     let mut builder = RequestBuilder::new(method);
     for (name, value) in params.as_object().unwrap() {
@@ -196,7 +196,7 @@ fn a_listen_carries_its_filter() {
     }));
     let message = written(|out| client_codec(revision(MODERN)).call(&listen, &id(1), out).unwrap());
     assert_eq!(message["params"]["notifications"], json!({"toolsListChanged": true}));
-    // What the parameters say already is not said again.
+    // Parameters that are present already are not written twice.
     let params = json!({"notifications": {"promptsListChanged": true}});
     let mut listen = build(Method::Listen, &params).build();
     listen.filter = Some(LiveSubscriptionFilter::default());
@@ -322,7 +322,7 @@ fn cancellation_and_ping_responses() {
     }
 }
 
-/// A client and a server of ours, from the first message to the last.
+/// A client and a server of ours, from the handshake to the end.
 #[test]
 fn client_and_server_interoperate() {
     for revision in Revision::ALL {

@@ -1,4 +1,4 @@
-//! Servers that answer.
+//! Negotiation with servers that reply.
 
 use super::*;
 
@@ -18,12 +18,12 @@ fn a_modern_server() {
             assert!(discovery.capabilities.tools.is_some() && discovery.cache.ttl_ms == 5);
             assert_eq!(supported, versions);
         }
-        // Nothing but the versions makes a result of discovery.
+        // Only the list of versions makes a result a discovery result.
         let bare = json!({"result": {"supportedVersions": [MODERN, 5, null]}});
         let case = begun().then(answer(carrier, Discover, bare), "open 2026-07-28 ");
         let Step::Open { supported, .. } = case.step else { panic!() };
         assert_eq!(supported, [MODERN]);
-        // Only legacy revisions are common: a handshake in the newest of them.
+        // Only legacy revisions in common: a handshake in the newest of them.
         begun()
             .then(
                 answer(
@@ -67,12 +67,12 @@ fn a_modern_server_that_refuses() {
             let case = begun().then(answer(carrier, unsupported(-32022, &["2030-01-01"])), wrong);
             let message = case.error().message;
             assert!(message.contains("2030-01-01") && message.contains(MODERN), "{message}");
-            // It names what we asked in: once more, but only once.
+            // The server lists the revision of the request: one retry, and no more.
             let again =
                 || begun().then(answer(carrier, unsupported(-32022, &[MODERN])), DISCOVER_STEP);
             again().then(answer(carrier, discover_result(&[MODERN])), OPEN_MODERN);
             again().then(answer(carrier, unsupported(-32022, &[MODERN])), wrong);
-            // It has said that it is modern, so there is no way back.
+            // The server is known to be modern, so there is no fallback.
             again().then(answer(carrier, error_of(-32601)), wrong);
             again().then(Silence, "fail request_timeout");
             begun()
@@ -144,7 +144,7 @@ fn a_handshake_result_needs_a_version() {
             let reply = answer(carrier, Initialize, json!({"result": odd}));
             shaking().then(reply, "fail validation_failed");
         }
-        // A server that says less than it should is understood all the same.
+        // A result with missing fields is accepted all the same.
         for info in [json!(null), json!({}), json!("x"), json!({"name": 5})] {
             let bare = json!({"result": {"protocolVersion": "2025-06-18", "serverInfo": info}});
             shaking().then(answer(carrier, Initialize, bare), "open 2025-06-18 ");

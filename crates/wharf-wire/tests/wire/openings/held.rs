@@ -1,4 +1,4 @@
-//! Openings that are held to a revision, or remember one.
+//! Negotiations with a pinned or cached revision.
 
 use super::*;
 

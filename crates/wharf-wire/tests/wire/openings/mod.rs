@@ -1,4 +1,4 @@
-//! Whatever a server does when a conversation opens, and what follows from it.
+//! Version negotiation with servers of any behaviour.
 
 mod answers;
 mod held;
@@ -14,32 +14,32 @@ use wharf_wire::{
 
 use crate::common::*;
 
-/// What happens next.
+/// Next action of the server.
 #[derive(Clone, Debug)]
 enum ServerBehaviour {
-    /// The last `server/discover` is answered so, over lines.
+    /// Replies to the last `server/discover`, over lines.
     Discover(Value),
-    /// The last `initialize` is answered so, over lines.
+    /// Replies to the last `initialize`, over lines.
     Initialize(Value),
-    /// A reply to something else.
+    /// Replies to another id.
     Stray,
-    /// An HTTP answer; the id of the last request is put into a body that is a reply.
+    /// HTTP response; a body that is a reply gets the id of the last request.
     Http(u16, Value),
-    /// An HTTP answer of other bytes.
+    /// HTTP response with other bytes.
     Bytes(u16, &'static [u8]),
     Silence,
     Closed,
-    /// HTTP+SSE is there.
+    /// HTTP+SSE is connected.
     Events,
 }
 use ServerBehaviour::{Bytes, Closed, Discover, Events, Http, Initialize, Silence, Stray};
 
-/// One server, as seen through an opening.
+/// Negotiation with one server.
 struct NegotiationCase {
     carrier: Carrier,
     negotiation: Negotiation,
     asked: [u64; 2],
-    /// The last step in a few words.
+    /// Short description of the last step.
     last: String,
     step: Step,
 }
@@ -60,7 +60,7 @@ impl NegotiationCase {
         case
     }
 
-    /// Notes what the step is.
+    /// Describes the step.
     fn describe_step(&mut self) {
         let http = self.carrier == Carrier::Http;
         let patience = |it: &Patience| format!("{it:?}").to_lowercase();
@@ -154,7 +154,7 @@ fn http() -> NegotiationCase {
 }
 
 fn pinned(carrier: Carrier, pin: &str, expected: &str) -> NegotiationCase {
-    // What is remembered does not count beside a pin.
+    // A pin overrides the cached revision.
     for remembered in [Some("2024-11-05"), Some(MODERN)] {
         assert_eq!(NegotiationCase::new(carrier, Some(pin), remembered).last, expected);
     }
@@ -196,7 +196,7 @@ const DISCOVER_STEP: &str = "discover 2026-07-28 handshake";
 const OPEN_MODERN: &str = "open 2026-07-28 harbour";
 const OPEN_LEGACY: &str = "open 2025-11-25 pier";
 
-/// The same reply over either carrier.
+/// Returns the same reply over either transport.
 fn answer(carrier: Carrier, lines: fn(Value) -> ServerBehaviour, body: Value) -> ServerBehaviour {
     match carrier {
         Carrier::Lines => lines(body),

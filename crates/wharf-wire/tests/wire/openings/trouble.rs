@@ -1,4 +1,4 @@
-//! Servers that answer with garbage, late, or not at all.
+//! Negotiation with servers that reply with garbage, late, or not at all.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn garbage_over_http() {
             assert!(error.message.contains(&status.to_string()), "{error}");
         }
     }
-    // A reply to another request is none to this one; an error without an id is.
+    // A reply to another request is ignored; an error without an id is not.
     let other = json!({"id": 99, "result": {"supportedVersions": [MODERN]}});
     http().then(Http(200, other), INITIALIZE_STEP);
     let nameless = json!({"id": null, "error": {"code": -32020, "message": "no"}});
@@ -62,7 +62,7 @@ fn inconclusive_http_statuses() {
     ];
     for (status, kind) in table {
         let expected = format!("fail {kind}");
-        // What the body says makes no difference, be it the verdict itself.
+        // The body makes no difference, even if it is a discovery result.
         for body in [json!("no"), discover_result(&[MODERN]), error_of(-32022)] {
             let error = http().then(Http(status, body), &expected).error();
             assert!(error.message.contains(&status.to_string()), "{error}");
@@ -82,7 +82,7 @@ fn silence_over_lines() {
     let silent = || lines().then(Silence, INITIALIZE_STEP);
     silent().then(Initialize(initialize_result("2025-11-25")), OPEN_LEGACY);
     silent().then(Silence, "fail request_timeout");
-    // The slow answer to the first question counts as well.
+    // A late reply to the first request counts as well.
     silent().then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
     silent()
         .then(Discover(error_of(-32601)), "wait handshake")
@@ -91,7 +91,7 @@ fn silence_over_lines() {
         .then(Discover(error_of(-32601)), "wait handshake")
         .then(Silence, "fail request_timeout");
     silent().then(Discover(error_of(-32022)), "fail unsupported_protocol_version");
-    // Refused, but perhaps because it is modern: the first question is still open.
+    // Refused, but the server may be modern: the first request is still open.
     silent()
         .then(Initialize(error_of(-32601)), "wait handshake")
         .then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
@@ -109,7 +109,7 @@ fn silence_over_lines() {
         .then(Stray, "wait handshake")
         .then(Initialize(initialize_result("2025-11-25")), OPEN_LEGACY);
     lines().then(Stray, "wait probe").then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
-    // Refused by a server that says what it speaks instead.
+    // Refused by a server that lists its revisions.
     for code in [-32022, -32602, -32601, -32600] {
         let told = || silent().then(Initialize(unsupported(code, &[MODERN])), DISCOVER_STEP);
         told().then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
@@ -145,7 +145,7 @@ fn a_connection_that_ends() {
     died()
         .then(Initialize(unsupported(-32022, &[MODERN])), DISCOVER_STEP)
         .then(Discover(discover_result(&[MODERN])), OPEN_MODERN);
-    // An answer to what the dead one was asked is none.
+    // A reply to a request on the closed connection is ignored.
     died().then(Discover(discover_result(&[MODERN])), "wait handshake");
     lines()
         .then(Silence, INITIALIZE_STEP)

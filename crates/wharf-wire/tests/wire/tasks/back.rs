@@ -1,4 +1,4 @@
-//! What the server's side writes of tasks, the client's side reads back.
+//! Tasks: the client decodes what the server encodes.
 
 use proptest::{collection::vec, option, prelude::*};
 use wharf_model::{
@@ -9,7 +9,7 @@ use wharf_wire::{CallId, ServerMessage};
 
 use super::*;
 
-/// Milliseconds of years that have four digits.
+/// Maximum milliseconds of years with four digits.
 const LATEST: u64 = 253_402_300_799_999;
 
 fn state() -> impl Strategy<Value = TaskState> {
@@ -50,7 +50,7 @@ fn any_task() -> impl Strategy<Value = Task> {
     })
 }
 
-/// The text of the result in a reply, as it was written.
+/// Returns the text of the result in a reply, as written.
 fn result_in(out: &[u8]) -> &str {
     let text = std::str::from_utf8(out).unwrap();
     let start = text.find("\"result\":").unwrap() + "\"result\":".len();
@@ -64,7 +64,7 @@ fn round_trip(version: &str, method: Method, params: Value, outcome: &Outcome) -
     client_codec(revision(version)).result(method, result_in(&out)).unwrap()
 }
 
-/// The task as it is after a journey in a dialect.
+/// Returns the task that is expected after a round trip.
 fn expected_task(mut task: Task, version: &str, whole: bool) -> Task {
     let text = match &task.state {
         TaskState::Failed(error) => wharf_model::excerpt(&error.message).into_owned(),
@@ -103,7 +103,7 @@ fn expected_task(mut task: Task, version: &str, whole: bool) -> Task {
     task
 }
 
-/// Errors come back as the same kind with the same words, and data that says so.
+/// Errors are read back as the same kind with the same message, and data with the kind.
 fn assert_same(read: Task, expected: Task) {
     let (mut read, mut expected) = (read, expected);
     if let (TaskState::Failed(one), TaskState::Failed(other)) =

@@ -1,4 +1,4 @@
-//! What a client writes about tasks, and how it reads what servers tell.
+//! Tasks of a client: requests, and decoding of what servers send.
 
 use std::sync::Arc;
 
@@ -79,7 +79,7 @@ fn a_task_is_requested_in_the_form_of_the_revision() {
             assert!(call(tasking, other).is_null(), "{other}");
         }
     }
-    // Elsewhere it is a parameter like any other.
+    // In other calls it is an ordinary parameter.
     let prompt = RequestBuilder::new(Method::GetPrompt).target("p").param("task", "5").build();
     assert_eq!(written(TASK_PARAM_REVISION, &prompt).unwrap()["params"]["task"], 5);
 }
@@ -140,7 +140,7 @@ fn a_handle_is_read_in_both_dialects() {
         let Ok(Outcome::Task(read)) = read(version, Method::CallTool, &result) else { panic!() };
         assert_eq!(*read, task(TaskState::Working));
     }
-    // It is one only where there are any, and only of what can become one.
+    // A result is a handle only in revisions with tasks, and only of a tool call.
     let flat = with(json!({"resultType": "task"}), fields(MODERN, "working"));
     assert!(read(MODERN, Method::GetPrompt, &flat).is_err());
     assert!(read(MODERN, Method::ListTools, &flat).is_err());
@@ -187,7 +187,7 @@ fn states_are_read_with_what_belongs_to_them() {
             _ => {}
         }
     }
-    // Where the result is a call of its own, the status is all there is.
+    // Where the result is a separate call, only the status is sent.
     let failed = with(fields(TASK_PARAM_REVISION, "failed"), json!({"statusMessage": "no luck"}));
     let TaskState::Failed(error) = decode_task(TASK_PARAM_REVISION, &failed).state else {
         panic!()
@@ -205,7 +205,7 @@ fn states_are_read_with_what_belongs_to_them() {
         decode_task(TASK_PARAM_REVISION, &fields(TASK_PARAM_REVISION, "input_required")).state,
         TaskState::InputRequired(vec![])
     );
-    // Some examples of the extension write the type of a handle here.
+    // Some examples of the extension write the result type of a handle here.
     decode_task(MODERN, &with(fields(MODERN, "working"), json!({"resultType": "task"})));
 }
 

@@ -1,4 +1,4 @@
-//! What sessions and listens hear of tasks.
+//! Task notifications of sessions and subscriptions.
 
 use serde_json::value::RawValue;
 use wharf_model::{
@@ -17,7 +17,7 @@ fn tool(task: Value) -> Value {
     request(1, "tools/call", json!({"name": "t", "task": task}))
 }
 
-/// Lets a call of this session become a task with this id.
+/// Turns a call of this session into a task with this id.
 fn start_task(connection: &mut Connection, id: &str) {
     let (_, codec) = call(receive(connection, &tool(json!({}))));
     encode_task_created(&codec, id);
@@ -95,7 +95,7 @@ fn a_task_that_ended_or_was_not_created_is_not_followed() {
 fn a_task_makes_a_postponed_listen_due() {
     for early in [true, false] {
         let mut connection = session(TASK_PARAM_REVISION);
-        // A call that came before the client was ready must not be forgotten.
+        // A call that came before the client was ready must not be lost.
         let before = early.then(|| call(receive(&mut connection, &tool(json!({})))).1);
         call(receive(&mut connection, &initialized()));
         connection.put_off_listen(ChangeVersion::FIRST);

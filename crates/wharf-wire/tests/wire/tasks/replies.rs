@@ -1,4 +1,4 @@
-//! What is answered to calls about tasks, in both dialects.
+//! Replies to task methods, in both dialects.
 
 use wharf_model::{
     ClientRequest, Content, ElicitForm, Error, ErrorKind, Notification, Outcome, Reply,
@@ -121,7 +121,7 @@ fn the_modern_dialect_writes_the_fields_of_the_state() {
                 "error": {"code": -32602, "message": "gone", "data": {"reason": "resource_not_found"}},
             }),
         ),
-        // What a tool's failure would have been is what it is.
+        // The failure of a tool is reported as it would be without a task.
         (
             TaskState::Failed(Error::new(ErrorKind::ToolTimeout).into()),
             "completed",
@@ -135,7 +135,7 @@ fn the_modern_dialect_writes_the_fields_of_the_state() {
         let expected = with(fields(MODERN, status), more);
         let result = encode_task(MODERN, task(state.clone()));
         assert_eq!(result, with(expected.clone(), json!({"resultType": "complete"})));
-        // A notification tells the same.
+        // A notification has the same fields.
         let codec = codec_of(MODERN, "subscriptions/listen", json!({"notifications": {}}));
         let mut out = Vec::new();
         assert!(codec.notify(&Notification::Task(Box::new(task(state))), &mut out));
@@ -339,7 +339,7 @@ fn a_tool_that_runs_only_as_a_task_or_never() {
         let (error, status) = fail(version, ErrorKind::TaskForbidden);
         assert_eq!((&error["code"], status), (&json!(code), 200));
     }
-    // Who says it already is not corrected.
+    // A message that is present already is not changed.
     let own = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {"x": 1}}}});
     let error = Error::new(ErrorKind::TaskRequired).with_data(own.clone());
     let (reply, _) = encoded(&codec(MODERN, "tools/call", json!({"name": "t"})), error);

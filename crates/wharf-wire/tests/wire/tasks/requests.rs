@@ -1,4 +1,4 @@
-//! What requests say about tasks, and what is refused.
+//! Task parameters of requests, and their validation.
 
 use std::sync::Arc;
 
@@ -121,7 +121,7 @@ fn the_id_is_repeated_in_a_header() {
         let (_, code, _) = error(send(&message, &[V, ("method", method), ("name", "2")]));
         assert_eq!(code, -32020);
     }
-    // There is no such method to look up, whatever the header says.
+    // There is no such method, whatever the header contains.
     let message = request_with_tasks("tasks/result", json!({"taskId": "1"}));
     let (_, code, status) = error(send(&message, &[V, ("method", "tasks/result"), ("name", "2")]));
     assert_eq!((code, status), (-32601, 404));
@@ -188,7 +188,7 @@ fn a_legacy_client_requests_each_task() {
         let (message, code, status) = error(tool(TASK_PARAM_REVISION, task.clone()));
         assert_eq!((code, status), (-32602, 200), "{task}");
         assert_eq!(message["error"]["data"]["field"], field);
-        // Elsewhere the field means nothing.
+        // In other calls the field has no meaning.
         call(tool("2025-06-18", task.clone()));
         call(receive(
             &mut connection(),
@@ -217,7 +217,7 @@ fn a_task_request_without_task_support_is_ignored() {
             assert_eq!(request.tasking, TaskRequest::Declined);
         }
     }
-    // Without a session nobody knows what was offered.
+    // Without a session nothing was announced.
     let wire = Arc::new(wire());
     let alone =
         wire.receive(call_with(json!({})).to_string().into(), Some(revision(TASK_PARAM_REVISION)));
