@@ -339,7 +339,7 @@ fn a_tool_that_runs_only_as_a_task_or_never() {
         let (error, status) = fail(version, ErrorKind::TaskForbidden);
         assert_eq!((&error["code"], status), (&json!(code), 200));
     }
-    // A message that is present already is not changed.
+    // Required capabilities that are present already are kept.
     let own = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {"x": 1}}}});
     let error = Error::new(ErrorKind::TaskRequired).with_data(own.clone());
     let (reply, _) = encoded(&codec(MODERN, "tools/call", json!({"name": "t"})), error);
