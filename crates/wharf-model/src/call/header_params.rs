@@ -1,10 +1,10 @@
-//! Arguments of a call that travel beside it as well.
+//! `Mcp-Param-*` headers: call arguments repeated as HTTP headers.
 
 use serde_json::json;
 
 use crate::{Error, ErrorKind};
 
-/// What headers beside a call say about its arguments.
+/// Values of the `Mcp-Param-*` headers of a call.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -18,14 +18,13 @@ use crate::{Error, ErrorKind};
 pub struct Mirrored(Box<[(String, Option<String>)]>);
 
 impl Mirrored {
-    /// Every value that is there under `name`, in whatever case: its text, or `None` where it is
-    /// malformed.
+    /// Returns all values of the header `name`, ignoring case: the text, or `None` if malformed.
     pub fn of(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
         let named = self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_deref())
     }
 
-    /// Every name with its value's text, or `None` where it is malformed.
+    /// Returns all names with their values: the text, or `None` if malformed.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.0.iter().map(|(name, value)| (&**name, value.as_deref()))
     }
@@ -38,7 +37,7 @@ impl FromIterator<(String, Option<String>)> for Mirrored {
 }
 
 impl Error {
-    /// A header does not say what the message says.
+    /// Error for a header that does not match the message.
     ///
     /// ```
     /// # mod wharf { pub use wharf_model::*; }

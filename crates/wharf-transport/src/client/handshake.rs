@@ -63,7 +63,7 @@ struct Driver<'a, D: Dial> {
 impl<'a, D: Dial> Driver<'a, D> {
     fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Negotiation, ends: Ends<D>) -> Self {
         let options = desk.options();
-        let talk = opening.talk();
+        let talk = opening.codec();
         let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
         let end = Instant::now() + rounds[0] + rounds[1];
         Driver { dial, desk, opening, ends, talk, asked: None, garbage: 0, end }
@@ -80,7 +80,7 @@ impl<'a, D: Dial> Driver<'a, D> {
                     self.ask(message, patience).await?
                 }
                 Step::Wait(patience) => self.answer(patience).await?,
-                Step::Open { talk, info, discovery, supported, then } => {
+                Step::Open { codec: talk, info, discovery, supported, then } => {
                     if let Some(then) = then {
                         self.send(then).await;
                     }
@@ -156,7 +156,7 @@ impl<'a, D: Dial> Driver<'a, D> {
     /// What the opening makes of a message, if it is a reply.
     async fn hear(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
         self.desk.options().trace(TraceEvent::Received(&message));
-        let Ok(heard) = self.talk.hear(message) else {
+        let Ok(heard) = self.talk.decode(message) else {
             self.desk.options().note("skipped what is no message");
             self.babbled()?;
             return Ok(None);

@@ -109,7 +109,7 @@ impl Refusal {
 
 /// The error that the body carries, if it is a message.
 fn said(talk: &ClientCodec, body: &Bytes) -> Option<Error> {
-    let heard = talk.hear(body.clone()).ok()?;
+    let heard = talk.decode(body.clone()).ok()?;
     heard.into_iter().find_map(|it| match it {
         ServerMessage::Reply { result: Err(error), .. } => Some(error),
         _ => None,

@@ -53,7 +53,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     }
     let client = options.client.clone();
     let mut opening = Negotiation::new(client, Carrier::Http, options.pin, remembered);
-    let mut road = Road { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
+    let mut road = Road { http, last: HeaderMap::new(), talk: opening.codec(), events: None };
     let mut step = opening.start();
     loop {
         step = match step {
@@ -71,7 +71,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
                 road.try_events().await?;
                 opening.over_events()
             }
-            Step::Open { talk, info, discovery, supported, then } => {
+            Step::Open { codec: talk, info, discovery, supported, then } => {
                 if options.pin.is_none() {
                     options.verdicts.put(key, talk.revision());
                 }
@@ -239,7 +239,7 @@ impl Road<'_> {
 async fn reply(stream: &mut EventStream, talk: &ClientCodec) -> Result<Option<Bytes>, Error> {
     for _ in 0..BEFORE {
         let Some(event) = stream.next().await? else { return Ok(None) };
-        let heard = talk.hear(event.data.clone()).unwrap_or_default();
+        let heard = talk.decode(event.data.clone()).unwrap_or_default();
         if heard.iter().any(|it| matches!(it, ServerMessage::Reply { .. })) {
             return Ok(Some(event.data));
         }

@@ -76,7 +76,7 @@ impl Desk {
         let talk = self.talk().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
         self.options.trace(TraceEvent::Received(&message));
         let mut duties = Vec::new();
-        for incoming in talk.hear(message)? {
+        for incoming in talk.decode(message)? {
             duties.extend(self.take_in(&talk, incoming, belongs_to).await);
         }
         Ok(duties)
