@@ -17,10 +17,10 @@ use wharf_model::{
 use crate::{
     CallBuilder, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
     ServerInfo, Subscription, TaskHandle,
-    cache::server_state::Memory,
-    call::{builder::What, deadline, request, request::Spec, result},
-    proxy::Relay,
-    task::{Farewells, Manner, list},
+    cache::server_state::ServerState,
+    call::{builder::CallKind, deadline, request, request::CallSpec, result},
+    proxy::ProxyService,
+    task::{PendingCancels, TaskDialect, list},
 };
 
 /// How long the server may take to hear what it should before the conversation ends.
@@ -42,9 +42,9 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ClientHandle(Arc<Inner>);
+pub struct ClientHandle(Arc<ClientState>);
 
-struct Inner {
+struct ClientState {
     link: Arc<dyn ClientTransport>,
     timer: Arc<dyn Timer>,
     options: CallOptions,
@@ -52,8 +52,8 @@ struct Inner {
     /// Who is calling, for services in the same process.
     peer: Arc<Peer>,
     log_level: Mutex<Option<LogLevel>>,
-    memory: Arc<Memory>,
-    farewells: Farewells,
+    memory: Arc<ServerState>,
+    farewells: PendingCancels,
 }
 
 impl ClientHandle {
@@ -65,7 +65,7 @@ impl ClientHandle {
         options: CallOptions,
         answer: Arc<dyn ClientHandler>,
     ) -> ClientHandle {
-        let memory = Memory::new(options.cache, answer.clone());
+        let memory = ServerState::new(options.cache, answer.clone());
         let ear: Arc<dyn crate::NotificationListener> = memory.clone();
         link.add_listener(Arc::downgrade(&ear));
         let mut can = answer.capabilities();
@@ -74,8 +74,8 @@ impl ClientHandle {
         }
         let peer = Arc::new(Peer::new(None, can));
         let log_level = Mutex::new(options.log_level);
-        let farewells = Farewells::default();
-        ClientHandle(Arc::new(Inner {
+        let farewells = PendingCancels::default();
+        ClientHandle(Arc::new(ClientState {
             link,
             timer,
             options,
@@ -125,8 +125,8 @@ impl ClientHandle {
         tool: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<ToolResult> {
-        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        CallBuilder::new(self, spec.map(What::Call), result::tool)
+        let spec = CallSpec::named(Method::CallTool, tool).arguments(&arguments);
+        CallBuilder::new(self, spec.map(CallKind::Call), result::tool)
     }
 
     /// Calls a tool and reads what it returns: its structured content, else its one text, as JSON
@@ -137,8 +137,8 @@ impl ClientHandle {
         tool: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<T> {
-        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        CallBuilder::new(self, spec.map(What::Call), result::tool_as)
+        let spec = CallSpec::named(Method::CallTool, tool).arguments(&arguments);
+        CallBuilder::new(self, spec.map(CallKind::Call), result::tool_as)
     }
 
     /// Calls a tool as a task, where the server can, and gives back its handle at once. A server
@@ -148,8 +148,8 @@ impl ClientHandle {
         tool: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<TaskHandle> {
-        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        CallBuilder::new(self, spec.map(|spec| What::Start(spec, None)), result::task)
+        let spec = CallSpec::named(Method::CallTool, tool).arguments(&arguments);
+        CallBuilder::new(self, spec.map(|spec| CallKind::Start(spec, None)), result::task)
     }
 
     /// The task with this id, which an earlier [`call_task`](Caller::call_task) gave, in this
@@ -169,8 +169,8 @@ impl ClientHandle {
 
     /// Reads a resource.
     pub fn read(&self, uri: impl Into<String>) -> CallBuilder<ReadResult> {
-        let spec = Spec::named(Method::ReadResource, uri);
-        CallBuilder::new(self, Ok(What::Call(spec)), result::resource)
+        let spec = CallSpec::named(Method::ReadResource, uri);
+        CallBuilder::new(self, Ok(CallKind::Call(spec)), result::resource)
     }
 
     /// Gets a prompt's messages. Its arguments are texts.
@@ -179,8 +179,8 @@ impl ClientHandle {
         name: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<PromptResult> {
-        let spec = Spec::named(Method::GetPrompt, name).arguments(&arguments);
-        CallBuilder::new(self, spec.map(What::Call), result::prompt)
+        let spec = CallSpec::named(Method::GetPrompt, name).arguments(&arguments);
+        CallBuilder::new(self, spec.map(CallKind::Call), result::prompt)
     }
 
     /// Asks how an argument of a prompt or a resource template may go on after `value`.
@@ -192,8 +192,8 @@ impl ClientHandle {
     ) -> CallBuilder<Completion> {
         let argument = json!({"name": argument, "value": value});
         let spec =
-            Spec::new(Method::Complete).param("ref", &json!(of)).param("argument", &argument);
-        CallBuilder::new(self, Ok(What::Call(spec)), result::completion)
+            CallSpec::new(Method::Complete).param("ref", &json!(of)).param("argument", &argument);
+        CallBuilder::new(self, Ok(CallKind::Call(spec)), result::completion)
     }
 
     /// Hears of changes, from the server's acknowledgement on.
@@ -259,7 +259,7 @@ impl ClientHandle {
     ) -> CallBuilder<Box<RawValue>> {
         let method = method.into();
         let params = request::object("Params", &params);
-        CallBuilder::new(self, params.map(|params| What::Raw { method, params }), result::raw)
+        CallBuilder::new(self, params.map(|params| CallKind::Raw { method, params }), result::raw)
     }
 
     /// The way to the server.
@@ -275,7 +275,7 @@ impl ClientHandle {
     /// Where arguments are mirrored into headers on the way to the back, they are mirrored here.
     #[must_use]
     pub fn relay(&self) -> Arc<dyn Service> {
-        Arc::new(Relay::new(self.clone()))
+        Arc::new(ProxyService::new(self.clone()))
     }
 
     /// Ends the conversation in good order.
@@ -309,19 +309,19 @@ impl ClientHandle {
         &self.0.peer
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
+    pub(crate) fn memory(&self) -> &Arc<ServerState> {
         &self.0.memory
     }
 
-    pub(crate) fn farewells(&self) -> &Farewells {
+    pub(crate) fn farewells(&self) -> &PendingCancels {
         &self.0.farewells
     }
 
     /// How the server has tasks, if this caller follows them.
-    pub(crate) fn manner(&self) -> Manner {
+    pub(crate) fn manner(&self) -> TaskDialect {
         match self.0.options.tasks {
-            true => Manner::of(&self.about().discovery.capabilities),
-            false => Manner::Never,
+            true => TaskDialect::of(&self.about().discovery.capabilities),
+            false => TaskDialect::None,
         }
     }
 

@@ -62,7 +62,7 @@ pub async fn local_with(
     request.scope = scope.clone();
     let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
     match service.call(request, outbox).await {
-        Outcome::Complete(Reply::Discover(discovery)) => Ok(Arc::new(Local {
+        Outcome::Complete(Reply::Discover(discovery)) => Ok(Arc::new(InProcessTransport {
             about: Arc::new(ServerInfo::new(info, *discovery)),
             service,
             scope,
@@ -72,14 +72,14 @@ pub async fn local_with(
     }
 }
 
-struct Local {
+struct InProcessTransport {
     service: Arc<dyn Service>,
     about: Arc<ServerInfo>,
     /// What requests of the caller's own carry.
     scope: RequestExtensions,
 }
 
-impl Service for Local {
+impl Service for InProcessTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let method = request.method;
         let call = self.service.call(request, outbox);
@@ -102,7 +102,7 @@ fn as_result(outcome: Outcome) -> Outcome {
     }
 }
 
-impl ClientTransport for Local {
+impl ClientTransport for InProcessTransport {
     fn about(&self) -> Arc<ServerInfo> {
         self.about.clone()
     }

@@ -20,7 +20,7 @@ pub use crate::api::ClientHandle;
 pub use crate::call::builder::{CallBuilder, LogMessage, Progress};
 pub use crate::call::options::CallOptions;
 pub use crate::in_process::{local, local_with};
-pub use crate::pagination::{Listed, PagedList};
+pub use crate::pagination::{Listable, PagedList};
 pub use crate::server_requests::dispatch::answer_to;
 pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
 pub use crate::subscription::Subscription;

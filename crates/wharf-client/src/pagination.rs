@@ -21,22 +21,22 @@ use crate::{
     ClientHandle,
     api::offers,
     call::{
-        builder::{Done, Hooks, What},
+        builder::{CallResult, CallHooks, CallKind},
         deadline,
-        request::Spec,
+        request::CallSpec,
         result::unexpected,
         run,
-        run::Limits,
+        run::CallLimits,
     },
 };
 
 /// What can be listed.
-pub trait Listed: sealed::Listed + Send + Sync + 'static {}
+pub trait Listable: sealed::Listable + Send + Sync + 'static {}
 
 pub(crate) mod sealed {
     use super::{Arc, ClientHandle, Method, Page, Reply};
 
-    pub trait Listed: Sized {
+    pub trait Listable: Sized {
         const METHOD: Method;
         fn page(reply: Reply) -> Option<Page<Self>>;
         /// The items of a page that may be used.
@@ -53,8 +53,8 @@ pub(crate) mod sealed {
 
 macro_rules! listed {
     ($($T:ident = $method:ident, $reply:ident { $($more:tt)* })*) => {
-        $(impl Listed for $T {}
-        impl sealed::Listed for $T {
+        $(impl Listable for $T {}
+        impl sealed::Listable for $T {
             const METHOD: Method = Method::$method;
             fn page(reply: Reply) -> Option<Page<Self>> {
                 match reply {
@@ -95,23 +95,23 @@ listed! {
 /// # }
 /// ```
 #[must_use = "a list is read when it is polled"]
-pub struct PagedList<T: Listed> {
+pub struct PagedList<T: Listable> {
     caller: ClientHandle,
     cached: bool,
     items: std::vec::IntoIter<Arc<T>>,
-    step: Step<T>,
-    seen: Seen,
+    step: PageState<T>,
+    seen: ListProgress,
 }
 
-type Fetching<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
+type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
 /// How long all pages of one listing may take is `CallOptions::total`.
 const KNOB: &str = "CallOptions::total";
 
-enum Step<T> {
+enum PageState<T> {
     /// The page at this cursor comes next; the first has none.
     Next(Option<String>),
-    Fetching(Fetching<T>, Instant),
+    Fetching(PageFuture<T>, Instant),
     /// It ends with this, after the items there are.
     Fail(Error),
     Over,
@@ -119,7 +119,7 @@ enum Step<T> {
 
 /// What keeps a server from paging for ever.
 #[derive(Default)]
-struct Seen {
+struct ListProgress {
     pages: usize,
     items: usize,
     weight: usize,
@@ -131,12 +131,12 @@ struct Seen {
     generation: Option<u64>,
 }
 
-impl<T: Listed> PagedList<T> {
+impl<T: Listable> PagedList<T> {
     pub(crate) fn new(caller: &ClientHandle) -> Self {
         let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
-        let step = if offered { Step::Next(None) } else { Step::Over };
+        let step = if offered { PageState::Next(None) } else { PageState::Over };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
-        PagedList { caller, cached: true, items, step, seen: Seen::default() }
+        PagedList { caller, cached: true, items, step, seen: ListProgress::default() }
     }
 
     /// Asks the server, even if earlier pages are still good.
@@ -190,15 +190,15 @@ impl<T: Listed> PagedList<T> {
             if let Some(item) = self.items.next() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            self.step = match mem::replace(&mut self.step, Step::Over) {
-                Step::Over => return Poll::Ready(None),
-                Step::Fail(error) => return Poll::Ready(Some(Err(error))),
-                Step::Next(cursor) => self.ask(cursor),
-                Step::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
+            self.step = match mem::replace(&mut self.step, PageState::Over) {
+                PageState::Over => return Poll::Ready(None),
+                PageState::Fail(error) => return Poll::Ready(Some(Err(error))),
+                PageState::Next(cursor) => self.ask(cursor),
+                PageState::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
                     Poll::Ready(Ok((page, generation))) => self.take(page, generation, since),
-                    Poll::Ready(Err(error)) => Step::Fail(error),
+                    Poll::Ready(Err(error)) => PageState::Fail(error),
                     Poll::Pending => {
-                        self.step = Step::Fetching(fetching, since);
+                        self.step = PageState::Fetching(fetching, since);
                         return Poll::Pending;
                     }
                 },
@@ -207,18 +207,18 @@ impl<T: Listed> PagedList<T> {
     }
 
     /// Asks for a page, in the time that the pages before have left.
-    fn ask(&self, cursor: Option<String>) -> Step<T> {
+    fn ask(&self, cursor: Option<String>) -> PageState<T> {
         let total = self.caller.options().total;
         let left = total.saturating_sub(self.seen.time);
         if left.is_zero() {
-            return Step::Fail(deadline::out_of_time(total, KNOB));
+            return PageState::Fail(deadline::out_of_time(total, KNOB));
         }
         let now = self.caller.timer().now();
-        let limits = Limits { total: left, cached: self.cached, ..Limits::of(&self.caller) };
-        Step::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
+        let limits = CallLimits { total: left, cached: self.cached, ..CallLimits::of(&self.caller) };
+        PageState::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
     }
 
-    fn take(&mut self, page: Page<T>, generation: u64, since: Instant) -> Step<T> {
+    fn take(&mut self, page: Page<T>, generation: u64, since: Instant) -> PageState<T> {
         let (options, seen) = (self.caller.options(), &mut self.seen);
         seen.pages += 1;
         seen.time += self.caller.timer().now().saturating_duration_since(since);
@@ -234,20 +234,20 @@ impl<T: Listed> PagedList<T> {
         let new = page.items().iter().filter(|item| seen.is_new(&***item)).cloned().collect();
         self.items = T::admit(new, &self.caller, generation).into_iter();
         match page.next {
-            None => Step::Over,
+            None => PageState::Over,
             Some(_) if seen.pages >= options.pages => {
                 endless(T::METHOD, format!("more than {} pages", options.pages))
             }
             Some(next) if !seen.cursors.insert(next.clone()) => {
                 endless(T::METHOD, "a cursor that it gave before".into())
             }
-            next => Step::Next(next),
+            next => PageState::Next(next),
         }
     }
 }
 
-impl Seen {
-    fn is_new<T: Listed>(&mut self, item: &T) -> bool {
+impl ListProgress {
+    fn is_new<T: Listable>(&mut self, item: &T) -> bool {
         let Some(name) = item.name() else { return true };
         let is_new = self.names.insert(name.to_owned());
         if !is_new {
@@ -257,30 +257,30 @@ impl Seen {
     }
 }
 
-fn endless<T>(method: Method, what: String) -> Step<T> {
+fn endless<T>(method: Method, what: String) -> PageState<T> {
     let message = format!(
         "{}: the server gave {what}, so the listing was stopped; \
          `CallOptions::{{pages, items, listed}}` say how much is read",
         method.name()
     );
-    Step::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
+    PageState::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }
 
 /// One page, and the state of the list when it was asked for.
-async fn fetch<T: Listed>(
+async fn fetch<T: Listable>(
     caller: ClientHandle,
     cursor: Option<String>,
-    limits: Limits,
+    limits: CallLimits,
 ) -> Result<(Page<T>, u64), Error> {
     let generation = caller.memory().generation(T::METHOD);
-    let spec = Spec { cursor, ..Spec::new(T::METHOD) };
-    match run::run(&caller, What::Call(spec), Hooks::default(), limits).await? {
-        Done::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
+    let spec = CallSpec { cursor, ..CallSpec::new(T::METHOD) };
+    match run::run(&caller, CallKind::Call(spec), CallHooks::default(), limits).await? {
+        CallResult::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
         _ => Err(unexpected()),
     }
 }
 
-impl<T: Listed> Stream for PagedList<T> {
+impl<T: Listable> Stream for PagedList<T> {
     type Item = Result<Arc<T>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -288,7 +288,7 @@ impl<T: Listed> Stream for PagedList<T> {
     }
 }
 
-impl<T: Listed> fmt::Debug for PagedList<T> {
+impl<T: Listable> fmt::Debug for PagedList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listing").field("method", &T::METHOD).finish_non_exhaustive()
     }

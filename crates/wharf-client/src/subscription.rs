@@ -16,11 +16,11 @@ use wharf_model::{
 
 use crate::{
     ClientHandle,
-    cache::server_state::Memory,
+    cache::server_state::ServerState,
     call::{
         attempt::{MOST_EVENTS, refuse_here},
         deadline,
-        request::Spec,
+        request::CallSpec,
     },
 };
 
@@ -40,7 +40,7 @@ use crate::{
 #[must_use = "changes are heard when the stream is polled"]
 pub struct Subscription {
     exchange: Option<ActiveCall>,
-    memory: Arc<Memory>,
+    memory: Arc<ServerState>,
     agreed: SubscriptionFilter,
     /// Events taken without a pause.
     streak: usize,
@@ -51,7 +51,7 @@ impl Subscription {
         caller: &ClientHandle,
         filter: SubscriptionFilter,
     ) -> Result<Self, Error> {
-        let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+        let mut request = CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
         request.scope = caller.link().scope();
         if !filter.tasks.is_empty() {
             request.tasking = TaskRequest::Welcome;

@@ -19,18 +19,18 @@ const MOST_IN_ALL: usize = 32 * 1024 * 1024;
 /// No server knows for longer than this what will not change.
 const MOST_TIME: Duration = Duration::from_secs(24 * 60 * 60);
 
-type Key = (Method, String);
+type CacheKey = (Method, String);
 
 /// Results that are still good, by method and parameters.
 #[derive(Default)]
-pub(crate) struct Cache {
-    entries: HashMap<Key, Entry>,
+pub(crate) struct ResultCache {
+    entries: HashMap<CacheKey, CacheEntry>,
     most: usize,
     weight: usize,
     next: u64,
 }
 
-struct Entry {
+struct CacheEntry {
     reply: Reply,
     until: Instant,
     weight: usize,
@@ -38,9 +38,9 @@ struct Entry {
     number: u64,
 }
 
-impl Cache {
+impl ResultCache {
     pub(crate) fn new(most: usize) -> Self {
-        Cache { most, ..Cache::default() }
+        ResultCache { most, ..ResultCache::default() }
     }
 
     pub(crate) fn get(&mut self, method: Method, key: &str, now: Instant) -> Option<Reply> {
@@ -73,7 +73,7 @@ impl Cache {
         self.weight += weight;
         let number = self.next;
         self.next += 1;
-        self.entries.insert(key, Entry { reply: reply.clone(), until, weight, number });
+        self.entries.insert(key, CacheEntry { reply: reply.clone(), until, weight, number });
     }
 
     /// Forgets every result of `method`.
@@ -81,12 +81,12 @@ impl Cache {
         self.retain(|(of, _), _| *of != method);
     }
 
-    fn retain(&mut self, keep: impl Fn(&Key, &Entry) -> bool) {
+    fn retain(&mut self, keep: impl Fn(&CacheKey, &CacheEntry) -> bool) {
         self.entries.retain(|key, entry| keep(key, entry));
         self.weight = self.entries.values().map(|entry| entry.weight).sum();
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &CacheKey) {
         if let Some(entry) = self.entries.remove(key) {
             self.weight -= entry.weight;
         }
@@ -107,10 +107,10 @@ fn hint(reply: &Reply) -> CacheHint {
 
 /// How many bytes a result is as JSON.
 fn weigh(reply: &Reply) -> Option<usize> {
-    fn items<T: Serialize>(page: &Page<T>, scale: &mut Scale) -> serde_json::Result<()> {
+    fn items<T: Serialize>(page: &Page<T>, scale: &mut ByteCounter) -> serde_json::Result<()> {
         page.items().iter().try_for_each(|item| serde_json::to_writer(&mut *scale, &**item))
     }
-    let mut scale = Scale(0);
+    let mut scale = ByteCounter(0);
     let weighed = match reply {
         Reply::Tools(page) => items(page, &mut scale),
         Reply::Resources(page) => items(page, &mut scale),
@@ -123,9 +123,9 @@ fn weigh(reply: &Reply) -> Option<usize> {
 }
 
 /// Counts what is written, up to what is too much anyway.
-struct Scale(usize);
+struct ByteCounter(usize);
 
-impl Write for Scale {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         if self.0 > MOST_EACH { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }

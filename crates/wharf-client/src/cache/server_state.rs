@@ -15,8 +15,8 @@ use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, TaskSup
 use crate::{
     ClientHandler, NotificationListener,
     cache::{
-        Cache,
-        tool_schemas::{Known, Tools},
+        ResultCache,
+        tool_schemas::{KnownTool, ToolTable},
     },
 };
 
@@ -26,14 +26,14 @@ const COMPLETED: usize = 1024;
 const LONGEST_ID: usize = 4096;
 
 /// What a caller remembers of its server.
-pub(crate) struct Memory {
+pub(crate) struct ServerState {
     answer: Arc<dyn ClientHandler>,
-    state: Mutex<State>,
+    state: Mutex<CachedState>,
 }
 
-struct State {
-    cache: Cache,
-    tools: Tools,
+struct CachedState {
+    cache: ResultCache,
+    tools: ToolTable,
     /// Rises when what was known of a method's results no longer holds: what is under way then
     /// may be old already, and is not kept.
     generations: [u64; METHODS.len()],
@@ -41,16 +41,16 @@ struct State {
     waiting: Vec<Waker>,
 }
 
-impl Memory {
+impl ServerState {
     pub(crate) fn new(cache: usize, answer: Arc<dyn ClientHandler>) -> Arc<Self> {
-        let state = State {
-            cache: Cache::new(cache),
-            tools: Tools::default(),
+        let state = CachedState {
+            cache: ResultCache::new(cache),
+            tools: ToolTable::default(),
             generations: [0; METHODS.len()],
             completed: VecDeque::new(),
             waiting: Vec::new(),
         };
-        Arc::new(Memory { answer, state: Mutex::new(state) })
+        Arc::new(ServerState { answer, state: Mutex::new(state) })
     }
 
     pub(crate) fn generation(&self, method: Method) -> u64 {
@@ -84,7 +84,7 @@ impl Memory {
     ) -> Vec<Arc<ToolInfo>> {
         items.retain(|info| {
             let earlier = self.lock().tools.get(&info.name).filter(|known| known.is(info));
-            let known = earlier.unwrap_or_else(|| Known::new(info.clone(), mirrored));
+            let known = earlier.unwrap_or_else(|| KnownTool::new(info.clone(), mirrored));
             let reason = known.problem();
             if let Some(reason) = reason {
                 tracing::warn!(tool = info.name, reason, "a tool cannot be used and is left out");
@@ -120,7 +120,7 @@ impl Memory {
     }
 
     /// What is known of a tool that was listed.
-    pub(crate) fn known(&self, tool: &str) -> Option<Arc<Known>> {
+    pub(crate) fn known(&self, tool: &str) -> Option<Arc<KnownTool>> {
         self.lock().tools.get(tool)
     }
 
@@ -183,12 +183,12 @@ impl Memory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CachedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CachedState {
     fn forget(&mut self, methods: &[Method]) {
         for method in methods {
             self.generations[*method as usize] += 1;
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-impl NotificationListener for Memory {
+impl NotificationListener for ServerState {
     fn heard(&self, notification: &Notification) {
         self.hear(notification);
     }

@@ -33,8 +33,8 @@ const LONGEST_SCHEMA: usize = 256 << 10;
 
 /// What is known of a server's tools, by name.
 #[derive(Default)]
-pub(crate) struct Tools {
-    known: HashMap<String, Arc<Known>>,
+pub(crate) struct ToolTable {
+    known: HashMap<String, Arc<KnownTool>>,
     /// How many bytes the texts of `known` have.
     text: usize,
     /// How tools run that were listed while the list changed: it may be another list by now, so
@@ -43,7 +43,7 @@ pub(crate) struct Tools {
 }
 
 /// One tool that was listed.
-pub(crate) struct Known {
+pub(crate) struct KnownTool {
     info: Arc<ToolInfo>,
     /// What must stand in headers too; why the tool cannot be used if nobody can tell.
     mirrors: Result<Mirrors, String>,
@@ -51,16 +51,16 @@ pub(crate) struct Known {
     output: OnceLock<Option<Checker>>,
 }
 
-impl Tools {
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Known>> {
+impl ToolTable {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
         self.known.get(name).cloned()
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Tools::default();
+        *self = ToolTable::default();
     }
 
-    pub(crate) fn insert(&mut self, known: Arc<Known>) {
+    pub(crate) fn insert(&mut self, known: Arc<KnownTool>) {
         let (name, text) = (&known.info.name, known.text());
         if text > MOST_TEXT || (self.known.len() >= MOST && !self.known.contains_key(name)) {
             return;
@@ -107,7 +107,7 @@ pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
     said.unwrap_or(TaskSupport::Forbidden)
 }
 
-impl Known {
+impl KnownTool {
     /// `mirrored`: whether the link mirrors arguments, so that annotations matter.
     pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
         let mirrors = match mirrored && may_be_mirrored(&info.input_schema.text()) {
@@ -121,7 +121,7 @@ impl Known {
             }
             false => Ok(Mirrors::default()),
         };
-        Arc::new(Known { info, mirrors, output: OnceLock::new() })
+        Arc::new(KnownTool { info, mirrors, output: OnceLock::new() })
     }
 
     pub(crate) fn is(&self, info: &Arc<ToolInfo>) -> bool {
@@ -171,13 +171,13 @@ impl Known {
     pub(crate) fn check_output(
         &self,
         structured: Option<&JsonText>,
-    ) -> Result<Option<Unchecked>, Error> {
+    ) -> Result<Option<UncheckedOutput>, Error> {
         let Some(schema) = &self.info.output_schema else { return Ok(None) };
         let mut news = None;
         let compile = || match compile(schema) {
             Ok(checker) => Some(checker),
             Err(reason) => {
-                news = Some(Unchecked::Results(reason));
+                news = Some(UncheckedOutput::Results(reason));
                 None
             }
         };
@@ -186,7 +186,7 @@ impl Known {
             None => "- there is no structured content".into(),
             Some(structured) => match checker.check(structured.get()) {
                 Verdict::Fits => return Ok(None),
-                Verdict::Unchecked(reason) => return Ok(Some(Unchecked::Result(reason))),
+                Verdict::Unchecked(reason) => return Ok(Some(UncheckedOutput::Result(reason))),
                 Verdict::Misfit(problem) => problem,
             },
         };
@@ -199,20 +199,20 @@ impl Known {
 }
 
 /// Why a result was not held against its schema.
-pub(crate) enum Unchecked {
+pub(crate) enum UncheckedOutput {
     /// No result of the tool can be.
     Results(String),
     /// This one cannot.
     Result(String),
 }
 
-impl Unchecked {
+impl UncheckedOutput {
     pub(crate) fn warn(self, tool: &str) {
         match self {
-            Unchecked::Results(reason) => {
+            UncheckedOutput::Results(reason) => {
                 tracing::warn!(tool, reason, "results are not checked against the output schema");
             }
-            Unchecked::Result(reason) => tracing::warn!(tool, reason, "a result was not checked"),
+            UncheckedOutput::Result(reason) => tracing::warn!(tool, reason, "a result was not checked"),
         }
     }
 }

@@ -9,17 +9,17 @@ use wharf_model::{
 
 use crate::{
     ClientHandle, LogMessage, Progress,
-    call::builder::Hooks,
-    server_requests::{dispatch, dispatch::Unanswered},
+    call::builder::CallHooks,
+    server_requests::{dispatch, dispatch::AnswerError},
 };
 
 /// Events taken in one go: a server that never pauses must not keep the task from anything else.
 pub(crate) const MOST_EVENTS: usize = 256;
 
 /// Who is asked and told while a call goes on.
-pub(crate) trait Company: Send {
+pub(crate) trait CallEvents: Send {
     /// Puts a question of the server's.
-    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>>;
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>>;
     /// Hears what the server says on the way.
     fn hear(&mut self, notification: Notification);
     /// Sees where the task stands that the call has become.
@@ -27,13 +27,13 @@ pub(crate) trait Company: Send {
 }
 
 /// The company of a call made here: its hooks, and whoever answers for the caller.
-pub(crate) struct Own<'a> {
+pub(crate) struct CallerEvents<'a> {
     pub(crate) caller: &'a ClientHandle,
-    pub(crate) hooks: &'a mut Hooks,
+    pub(crate) hooks: &'a mut CallHooks,
 }
 
-impl Company for Own<'_> {
-    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
+impl CallEvents for CallerEvents<'_> {
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
         dispatch::put(self.caller.answer(), ask)
     }
 
@@ -61,21 +61,21 @@ impl Company for Own<'_> {
 }
 
 /// One request on its way. Its questions are answered side by side while it goes on.
-pub(crate) struct Round {
+pub(crate) struct RequestAttempt {
     exchange: ActiveCall,
-    asks: Vec<(ClientRequestId, BoxFuture<Result<String, Unanswered>>)>,
+    asks: Vec<(ClientRequestId, BoxFuture<Result<String, AnswerError>>)>,
     asked: bool,
 }
 
-impl Round {
+impl RequestAttempt {
     pub(crate) fn new(exchange: ActiveCall) -> Self {
-        Round { exchange, asks: Vec::new(), asked: false }
+        RequestAttempt { exchange, asks: Vec::new(), asked: false }
     }
 
     /// How it ended, and whether anything was asked on the way.
     pub(crate) fn poll_end(
         &mut self,
-        company: &mut dyn Company,
+        company: &mut dyn CallEvents,
         cx: &mut Context<'_>,
     ) -> Poll<(Outcome, bool)> {
         for _ in 0..MOST_EVENTS {
@@ -102,15 +102,15 @@ impl Round {
             let Poll::Ready(answer) = answering.as_mut().poll(cx) else { return true };
             match answer {
                 Ok(json) => answers.deliver(*id, Ok(json)),
-                Err(Unanswered::Refused(error)) => answers.deliver(*id, Err(error)),
-                Err(Unanswered::Wrong(error)) => wrong.replace(error).is_none(),
+                Err(AnswerError::Refused(error)) => answers.deliver(*id, Err(error)),
+                Err(AnswerError::Wrong(error)) => wrong.replace(error).is_none(),
             };
             false
         });
         wrong.map_or(Ok(()), Err)
     }
 
-    fn ask(&mut self, company: &mut dyn Company, id: ClientRequestId, ask: ClientRequest) {
+    fn ask(&mut self, company: &mut dyn CallEvents, id: ClientRequestId, ask: ClientRequest) {
         self.asked = true;
         if self.asks.len() >= dispatch::MOST {
             let message =

@@ -8,7 +8,7 @@ use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
 use crate::{
     TaskHandle,
     api::ClientHandle,
-    call::{request::Spec, run},
+    call::{request::CallSpec, run},
 };
 
 /// How far a call has come.
@@ -35,22 +35,22 @@ pub struct LogMessage {
     pub data: Box<RawValue>,
 }
 
-type SeeTask = Box<dyn FnMut(&Task) + Send>;
+type TaskHook = Box<dyn FnMut(&Task) + Send>;
 
 /// Who hears of what happens on the way.
 #[derive(Default)]
-pub(crate) struct Hooks {
+pub(crate) struct CallHooks {
     pub(crate) progress: Option<Box<dyn FnMut(Progress) + Send>>,
     pub(crate) log: Option<Box<dyn FnMut(LogMessage) + Send>>,
-    pub(crate) task: Option<SeeTask>,
+    pub(crate) task: Option<TaskHook>,
 }
 
 /// What is called: a method of the protocol, or anything by its name.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
-    Call(Spec),
+pub(crate) enum CallKind {
+    Call(CallSpec),
     /// A tool, as a task if the server can, which is kept for so many milliseconds.
-    Start(Spec, Option<u64>),
+    Start(CallSpec, Option<u64>),
     /// The end of a task.
     Wait(TaskHandle),
     Raw {
@@ -60,7 +60,7 @@ pub(crate) enum What {
 }
 
 /// How a call ended well.
-pub(crate) enum Done {
+pub(crate) enum CallResult {
     Reply(Reply),
     Task(TaskHandle),
     Raw(Box<RawValue>),
@@ -86,9 +86,9 @@ pub(crate) enum Done {
 #[must_use = "a call is sent when it is awaited"]
 pub struct CallBuilder<T> {
     pub(crate) caller: ClientHandle,
-    pub(crate) what: Result<What, Error>,
-    pub(crate) read: fn(Done) -> Result<T, Error>,
-    pub(crate) hooks: Hooks,
+    pub(crate) what: Result<CallKind, Error>,
+    pub(crate) read: fn(CallResult) -> Result<T, Error>,
+    pub(crate) hooks: CallHooks,
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
     pub(crate) cached: bool,
@@ -98,11 +98,11 @@ pub struct CallBuilder<T> {
 impl<T> CallBuilder<T> {
     pub(crate) fn new(
         caller: &ClientHandle,
-        what: Result<What, Error>,
-        read: fn(Done) -> Result<T, Error>,
+        what: Result<CallKind, Error>,
+        read: fn(CallResult) -> Result<T, Error>,
     ) -> Self {
         let (idle, total) = (caller.options().idle, caller.options().total);
-        let (caller, hooks) = (caller.clone(), Hooks::default());
+        let (caller, hooks) = (caller.clone(), CallHooks::default());
         CallBuilder {
             caller,
             what,
@@ -162,7 +162,7 @@ impl CallBuilder<TaskHandle> {
     /// Asks the server to keep the task, with its result, for so long after its creation. Not every
     /// server lets itself be told.
     pub fn keep_for(mut self, ttl: Duration) -> Self {
-        if let Ok(What::Start(_, kept)) = &mut self.what {
+        if let Ok(CallKind::Start(_, kept)) = &mut self.what {
             *kept = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         }
         self
@@ -185,31 +185,31 @@ impl<T: 'static> IntoFuture for CallBuilder<T> {
     type IntoFuture = BoxFuture<Result<T, Error>>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        if let (Ok(What::Call(spec)), false) = (&mut self.what, self.context.is_empty()) {
+        if let (Ok(CallKind::Call(spec)), false) = (&mut self.what, self.context.is_empty()) {
             let context = json!({"arguments": self.context});
             spec.params.push(("context".into(), context.to_string()));
         }
         let CallBuilder { caller, what, read, hooks, idle, total, cached, .. } = self;
         Box::pin(async move {
-            let limits = run::Limits { idle, total, cached };
+            let limits = run::CallLimits { idle, total, cached };
             run::run(&caller, what?, hooks, limits).await.and_then(read)
         })
     }
 }
 
-fn with_meta(what: What, meta: Meta) -> Result<What, Error> {
+fn with_meta(what: CallKind, meta: Meta) -> Result<CallKind, Error> {
     Ok(match what {
-        What::Call(spec) => What::Call(Spec { meta: Some(meta), ..spec }),
-        What::Start(spec, ttl) => What::Start(Spec { meta: Some(meta), ..spec }, ttl),
+        CallKind::Call(spec) => CallKind::Call(CallSpec { meta: Some(meta), ..spec }),
+        CallKind::Start(spec, ttl) => CallKind::Start(CallSpec { meta: Some(meta), ..spec }, ttl),
         // Nothing of a caller's own goes with the looks at a task.
-        What::Wait(handle) => What::Wait(handle),
-        What::Raw { method, params } => {
+        CallKind::Wait(handle) => CallKind::Wait(handle),
+        CallKind::Raw { method, params } => {
             let mut all: Meta = match params {
                 Some(params) => serde_json::from_str(&params)?,
                 None => Meta::new(),
             };
             all.insert("_meta".into(), meta.into());
-            What::Raw { method, params: Some(serde_json::to_string(&all)?) }
+            CallKind::Raw { method, params: Some(serde_json::to_string(&all)?) }
         }
     })
 }

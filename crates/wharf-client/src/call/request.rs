@@ -11,7 +11,7 @@ const MOST: usize = 1 << 30;
 
 /// What to call, kept so that it can be sent more than once.
 #[derive(Clone, Debug)]
-pub(crate) struct Spec {
+pub(crate) struct CallSpec {
     pub(crate) method: Method,
     pub(crate) target: Option<String>,
     /// The text of a JSON object.
@@ -22,14 +22,14 @@ pub(crate) struct Spec {
     pub(crate) meta: Option<Meta>,
 }
 
-impl Spec {
+impl CallSpec {
     pub(crate) fn new(method: Method) -> Self {
         let (target, arguments, cursor) = (None, None, None);
-        Spec { method, target, arguments, cursor, params: Vec::new(), meta: None }
+        CallSpec { method, target, arguments, cursor, params: Vec::new(), meta: None }
     }
 
     pub(crate) fn named(method: Method, target: impl Into<String>) -> Self {
-        Spec { target: Some(target.into()), ..Spec::new(method) }
+        CallSpec { target: Some(target.into()), ..CallSpec::new(method) }
     }
 
     /// With arguments that must be written as an object; `null` for none.
@@ -46,7 +46,7 @@ impl Spec {
     /// A request that came from elsewhere, without what answers an earlier round.
     pub(crate) fn of(request: &Request) -> Result<Self, Error> {
         let params: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(request.params())?;
-        let mut spec = Spec::new(request.method);
+        let mut spec = CallSpec::new(request.method);
         let mirrored = request.method.info().mirrored;
         for (name, value) in params {
             let json = value.get();
@@ -64,7 +64,7 @@ impl Spec {
     }
 
     /// The request, once more.
-    pub(crate) fn build(&self, retry: Option<&Retry>) -> Request {
+    pub(crate) fn build(&self, retry: Option<&RetryParams>) -> Request {
         let mut request = RequestBuilder::new(self.method);
         if let Some(target) = &self.target {
             request = request.target(target);
@@ -98,7 +98,7 @@ impl Spec {
 
 /// What a request carries that is sent again for want of answers.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Retry {
+pub(crate) struct RetryParams {
     /// The text of a JSON object: an answer for each key.
     pub(crate) responses: Option<String>,
     pub(crate) state: Option<String>,

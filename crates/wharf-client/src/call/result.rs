@@ -6,7 +6,7 @@ use wharf_model::{
     Completion, Content, Error, ErrorKind, PromptResult, ReadResult, Reply, ToolResult, excerpt,
 };
 
-use crate::{TaskHandle, call::builder::Done};
+use crate::{TaskHandle, call::builder::CallResult};
 
 /// A link gave the result of another method: a fault of its own, but no reason to panic.
 pub(crate) fn unexpected() -> Error {
@@ -14,44 +14,44 @@ pub(crate) fn unexpected() -> Error {
         .with_message("The link gave the result of another method: this is a fault of the link")
 }
 
-pub(crate) fn tool(done: Done) -> Result<ToolResult, Error> {
+pub(crate) fn tool(done: CallResult) -> Result<ToolResult, Error> {
     match done {
-        Done::Reply(Reply::Tool(result)) => Ok(result),
+        CallResult::Reply(Reply::Tool(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn task(done: Done) -> Result<TaskHandle, Error> {
+pub(crate) fn task(done: CallResult) -> Result<TaskHandle, Error> {
     match done {
-        Done::Task(handle) => Ok(handle),
+        CallResult::Task(handle) => Ok(handle),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn resource(done: Done) -> Result<ReadResult, Error> {
+pub(crate) fn resource(done: CallResult) -> Result<ReadResult, Error> {
     match done {
-        Done::Reply(Reply::Read(result)) => Ok(result),
+        CallResult::Reply(Reply::Read(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn prompt(done: Done) -> Result<PromptResult, Error> {
+pub(crate) fn prompt(done: CallResult) -> Result<PromptResult, Error> {
     match done {
-        Done::Reply(Reply::Prompt(result)) => Ok(result),
+        CallResult::Reply(Reply::Prompt(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn completion(done: Done) -> Result<Completion, Error> {
+pub(crate) fn completion(done: CallResult) -> Result<Completion, Error> {
     match done {
-        Done::Reply(Reply::Completion(result)) => Ok(result),
+        CallResult::Reply(Reply::Completion(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn raw(done: Done) -> Result<Box<RawValue>, Error> {
+pub(crate) fn raw(done: CallResult) -> Result<Box<RawValue>, Error> {
     match done {
-        Done::Raw(result) => Ok(result),
+        CallResult::Raw(result) => Ok(result),
         _ => Err(unexpected()),
     }
 }
@@ -59,11 +59,11 @@ pub(crate) fn raw(done: Done) -> Result<Box<RawValue>, Error> {
 /// How revisions before 2026-07-28 carry structured content that is no object.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "T: DeserializeOwned")]
-struct Wrapped<T> {
+struct WrappedResult<T> {
     result: T,
 }
 
-pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
+pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error> {
     let result = tool(done)?;
     let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
     if result.is_error {
@@ -75,7 +75,7 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
     }
     if let Some(structured) = &result.structured {
         let json = structured.get();
-        let unwrapped = || serde_json::from_str::<Wrapped<T>>(json).map(|it| it.result);
+        let unwrapped = || serde_json::from_str::<WrappedResult<T>>(json).map(|it| it.result);
         return serde_json::from_str(json)
             .or_else(|error| unwrapped().map_err(|_| misread(&error, json)));
     }

@@ -13,14 +13,14 @@ use crate::{
     cache::tool_schemas,
     call::{
         any_method,
-        attempt::{Own, Round},
-        builder::{Done, Hooks, What},
+        attempt::{CallerEvents, RequestAttempt},
+        builder::{CallResult, CallHooks, CallKind},
         deadline,
-        request::{Retry, Spec},
+        request::{RetryParams, CallSpec},
         url_elicitation,
     },
     server_requests::dispatch,
-    task::{Ending, Leash, Manner, Watch, follow, request_mode},
+    task::{FollowError, CancelOnDrop, TaskDialect, TaskPoller, follow, request_mode},
 };
 
 /// How long to wait before an overloaded server is asked again, at first and at most.
@@ -32,39 +32,39 @@ const REISSUE: Duration = Duration::from_millis(100);
 
 /// How one call is made.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
     pub(crate) cached: bool,
 }
 
-impl Limits {
+impl CallLimits {
     pub(crate) fn of(caller: &ClientHandle) -> Self {
         let options = caller.options();
-        Limits { idle: options.idle, total: options.total, cached: true }
+        CallLimits { idle: options.idle, total: options.total, cached: true }
     }
 }
 
 pub(crate) async fn run(
     caller: &ClientHandle,
-    what: What,
-    mut hooks: Hooks,
-    limits: Limits,
-) -> Result<Done, Error> {
-    let Limits { idle, total, .. } = limits;
+    what: CallKind,
+    mut hooks: CallHooks,
+    limits: CallLimits,
+) -> Result<CallResult, Error> {
+    let CallLimits { idle, total, .. } = limits;
     let timer = caller.timer();
     match what {
-        What::Call(spec) => call(caller, spec, hooks, limits).await.map(Done::Reply),
-        What::Start(spec, ttl) => {
+        CallKind::Call(spec) => call(caller, spec, hooks, limits).await.map(CallResult::Reply),
+        CallKind::Start(spec, ttl) => {
             let tool = spec.target.clone();
-            let start = Call::new(caller, spec, hooks, idle).start(ttl);
+            let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
             let handle = match deadline::within(timer, total, "total", start).await? {
-                Started::Task(task) => TaskHandle::made(caller, tool, *task),
-                Started::Result(result) => TaskHandle::done(caller, tool, result),
+                TaskStart::Task(task) => TaskHandle::made(caller, tool, *task),
+                TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
             };
-            Ok(Done::Task(handle))
+            Ok(CallResult::Task(handle))
         }
-        What::Wait(handle) => {
+        CallKind::Wait(handle) => {
             let end = handle.follow(&mut hooks, idle);
             let checked = async {
                 let result = end.await?;
@@ -72,22 +72,22 @@ pub(crate) async fn run(
                 Ok(result)
             };
             let result = deadline::within(timer, total, "total", checked).await?;
-            Ok(Done::Reply(Reply::Tool(result)))
+            Ok(CallResult::Reply(Reply::Tool(result)))
         }
-        What::Raw { method, params } => {
+        CallKind::Raw { method, params } => {
             let raw = any_method::ask(caller, method, params, hooks, idle);
-            deadline::within(timer, total, "total", raw).await.map(Done::Raw)
+            deadline::within(timer, total, "total", raw).await.map(CallResult::Raw)
         }
     }
 }
 
 async fn call(
     caller: &ClientHandle,
-    spec: Spec,
-    hooks: Hooks,
-    limits: Limits,
+    spec: CallSpec,
+    hooks: CallHooks,
+    limits: CallLimits,
 ) -> Result<Reply, Error> {
-    let Limits { idle, total, cached } = limits;
+    let CallLimits { idle, total, cached } = limits;
     if !offers(&caller.about().discovery.capabilities, spec.method) {
         return Err(not_offered(spec.method.name()));
     }
@@ -100,7 +100,7 @@ async fn call(
         return Ok(reply);
     }
     let (method, generation) = (spec.method, memory.generation(spec.method));
-    let call = Call::new(caller, spec, hooks, idle).finish();
+    let call = CallRun::new(caller, spec, hooks, idle).finish();
     let (reply, asked) = deadline::within(caller.timer(), total, "total", call).await?;
     // What hangs on answers is good for this call only.
     if let (Some(key), false) = (key, asked) {
@@ -110,39 +110,39 @@ async fn call(
 }
 
 /// How a request ended.
-enum Ended {
+enum RequestEnd {
     Reply(Reply),
     Task(Box<Task>),
 }
 
 /// What a tool that was called as a task gave at once.
-enum Started {
+enum TaskStart {
     Task(Box<Task>),
     Result(ToolResult),
 }
 
-struct Call<'a> {
+struct CallRun<'a> {
     caller: &'a ClientHandle,
-    spec: Spec,
-    hooks: Hooks,
+    spec: CallSpec,
+    hooks: CallHooks,
     idle: Duration,
-    retry: Option<Retry>,
+    retry: Option<RetryParams>,
     rounds: usize,
     sheds: usize,
     reissues: usize,
     asked: bool,
     listed_again: bool,
     tasking: TaskRequest,
-    pages: url_elicitation::Pages,
+    pages: url_elicitation::UrlElicitations,
 }
 
-impl<'a> Call<'a> {
-    fn new(caller: &'a ClientHandle, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
+impl<'a> CallRun<'a> {
+    fn new(caller: &'a ClientHandle, spec: CallSpec, hooks: CallHooks, idle: Duration) -> Self {
         let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
         let (asked, listed_again) = (false, false);
         let tasking = request_mode::tasking(caller, &spec);
-        let pages = url_elicitation::Pages::default();
-        Call {
+        let pages = url_elicitation::UrlElicitations::default();
+        CallRun {
             caller,
             spec,
             hooks,
@@ -162,8 +162,8 @@ impl<'a> Call<'a> {
     async fn finish(mut self) -> Result<(Reply, bool), Error> {
         loop {
             let reply = match self.end().await? {
-                Ended::Reply(reply) => reply,
-                Ended::Task(task) => match self.follow(*task).await {
+                RequestEnd::Reply(reply) => reply,
+                RequestEnd::Task(task) => match self.follow(*task).await {
                     Ok(result) => Reply::Tool(result),
                     Err(error) if error.kind.is_url_elicitation_required() => {
                         self.recover(error).await?;
@@ -180,11 +180,11 @@ impl<'a> Call<'a> {
     }
 
     /// The task that the call has become, or its result if there is one at once.
-    async fn start(mut self, ttl: Option<u64>) -> Result<Started, Error> {
+    async fn start(mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
         if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
         }
-        if self.caller.manner() == Manner::Fetched {
+        if self.caller.manner() == TaskDialect::Legacy {
             let tool = self.spec.target.as_deref().unwrap_or_default();
             let support = request_mode::support(self.caller, tool).await?;
             if matches!(support, TaskSupport::Optional | TaskSupport::Required) {
@@ -192,17 +192,17 @@ impl<'a> Call<'a> {
             }
         }
         match self.end().await? {
-            Ended::Task(task) => Ok(Started::Task(task)),
-            Ended::Reply(Reply::Tool(result)) => {
+            RequestEnd::Task(task) => Ok(TaskStart::Task(task)),
+            RequestEnd::Reply(Reply::Tool(result)) => {
                 check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
-                Ok(Started::Result(result))
+                Ok(TaskStart::Result(result))
             }
-            Ended::Reply(_) => Err(crate::call::result::unexpected()),
+            RequestEnd::Reply(_) => Err(crate::call::result::unexpected()),
         }
     }
 
     /// How the request itself ends, with all rounds of questions and tries it takes.
-    async fn end(&mut self) -> Result<Ended, Error> {
+    async fn end(&mut self) -> Result<RequestEnd, Error> {
         loop {
             match self.once().await? {
                 Outcome::Complete(Reply::Tool(result))
@@ -211,9 +211,9 @@ impl<'a> Call<'a> {
                 {
                     self.tasking = TaskRequest::Wanted(None);
                 }
-                Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
+                Outcome::Complete(reply) => return Ok(RequestEnd::Reply(reply)),
                 Outcome::Task(task) if self.spec.method == Method::CallTool => {
-                    return Ok(Ended::Task(task));
+                    return Ok(RequestEnd::Task(task));
                 }
                 Outcome::InputRequired(required) => self.meet(*required).await?,
                 Outcome::Failed(error) => self.recover(*error).await?,
@@ -224,12 +224,12 @@ impl<'a> Call<'a> {
 
     /// Follows the task that the call has become. Whoever no longer waits cancels it.
     async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
-        let watch = Watch::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
-        let leash = Leash::new(self.caller, &task.id);
-        let mut company = Own { caller: self.caller, hooks: &mut self.hooks };
+        let watch = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
+        let leash = CancelOnDrop::new(self.caller, &task.id);
+        let mut company = CallerEvents { caller: self.caller, hooks: &mut self.hooks };
         let (end, asked) = follow(watch, Some(task), &mut company).await;
         self.asked |= asked;
-        if let Err(Ending::GaveUp(error)) = end {
+        if let Err(FollowError::GaveUp(error)) = end {
             return Err(error);
         }
         leash.release_connection();
@@ -268,7 +268,7 @@ impl<'a> Call<'a> {
             }
             deadline::sleep(self.caller.timer(), put_off(self.sheds)).await;
             self.sheds += 1;
-            self.retry = Some(Retry { responses: None, state });
+            self.retry = Some(RetryParams { responses: None, state });
             return Ok(());
         }
         if self.rounds >= most {
@@ -286,7 +286,7 @@ impl<'a> Call<'a> {
         let asked =
             requests.into_iter().map(|(key, ask)| (key, dispatch::put(answer, ask))).collect();
         let responses = Some(dispatch::all(asked).await?);
-        self.retry = Some(Retry { responses, state });
+        self.retry = Some(RetryParams { responses, state });
         Ok(())
     }
 
@@ -422,13 +422,13 @@ pub(crate) async fn exchange(
     caller: &ClientHandle,
     service: &dyn Service,
     request: Request,
-    hooks: &mut Hooks,
+    hooks: &mut CallHooks,
     idle: Duration,
 ) -> (Outcome, bool) {
     // The whole call has a deadline of its own, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
     let exchange = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
-    let (mut round, mut company) = (Round::new(exchange.for_caller()), Own { caller, hooks });
+    let (mut round, mut company) = (RequestAttempt::new(exchange.for_caller()), CallerEvents { caller, hooks });
     let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {

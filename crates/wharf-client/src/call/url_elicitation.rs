@@ -22,17 +22,17 @@ const MOST: usize = 16;
 
 /// Which pages a call has asked the user to visit.
 #[derive(Default)]
-pub(crate) struct Pages {
+pub(crate) struct UrlElicitations {
     opened: BTreeSet<String>,
     tries: usize,
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct RequiredElicitations {
     elicitations: Vec<ElicitUrl>,
 }
 
-impl Pages {
+impl UrlElicitations {
     /// Puts the pages that `error` names to the user, and waits until they may have been visited.
     pub(crate) async fn open(
         &mut self,
@@ -42,8 +42,8 @@ impl Pages {
     ) -> Result<(), Error> {
         let data = error.data.as_deref().cloned().unwrap_or_default();
         let can = caller.peer().capabilities.has(&ClientCapability::ElicitationUrl);
-        let pages = match serde_json::from_value::<Wanted>(data) {
-            Ok(Wanted { elicitations }) if can && !elicitations.is_empty() => elicitations,
+        let pages = match serde_json::from_value::<RequiredElicitations>(data) {
+            Ok(RequiredElicitations { elicitations }) if can && !elicitations.is_empty() => elicitations,
             _ => return Err(error),
         };
         if pages.len() > MOST || self.tries >= caller.options().rounds {

@@ -17,32 +17,32 @@ use crate::{
     ClientHandle,
     call::{
         deadline,
-        request::{Retry, Spec},
+        request::{RetryParams, CallSpec},
         run,
     },
     proxy::{
-        progress_tokens::Tokens, subscription::Overheard, suspended_calls::Parking, tasks::Through,
+        progress_tokens::ProgressTokens, subscription::ProxySubscription, suspended_calls::SuspendedCalls, tasks::TaskProxy,
     },
     server_requests::dispatch,
 };
 
 /// A client as a service. What its back asks goes to its front, in the way of the front.
-pub(crate) struct Relay {
+pub(crate) struct ProxyService {
     caller: ClientHandle,
     /// The back, as a front sees it that may not take tasks.
-    through: Arc<Through>,
-    parking: Arc<Parking>,
-    tokens: Arc<Tokens>,
+    through: Arc<TaskProxy>,
+    parking: Arc<SuspendedCalls>,
+    tokens: Arc<ProgressTokens>,
 }
 
-impl Relay {
+impl ProxyService {
     pub(crate) fn new(caller: ClientHandle) -> Self {
-        let through = Arc::new(Through::new(caller.clone()));
-        Relay { caller, through, parking: Arc::default(), tokens: Arc::default() }
+        let through = Arc::new(TaskProxy::new(caller.clone()));
+        ProxyService { caller, through, parking: Arc::default(), tokens: Arc::default() }
     }
 }
 
-impl Service for Relay {
+impl Service for ProxyService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let token = progress_tokens::wanted(&request);
         let call = self.pass_on(request, outbox);
@@ -56,7 +56,7 @@ impl Service for Relay {
     }
 }
 
-impl Relay {
+impl ProxyService {
     fn pass_on(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let link = self.caller.link();
         let asks_here = request.asks == InputMode::Deliver && request.method.info().may_suspend;
@@ -71,7 +71,7 @@ impl Relay {
             Method::Listen => match request.filter.clone() {
                 Some(live) => {
                     let tokens = self.tokens.clone();
-                    Box::pin(Overheard::new(link, &request, live, outbox, tokens).run())
+                    Box::pin(ProxySubscription::new(link, &request, live, outbox, tokens).run())
                 }
                 None => link.call(request, outbox),
             },
@@ -97,9 +97,9 @@ impl Relay {
     }
 
     fn carry(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let again = Again::of(&request);
+        let again = RepeatableRequest::of(&request);
         let (caller, through) = (self.caller.clone(), self.through.clone());
-        let mut carried = Carried { caller, through, outbox, rounds: 0, listed: false };
+        let mut carried = ProxiedCall { caller, through, outbox, rounds: 0, listed: false };
         Box::pin(async move {
             let asks_here = request.asks == InputMode::Deliver;
             let mut outcome = carried.send(request).await;
@@ -122,15 +122,15 @@ impl Relay {
 }
 
 /// One call on its way through.
-struct Carried {
+struct ProxiedCall {
     caller: ClientHandle,
-    through: Arc<Through>,
+    through: Arc<TaskProxy>,
     outbox: Outbox,
     rounds: usize,
     listed: bool,
 }
 
-impl Carried {
+impl ProxiedCall {
     async fn send(&self, mut request: Request) -> Outcome {
         let link = self.caller.link();
         if request.method == Method::CallTool && link.mirrors() {
@@ -144,7 +144,7 @@ impl Carried {
     }
 
     /// Puts the back's questions to the front.
-    async fn ask(&mut self, required: InputRequired) -> Result<Option<Retry>, Error> {
+    async fn ask(&mut self, required: InputRequired) -> Result<Option<RetryParams>, Error> {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
         if self.rounds >= most {
@@ -157,14 +157,14 @@ impl Carried {
         self.rounds += 1;
         if requests.is_empty() {
             deadline::sleep(self.outbox.timer(), run::put_off(self.rounds - 1)).await;
-            return Ok(Some(Retry { responses: None, state }));
+            return Ok(Some(RetryParams { responses: None, state }));
         }
         let asked = requests.into_iter().map(|(key, ask)| {
             let answering: BoxFuture<Result<String, Error>> = Box::pin(self.outbox.ask(ask));
             (key, answering)
         });
         let responses = Some(dispatch::all(asked.collect()).await?);
-        Ok(Some(Retry { responses, state }))
+        Ok(Some(RetryParams { responses, state }))
     }
 
     fn may_list_again(&self, error: &Error) -> bool {
@@ -172,7 +172,7 @@ impl Carried {
         mirrors && !self.listed && error.kind == ErrorKind::HeaderMismatch
     }
 
-    async fn list_again(&mut self, again: Result<&Again, &Error>) -> Result<Option<Retry>, Error> {
+    async fn list_again(&mut self, again: Result<&RepeatableRequest, &Error>) -> Result<Option<RetryParams>, Error> {
         self.listed = true;
         let again = again.map_err(Error::clone)?;
         run::look_up(&self.caller, again.spec.target.as_deref().unwrap_or_default()).await?;
@@ -191,10 +191,10 @@ fn usable(outcome: Outcome, caller: &ClientHandle, state: u64) -> Outcome {
 }
 
 /// All of a request that a retry of it needs.
-pub(crate) struct Again {
-    pub(crate) spec: Spec,
+pub(crate) struct RepeatableRequest {
+    pub(crate) spec: CallSpec,
     /// What the front itself sent along of an earlier round.
-    pub(crate) first: Option<Retry>,
+    pub(crate) first: Option<RetryParams>,
     asks: InputMode,
     log_level: Option<LogLevel>,
     progress: bool,
@@ -203,13 +203,13 @@ pub(crate) struct Again {
     peer: Arc<Peer>,
 }
 
-impl Again {
+impl RepeatableRequest {
     pub(crate) fn of(request: &Request) -> Result<Self, Error> {
         let responses = request.input_responses().map(str::to_owned);
         let state = request.request_state().map(Into::into);
-        Ok(Again {
-            spec: Spec::of(request)?,
-            first: (responses.is_some() || state.is_some()).then_some(Retry { responses, state }),
+        Ok(RepeatableRequest {
+            spec: CallSpec::of(request)?,
+            first: (responses.is_some() || state.is_some()).then_some(RetryParams { responses, state }),
             asks: request.asks,
             log_level: request.log_level,
             progress: request.progress,
@@ -219,7 +219,7 @@ impl Again {
         })
     }
 
-    pub(crate) fn build(&self, retry: Option<&Retry>) -> Request {
+    pub(crate) fn build(&self, retry: Option<&RetryParams>) -> Request {
         let mut request = self.spec.build(retry).from_peer(self.peer.clone());
         request.asks = self.asks;
         request.log_level = self.log_level;

@@ -14,9 +14,9 @@ const MOST: usize = 4096;
 
 /// The tokens of fronts, by task. What the back says comes under the proxy's own.
 #[derive(Default)]
-pub(crate) struct Tokens(Mutex<VecDeque<(String, Box<RawValue>)>>);
+pub(crate) struct ProgressTokens(Mutex<VecDeque<(String, Box<RawValue>)>>);
 
-impl Tokens {
+impl ProgressTokens {
     /// Remembers under which token the caller of `outcome` wants progress, if it is a task.
     pub(crate) fn note(&self, outcome: &Outcome, token: Box<RawValue>) {
         let Outcome::Task(task) = outcome else { return };

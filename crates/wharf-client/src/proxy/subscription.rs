@@ -13,11 +13,11 @@ use wharf_model::{
     Peer, Request, RequestBuilder, RequestExtensions, SubscriptionFilter, TaskRequest,
 };
 
-use crate::{ClientTransport, proxy::progress_tokens::Tokens};
+use crate::{ClientTransport, proxy::progress_tokens::ProgressTokens};
 
 /// Listens at the back to what the front wants to hear. When that changes, another listen takes
 /// over once it is agreed on, so that nothing is missed in between.
-pub(crate) struct Overheard {
+pub(crate) struct ProxySubscription {
     link: Arc<dyn ClientTransport>,
     /// Who listens.
     scope: RequestExtensions,
@@ -34,27 +34,27 @@ pub(crate) struct Overheard {
     /// Whether the front was told that the listen has begun.
     begun: bool,
     outbox: Outbox,
-    tokens: Arc<Tokens>,
+    tokens: Arc<ProgressTokens>,
 }
 
-enum Happened {
+enum SubscriptionEvent {
     Edited(u64),
     Heard(Event),
     Next(Event),
 }
 
-impl Overheard {
+impl ProxySubscription {
     pub(crate) fn new(
         link: Arc<dyn ClientTransport>,
         request: &Request,
         live: LiveSubscriptionFilter,
         outbox: Outbox,
-        tokens: Arc<Tokens>,
+        tokens: Arc<ProgressTokens>,
     ) -> Self {
         let (scope, peer) = (request.scope.clone(), request.peer());
         let followed = live.read(|filter| filter.uris.clone());
         let heard = listen(&*link, &scope, &peer, &live, &outbox);
-        Overheard {
+        ProxySubscription {
             link,
             scope,
             peer,
@@ -73,35 +73,35 @@ impl Overheard {
     pub(crate) async fn run(mut self) -> Outcome {
         loop {
             match self.whichever().await {
-                Happened::Edited(count) => {
+                SubscriptionEvent::Edited(count) => {
                     self.edits = count;
                     self.next = Some(self.listen_anew());
                 }
-                Happened::Heard(Event::Done(outcome)) => return outcome,
-                Happened::Heard(Event::Notify(notification)) => self.tell(notification).await,
-                Happened::Heard(_) => {}
+                SubscriptionEvent::Heard(Event::Done(outcome)) => return outcome,
+                SubscriptionEvent::Heard(Event::Notify(notification)) => self.tell(notification).await,
+                SubscriptionEvent::Heard(_) => {}
                 // What the back refuses, the front goes without.
-                Happened::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
-                Happened::Next(Event::Done(outcome)) => return outcome,
-                Happened::Next(Event::Notify(notification)) => {
+                SubscriptionEvent::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
+                SubscriptionEvent::Next(Event::Done(outcome)) => return outcome,
+                SubscriptionEvent::Next(Event::Notify(notification)) => {
                     self.take_over();
                     self.tell(notification).await;
                 }
-                Happened::Next(_) => {}
+                SubscriptionEvent::Next(_) => {}
             }
         }
     }
 
-    async fn whichever(&mut self) -> Happened {
+    async fn whichever(&mut self) -> SubscriptionEvent {
         let mut edited = pin!(self.live.edited(self.edits));
         poll_fn(|cx| {
             if let Poll::Ready(count) = edited.as_mut().poll(cx) {
-                return Poll::Ready(Happened::Edited(count));
+                return Poll::Ready(SubscriptionEvent::Edited(count));
             }
             if let Some(Poll::Ready(event)) = self.next.as_mut().map(|next| next.poll_event(cx)) {
-                return Poll::Ready(Happened::Next(event));
+                return Poll::Ready(SubscriptionEvent::Next(event));
             }
-            self.heard.poll_event(cx).map(Happened::Heard)
+            self.heard.poll_event(cx).map(SubscriptionEvent::Heard)
         })
         .await
     }

@@ -22,12 +22,12 @@ const LONGEST: Duration = Duration::from_secs(600);
 
 /// The calls that wait for their fronts to come back.
 #[derive(Default)]
-pub(crate) struct Parking(Mutex<Vec<Parked>>);
+pub(crate) struct SuspendedCalls(Mutex<Vec<SuspendedCall>>);
 
-struct Parked {
+struct SuspendedCall {
     /// What nobody can guess, and the front brings back.
     state: String,
-    front: Front,
+    front: CallIdentity,
     since: Instant,
     call: ActiveCall,
     asked: Vec<(ClientRequestId, ClientRequest)>,
@@ -35,16 +35,16 @@ struct Parked {
 
 /// Who called what: nobody else may go on with it, and with nothing else.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Front {
+pub(crate) struct CallIdentity {
     principal: Option<Principal>,
     method: Method,
     target: String,
     arguments: String,
 }
 
-impl Front {
+impl CallIdentity {
     fn of(request: &Request) -> Self {
-        Front {
+        CallIdentity {
             principal: request.principal().cloned(),
             method: request.method,
             target: request.target().into_owned(),
@@ -53,12 +53,12 @@ impl Front {
     }
 }
 
-impl Parking {
+impl SuspendedCalls {
     /// The call that this request goes on with.
-    fn take(&self, request: &Request, front: &Front, now: Instant) -> Option<Parked> {
+    fn take(&self, request: &Request, front: &CallIdentity, now: Instant) -> Option<SuspendedCall> {
         let state = request.request_state();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |parked: &Parked| {
+        let is_it = |parked: &SuspendedCall| {
             state.as_ref().is_some_and(|state| parked.state == *state) && parked.front == *front
         };
         let index = held.iter().position(is_it);
@@ -74,7 +74,7 @@ impl Parking {
         &self,
         call: ActiveCall,
         asked: Vec<(ClientRequestId, ClientRequest)>,
-        front: Front,
+        front: CallIdentity,
         now: Instant,
     ) -> Outcome {
         let mut random = [0; 16];
@@ -91,14 +91,14 @@ impl Parking {
         if held.len() >= MOST {
             return Error::overloaded(Duration::from_secs(1)).into();
         }
-        held.push(Parked { state, front, since: now, call, asked });
+        held.push(SuspendedCall { state, front, since: now, call, asked });
         Outcome::InputRequired(Box::new(required))
     }
 }
 
 /// Those that waited too long. Dropping them runs the code of others: not under the lock.
-fn late(held: &mut Vec<Parked>, now: Instant) -> Vec<Parked> {
-    let is_late = |it: &mut Parked| now.saturating_duration_since(it.since) >= LONGEST;
+fn late(held: &mut Vec<SuspendedCall>, now: Instant) -> Vec<SuspendedCall> {
+    let is_late = |it: &mut SuspendedCall| now.saturating_duration_since(it.since) >= LONGEST;
     held.extract_if(.., is_late).collect()
 }
 
@@ -108,12 +108,12 @@ fn key(id: ClientRequestId) -> String {
 
 /// Makes the call, or goes on with the one that was parked, until it ends or asks.
 pub(crate) async fn run(
-    parking: Arc<Parking>,
+    parking: Arc<SuspendedCalls>,
     begin: impl FnOnce(Request) -> ActiveCall,
     request: Request,
     outbox: Outbox,
 ) -> Outcome {
-    let (front, peer) = (Front::of(&request), request.peer());
+    let (front, peer) = (CallIdentity::of(&request), request.peer());
     let (call, asked) = match parking.take(&request, &front, outbox.timer().now()) {
         Some(parked) => parked.answered(request.input_responses()),
         None => (begin(request), Vec::new()),
@@ -124,7 +124,7 @@ pub(crate) async fn run(
     }
 }
 
-impl Parked {
+impl SuspendedCall {
     /// Goes on with the answers there are; what has none is asked again.
     fn answered(
         mut self,

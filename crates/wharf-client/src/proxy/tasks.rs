@@ -7,38 +7,38 @@ use wharf_model::{
 
 use crate::{
     ClientHandle,
-    call::attempt::Company,
-    proxy::Again,
-    server_requests::dispatch::Unanswered,
-    task::{Ending, Leash, Manner, Watch, follow, request_mode},
+    call::attempt::CallEvents,
+    proxy::RepeatableRequest,
+    server_requests::dispatch::AnswerError,
+    task::{FollowError, CancelOnDrop, TaskDialect, TaskPoller, follow, request_mode},
 };
 
 /// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
 /// every other front it is followed here, and the front gets the result.
-pub(crate) struct Through {
+pub(crate) struct TaskProxy {
     caller: ClientHandle,
 }
 
-impl Through {
+impl TaskProxy {
     pub(crate) fn new(caller: ClientHandle) -> Self {
-        Through { caller }
+        TaskProxy { caller }
     }
 
     /// Whether a front that says this takes the tasks of the back as they are.
     fn passes(&self, tasking: TaskRequest) -> bool {
         match tasking {
-            TaskRequest::Welcome => self.caller.manner() == Manner::AuthHeaders,
-            TaskRequest::Wanted(_) => self.caller.manner() == Manner::Fetched,
+            TaskRequest::Welcome => self.caller.manner() == TaskDialect::Extension,
+            TaskRequest::Wanted(_) => self.caller.manner() == TaskDialect::Legacy,
             _ => false,
         }
     }
 }
 
-impl Service for Through {
+impl Service for TaskProxy {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let link = self.caller.link();
         let is_ours = request.method == Method::CallTool
-            && self.caller.manner() != Manner::Never
+            && self.caller.manner() != TaskDialect::None
             && !self.passes(request.tasking);
         if !is_ours {
             return link.call(request, outbox);
@@ -47,7 +47,7 @@ impl Service for Through {
         let must = caller.memory().task_support(&request.target()) == Some(TaskSupport::Required);
         request.tasking = caller.manner().tasking(must);
         let (tasking, tool) = (request.tasking, request.target().into_owned());
-        let again = (tasking == TaskRequest::Declined).then(|| Again::of(&request));
+        let again = (tasking == TaskRequest::Declined).then(|| RepeatableRequest::of(&request));
         let first = link.call(request, outbox.clone());
         Box::pin(async move {
             let outcome = match (first.await, again) {
@@ -71,7 +71,7 @@ async fn as_task(
     caller: &ClientHandle,
     tool: &str,
     error: Error,
-    again: Result<Again, Error>,
+    again: Result<RepeatableRequest, Error>,
     outbox: &Outbox,
 ) -> Outcome {
     // Whatever the list says, the error stays what it is.
@@ -88,14 +88,14 @@ async fn as_task(
 
 async fn followed(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome {
     let idle = caller.options().idle;
-    let watch = match Watch::new(caller, &task.id, Some(task.clone()), idle) {
+    let watch = match TaskPoller::new(caller, &task.id, Some(task.clone()), idle) {
         Ok(watch) => watch,
         Err(error) => return error.into(),
     };
-    let leash = Leash::new(caller, &task.id);
-    let (end, _) = follow(watch, Some(task), &mut Front(outbox)).await;
+    let leash = CancelOnDrop::new(caller, &task.id);
+    let (end, _) = follow(watch, Some(task), &mut DownstreamClient(outbox)).await;
     match end {
-        Err(Ending::GaveUp(error)) => error.into(),
+        Err(FollowError::GaveUp(error)) => error.into(),
         end => {
             leash.release_connection();
             end.map_or_else(|ending| Error::from(ending).into(), Outcome::from)
@@ -104,12 +104,12 @@ async fn followed(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome 
 }
 
 /// The front of a call whose task is followed for it.
-struct Front(Outbox);
+struct DownstreamClient(Outbox);
 
-impl Company for Front {
-    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
+impl CallEvents for DownstreamClient {
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
         let answering = self.0.ask(ask);
-        Box::pin(async move { answering.await.map_err(Unanswered::Refused) })
+        Box::pin(async move { answering.await.map_err(AnswerError::Refused) })
     }
 
     fn hear(&mut self, notification: Notification) {

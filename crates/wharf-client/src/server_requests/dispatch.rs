@@ -24,16 +24,16 @@ pub(crate) const MOST: usize = 64;
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
+pub(crate) enum AnswerError {
     /// Nobody answers such questions, or whoever does failed: the server is told.
     Refused(Error),
     /// What was answered does not fit the question: the fault is on this side, and the call fails.
     Wrong(Error),
 }
 
-impl From<Unanswered> for Error {
-    fn from(why: Unanswered) -> Self {
-        let (Unanswered::Refused(error) | Unanswered::Wrong(error)) = why;
+impl From<AnswerError> for Error {
+    fn from(why: AnswerError) -> Self {
+        let (AnswerError::Refused(error) | AnswerError::Wrong(error)) = why;
         error
     }
 }
@@ -53,13 +53,13 @@ pub fn answer_to(
 pub(crate) fn put(
     answer: &Arc<dyn ClientHandler>,
     ask: ClientRequest,
-) -> BoxFuture<Result<String, Unanswered>> {
+) -> BoxFuture<Result<String, AnswerError>> {
     let begin = || match refusal(&answer.capabilities(), &ask) {
-        Some(error) => Box::pin(ready(Err(Unanswered::Refused(error)))),
+        Some(error) => Box::pin(ready(Err(AnswerError::Refused(error)))),
         None => begin(&**answer, ask.clone()),
     };
     match catch_unwind(AssertUnwindSafe(begin)) {
-        Ok(answering) => Box::pin(Guarded(Some(answering))),
+        Ok(answering) => Box::pin(PanicGuard(Some(answering))),
         Err(panic) => Box::pin(ready(Err(panicked(&*panic)))),
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn refusal(can: &ClientCapabilities, ask: &ClientRequest) -> Option<E
     })
 }
 
-fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
+fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
     match ask {
         ClientRequest::Elicit(form) => {
             let schema = form.schema.clone();
@@ -109,36 +109,36 @@ fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<Str
         }
         other => {
             let error = Error::method_not_found(other.method().name());
-            Box::pin(ready(Err(Unanswered::Refused(error))))
+            Box::pin(ready(Err(AnswerError::Refused(error))))
         }
     }
 }
 
-async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, Unanswered> {
-    answering.await.map_err(Unanswered::Refused)
+async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, AnswerError> {
+    answering.await.map_err(AnswerError::Refused)
 }
 
-fn text(result: &impl Serialize) -> Result<String, Unanswered> {
-    serde_json::to_string(result).map_err(|error| Unanswered::Wrong(error.into()))
+fn text(result: &impl Serialize) -> Result<String, AnswerError> {
+    serde_json::to_string(result).map_err(|error| AnswerError::Wrong(error.into()))
 }
 
 /// An accepted form with its defaults, held against its schema.
-fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, Unanswered> {
+fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, AnswerError> {
     let content = result.content.take();
     if result.action == ElicitAction::Accept {
         result.content = Some(elicitation_form::check(schema, content).map_err(|problem| {
             let message = format!("The answer to the server's form does not fit it: {problem}");
-            Unanswered::Wrong(Error::new(ErrorKind::InvalidParams).with_message(message))
+            AnswerError::Wrong(Error::new(ErrorKind::InvalidParams).with_message(message))
         })?);
     }
     Ok(result)
 }
 
 /// Somebody's future, whose panics end nothing but itself.
-struct Guarded(Option<BoxFuture<Result<String, Unanswered>>>);
+struct PanicGuard(Option<BoxFuture<Result<String, AnswerError>>>);
 
-impl Future for Guarded {
-    type Output = Result<String, Unanswered>;
+impl Future for PanicGuard {
+    type Output = Result<String, AnswerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(answering) = &mut self.0 else { return Poll::Pending };
@@ -147,7 +147,7 @@ impl Future for Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         let answering = self.0.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(answering)));
@@ -155,12 +155,12 @@ impl Drop for Guarded {
 }
 
 /// The panic's own text is for this side's log, not for the server.
-fn panicked(panic: &(dyn Any + Send)) -> Unanswered {
+fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text, "answering the server panicked");
     let message = "The client failed to answer";
-    Unanswered::Refused(Error::new(ErrorKind::InternalError).with_message(message))
+    AnswerError::Refused(Error::new(ErrorKind::InternalError).with_message(message))
 }
 
 /// Waits for all answers side by side: one JSON object of them. The first that fails ends it.

@@ -49,8 +49,8 @@ fn refused<T: Send + 'static>(method: Method) -> BoxFuture<Result<T, Error>> {
     Box::pin(std::future::ready(Err(Error::method_not_found(method.name()))))
 }
 
-type Asked<Q, A> = Option<Arc<dyn Fn(Q) -> BoxFuture<Result<A, Error>> + Send + Sync>>;
-type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
+type RequestFn<Q, A> = Option<Arc<dyn Fn(Q) -> BoxFuture<Result<A, Error>> + Send + Sync>>;
+type CompletionFn = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 
 /// A closure for each kind of question. Servers may ask exactly what has one.
 ///
@@ -70,17 +70,17 @@ type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 /// ```
 #[derive(Clone, Default)]
 pub struct ClientHandlerBuilder {
-    elicit: Asked<ElicitForm, ElicitResult>,
-    elicit_url: Asked<ElicitUrl, ElicitResult>,
-    complete: Told,
-    sample: Asked<SamplingRequest, SamplingResult>,
+    elicit: RequestFn<ElicitForm, ElicitResult>,
+    elicit_url: RequestFn<ElicitUrl, ElicitResult>,
+    complete: CompletionFn,
+    sample: RequestFn<SamplingRequest, SamplingResult>,
     with_tools: bool,
-    roots: Asked<(), Vec<Root>>,
+    roots: RequestFn<(), Vec<Root>>,
     roots_change: bool,
 }
 
 /// A closure as it is kept.
-fn boxed<Q, A, F, Fut>(answer: F) -> Asked<Q, A>
+fn boxed<Q, A, F, Fut>(answer: F) -> RequestFn<Q, A>
 where
     F: Fn(Q) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Error>> + Send + 'static,

@@ -12,18 +12,18 @@ use wharf_model::{Error, Method, Outcome};
 use crate::task::request_mode;
 use crate::{
     ClientHandle,
-    call::{deadline, request::Spec},
+    call::{deadline, request::CallSpec},
 };
 
 /// How long a server may take to hear that a task is not wanted any more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Cancels a task when it is dropped, unless it was let go.
-pub(crate) struct Leash(Option<(ClientHandle, String)>);
+pub(crate) struct CancelOnDrop(Option<(ClientHandle, String)>);
 
-impl Leash {
+impl CancelOnDrop {
     pub(crate) fn new(caller: &ClientHandle, id: &str) -> Self {
-        Leash(Some((caller.clone(), id.to_owned())))
+        CancelOnDrop(Some((caller.clone(), id.to_owned())))
     }
 
     /// The task is over, or may go on by itself.
@@ -32,7 +32,7 @@ impl Leash {
     }
 }
 
-impl Drop for Leash {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some((caller, id)) = self.0.take() else { return };
         let said = caller.farewells().begin();
@@ -50,7 +50,7 @@ impl Drop for Leash {
 }
 
 pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error> {
-    let spec = Spec::named(Method::CancelTask, id);
+    let spec = CallSpec::named(Method::CancelTask, id);
     match request_mode::plain(caller, spec, caller.options().idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
@@ -60,12 +60,12 @@ pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error>
 
 /// What must still be said before the conversation ends.
 #[derive(Clone, Default)]
-pub(crate) struct Farewells(Arc<Mutex<(usize, Vec<Waker>)>>);
+pub(crate) struct PendingCancels(Arc<Mutex<(usize, Vec<Waker>)>>);
 
-impl Farewells {
-    fn begin(&self) -> Farewell {
+impl PendingCancels {
+    fn begin(&self) -> PendingCancel {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
-        Farewell(self.clone())
+        PendingCancel(self.clone())
     }
 
     /// Completes when all is said.
@@ -82,9 +82,9 @@ impl Farewells {
     }
 }
 
-struct Farewell(Farewells);
+struct PendingCancel(PendingCancels);
 
-impl Drop for Farewell {
+impl Drop for PendingCancel {
     fn drop(&mut self) {
         let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.0 -= 1;

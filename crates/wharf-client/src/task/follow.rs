@@ -13,17 +13,17 @@ use wharf_model::{
     Reply, Task, TaskRequest, TaskState, ToolResult,
 };
 
-use super::{Manner, Watch};
+use super::{TaskDialect, TaskPoller};
 use crate::ClientHandle;
 use crate::task::{poll, request_mode};
 use crate::{
     call::{
-        attempt::{Company, Round},
+        attempt::{CallEvents, RequestAttempt},
         deadline,
-        request::{Retry, Spec},
+        request::{RetryParams, CallSpec},
         run,
     },
-    server_requests::{dispatch, dispatch::Unanswered},
+    server_requests::{dispatch, dispatch::AnswerError},
 };
 
 /// How often answers are brought again after the connection broke, and after how long.
@@ -31,7 +31,7 @@ const REISSUES: usize = 5;
 const REISSUE: Duration = Duration::from_millis(200);
 
 /// Why a task that was followed gave no result.
-pub(crate) enum Ending {
+pub(crate) enum FollowError {
     /// It is over, and this is how it ended.
     Over(Error),
     /// Nobody can reach the server. The task may go on.
@@ -40,20 +40,20 @@ pub(crate) enum Ending {
     GaveUp(Error),
 }
 
-impl Ending {
+impl FollowError {
     /// What an error means that a request about the task ended with.
     fn of(error: Error) -> Self {
         match error.kind {
-            _ if is_interruption(&error) => Ending::Lost(error),
-            kind if kind.is_retryable() => Ending::GaveUp(error),
-            _ => Ending::Over(error),
+            _ if is_interruption(&error) => FollowError::Lost(error),
+            kind if kind.is_retryable() => FollowError::GaveUp(error),
+            _ => FollowError::Over(error),
         }
     }
 }
 
-impl From<Ending> for Error {
-    fn from(ending: Ending) -> Self {
-        let (Ending::Over(error) | Ending::Lost(error) | Ending::GaveUp(error)) = ending;
+impl From<FollowError> for Error {
+    fn from(ending: FollowError) -> Self {
+        let (FollowError::Over(error) | FollowError::Lost(error) | FollowError::GaveUp(error)) = ending;
         error
     }
 }
@@ -63,11 +63,11 @@ impl From<Ending> for Error {
 ///
 /// Gives the result, and whether anything was asked on the way.
 pub(crate) async fn follow(
-    watch: Watch,
+    watch: TaskPoller,
     task: Option<Task>,
-    company: &mut dyn Company,
-) -> (Result<ToolResult, Ending>, bool) {
-    let mut follow = Follow {
+    company: &mut dyn CallEvents,
+) -> (Result<ToolResult, FollowError>, bool) {
+    let mut follow = TaskFollower {
         manner: watch.caller().manner(),
         watch,
         company,
@@ -80,35 +80,35 @@ pub(crate) async fn follow(
     };
     let result = follow.run(task).await;
     let lost = |ending| match ending {
-        Ending::Lost(error) => Ending::Lost(poll::out_of_reach(error, follow.watch.id())),
+        FollowError::Lost(error) => FollowError::Lost(poll::out_of_reach(error, follow.watch.id())),
         other => other,
     };
     (result.map_err(lost), follow.asked)
 }
 
-struct Follow<'a> {
-    watch: Watch,
-    manner: Manner,
-    company: &'a mut dyn Company,
+struct TaskFollower<'a> {
+    watch: TaskPoller,
+    manner: TaskDialect,
+    company: &'a mut dyn CallEvents,
     /// Every question there was: each is put once.
     known: BTreeMap<String, ClientRequest>,
-    answering: Vec<(String, BoxFuture<Result<String, Unanswered>>)>,
+    answering: Vec<(String, BoxFuture<Result<String, AnswerError>>)>,
     /// What was answered, until all of it is brought to the server together.
     answers: BTreeMap<String, String>,
     rounds: usize,
-    fetching: Option<Round>,
+    fetching: Option<RequestAttempt>,
     asked: bool,
 }
 
-enum Happened {
+enum FollowEvent {
     Saw(Result<Task, Error>),
     /// All that was asked is answered.
-    Answered(Result<(), Unanswered>),
+    Answered(Result<(), AnswerError>),
     Fetched(Outcome),
 }
 
-impl Follow<'_> {
-    async fn run(&mut self, first: Option<Task>) -> Result<ToolResult, Ending> {
+impl TaskFollower<'_> {
+    async fn run(&mut self, first: Option<Task>) -> Result<ToolResult, FollowError> {
         if let Some(task) = first
             && let Some(result) = self.saw(task).await?
         {
@@ -116,45 +116,45 @@ impl Follow<'_> {
         }
         loop {
             match self.next().await {
-                Happened::Saw(task) => {
-                    if let Some(result) = self.saw(task.map_err(Ending::of)?).await? {
+                FollowEvent::Saw(task) => {
+                    if let Some(result) = self.saw(task.map_err(FollowError::of)?).await? {
                         return Ok(result);
                     }
                 }
-                Happened::Answered(answered) => {
-                    answered.map_err(|why| Ending::GaveUp(why.into()))?;
-                    self.bring().await.map_err(Ending::of)?;
+                FollowEvent::Answered(answered) => {
+                    answered.map_err(|why| FollowError::GaveUp(why.into()))?;
+                    self.bring().await.map_err(FollowError::of)?;
                 }
-                Happened::Fetched(outcome) => {
+                FollowEvent::Fetched(outcome) => {
                     self.fetching = None;
                     match result(outcome) {
                         // The watch will tell when it is worth another try.
                         Err(error) if is_interruption(&error) => {}
-                        end => return end.map_err(Ending::Over),
+                        end => return end.map_err(FollowError::Over),
                     }
                 }
             }
         }
     }
 
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> FollowEvent {
         poll_fn(|cx| {
             if let Some(round) = &mut self.fetching
                 && let Poll::Ready((outcome, asked)) = round.poll_end(self.company, cx)
             {
                 self.asked |= asked;
-                return Poll::Ready(Happened::Fetched(outcome));
+                return Poll::Ready(FollowEvent::Fetched(outcome));
             }
             if let Poll::Ready(answered) = self.poll_answers(cx) {
-                return Poll::Ready(Happened::Answered(answered));
+                return Poll::Ready(FollowEvent::Answered(answered));
             }
             let company = &mut *self.company;
-            self.watch.poll_task(&mut |said| company.hear(said), cx).map(Happened::Saw)
+            self.watch.poll_task(&mut |said| company.hear(said), cx).map(FollowEvent::Saw)
         })
         .await
     }
 
-    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AnswerError>> {
         let (answers, mut failed) = (&mut self.answers, None);
         self.answering.retain_mut(|(key, answering)| match answering.as_mut().poll(cx) {
             Poll::Pending => true,
@@ -175,24 +175,24 @@ impl Follow<'_> {
     }
 
     /// Takes note of where the task stands; its result, if it has come.
-    async fn saw(&mut self, task: Task) -> Result<Option<ToolResult>, Ending> {
+    async fn saw(&mut self, task: Task) -> Result<Option<ToolResult>, FollowError> {
         self.company.see(&task);
         Ok(match (task.state, self.manner) {
-            (TaskState::Cancelled, _) => return Err(Ending::Over(cancelled(task.message))),
-            (TaskState::Completed(_) | TaskState::Failed(_), Manner::Fetched) => {
-                Some(self.fetched().await.map_err(Ending::of)?)
+            (TaskState::Cancelled, _) => return Err(FollowError::Over(cancelled(task.message))),
+            (TaskState::Completed(_) | TaskState::Failed(_), TaskDialect::Legacy) => {
+                Some(self.fetched().await.map_err(FollowError::of)?)
             }
-            (TaskState::InputRequired(_), Manner::Fetched) => {
+            (TaskState::InputRequired(_), TaskDialect::Legacy) => {
                 let begin = || fetch(self.watch.caller(), self.watch.id(), None);
                 self.fetching.get_or_insert_with(begin);
                 None
             }
             (TaskState::InputRequired(requests), _) => {
-                self.put(requests).map_err(Ending::GaveUp)?;
+                self.put(requests).map_err(FollowError::GaveUp)?;
                 None
             }
             (TaskState::Completed(result), _) => Some(*result),
-            (TaskState::Failed(error), _) => return Err(Ending::Over(*error)),
+            (TaskState::Failed(error), _) => return Err(FollowError::Over(*error)),
             _ => {
                 self.withdraw(&[]);
                 None
@@ -284,15 +284,15 @@ impl Follow<'_> {
 }
 
 /// Asks for a task's result. The server asks meanwhile what it must know.
-pub(crate) fn fetch(caller: &ClientHandle, id: &str, idle: Option<Duration>) -> Round {
-    let spec = Spec::named(Method::TaskResult, id);
+pub(crate) fn fetch(caller: &ClientHandle, id: &str, idle: Option<Duration>) -> RequestAttempt {
+    let spec = CallSpec::named(Method::TaskResult, id);
     let mut request = spec.build(None).from_peer(caller.peer().clone());
     request.scope = caller.link().scope();
     request.asks = InputMode::Deliver;
     request.tasking = TaskRequest::Welcome;
     let deadlines = Deadlines { idle, total: None };
     let exchange = ActiveCall::start(&*caller.link(), request, caller.timer().clone(), deadlines);
-    Round::new(exchange.for_caller())
+    RequestAttempt::new(exchange.for_caller())
 }
 
 pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
@@ -310,8 +310,8 @@ pub(crate) async fn update(
     answers: String,
     idle: Duration,
 ) -> Result<(), Error> {
-    let spec = Spec::named(Method::UpdateTask, id);
-    let retry = Retry { responses: Some(answers), state: None };
+    let spec = CallSpec::named(Method::UpdateTask, id);
+    let retry = RetryParams { responses: Some(answers), state: None };
     match request_mode::plain_with(caller, spec, Some(&retry), idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),

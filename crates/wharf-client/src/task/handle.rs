@@ -9,10 +9,10 @@ use std::{
 use serde::Serialize;
 use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
 
-use super::{Manner, TaskChanges, Watch, follow, follow::fetch};
+use super::{TaskDialect, TaskChanges, TaskPoller, follow, follow::fetch};
 use crate::call::{
-    attempt::Own,
-    builder::{Hooks, What},
+    attempt::CallerEvents,
+    builder::{CallHooks, CallKind},
     request::object,
     result,
 };
@@ -35,19 +35,19 @@ use crate::{CallBuilder, ClientHandle};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct TaskHandle(Arc<Inner>);
+pub struct TaskHandle(Arc<TaskHandleState>);
 
-struct Inner {
+struct TaskHandleState {
     caller: ClientHandle,
     /// None if the server answered at once, so that there is no task.
     id: Option<String>,
     /// The tool, if it was called here.
     tool: Option<String>,
-    state: Mutex<Kept>,
+    state: Mutex<KnownTask>,
 }
 
 /// What is known of a task.
-enum Kept {
+enum KnownTask {
     Nothing,
     /// Where it stood when it was made.
     First(Task),
@@ -59,20 +59,20 @@ enum Kept {
 
 impl TaskHandle {
     pub(crate) fn new(caller: &ClientHandle, id: String) -> Self {
-        Self::with(caller, Some(id), None, Kept::Nothing)
+        Self::with(caller, Some(id), None, KnownTask::Nothing)
     }
 
     pub(crate) fn made(caller: &ClientHandle, tool: Option<String>, task: Task) -> Self {
-        Self::with(caller, Some(task.id.clone()), tool, Kept::First(task))
+        Self::with(caller, Some(task.id.clone()), tool, KnownTask::First(task))
     }
 
     pub(crate) fn done(caller: &ClientHandle, tool: Option<String>, result: ToolResult) -> Self {
-        Self::with(caller, None, tool, Kept::Result(result))
+        Self::with(caller, None, tool, KnownTask::Result(result))
     }
 
-    fn with(caller: &ClientHandle, id: Option<String>, tool: Option<String>, state: Kept) -> Self {
+    fn with(caller: &ClientHandle, id: Option<String>, tool: Option<String>, state: KnownTask) -> Self {
         let (caller, state) = (caller.clone(), Mutex::new(state));
-        TaskHandle(Arc::new(Inner { caller, id, tool, state }))
+        TaskHandle(Arc::new(TaskHandleState { caller, id, tool, state }))
     }
 
     /// What names the task, to be kept by whoever wants to come back to it. None if the server
@@ -87,7 +87,7 @@ impl TaskHandle {
     /// # Errors
     /// If there is no task, the server does not know it, or cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
-        if let Kept::End(task) = &*self.kept() {
+        if let KnownTask::End(task) = &*self.kept() {
             return Ok(task.clone());
         }
         let (caller, id) = (&self.0.caller, self.known_id()?);
@@ -98,7 +98,7 @@ impl TaskHandle {
     /// Waits for the end of the task: its result, as if the tool had been called. What it asks
     /// meanwhile is answered. Giving up the wait leaves the task alone.
     pub fn wait(&self) -> CallBuilder<ToolResult> {
-        CallBuilder::new(&self.0.caller, Ok(What::Wait(self.clone())), result::tool)
+        CallBuilder::new(&self.0.caller, Ok(CallKind::Wait(self.clone())), result::tool)
     }
 
     /// Asks the server to stop it. It may end otherwise nevertheless.
@@ -118,7 +118,7 @@ impl TaskHandle {
     /// know the task, or cannot be reached.
     pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
         let (caller, id) = (&self.0.caller, self.known_id()?);
-        if caller.manner() == Manner::Fetched {
+        if caller.manner() == TaskDialect::Legacy {
             let problem =
                 "This server puts the questions of a task to whoever waits for it: `wait`";
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
@@ -139,28 +139,28 @@ impl TaskHandle {
     /// Follows it to its end.
     pub(crate) async fn follow(
         &self,
-        hooks: &mut Hooks,
+        hooks: &mut CallHooks,
         idle: std::time::Duration,
     ) -> Result<ToolResult, Error> {
         let caller = &self.0.caller;
         let first = match &*self.kept() {
-            Kept::Nothing => None,
-            Kept::First(task) => Some(task.clone()),
-            Kept::Result(result) => return Ok(result.clone()),
-            Kept::End(task) => return ended(task),
+            KnownTask::Nothing => None,
+            KnownTask::First(task) => Some(task.clone()),
+            KnownTask::Result(result) => return Ok(result.clone()),
+            KnownTask::End(task) => return ended(task),
         };
-        let watch = Watch::new(caller, self.known_id()?, first.clone(), idle)?;
-        let (result, _) = follow::follow(watch, first, &mut Own { caller, hooks }).await;
+        let watch = TaskPoller::new(caller, self.known_id()?, first.clone(), idle)?;
+        let (result, _) = follow::follow(watch, first, &mut CallerEvents { caller, hooks }).await;
         result.map_err(Error::from)
     }
 
     /// A look at it after the other; none if it is over.
-    pub(super) fn watch(&self) -> Result<Option<Watch>, Error> {
-        if matches!(*self.kept(), Kept::End(_)) {
+    pub(super) fn watch(&self) -> Result<Option<TaskPoller>, Error> {
+        if matches!(*self.kept(), KnownTask::End(_)) {
             return Ok(None);
         }
         let idle = self.0.caller.options().idle;
-        Watch::new(&self.0.caller, self.known_id()?, None, idle).map(Some)
+        TaskPoller::new(&self.0.caller, self.known_id()?, None, idle).map(Some)
     }
 
     /// The task with its result, where that takes a request of its own; its end is kept.
@@ -168,17 +168,17 @@ impl TaskHandle {
         if !task.status().is_terminal() {
             return Ok(task);
         }
-        if self.0.caller.manner() == Manner::Fetched && task.state != TaskState::Cancelled {
+        if self.0.caller.manner() == TaskDialect::Legacy && task.state != TaskState::Cancelled {
             task.state = self.fetched(&task.id).await?;
         }
-        *self.kept() = Kept::End(task.clone());
+        *self.kept() = KnownTask::End(task.clone());
         Ok(task)
     }
 
     async fn fetched(&self, id: &str) -> Result<TaskState, Error> {
-        let (caller, mut hooks) = (&self.0.caller, Hooks::default());
+        let (caller, mut hooks) = (&self.0.caller, CallHooks::default());
         let mut round = fetch(caller, id, Some(caller.options().idle));
-        let mut company = Own { caller, hooks: &mut hooks };
+        let mut company = CallerEvents { caller, hooks: &mut hooks };
         let (outcome, _) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
         match follow::result(outcome) {
             Ok(result) => Ok(TaskState::Completed(Box::new(result))),
@@ -194,7 +194,7 @@ impl TaskHandle {
         })
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, KnownTask> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task};
 
 use crate::{
     ClientHandle,
-    call::{request::Spec, result::unexpected},
+    call::{request::CallSpec, result::unexpected},
     task::request_mode,
 };
 
@@ -20,7 +20,7 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let options = caller.options();
     let (mut all, mut cursors, mut cursor) = (Vec::new(), HashSet::new(), None);
     for _ in 0..options.pages {
-        let spec = Spec { cursor: cursor.take(), ..Spec::new(Method::ListTasks) };
+        let spec = CallSpec { cursor: cursor.take(), ..CallSpec::new(Method::ListTasks) };
         let (tasks, next) = match request_mode::plain(caller, spec, options.idle).await {
             Outcome::Complete(Reply::TaskList { tasks, next }) => (tasks, next),
             Outcome::Failed(error) => return Err(*error),

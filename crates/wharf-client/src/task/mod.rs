@@ -14,8 +14,8 @@ pub use crate::task::status_stream::TaskChanges;
 pub use handle::TaskHandle;
 pub use json::task_json;
 
-pub(crate) use crate::task::cancel_on_drop::{Farewells, Leash};
-pub(crate) use crate::task::dialect::Manner;
-pub(crate) use crate::task::poll::Watch;
-pub(crate) use follow::{Ending, follow};
+pub(crate) use crate::task::cancel_on_drop::{PendingCancels, CancelOnDrop};
+pub(crate) use crate::task::dialect::TaskDialect;
+pub(crate) use crate::task::poll::TaskPoller;
+pub(crate) use follow::{FollowError, follow};
 pub(crate) use json::asks_json;

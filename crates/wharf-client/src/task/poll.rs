@@ -10,13 +10,13 @@ use wharf_model::{
     Outcome, Reply, SubscriptionFilter, Task, TaskRequest,
 };
 
-use crate::task::{Manner, request_mode};
+use crate::task::{TaskDialect, request_mode};
 use crate::{
     ClientHandle,
     call::{
         attempt::{MOST_EVENTS, refuse_here},
         deadline,
-        request::Spec,
+        request::CallSpec,
         run,
     },
 };
@@ -32,11 +32,11 @@ const TOLD: Duration = Duration::from_secs(10);
 const LONGEST_ID: usize = 4096;
 
 /// Looks at a task until nobody wants to know any more.
-pub(crate) struct Watch {
+pub(crate) struct TaskPoller {
     caller: ClientHandle,
     id: String,
     idle: Duration,
-    look: Look,
+    look: PollState,
     /// Hears of the task; gone if the server does not tell.
     ear: Option<ActiveCall>,
     /// Whether the server agreed to tell.
@@ -47,13 +47,13 @@ pub(crate) struct Watch {
     trouble: Option<(Instant, usize)>,
 }
 
-enum Look {
+enum PollState {
     Pause(BoxFuture<()>),
     /// Since when, and what will be seen.
     At(Instant, BoxFuture<Outcome>),
 }
 
-impl Watch {
+impl TaskPoller {
     /// `seen` is what is known of the task; without it, the first look is at once.
     pub(crate) fn new(
         caller: &ClientHandle,
@@ -66,9 +66,9 @@ impl Watch {
             return Err(run::broken(&what));
         }
         let pause = seen.as_ref().map_or(Duration::ZERO, |task| interval(task, false));
-        let look = Look::Pause(after(caller, pause));
+        let look = PollState::Pause(after(caller, pause));
         let (caller, id, ear) = (caller.clone(), id.to_owned(), Some(listen(caller, id)));
-        Ok(Watch { caller, id, idle, look, ear, told: false, seen, trouble: None })
+        Ok(TaskPoller { caller, id, idle, look, ear, told: false, seen, trouble: None })
     }
 
     pub(crate) fn caller(&self) -> &ClientHandle {
@@ -91,19 +91,19 @@ impl Watch {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Task, Error>> {
         if let Poll::Ready(task) = self.poll_ear(hear, cx) {
-            if matches!(self.look, Look::Pause(_)) {
+            if matches!(self.look, PollState::Pause(_)) {
                 self.pause(interval(&task, self.told));
             }
             return Poll::Ready(Ok(self.saw(task)));
         }
         loop {
             match &mut self.look {
-                Look::Pause(pause) => {
+                PollState::Pause(pause) => {
                     ready!(pause.as_mut().poll(cx));
                     let look = get(&self.caller, &self.id, self.idle);
-                    self.look = Look::At(self.caller.timer().now(), look);
+                    self.look = PollState::At(self.caller.timer().now(), look);
                 }
-                Look::At(since, look) => {
+                PollState::At(since, look) => {
                     let outcome = ready!(look.as_mut().poll(cx));
                     let since = *since;
                     match self.looked(since, outcome) {
@@ -146,7 +146,7 @@ impl Watch {
     }
 
     fn pause(&mut self, pause: Duration) {
-        self.look = Look::Pause(after(&self.caller, jittered(pause)));
+        self.look = PollState::Pause(after(&self.caller, jittered(pause)));
     }
 
     /// What the server tells of the task.
@@ -190,7 +190,7 @@ impl Watch {
 }
 
 fn is_shown(caller: &ClientHandle) -> bool {
-    caller.manner() == Manner::AuthHeaders
+    caller.manner() == TaskDialect::Extension
 }
 
 /// How long to wait until the next look.
@@ -217,7 +217,7 @@ fn after(caller: &ClientHandle, pause: Duration) -> BoxFuture<()> {
 pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<Outcome> {
     let (caller, id) = (caller.clone(), id.to_owned());
     Box::pin(
-        async move { request_mode::plain(&caller, Spec::named(Method::GetTask, id), idle).await },
+        async move { request_mode::plain(&caller, CallSpec::named(Method::GetTask, id), idle).await },
     )
 }
 
@@ -232,7 +232,7 @@ pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
 }
 
 fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
-    let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+    let mut request = CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
     request.scope = caller.link().scope();
     let tasks = [id.to_owned()].into();
     request.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {

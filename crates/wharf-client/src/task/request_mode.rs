@@ -6,19 +6,19 @@ use wharf_model::{
     Content, Error, ErrorKind, Method, Outcome, TaskRequest, TaskSupport, ToolResult,
 };
 
-use crate::task::Manner;
+use crate::task::TaskDialect;
 use crate::{
     ClientHandle,
     cache::tool_schemas,
     call::{
-        builder::Hooks,
-        request::{Retry, Spec},
+        builder::CallHooks,
+        request::{RetryParams, CallSpec},
         run,
     },
 };
 
 /// What a caller says about tasks who needs none.
-pub(crate) fn tasking(caller: &ClientHandle, spec: &Spec) -> TaskRequest {
+pub(crate) fn tasking(caller: &ClientHandle, spec: &CallSpec) -> TaskRequest {
     if spec.method != Method::CallTool {
         return TaskRequest::default();
     }
@@ -37,7 +37,7 @@ pub(crate) fn may_want_task(
     use ErrorKind::{CapabilityNotSupported, InvalidRequest, MethodNotFound, TaskRequired};
     method == Method::CallTool
         && tasking == TaskRequest::Declined
-        && caller.manner() == Manner::Fetched
+        && caller.manner() == TaskDialect::Legacy
         && matches!(
             error.kind,
             MethodNotFound | CapabilityNotSupported | InvalidRequest | TaskRequired
@@ -54,7 +54,7 @@ pub(crate) fn may_mean_task(
     let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
     tasking == TaskRequest::Declined
         && result.is_error
-        && caller.manner() == Manner::Fetched
+        && caller.manner() == TaskDialect::Legacy
         && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
             // Such a text is short, and a long one must not be copied.
             text.len() <= 4096 && names_tasks(text)
@@ -72,20 +72,20 @@ pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSup
 }
 
 /// Sends one request about tasks that asks nothing and says nothing on the way.
-pub(crate) async fn plain(caller: &ClientHandle, spec: Spec, idle: Duration) -> Outcome {
+pub(crate) async fn plain(caller: &ClientHandle, spec: CallSpec, idle: Duration) -> Outcome {
     plain_with(caller, spec, None, idle).await
 }
 
 /// The same, with answers.
 pub(crate) async fn plain_with(
     caller: &ClientHandle,
-    spec: Spec,
-    retry: Option<&Retry>,
+    spec: CallSpec,
+    retry: Option<&RetryParams>,
     idle: Duration,
 ) -> Outcome {
     let mut request = spec.build(retry).from_peer(caller.peer().clone());
     request.tasking = TaskRequest::Welcome;
-    let (link, mut hooks) = (caller.link(), Hooks::default());
+    let (link, mut hooks) = (caller.link(), CallHooks::default());
     request.scope = link.scope();
     run::exchange(caller, &*link, request, &mut hooks, idle).await.0
 }

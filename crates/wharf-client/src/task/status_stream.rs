@@ -10,19 +10,19 @@ use std::{
 use futures_core::Stream;
 use wharf_model::{BoxFuture, Error, Task};
 
-use crate::task::{TaskHandle, Watch};
+use crate::task::{TaskHandle, TaskPoller};
 
 /// Where a task stands: now, and each time that changes. The stream ends with the task, and after an
 /// error. Made by [`TaskHandle::changes`].
 #[must_use = "changes are heard when the stream is polled"]
 pub struct TaskChanges {
     handle: TaskHandle,
-    step: Step,
+    step: ChangesState,
     last: Option<Task>,
 }
 
-enum Step {
-    Watching(Box<Watch>),
+enum ChangesState {
+    Watching(Box<TaskPoller>),
     /// It is over; its result is on the way.
     Settling(BoxFuture<Result<Task, Error>>),
     Failed(Option<Error>),
@@ -32,9 +32,9 @@ enum Step {
 impl TaskChanges {
     pub(super) fn new(handle: TaskHandle) -> Self {
         let step = match handle.watch() {
-            Ok(Some(watch)) => Step::Watching(Box::new(watch)),
-            Ok(None) => Step::Settling(Box::pin(settled(handle.clone(), None))),
-            Err(error) => Step::Failed(Some(error)),
+            Ok(Some(watch)) => ChangesState::Watching(Box::new(watch)),
+            Ok(None) => ChangesState::Settling(Box::pin(settled(handle.clone(), None))),
+            Err(error) => ChangesState::Failed(Some(error)),
         };
         TaskChanges { handle, step, last: None }
     }
@@ -47,20 +47,20 @@ impl TaskChanges {
     fn poll_task(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Task, Error>>> {
         loop {
             self.step = match &mut self.step {
-                Step::Over => return Poll::Ready(None),
-                Step::Failed(error) => match error.take() {
+                ChangesState::Over => return Poll::Ready(None),
+                ChangesState::Failed(error) => match error.take() {
                     Some(error) => return Poll::Ready(Some(Err(error))),
-                    None => Step::Over,
+                    None => ChangesState::Over,
                 },
-                Step::Settling(settling) => {
+                ChangesState::Settling(settling) => {
                     let end = ready!(settling.as_mut().poll(cx));
-                    self.step = Step::Over;
+                    self.step = ChangesState::Over;
                     return Poll::Ready(Some(end));
                 }
-                Step::Watching(watch) => match ready!(watch.poll_task(&mut |_| (), cx)) {
-                    Err(error) => Step::Failed(Some(error)),
+                ChangesState::Watching(watch) => match ready!(watch.poll_task(&mut |_| (), cx)) {
+                    Err(error) => ChangesState::Failed(Some(error)),
                     Ok(task) if task.status().is_terminal() => {
-                        Step::Settling(Box::pin(settled(self.handle.clone(), Some(task))))
+                        ChangesState::Settling(Box::pin(settled(self.handle.clone(), Some(task))))
                     }
                     Ok(task) if self.last.as_ref() == Some(&task) => continue,
                     Ok(task) => {

@@ -22,14 +22,14 @@ pub(crate) fn delay(failures: u32) -> Duration {
 
 /// How the connections of a link have fared.
 #[derive(Debug, Default)]
-pub(crate) struct Health {
+pub(crate) struct ReconnectBackoff {
     failures: u32,
     not_before: Option<Instant>,
 }
 
 /// When another connection may be tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum RetryTiming {
     Now,
     /// Soon enough to wait for it.
     At(Instant),
@@ -37,19 +37,19 @@ pub(crate) enum Turn {
     Refused(Duration, u32),
 }
 
-impl Health {
+impl ReconnectBackoff {
     /// A connection ended after it `lived` so long, or could not be had at all.
     pub(crate) fn ended(&mut self, lived: Duration) {
         self.failures = if lived >= GOOD { 1 } else { self.failures.saturating_add(1) };
         self.not_before = Some(Instant::now() + delay(self.failures));
     }
 
-    pub(crate) fn turn(&self) -> Turn {
+    pub(crate) fn turn(&self) -> RetryTiming {
         let now = Instant::now();
         match self.not_before.filter(|then| *then > now) {
-            None => Turn::Now,
-            Some(then) if self.failures >= MANY => Turn::Refused(then - now, self.failures),
-            Some(then) => Turn::At(then),
+            None => RetryTiming::Now,
+            Some(then) if self.failures >= MANY => RetryTiming::Refused(then - now, self.failures),
+            Some(then) => RetryTiming::At(then),
         }
     }
 }
@@ -60,18 +60,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_few_failures_wait_many_refuse_and_a_good_connection_counts_anew() {
-        let mut health = Health::default();
-        assert_eq!(health.turn(), Turn::Now);
+        let mut health = ReconnectBackoff::default();
+        assert_eq!(health.turn(), RetryTiming::Now);
         for _ in 1..MANY {
             health.ended(Duration::ZERO);
-            assert!(matches!(health.turn(), Turn::At(_)), "{health:?}");
+            assert!(matches!(health.turn(), RetryTiming::At(_)), "{health:?}");
         }
         health.ended(Duration::ZERO);
-        assert!(matches!(health.turn(), Turn::Refused(_, MANY)), "{health:?}");
+        assert!(matches!(health.turn(), RetryTiming::Refused(_, MANY)), "{health:?}");
         tokio::time::advance(LONGEST).await;
-        assert_eq!(health.turn(), Turn::Now);
+        assert_eq!(health.turn(), RetryTiming::Now);
         health.ended(GOOD);
-        assert!(matches!(health.turn(), Turn::At(_)), "{health:?}");
+        assert!(matches!(health.turn(), RetryTiming::At(_)), "{health:?}");
     }
 
     #[test]

@@ -32,12 +32,12 @@ use tokio::{
 pub struct Deadline {
     limit: Option<Duration>,
     begun: Instant,
-    pauses: Arc<Mutex<Pauses>>,
+    pauses: Arc<Mutex<PauseTotals>>,
     resumed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Pauses {
+struct PauseTotals {
     /// How many are open, and since when.
     open: usize,
     since: Option<Instant>,
@@ -87,7 +87,7 @@ impl Deadline {
         self.begun.checked_add(limit.checked_add(pauses.past)?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pauses> {
+    fn lock(&self) -> MutexGuard<'_, PauseTotals> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,28 +13,28 @@ use wharf_wire::{
 
 use crate::client::{
     TraceEvent,
-    pending::{Desk, Duty},
+    pending::{PendingRequests, DispatchAction},
     stream::{
         connection::{GARBAGE, babble, closed},
-        connector::{Dial, Ends, Keeper, Sink, Source},
+        connector::{Connector, ConnectionParts, PeerGuard, MessageSink, MessageSource},
     },
 };
 
 /// An open conversation.
-pub(super) struct Opened<D: Dial> {
-    pub(super) ends: Ends<D>,
+pub(super) struct HandshakeResult<D: Connector> {
+    pub(super) ends: ConnectionParts<D>,
     pub(super) talk: ClientCodec,
     pub(super) about: ServerInfo,
 }
 
 /// Opens a connection and the conversation over it.
-pub(super) async fn open<D: Dial>(dial: &D, desk: &Arc<Desk>) -> Result<Opened<D>, Error> {
+pub(super) async fn open<D: Connector>(dial: &D, desk: &Arc<PendingRequests>) -> Result<HandshakeResult<D>, Error> {
     let options = desk.options();
     let key = dial.key();
     let remembered = key.as_deref().and_then(|key| options.verdicts.get(key));
     let opening = Negotiation::new(options.client.clone(), Carrier::Lines, options.pin, remembered);
     let ends = dial.dial(options).await?;
-    let opened = Driver::new(dial, desk, opening, ends).run().await;
+    let opened = HandshakeDriver::new(dial, desk, opening, ends).run().await;
     // What a pinned client speaks says nothing about what the server would rather.
     if let Some(key) = key.filter(|_| options.pin.is_none()) {
         match &opened {
@@ -46,11 +46,11 @@ pub(super) async fn open<D: Dial>(dial: &D, desk: &Arc<Desk>) -> Result<Opened<D
 }
 
 /// Moves the messages of an opening.
-struct Driver<'a, D: Dial> {
+struct HandshakeDriver<'a, D: Connector> {
     dial: &'a D,
-    desk: &'a Arc<Desk>,
+    desk: &'a Arc<PendingRequests>,
     opening: Negotiation,
-    ends: Ends<D>,
+    ends: ConnectionParts<D>,
     /// Reads what comes before the revision is settled.
     talk: ClientCodec,
     /// The id of the last request.
@@ -60,16 +60,16 @@ struct Driver<'a, D: Dial> {
     end: Instant,
 }
 
-impl<'a, D: Dial> Driver<'a, D> {
-    fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Negotiation, ends: Ends<D>) -> Self {
+impl<'a, D: Connector> HandshakeDriver<'a, D> {
+    fn new(dial: &'a D, desk: &'a Arc<PendingRequests>, opening: Negotiation, ends: ConnectionParts<D>) -> Self {
         let options = desk.options();
         let talk = opening.talk();
         let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
         let end = Instant::now() + rounds[0] + rounds[1];
-        Driver { dial, desk, opening, ends, talk, asked: None, garbage: 0, end }
+        HandshakeDriver { dial, desk, opening, ends, talk, asked: None, garbage: 0, end }
     }
 
-    async fn run(mut self) -> Result<Opened<D>, Error> {
+    async fn run(mut self) -> Result<HandshakeResult<D>, Error> {
         let mut step = self.opening.start();
         loop {
             step = match step {
@@ -85,7 +85,7 @@ impl<'a, D: Dial> Driver<'a, D> {
                         self.send(then).await;
                     }
                     let about = introduced(&talk, info, discovery, supported);
-                    return Ok(Opened { ends: self.ends, talk, about });
+                    return Ok(HandshakeResult { ends: self.ends, talk, about });
                 }
                 Step::TryEvents => self.opening.answered(Answered::Closed),
                 Step::Fail(error) => return Err(self.explain(error).await),
@@ -178,7 +178,7 @@ impl<'a, D: Dial> Driver<'a, D> {
                 }
                 other => {
                     let duty = self.desk.take_in(&self.talk, other, None).await;
-                    if let Some(Duty::Send(answer)) = duty {
+                    if let Some(DispatchAction::Send(answer)) = duty {
                         self.send(answer).await;
                     }
                 }

@@ -53,7 +53,7 @@ pub async fn connect_tcp(
     address: String,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::connector::Tcp(address), options).await
+    stream::connect(crate::client::stream::connector::TcpConnector(address), options).await
 }
 
 /// Speaks in lines with a server at the Unix socket `path`.
@@ -65,7 +65,7 @@ pub async fn connect_unix(
     path: impl Into<PathBuf>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::connector::Unix(path.into()), options).await
+    stream::connect(crate::client::stream::connector::UnixConnector(path.into()), options).await
 }
 
 /// Speaks in lines over a pair of streams. When they end, so does the link.
@@ -81,7 +81,7 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    stream::connect(crate::client::stream::connector::Streams::new(reader, writer), options).await
+    stream::connect(crate::client::stream::connector::StreamPair::new(reader, writer), options).await
 }
 
 /// Speaks over WebSocket with a server at a `ws://` or `wss://` URL, with `headers` of the caller's
@@ -95,5 +95,5 @@ pub async fn connect_websocket(
     headers: Vec<(String, String)>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::websocket::WebSocket::new(url, &headers)?, options).await
+    stream::connect(crate::client::stream::websocket::WebSocketConnector::new(url, &headers)?, options).await
 }

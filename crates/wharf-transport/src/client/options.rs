@@ -57,7 +57,7 @@ impl ClientTransportOptions {
             limits: ClientLimits::default(),
             trace: None,
             verdicts: Arc::new(RevisionCache::in_memory()),
-            orphans: Arc::new(Nobody),
+            orphans: Arc::new(NoHandler),
             credentials: None,
         }
     }
@@ -138,9 +138,9 @@ pub trait UnsolicitedRequestHandler: Send + Sync + 'static {
 }
 
 /// Has no answers.
-struct Nobody;
+struct NoHandler;
 
-impl UnsolicitedRequestHandler for Nobody {
+impl UnsolicitedRequestHandler for NoHandler {
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         Box::pin(std::future::ready(Err(Error::method_not_found(ask.method().name()))))
     }

@@ -24,7 +24,7 @@ use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::{
     backoff::delay,
-    pending::{Desk, Place, Ticket},
+    pending::{PendingRequests, PendingKind, PendingReply},
 };
 
 /// How often in a row a listen tries to go on before it gives up.
@@ -35,8 +35,8 @@ const SETTLED: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(5);
 
 /// What listens need of the link they go over.
-pub(crate) trait Ground: Send + Sync + 'static {
-    fn desk(&self) -> &Arc<Desk>;
+pub(crate) trait SubscriptionTransport: Send + Sync + 'static {
+    fn desk(&self) -> &Arc<PendingRequests>;
 
     /// Serializes subscribing and unsubscribing, so that they reach the server in order.
     fn subscribing(&self) -> &Mutex<()>;
@@ -48,7 +48,7 @@ pub(crate) trait Ground: Send + Sync + 'static {
     /// name. Dropping the future gives it up.
     fn request(
         &self,
-        ticket: Ticket,
+        ticket: PendingReply,
         method: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>>;
@@ -63,7 +63,7 @@ pub(crate) trait Ground: Send + Sync + 'static {
 }
 
 /// Listens until the server ends it, the link is closed, or no connection can be had.
-pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Outbox) -> Outcome {
+pub(crate) async fn listen(ground: Arc<dyn SubscriptionTransport>, request: Request, outbox: Outbox) -> Outcome {
     let acknowledged = Arc::new(AtomicBool::new(false));
     let mut failures = 0;
     loop {
@@ -93,7 +93,7 @@ pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Ou
 
 /// Listens over one connection.
 async fn once(
-    ground: &Arc<dyn Ground>,
+    ground: &Arc<dyn SubscriptionTransport>,
     talk: &ClientCodec,
     request: &Request,
     outbox: &Outbox,
@@ -106,7 +106,7 @@ async fn once(
     }
     let mut message = Vec::new();
     talk.call(request, &id, &mut message)?;
-    let place = Place::Listen { acknowledged: acknowledged.clone() };
+    let place = PendingKind::Listen { acknowledged: acknowledged.clone() };
     let ticket = desk.register(id, Some(outbox), place)?;
     ground.request(ticket, Method::Listen.name(), message).await?;
     Ok(())
@@ -114,7 +114,7 @@ async fn once(
 
 /// Plays a listen for a server that knows none.
 async fn play(
-    ground: &Arc<dyn Ground>,
+    ground: &Arc<dyn SubscriptionTransport>,
     talk: &ClientCodec,
     id: CallId,
     request: &Request,
@@ -127,12 +127,12 @@ async fn play(
         None => SubscriptionFilter::default(),
     };
     let filter = agreed(wanted, &desk.about().discovery.capabilities);
-    let place = Place::Played { filter: filter.clone(), silent: true, missed: false };
+    let place = PendingKind::Played { filter: filter.clone(), silent: true, missed: false };
     // Nothing is sent under this id, so it ends only with the connection.
     let mut ticket = desk.register(id, Some(outbox), place)?;
     let mut following = Vec::new();
     for uri in &filter.uris {
-        following.push(Following::begin(ground, talk, uri).await?);
+        following.push(ResourceSubscription::begin(ground, talk, uri).await?);
     }
     let before = acknowledged.swap(true, Ordering::Relaxed);
     desk.acknowledge(&ticket.id, &filter, outbox, before);
@@ -154,16 +154,16 @@ fn agreed(wanted: SubscriptionFilter, can: &ServerCapabilities) -> SubscriptionF
 }
 
 /// A resource that a listen follows; dropping it unsubscribes if it was the last.
-struct Following {
-    ground: Arc<dyn Ground>,
+struct ResourceSubscription {
+    ground: Arc<dyn SubscriptionTransport>,
     talk: ClientCodec,
     uri: String,
     /// Over which connection; none if the server refused.
     connection: Option<u64>,
 }
 
-impl Following {
-    async fn begin(ground: &Arc<dyn Ground>, talk: &ClientCodec, uri: &str) -> Result<Self, Error> {
+impl ResourceSubscription {
+    async fn begin(ground: &Arc<dyn SubscriptionTransport>, talk: &ClientCodec, uri: &str) -> Result<Self, Error> {
         // In a task of its own: a listen that nobody polls must not hold up the others.
         let mut task = JoinSet::new();
         task.spawn(Self::take_turn(ground.clone(), talk.clone(), uri.to_owned()));
@@ -172,7 +172,7 @@ impl Following {
     }
 
     async fn take_turn(
-        ground: Arc<dyn Ground>,
+        ground: Arc<dyn SubscriptionTransport>,
         talk: ClientCodec,
         uri: String,
     ) -> Result<Self, Error> {
@@ -180,7 +180,7 @@ impl Following {
         let _turn = turns.subscribing().lock().await;
         let (first, connection) = ground.desk().follow(&uri);
         // Made before the request, which may be given up while it is under way.
-        let mut following = Following { ground, talk, uri, connection: Some(connection) };
+        let mut following = ResourceSubscription { ground, talk, uri, connection: Some(connection) };
         if first && let Err(error) = following.subscribe().await {
             following.ground.desk().unfollow(&following.uri, connection);
             following.connection = None;
@@ -201,7 +201,7 @@ impl Following {
     }
 }
 
-impl Drop for Following {
+impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         let Some(connection) = self.connection else { return };
         let (ground, talk) = (self.ground.clone(), self.talk.clone());
@@ -221,7 +221,7 @@ impl Drop for Following {
 
 /// Subscribes to a resource, or unsubscribes.
 async fn subscribe(
-    ground: &Arc<dyn Ground>,
+    ground: &Arc<dyn SubscriptionTransport>,
     talk: &ClientCodec,
     uri: &str,
     on: bool,
@@ -231,7 +231,7 @@ async fn subscribe(
     if !talk.subscribe(uri, on, &id, &mut message) {
         return Ok(());
     }
-    let ticket = ground.desk().register(id, None, Place::ControlRequest)?;
+    let ticket = ground.desk().register(id, None, PendingKind::ControlRequest)?;
     let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
     ground.request(ticket, method, message).await?;
     Ok(())

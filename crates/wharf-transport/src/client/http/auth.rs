@@ -6,7 +6,7 @@ use http::{
 use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
 
 use crate::client::ClientTransportOptions;
-use crate::client::http::response::Answer;
+use crate::client::http::response::HttpResponse;
 
 const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// How many challenges of one refusal are read, and how much of each.
@@ -14,16 +14,16 @@ const CHALLENGES: usize = 16;
 const CHALLENGE: usize = 8 << 10;
 
 /// A request that was answered, and the credential that was shown with it.
-pub(super) struct Tried {
-    pub(super) answer: Answer,
+pub(super) struct AuthAttempt {
+    pub(super) answer: HttpResponse,
     pub(super) mark: u64,
 }
 
 /// Who waits for an answer, and may be asked for something.
 #[derive(Clone, Copy)]
-pub(super) enum Waits<'a> {
-    Nobody,
-    Somebody,
+pub(super) enum AuthWait<'a> {
+    Background,
+    Interactive,
     /// Whoever made this call.
     Call(&'a Outbox),
 }
@@ -65,18 +65,18 @@ pub(crate) fn tell(
 pub(super) async fn again(
     options: &ClientTransportOptions,
     verb: &Verb,
-    tried: &Tried,
+    tried: &AuthAttempt,
     times: u32,
-    waits: Waits<'_>,
+    waits: AuthWait<'_>,
 ) -> Result<bool, Error> {
     let (mark, answer) = (tried.mark, &tried.answer);
     match rebuff(verb, answer.status, &answer.headers, mark, times) {
         Some(mut rebuff) => {
-            rebuff.waited = !matches!(waits, Waits::Nobody);
+            rebuff.waited = !matches!(waits, AuthWait::Background);
             // People take their time, which is not the server's.
             let _paused = match waits {
-                Waits::Call(outbox) => Some(outbox.pause()),
-                Waits::Nobody | Waits::Somebody => None,
+                AuthWait::Call(outbox) => Some(outbox.pause()),
+                AuthWait::Background | AuthWait::Interactive => None,
             };
             let_in(options, rebuff).await
         }

@@ -7,55 +7,55 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::CallId;
 
 use crate::client::http::{
-    connection::{Kind, Way},
-    response::{Answer, Media},
-    resume::{Resumed, Stream},
-    session::{Letter, Miss, Voice, unexpected},
+    connection::{ConnectionMode, HttpConnection},
+    response::{HttpResponse, MediaKind},
+    resume::{ResumableStream, StreamKind},
+    session::{OutgoingMessage, SendError, HttpSession, unexpected},
 };
-use crate::{client::pending::Ticket, task_set::Tasks};
+use crate::{client::pending::PendingReply, task_set::Tasks};
 
 /// Sends a request and waits for its reply: the JSON text of its result.
 pub(super) async fn exchange(
-    way: &Way,
-    letter: Letter,
-    mut ticket: Ticket,
-) -> Result<ByteString, Miss> {
-    let mut cancelling = Cancelling::new(way, &ticket.id);
+    way: &HttpConnection,
+    letter: OutgoingMessage,
+    mut ticket: PendingReply,
+) -> Result<ByteString, SendError> {
+    let mut cancelling = CancelOnDrop::new(way, &ticket.id);
     let replied = match way.kind {
-        Kind::Modern | Kind::Session => reply(way, letter, &mut ticket).await,
-        Kind::Events => reply_elsewhere(way, letter, &mut ticket).await,
+        ConnectionMode::Modern | ConnectionMode::Session => reply(way, letter, &mut ticket).await,
+        ConnectionMode::Events => reply_elsewhere(way, letter, &mut ticket).await,
     };
     cancelling.id = None;
     replied
 }
 
-async fn reply(way: &Way, letter: Letter, ticket: &mut Ticket) -> Result<ByteString, Miss> {
+async fn reply(way: &HttpConnection, letter: OutgoingMessage, ticket: &mut PendingReply) -> Result<ByteString, SendError> {
     let answer = way.voice.post(letter).await?;
     if !answer.status.is_success() {
         return Err(way.voice.refused(answer).await);
     }
     match answer.media() {
-        Media::Json => {
+        MediaKind::Json => {
             let body = answer.whole(way.voice.http.options.limits.message).await?;
             let heard = way.voice.hear(&way.tasks, body, Some(&ticket.id)).await;
             heard.map_err(|error| no_message(way, &error))?;
             Ok(ready(ticket).await?)
         }
-        Media::Events => follow(way, answer, ticket).await,
+        MediaKind::Events => follow(way, answer, ticket).await,
         // The server may have put the reply on the stream of what it says by itself.
-        Media::Other if answer.status.as_u16() == 202 && way.is_reading() => {
+        MediaKind::Other if answer.status.as_u16() == 202 && way.is_reading() => {
             answer.spend().await;
             Ok(ticket.wait().await?)
         }
-        Media::Other => Err(unexpected(answer, &way.voice.to).await.into()),
+        MediaKind::Other => Err(unexpected(answer, &way.voice.to).await.into()),
     }
 }
 
 /// Hears the events of a reply until the reply itself is there, on whichever stream it comes.
-async fn follow(way: &Way, answer: Answer, ticket: &mut Ticket) -> Result<ByteString, Miss> {
-    let kind = if way.kind == Kind::Modern { Stream::Once } else { Stream::Reply };
+async fn follow(way: &HttpConnection, answer: HttpResponse, ticket: &mut PendingReply) -> Result<ByteString, SendError> {
+    let kind = if way.kind == ConnectionMode::Modern { StreamKind::Once } else { StreamKind::Reply };
     let stream = answer.events(way.voice.http.options.limits.message);
-    let mut stream = Resumed::new(way.voice.clone(), kind, stream);
+    let mut stream = ResumableStream::new(way.voice.clone(), kind, stream);
     loop {
         let event = tokio::select! {
             biased;
@@ -64,7 +64,7 @@ async fn follow(way: &Way, answer: Answer, ticket: &mut Ticket) -> Result<ByteSt
                 return Ok(reply?);
             }
             // The server knows the request, so it is not sent again.
-            event = stream.next() => event.map_err(|miss| Miss::Failed(miss.into_error()))?,
+            event = stream.next() => event.map_err(|miss| SendError::Failed(miss.into_error()))?,
         };
         way.voice.overhear(&way.tasks, event, Some(&ticket.id)).await;
     }
@@ -72,10 +72,10 @@ async fn follow(way: &Way, answer: Answer, ticket: &mut Ticket) -> Result<ByteSt
 
 /// The reply to a message of HTTP+SSE, which comes on the stream that was there before.
 async fn reply_elsewhere(
-    way: &Way,
-    letter: Letter,
-    ticket: &mut Ticket,
-) -> Result<ByteString, Miss> {
+    way: &HttpConnection,
+    letter: OutgoingMessage,
+    ticket: &mut PendingReply,
+) -> Result<ByteString, SendError> {
     let sending = async {
         let answer = way.voice.post(letter).await?;
         if !answer.status.is_success() {
@@ -92,13 +92,13 @@ async fn reply_elsewhere(
     Ok(ticket.wait().await?)
 }
 
-fn no_message(way: &Way, error: &Error) -> Error {
+fn no_message(way: &HttpConnection, error: &Error) -> Error {
     let problem = format!("{} answered with what is no message: {}", way.voice.to, error.message);
     Error::new(ErrorKind::TransportError).with_message(problem)
 }
 
 /// The reply, which must be there.
-async fn ready(ticket: &mut Ticket) -> Result<ByteString, Error> {
+async fn ready(ticket: &mut PendingReply) -> Result<ByteString, Error> {
     tokio::select! {
         biased;
         reply = ticket.wait() => reply,
@@ -110,20 +110,20 @@ async fn ready(ticket: &mut Ticket) -> Result<ByteString, Error> {
 }
 
 /// Tells a legacy server when nobody waits for a reply any more: that the connection ends does not.
-struct Cancelling {
-    voice: Arc<Voice>,
+struct CancelOnDrop {
+    voice: Arc<HttpSession>,
     tasks: Arc<Tasks>,
     id: Option<CallId>,
 }
 
-impl Cancelling {
-    fn new(way: &Way, id: &CallId) -> Cancelling {
-        let id = (way.kind != Kind::Modern).then(|| id.clone());
-        Cancelling { voice: way.voice.clone(), tasks: way.tasks.clone(), id }
+impl CancelOnDrop {
+    fn new(way: &HttpConnection, id: &CallId) -> CancelOnDrop {
+        let id = (way.kind != ConnectionMode::Modern).then(|| id.clone());
+        CancelOnDrop { voice: way.voice.clone(), tasks: way.tasks.clone(), id }
     }
 }
 
-impl Drop for Cancelling {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         let voice = self.voice.clone();

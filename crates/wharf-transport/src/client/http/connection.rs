@@ -10,13 +10,13 @@ use tokio::{
 use wharf_model::Error;
 
 use crate::client::http::{
-    handshake::{Opened, Speech},
-    response::{EventStream, Media},
-    resume::{Resumed, Stream},
-    send::Http,
-    session::{Miss, Voice, closed},
+    handshake::{HttpHandshakeResult, DetectedMode},
+    response::{SseStream, MediaKind},
+    resume::{ResumableStream, StreamKind},
+    send::HttpSender,
+    session::{SendError, HttpSession, closed},
 };
-use crate::{client::pending::Desk, task_set::Tasks};
+use crate::{client::pending::PendingRequests, task_set::Tasks};
 
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -25,7 +25,7 @@ const OWN_STREAM: Duration = Duration::from_millis(500);
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ConnectionMode {
     /// Each request stands alone.
     Modern,
     /// Requests belong to a session, if the server wants one, with streams that can be resumed.
@@ -35,26 +35,26 @@ pub(super) enum Kind {
 }
 
 /// An open conversation. Dropping it ends what it does in the background.
-pub(super) struct Way {
-    pub(super) kind: Kind,
-    pub(super) voice: Arc<Voice>,
+pub(super) struct HttpConnection {
+    pub(super) kind: ConnectionMode,
+    pub(super) voice: Arc<HttpSession>,
     pub(super) tasks: Arc<Tasks>,
     reader: Option<AbortHandle>,
 }
 
-impl Way {
+impl HttpConnection {
     /// Takes up the conversation that was just opened.
-    pub(super) async fn begin(http: &Arc<Http>, desk: &Arc<Desk>, opened: Opened) -> Way {
-        let Opened { talk, about, then, speech } = opened;
+    pub(super) async fn begin(http: &Arc<HttpSender>, desk: &Arc<PendingRequests>, opened: HttpHandshakeResult) -> HttpConnection {
+        let HttpHandshakeResult { talk, about, then, speech } = opened;
         let (kind, to, session, stream) = match speech {
-            Speech::Modern => (Kind::Modern, http.place.clone(), None, None),
-            Speech::Session(session) => (Kind::Session, http.place.clone(), session, None),
-            Speech::Events(stream, to) => (Kind::Events, to, None, Some(stream)),
+            DetectedMode::Modern => (ConnectionMode::Modern, http.place.clone(), None, None),
+            DetectedMode::Session(session) => (ConnectionMode::Session, http.place.clone(), session, None),
+            DetectedMode::Events(stream, to) => (ConnectionMode::Events, to, None, Some(stream)),
         };
-        let voice = Arc::new(Voice::new(http.clone(), desk.clone(), talk.clone(), to, session));
+        let voice = Arc::new(HttpSession::new(http.clone(), desk.clone(), talk.clone(), to, session));
         let tasks = Arc::new(Tasks::default());
         // Made first: if whoever opens it gives up from here on, the session is ended.
-        let mut way = Way { kind, voice, tasks, reader: None };
+        let mut way = HttpConnection { kind, voice, tasks, reader: None };
         if let Some(message) = then
             && let Err(miss) = way.voice.tell(message, "notifications/initialized").await
         {
@@ -67,7 +67,7 @@ impl Way {
         let (answered, is_answered) = oneshot::channel();
         let (its_voice, its_tasks) = (way.voice.clone(), way.tasks.clone());
         let reader = match (kind, stream, answered) {
-            (Kind::Modern, ..) => None,
+            (ConnectionMode::Modern, ..) => None,
             (_, Some(stream), _) => Some(tokio::spawn(read(its_voice, its_tasks, stream))),
             (_, None, answered) => Some(tokio::spawn(read_own(its_voice, its_tasks, answered))),
         };
@@ -101,7 +101,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         if let Some(reader) = &self.reader {
             reader.abort();
@@ -117,22 +117,22 @@ impl Drop for Way {
 }
 
 /// Hears what the server of a session says by itself, if it wants to.
-async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>, answered: oneshot::Sender<()>) {
+async fn read_own(voice: Arc<HttpSession>, tasks: Arc<Tasks>, answered: oneshot::Sender<()>) {
     let answer = voice.get(None).await;
     let _ = answered.send(());
     let stream = match answer {
-        Ok(answer) if answer.status.is_success() && answer.media() == Media::Events => {
+        Ok(answer) if answer.status.is_success() && answer.media() == MediaKind::Events => {
             answer.events(voice.http.options.limits.message)
         }
         // Most servers have nothing to say by themselves.
         _ => return,
     };
-    let mut stream = Resumed::new(voice.clone(), Stream::Own, stream);
+    let mut stream = ResumableStream::new(voice.clone(), StreamKind::Own, stream);
     loop {
         match stream.next().await {
             Ok(event) => voice.overhear(&tasks, event, None).await,
-            Err(Miss::Gone(error)) => return voice.leave(&error),
-            Err(Miss::Failed(error)) => {
+            Err(SendError::Gone(error)) => return voice.leave(&error),
+            Err(SendError::Failed(error)) => {
                 voice.http.options.note(format_args!("the server's own stream ended: {error}"));
                 // A listener would wait for ever for what cannot come: it begins anew elsewhere,
                 // unless that would end a call.
@@ -146,7 +146,7 @@ async fn read_own(voice: Arc<Voice>, tasks: Arc<Tasks>, answered: oneshot::Sende
 }
 
 /// Hears everything that a server of HTTP+SSE says.
-async fn read(voice: Arc<Voice>, tasks: Arc<Tasks>, mut stream: Box<EventStream>) {
+async fn read(voice: Arc<HttpSession>, tasks: Arc<Tasks>, mut stream: Box<SseStream>) {
     let error = loop {
         match stream.next().await {
             Ok(Some(event)) => voice.overhear(&tasks, event, None).await,

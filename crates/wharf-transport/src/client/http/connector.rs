@@ -24,7 +24,7 @@ use wharf_model::BoxFuture;
 
 use crate::client::http::server_url::Origin;
 #[cfg(feature = "tls")]
-use crate::client::http::tls::{Encrypted, Trust};
+use crate::client::http::tls::{TlsClientStream, TlsTrust};
 
 /// How long a connection may take, names and keys included.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -36,52 +36,52 @@ const PROBE: Duration = Duration::from_secs(30);
 
 /// Why there is no connection, for people.
 #[derive(Debug)]
-pub(crate) struct DialError(String);
+pub(crate) struct ConnectError(String);
 
-impl fmt::Display for DialError {
+impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for DialError {}
+impl std::error::Error for ConnectError {}
 
 /// Connects to whatever a URL names.
 #[derive(Clone, Default)]
-pub(crate) struct Dialer {
+pub(crate) struct HttpConnector {
     #[cfg(feature = "tls")]
-    trust: Trust,
+    trust: TlsTrust,
 }
 
-impl Dialer {
+impl HttpConnector {
     /// Connects for WebSocket, which HTTP/2 has not.
     #[cfg(feature = "websocket")]
-    pub(crate) fn for_websocket() -> Dialer {
-        Dialer {
+    pub(crate) fn for_websocket() -> HttpConnector {
+        HttpConnector {
             #[cfg(feature = "tls")]
-            trust: Trust::without_http2(),
+            trust: TlsTrust::without_http2(),
         }
     }
 
-    pub(crate) async fn dial(&self, origin: &Origin) -> Result<Stream, DialError> {
+    pub(crate) async fn dial(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
         match timeout(CONNECT, self.connect(origin)).await {
             Ok(connected) => connected,
             Err(_) => {
                 let seconds = CONNECT.as_secs();
-                Err(DialError(format!("{origin} did not answer within {seconds} s")))
+                Err(ConnectError(format!("{origin} did not answer within {seconds} s")))
             }
         }
     }
 
     #[cfg(feature = "tls")]
-    async fn connect(&self, origin: &Origin) -> Result<Stream, DialError> {
+    async fn connect(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
         let stream = connect_tcp(origin).await?;
         if !origin.is_encrypted() {
-            return Ok(Stream::Plain(stream));
+            return Ok(ClientStream::Plain(stream));
         }
         match self.trust.encrypt(origin.host(), stream).await {
-            Ok(stream) => Ok(Stream::Encrypted(Box::new(stream))),
-            Err(error) => Err(DialError(match crate::client::http::tls::speaks_plainly(&error) {
+            Ok(stream) => Ok(ClientStream::Encrypted(Box::new(stream))),
+            Err(error) => Err(ConnectError(match crate::client::http::tls::speaks_plainly(&error) {
                 Some(true) => {
                     let plain = origin.unencrypted();
                     format!("the server at {origin} does not speak TLS; try {plain}")
@@ -98,21 +98,21 @@ impl Dialer {
     }
 
     #[cfg(not(feature = "tls"))]
-    async fn connect(&self, origin: &Origin) -> Result<Stream, DialError> {
+    async fn connect(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
         if origin.is_encrypted() {
             let problem = "https needs the feature `tls`, and this program was built without it";
-            return Err(DialError(problem.into()));
+            return Err(ConnectError(problem.into()));
         }
-        connect_tcp(origin).await.map(Stream::Plain)
+        connect_tcp(origin).await.map(ClientStream::Plain)
     }
 }
 
-impl tower_service::Service<Uri> for Dialer {
-    type Response = TokioIo<Stream>;
-    type Error = DialError;
-    type Future = BoxFuture<Result<TokioIo<Stream>, DialError>>;
+impl tower_service::Service<Uri> for HttpConnector {
+    type Response = TokioIo<ClientStream>;
+    type Error = ConnectError;
+    type Future = BoxFuture<Result<TokioIo<ClientStream>, ConnectError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
@@ -122,11 +122,11 @@ impl tower_service::Service<Uri> for Dialer {
     }
 }
 
-async fn connect_tcp(origin: &Origin) -> Result<TcpStream, DialError> {
+async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
     let (host, port) = (origin.host(), origin.port());
     let addresses = match lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(error) => return Err(DialError(format!("there is no host {host:?} ({error})"))),
+        Err(error) => return Err(ConnectError(format!("there is no host {host:?} ({error})"))),
     };
     let stream = first_of(addresses).await.map_err(|error| {
         let problem = match error.kind() {
@@ -135,7 +135,7 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, DialError> {
             }
             _ => format!("{host}:{port} cannot be reached ({error})"),
         };
-        DialError(problem)
+        ConnectError(problem)
     })?;
     // Messages are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
@@ -168,38 +168,38 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 }
 
 /// A connection, encrypted or not.
-pub(crate) enum Stream {
+pub(crate) enum ClientStream {
     Plain(TcpStream),
     #[cfg(feature = "tls")]
-    Encrypted(Box<Encrypted>),
+    Encrypted(Box<TlsClientStream>),
 }
 
 /// Does the same with whichever connection it is.
 macro_rules! each {
     ($stream:expr, $it:ident => $do:expr) => {
         match $stream.get_mut() {
-            Stream::Plain($it) => $do,
+            ClientStream::Plain($it) => $do,
             #[cfg(feature = "tls")]
-            Stream::Encrypted($it) => $do,
+            ClientStream::Encrypted($it) => $do,
         }
     };
 }
 
-impl Connection for Stream {
+impl Connection for ClientStream {
     fn connected(&self) -> Connected {
         match self {
-            Stream::Plain(_) => Connected::new(),
+            ClientStream::Plain(_) => Connected::new(),
             #[cfg(feature = "tls")]
-            Stream::Encrypted(stream) if crate::client::http::tls::speaks_http2(stream) => {
+            ClientStream::Encrypted(stream) if crate::client::http::tls::speaks_http2(stream) => {
                 Connected::new().negotiated_h2()
             }
             #[cfg(feature = "tls")]
-            Stream::Encrypted(_) => Connected::new(),
+            ClientStream::Encrypted(_) => Connected::new(),
         }
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -209,7 +209,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -13,8 +13,8 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::{ClientCodec, ServerMessage, error_codes};
 
 use crate::client::http::{
-    response::{Answer, on_one_line},
-    server_url::Place,
+    response::{HttpResponse, on_one_line},
+    server_url::ServerUrl,
 };
 
 /// How much of a refusal's body is read.
@@ -47,7 +47,7 @@ pub(super) fn is_no_verdict(status: StatusCode) -> bool {
 }
 
 /// A refusal: its body, as far as it is worth reading, and the error it amounts to.
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) error: Error,
     /// Whether the body is a message.
@@ -55,8 +55,8 @@ pub(super) struct Refusal {
     body: Bytes,
 }
 
-impl Refusal {
-    pub(super) async fn read(answer: Answer, from: &Place, talk: Option<&ClientCodec>) -> Refusal {
+impl ErrorResponse {
+    pub(super) async fn read(answer: HttpResponse, from: &ServerUrl, talk: Option<&ClientCodec>) -> ErrorResponse {
         let (status, headers, head) = (answer.status, answer.headers.clone(), answer.head());
         let body = timeout(PATIENCE, answer.whole(BODY)).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
@@ -75,7 +75,7 @@ impl Refusal {
         if error.data.is_none() || is_no_verdict(status) {
             add_data(&mut error, status, &headers);
         }
-        Refusal { status, error, is_said, body }
+        ErrorResponse { status, error, is_said, body }
     }
 
     /// Whether no modern server would say so: it is another one by now.

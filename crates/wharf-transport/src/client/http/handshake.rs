@@ -11,11 +11,11 @@ use wharf_wire::{Answered, Carrier, ClientCodec, Negotiation, ServerMessage, Ste
 
 use crate::client::http::{
     auth,
-    auth::Waits,
-    error::{Refusal, is_no_verdict},
-    response::{Answer, EventStream, Media, on_one_line},
-    send::Http,
-    server_url::Place,
+    auth::AuthWait,
+    error::{ErrorResponse, is_no_verdict},
+    response::{HttpResponse, SseStream, MediaKind, on_one_line},
+    send::HttpSender,
+    server_url::ServerUrl,
     session::{closed, headers, session_id},
 };
 use crate::client::{TraceEvent, handshake::introduced};
@@ -26,25 +26,25 @@ const GARBAGE: usize = 1 << 20;
 const BEFORE: usize = 1000;
 
 /// What an opening led to.
-pub(super) struct Opened {
+pub(super) struct HttpHandshakeResult {
     pub(super) talk: ClientCodec,
     pub(super) about: ServerInfo,
     /// What to say first.
     pub(super) then: Option<Vec<u8>>,
-    pub(super) speech: Speech,
+    pub(super) speech: DetectedMode,
 }
 
 /// How messages are to travel.
-pub(super) enum Speech {
+pub(super) enum DetectedMode {
     Modern,
     /// With the id of the session, if the server wants one.
     Session(Option<HeaderValue>),
     /// Replies come on the stream; messages go to the place.
-    Events(Box<EventStream>, Place),
+    Events(Box<SseStream>, ServerUrl),
 }
 
 /// Finds out what the server speaks, and opens the conversation. `key` is what it is remembered by.
-pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
+pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandshakeResult, Error> {
     let options = &http.options;
     let remembered = options.verdicts.get(key).filter(|_| options.pin.is_none());
     if let Some(credentials) = &options.credentials {
@@ -53,7 +53,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
     }
     let client = options.client.clone();
     let mut opening = Negotiation::new(client, Carrier::Http, options.pin, remembered);
-    let mut road = Road { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
+    let mut road = Prober { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
     let mut step = opening.start();
     loop {
         step = match step {
@@ -77,7 +77,7 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
                 }
                 let about = introduced(&talk, info, discovery, supported);
                 let speech = road.speech(&talk)?;
-                return Ok(Opened { talk, about, then, speech });
+                return Ok(HttpHandshakeResult { talk, about, then, speech });
             }
             Step::Fail(error) => return Err(error),
         };
@@ -85,23 +85,23 @@ pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
 }
 
 /// What the opening goes over.
-struct Road<'a> {
-    http: &'a Http,
+struct Prober<'a> {
+    http: &'a HttpSender,
     /// The headers of the last answer.
     last: HeaderMap,
     /// Reads what comes before the revision is settled.
     talk: ClientCodec,
     /// Once it goes over HTTP+SSE.
-    events: Option<(Box<EventStream>, Place)>,
+    events: Option<(Box<SseStream>, ServerUrl)>,
 }
 
-impl Road<'_> {
-    fn speech(self, talk: &ClientCodec) -> Result<Speech, Error> {
+impl Prober<'_> {
+    fn speech(self, talk: &ClientCodec) -> Result<DetectedMode, Error> {
         Ok(match self.events {
-            Some((stream, to)) => Speech::Events(stream, to),
+            Some((stream, to)) => DetectedMode::Events(stream, to),
             // A session is nothing to a modern server, even if it names one.
-            None if talk.is_modern() => Speech::Modern,
-            None => Speech::Session(session_id(&self.last)?),
+            None if talk.is_modern() => DetectedMode::Modern,
+            None => DetectedMode::Session(session_id(&self.last)?),
         })
     }
 
@@ -137,7 +137,7 @@ impl Road<'_> {
         heads: &HeaderMap,
         message: &Bytes,
         patience: Duration,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<HttpResponse>, Error> {
         let http = self.http;
         let mut times = 0;
         loop {
@@ -146,7 +146,7 @@ impl Road<'_> {
             let tried = tried?;
             let again = {
                 let _login = http.log_in();
-                auth::again(&http.options, verb, &tried, times, Waits::Somebody).await?
+                auth::again(&http.options, verb, &tried, times, AuthWait::Interactive).await?
             };
             if !again {
                 return Ok(Some(tried.answer));
@@ -168,7 +168,7 @@ impl Road<'_> {
         let post = async {
             let answer = http.send(Verb::POST, to, heads, message).await?;
             if !answer.status.is_success() {
-                return Err(Refusal::read(answer, to, None).await.error);
+                return Err(ErrorResponse::read(answer, to, None).await.error);
             }
             answer.spend().await;
             Ok(())
@@ -189,14 +189,14 @@ impl Road<'_> {
         }
     }
 
-    async fn body(&self, answer: Answer) -> Result<Bytes, Error> {
+    async fn body(&self, answer: HttpResponse) -> Result<Bytes, Error> {
         let limit = self.http.options.limits.message;
         match answer.media() {
             _ if is_no_verdict(answer.status) => {
-                Err(Refusal::read(answer, &self.http.place, None).await.error)
+                Err(ErrorResponse::read(answer, &self.http.place, None).await.error)
             }
-            Media::Json => answer.whole(limit).await,
-            Media::Events if answer.status.is_success() => {
+            MediaKind::Json => answer.whole(limit).await,
+            MediaKind::Events if answer.status.is_success() => {
                 let mut stream = answer.events(limit);
                 Ok(reply(&mut stream, &self.talk).await?.unwrap_or_default())
             }
@@ -212,9 +212,9 @@ impl Road<'_> {
         let answer = self.admitted(&Verb::GET, &HeaderMap::new(), &Bytes::new(), patience).await?;
         let answer = answer.ok_or_else(late)?;
         if is_no_verdict(answer.status) {
-            return Err(Refusal::read(answer, place, None).await.error);
+            return Err(ErrorResponse::read(answer, place, None).await.error);
         }
-        if !answer.status.is_success() || answer.media() != Media::Events {
+        if !answer.status.is_success() || answer.media() != MediaKind::Events {
             let head = answer.head();
             return Err(no_server(place, &format!("a GET of it is answered with {head}")));
         }
@@ -236,7 +236,7 @@ impl Road<'_> {
 }
 
 /// The first event that is a reply; none if the stream ends without.
-async fn reply(stream: &mut EventStream, talk: &ClientCodec) -> Result<Option<Bytes>, Error> {
+async fn reply(stream: &mut SseStream, talk: &ClientCodec) -> Result<Option<Bytes>, Error> {
     for _ in 0..BEFORE {
         let Some(event) = stream.next().await? else { return Ok(None) };
         let heard = talk.hear(event.data.clone()).unwrap_or_default();
@@ -247,7 +247,7 @@ async fn reply(stream: &mut EventStream, talk: &ClientCodec) -> Result<Option<By
     Err(closed("The server says a lot, but does not reply"))
 }
 
-fn no_server(place: &Place, why: &str) -> Error {
+fn no_server(place: &ServerUrl, why: &str) -> Error {
     let problem = format!("{place} is no MCP server that we can speak with: {why}");
     Error::new(ErrorKind::TransportError).with_message(problem)
 }

@@ -2,7 +2,7 @@
 //!
 //! A modern server takes each request by itself. A legacy one may want a session, and streams that
 //! are resumed where they break off; the oldest have one stream for everything they say (HTTP+SSE).
-//! Which of them it is comes out when the conversation is opened (`open`), and is then a `Way`.
+//! Which of them it is comes out when the conversation is opened (`open`), and is then a `HttpConnection`.
 
 pub(super) mod auth;
 mod call;
@@ -24,9 +24,9 @@ use std::sync::Arc;
 use wharf_client::ClientTransport;
 use wharf_model::Error;
 
-use self::send::Http;
+use self::send::HttpSender;
 use super::ClientTransportOptions;
-use crate::client::http::{server_url::Place, transport::HttpLink};
+use crate::client::http::{server_url::ServerUrl, transport::HttpTransport};
 
 /// Connects to a server at a URL, with `headers` of the caller's own in every request.
 ///
@@ -53,6 +53,6 @@ pub async fn connect_http(
     headers: Vec<(String, String)>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    let http = Http::new(Place::parse(url)?, &headers, options)?;
-    Ok(Arc::new(HttpLink::connect(url, http).await?))
+    let http = HttpSender::new(ServerUrl::parse(url)?, &headers, options)?;
+    Ok(Arc::new(HttpTransport::connect(url, http).await?))
 }

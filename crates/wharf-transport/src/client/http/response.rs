@@ -21,7 +21,7 @@ const SPENDING: Duration = Duration::from_secs(1);
 const SHOWN: usize = 1 << 10;
 
 /// A response whose body is still to be read.
-pub(super) struct Answer {
+pub(super) struct HttpResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     version: Version,
@@ -30,34 +30,34 @@ pub(super) struct Answer {
 
 /// What a body is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Media {
+pub(super) enum MediaKind {
     Json,
     Events,
     Other,
 }
 
-impl Answer {
-    pub(super) fn new(response: Response<Incoming>) -> Answer {
+impl HttpResponse {
+    pub(super) fn new(response: Response<Incoming>) -> HttpResponse {
         let (parts, body) = response.into_parts();
         let (status, headers, version) = (parts.status, parts.headers, parts.version);
-        Answer { status, headers, version, body }
+        HttpResponse { status, headers, version, body }
     }
 
     fn content_type(&self) -> Option<&str> {
         self.headers.get(CONTENT_TYPE)?.to_str().ok()
     }
 
-    pub(super) fn media(&self) -> Media {
+    pub(super) fn media(&self) -> MediaKind {
         // Nothing was said to be accepted, but some servers do not ask.
         let encoding = self.headers.get(CONTENT_ENCODING);
         if encoding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
-            return Media::Other;
+            return MediaKind::Other;
         }
         let essence = self.content_type().unwrap_or_default().split(';').next().unwrap_or_default();
         match &*essence.trim().to_ascii_lowercase() {
-            "application/json" => Media::Json,
-            "text/event-stream" => Media::Events,
-            _ => Media::Other,
+            "application/json" => MediaKind::Json,
+            "text/event-stream" => MediaKind::Events,
+            _ => MediaKind::Other,
         }
     }
 
@@ -123,8 +123,8 @@ impl Answer {
     }
 
     /// The body as a stream of events, none of them longer than `limit`.
-    pub(super) fn events(self, limit: usize) -> EventStream {
-        EventStream { body: self.body, events: Events::new(limit), alive: false }
+    pub(super) fn events(self, limit: usize) -> SseStream {
+        SseStream { body: self.body, events: Events::new(limit), alive: false }
     }
 }
 
@@ -136,14 +136,14 @@ pub(super) fn on_one_line(text: &[u8]) -> String {
 }
 
 /// Events as they come.
-pub(super) struct EventStream {
+pub(super) struct SseStream {
     body: Incoming,
     events: Events,
     /// Whether anything came at all.
     alive: bool,
 }
 
-impl EventStream {
+impl SseStream {
     /// The next event; none once the stream has ended. Nothing is lost if the future is dropped.
     ///
     /// # Errors

@@ -11,8 +11,8 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::sse::ServerEvent;
 
 use crate::client::http::{
-    response::{EventStream, Media},
-    session::{Miss, Voice},
+    response::{SseStream, MediaKind},
+    session::{SendError, HttpSession},
 };
 
 /// When to come back if the server does not say.
@@ -32,13 +32,13 @@ const ATTEMPTS: u32 = 8;
 
 /// When to try again.
 #[derive(Debug, Default)]
-pub(super) struct Pause {
+pub(super) struct ReconnectDelay {
     pub(super) retry: Option<Duration>,
     /// How often in a row it was in vain.
     pub(super) in_vain: u32,
 }
 
-impl Pause {
+impl ReconnectDelay {
     /// What the server asked for, longer each time it was in vain, and not the same for everybody.
     pub(super) fn length(&self) -> Duration {
         let base = self.retry.unwrap_or(RETRY).clamp(SOONEST, LATEST);
@@ -54,7 +54,7 @@ impl Pause {
 
 /// What a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum StreamKind {
     /// The reply to a request, which ends with its connection.
     Once,
     /// The reply to a request, which goes on after an event that can be named.
@@ -64,20 +64,20 @@ pub(super) enum Stream {
 }
 
 /// A stream of a legacy server.
-pub(super) struct Resumed {
-    voice: Arc<Voice>,
-    kind: Stream,
-    stream: Option<EventStream>,
+pub(super) struct ResumableStream {
+    voice: Arc<HttpSession>,
+    kind: StreamKind,
+    stream: Option<SseStream>,
     /// When the stream was opened.
     since: Instant,
     last: Option<String>,
-    pause: Pause,
+    pause: ReconnectDelay,
 }
 
-impl Resumed {
-    pub(super) fn new(voice: Arc<Voice>, kind: Stream, stream: EventStream) -> Resumed {
+impl ResumableStream {
+    pub(super) fn new(voice: Arc<HttpSession>, kind: StreamKind, stream: SseStream) -> ResumableStream {
         let (stream, since) = (Some(stream), Instant::now());
-        Resumed { voice, kind, stream, since, last: None, pause: Pause::default() }
+        ResumableStream { voice, kind, stream, since, last: None, pause: ReconnectDelay::default() }
     }
 
     /// Reads what is left of the stream, if it ends soon, so that its connection can be used again.
@@ -90,7 +90,7 @@ impl Resumed {
 
     /// The next event. It ends only with the reason why nothing more can come: `Gone` if nothing
     /// of the whole conversation can.
-    pub(super) async fn next(&mut self) -> Result<ServerEvent, Miss> {
+    pub(super) async fn next(&mut self) -> Result<ServerEvent, SendError> {
         loop {
             let Some(stream) = &mut self.stream else {
                 self.take_up().await?;
@@ -117,16 +117,16 @@ impl Resumed {
         }
     }
 
-    fn may_go_on(&self, problem: Error) -> Result<(), Miss> {
+    fn may_go_on(&self, problem: Error) -> Result<(), SendError> {
         let can = match self.kind {
-            Stream::Once => false,
-            Stream::Reply => self.last.is_some(),
-            Stream::Own => true,
+            StreamKind::Once => false,
+            StreamKind::Reply => self.last.is_some(),
+            StreamKind::Own => true,
         };
         if can && self.pause.in_vain <= ATTEMPTS { Ok(()) } else { Err(problem.into()) }
     }
 
-    async fn take_up(&mut self) -> Result<(), Miss> {
+    async fn take_up(&mut self) -> Result<(), SendError> {
         self.pause.wait().await;
         let answer = match self.voice.get(self.last.as_deref()).await {
             Ok(answer) => answer,
@@ -134,29 +134,29 @@ impl Resumed {
                 self.pause.in_vain += 1;
                 self.voice.http.options.note(format_args!("cannot go on with a stream: {error}"));
                 // Nothing else of this conversation can be reached either.
-                return self.may_go_on(error).map_err(|miss| Miss::Gone(miss.into_error()));
+                return self.may_go_on(error).map_err(|miss| SendError::Gone(miss.into_error()));
             }
         };
-        if answer.status.is_success() && answer.media() == Media::Events {
+        if answer.status.is_success() && answer.media() == MediaKind::Events {
             self.stream = Some(answer.events(self.voice.http.options.limits.message));
             self.since = Instant::now();
             return Ok(());
         }
         // Some servers refuse a stream until they notice that the last one has ended.
-        let passes = self.kind == Stream::Own
+        let passes = self.kind == StreamKind::Own
             || answer.status.is_server_error()
             || answer.status.as_u16() == 429;
         match self.voice.refused(answer).await {
-            Miss::Gone(error) => {
+            SendError::Gone(error) => {
                 // Whatever was under way there is lost with it.
                 self.voice.leave(&error);
-                Err(Miss::Failed(cut(&error)))
+                Err(SendError::Failed(cut(&error)))
             }
-            Miss::Failed(error) if passes => {
+            SendError::Failed(error) if passes => {
                 self.pause.in_vain += 1;
                 self.may_go_on(cut(&error))
             }
-            Miss::Failed(error) => Err(Miss::Failed(cut(&error))),
+            SendError::Failed(error) => Err(SendError::Failed(cut(&error))),
         }
     }
 }

@@ -18,10 +18,10 @@ use wharf_model::{Error, ErrorKind, excerpt};
 use crate::client::ClientTransportOptions;
 use crate::client::http::{
     auth,
-    auth::{Tried, Waits},
-    connector::{DialError, Dialer},
-    response::Answer,
-    server_url::Place,
+    auth::{AuthAttempt, AuthWait},
+    connector::{ConnectError, HttpConnector},
+    response::HttpResponse,
+    server_url::ServerUrl,
 };
 
 /// How often a server may send us on.
@@ -45,10 +45,10 @@ const RESERVED: [&str; 7] = [
 ];
 
 /// Sends requests to one server.
-pub(super) struct Http {
-    client: Client<Dialer, Whole>,
+pub(super) struct HttpSender {
+    client: Client<HttpConnector, FullBody>,
     pub(super) options: ClientTransportOptions,
-    pub(super) place: Place,
+    pub(super) place: ServerUrl,
     /// The user's own headers.
     own: HeaderMap,
     /// Whether the opening of a conversation waits until somebody is let in.
@@ -56,20 +56,20 @@ pub(super) struct Http {
 }
 
 /// A login that an opening waits for.
-pub(super) struct LoggingIn<'a>(&'a watch::Sender<bool>);
+pub(super) struct LoginGuard<'a>(&'a watch::Sender<bool>);
 
-impl Drop for LoggingIn<'_> {
+impl Drop for LoginGuard<'_> {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }
 }
 
-impl Http {
+impl HttpSender {
     pub(super) fn new(
-        place: Place,
+        place: ServerUrl,
         headers: &[(String, String)],
         options: ClientTransportOptions,
-    ) -> Result<Http, Error> {
+    ) -> Result<HttpSender, Error> {
         let own = own_headers(headers, &options)?;
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -78,14 +78,14 @@ impl Http {
             .http1_max_buf_size(HEAD)
             .http2_max_header_list_size(HEAD as u32)
             .http2_keep_alive_interval(PING)
-            .build(Dialer::default());
-        Ok(Http { client, options, place, own, logging_in: watch::Sender::new(false) })
+            .build(HttpConnector::default());
+        Ok(HttpSender { client, options, place, own, logging_in: watch::Sender::new(false) })
     }
 
     /// Tells all who wait for the opening that it waits for a login, until what this returns is dropped.
-    pub(super) fn log_in(&self) -> LoggingIn<'_> {
+    pub(super) fn log_in(&self) -> LoginGuard<'_> {
         self.logging_in.send_replace(true);
-        LoggingIn(&self.logging_in)
+        LoginGuard(&self.logging_in)
     }
 
     /// Whether an opening waits for a login, now and whenever that changes.
@@ -98,24 +98,24 @@ impl Http {
     pub(super) async fn send(
         &self,
         verb: Verb,
-        to: &Place,
+        to: &ServerUrl,
         heads: &HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpResponse, Error> {
         // Streams and farewells come and go by themselves.
-        let waits = if verb == Verb::POST { Waits::Somebody } else { Waits::Nobody };
+        let waits = if verb == Verb::POST { AuthWait::Interactive } else { AuthWait::Background };
         self.send_for(waits, verb, to, heads, body).await
     }
 
     /// The same. If nobody waits for it, nobody is asked to let us in.
     pub(super) async fn send_for(
         &self,
-        waits: Waits<'_>,
+        waits: AuthWait<'_>,
         verb: Verb,
-        to: &Place,
+        to: &ServerUrl,
         heads: &HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpResponse, Error> {
         let mut times = 0;
         loop {
             let tried = self.attempt(&verb, to, heads, &body).await?;
@@ -131,10 +131,10 @@ impl Http {
     pub(super) async fn attempt(
         &self,
         verb: &Verb,
-        to: &Place,
+        to: &ServerUrl,
         heads: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Tried, Error> {
+    ) -> Result<AuthAttempt, Error> {
         let mut to = to.clone();
         for _ in 0..=REDIRECTS {
             let tried = self.once(verb, &to, heads, body).await?;
@@ -149,11 +149,11 @@ impl Http {
     async fn once(
         &self,
         verb: &Verb,
-        to: &Place,
+        to: &ServerUrl,
         heads: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Tried, Error> {
-        let mut request = Request::new(Whole(Some(body.clone())));
+    ) -> Result<AuthAttempt, Error> {
+        let mut request = Request::new(FullBody(Some(body.clone())));
         *request.method_mut() = verb.clone();
         *request.uri_mut() = to.uri().clone();
         // In this order, so that the user's headers never replace the protocol's.
@@ -172,10 +172,10 @@ impl Http {
         let url = to.to_string();
         let mark = auth::show(&self.options, verb, &url, request.headers_mut()).await?;
         let response = self.client.request(request).await.map_err(|error| lost(to, &error))?;
-        let answer = Answer::new(response);
+        let answer = HttpResponse::new(response);
         self.options.note(format_args!("{verb} {to}: {}", answer.head()));
         auth::tell(&self.options, mark, answer.status, &answer.headers);
-        Ok(Tried { answer, mark })
+        Ok(AuthAttempt { answer, mark })
     }
 }
 
@@ -208,7 +208,7 @@ fn own_headers(
 }
 
 /// Where the server sends us, if it does and we go there.
-fn redirected(verb: &Verb, from: &Place, answer: &Answer) -> Result<Option<Place>, Error> {
+fn redirected(verb: &Verb, from: &ServerUrl, answer: &HttpResponse) -> Result<Option<ServerUrl>, Error> {
     let keeps_method = match answer.status {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
@@ -237,10 +237,10 @@ fn redirected(verb: &Verb, from: &Place, answer: &Answer) -> Result<Option<Place
 }
 
 /// A request that nobody answered.
-fn lost(to: &Place, error: &legacy::Error) -> Error {
+fn lost(to: &ServerUrl, error: &legacy::Error) -> Error {
     let mut cause = error.source();
     while let Some(it) = cause {
-        if let Some(error) = it.downcast_ref::<DialError>() {
+        if let Some(error) = it.downcast_ref::<ConnectError>() {
             return Error::new(ErrorKind::TransportError).with_message(error.to_string());
         }
         if let Some(error) = it.downcast_ref::<hyper::Error>() {
@@ -252,7 +252,7 @@ fn lost(to: &Place, error: &legacy::Error) -> Error {
 }
 
 /// What became of a connection that a request or a body was lost with.
-pub(super) fn broken(to: &Place, error: &hyper::Error) -> Error {
+pub(super) fn broken(to: &ServerUrl, error: &hyper::Error) -> Error {
     if error.is_parse() || error.is_parse_too_large() {
         let problem = format!("{to} does not answer as HTTP says: {error}");
         return Error::new(ErrorKind::TransportError).with_message(problem);
@@ -267,9 +267,9 @@ fn io_text(error: &(dyn std::error::Error + 'static)) -> String {
 }
 
 /// A body that is there as a whole.
-struct Whole(Option<Bytes>);
+struct FullBody(Option<Bytes>);
 
-impl Body for Whole {
+impl Body for FullBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -10,7 +10,7 @@ const LONGEST: usize = 8 << 10;
 
 /// An absolute URL of `http` or `https`, without user, password or fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place(Uri);
+pub(crate) struct ServerUrl(Uri);
 
 /// What credentials belong to: scheme, host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(crate) struct Origin {
     port: u16,
 }
 
-impl Place {
-    pub(crate) fn parse(url: &str) -> Result<Place, Error> {
+impl ServerUrl {
+    pub(crate) fn parse(url: &str) -> Result<ServerUrl, Error> {
         let bad = |why: &str| bad_url(url, why);
         if url.len() > LONGEST {
             return Err(bad("it is too long"));
@@ -36,7 +36,7 @@ impl Place {
         }
         match uri.host() {
             None | Some("" | "[]") => Err(bad("it names no host")),
-            Some(_) => Ok(Place(uri)),
+            Some(_) => Ok(ServerUrl(uri)),
         }
     }
 
@@ -49,14 +49,14 @@ impl Place {
     }
 
     /// What `reference`, relative or not, means here.
-    pub(crate) fn join(&self, reference: &str) -> Result<Place, Error> {
+    pub(crate) fn join(&self, reference: &str) -> Result<ServerUrl, Error> {
         let reference = reference.split('#').next().unwrap_or_default().trim();
         if has_scheme(reference) {
-            return Place::parse(reference);
+            return ServerUrl::parse(reference);
         }
         let scheme = self.0.scheme_str().unwrap_or("http");
         if reference.starts_with("//") {
-            return Place::parse(&format!("{scheme}:{reference}"));
+            return ServerUrl::parse(&format!("{scheme}:{reference}"));
         }
         let authority = self.0.authority().map_or("", |it| it.as_str());
         let (path, query) = match reference.split_once('?') {
@@ -77,12 +77,12 @@ impl Place {
             query => query,
         };
         let query = query.map_or(String::new(), |query| format!("?{query}"));
-        Place::parse(&format!("{scheme}://{authority}{path}{query}"))
+        ServerUrl::parse(&format!("{scheme}://{authority}{path}{query}"))
     }
 }
 
 /// Shows no query: it may hold secrets.
-impl fmt::Display for Place {
+impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin(), self.0.path())
     }
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn references_mean_what_browsers_think() {
-        let base = Place::parse("http://Host.example:8080/a/b/sse?key=1").unwrap();
+        let base = ServerUrl::parse("http://Host.example:8080/a/b/sse?key=1").unwrap();
         let cases = [
             ("/messages?s=1", "/messages?s=1"),
             ("messages", "/a/b/messages"),
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn what_is_shown_holds_no_secret() {
-        let place = Place::parse("https://Example.com/mcp?token=secret").unwrap();
+        let place = ServerUrl::parse("https://Example.com/mcp?token=secret").unwrap();
         assert_eq!(place.to_string(), "https://example.com/mcp");
         assert_eq!(place.origin().to_string(), "https://example.com");
-        let refused = Place::parse("https://me:secret@example.com/?x=secret").unwrap_err();
+        let refused = ServerUrl::parse("https://me:secret@example.com/?x=secret").unwrap_err();
         assert!(!refused.message.contains("secret"), "{refused}");
         assert!(refused.message.contains("header"), "{refused}");
-        assert_eq!(Place::parse("http://[::1]:9/").unwrap().origin().host(), "::1");
+        assert_eq!(ServerUrl::parse("http://[::1]:9/").unwrap().origin().host(), "::1");
     }
 }

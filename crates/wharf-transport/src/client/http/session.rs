@@ -16,16 +16,16 @@ use wharf_model::{Error, ErrorKind, Outbox};
 use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
-    auth::Waits,
-    error::Refusal,
-    response::{Answer, Media},
-    send::Http,
-    server_url::Place,
+    auth::AuthWait,
+    error::ErrorResponse,
+    response::{HttpResponse, MediaKind},
+    send::HttpSender,
+    server_url::ServerUrl,
 };
 use crate::{
     client::{
         TraceEvent,
-        pending::{Desk, Duty},
+        pending::{PendingRequests, DispatchAction},
     },
     task_set::Tasks,
 };
@@ -46,49 +46,49 @@ const AGAIN: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// A message and the headers that repeat what it says.
-pub(super) struct Letter {
+pub(super) struct OutgoingMessage {
     pub(super) message: Vec<u8>,
     pub(super) heads: Vec<(String, String)>,
     /// The call that it is.
     pub(super) call: Option<Outbox>,
 }
 
-impl Letter {
-    pub(super) fn new(message: Vec<u8>, heads: Vec<(String, String)>) -> Letter {
-        Letter { message, heads, call: None }
+impl OutgoingMessage {
+    pub(super) fn new(message: Vec<u8>, heads: Vec<(String, String)>) -> OutgoingMessage {
+        OutgoingMessage { message, heads, call: None }
     }
 }
 
 /// Why a request has no reply.
 #[derive(Debug)]
-pub(super) enum Miss {
+pub(super) enum SendError {
     /// The server knows nothing of this conversation, and did nothing about the request.
     Gone(Error),
     /// Anything else.
     Failed(Error),
 }
 
-impl From<Error> for Miss {
+impl From<Error> for SendError {
     fn from(error: Error) -> Self {
-        Miss::Failed(error)
+        SendError::Failed(error)
     }
 }
 
-impl Miss {
+impl SendError {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Miss::Gone(error) | Miss::Failed(error) => error,
+            SendError::Gone(error) | SendError::Failed(error) => error,
         }
     }
 }
 
 /// An open conversation, as its calls and its tasks share it.
-pub(super) struct Voice {
-    pub(super) http: Arc<Http>,
-    pub(super) desk: Arc<Desk>,
+pub(super) struct HttpSession {
+    pub(super) http: Arc<HttpSender>,
+    pub(super) desk: Arc<PendingRequests>,
     pub(super) talk: ClientCodec,
     /// Where messages go.
-    pub(super) to: Place,
+    pub(super) to: ServerUrl,
     /// Headers of every request: the session.
     pub(super) standing: HeaderMap,
     gone: Mutex<bool>,
@@ -96,16 +96,16 @@ pub(super) struct Voice {
     runtime: Handle,
 }
 
-impl Voice {
+impl HttpSession {
     pub(super) fn new(
-        http: Arc<Http>,
-        desk: Arc<Desk>,
+        http: Arc<HttpSender>,
+        desk: Arc<PendingRequests>,
         talk: ClientCodec,
-        to: Place,
+        to: ServerUrl,
         session: Option<HeaderValue>,
-    ) -> Voice {
+    ) -> HttpSession {
         let standing = session.map(|it| (SESSION, it)).into_iter().collect();
-        Voice {
+        HttpSession {
             http,
             desk,
             talk,
@@ -140,14 +140,14 @@ impl Voice {
         }
     }
 
-    pub(super) async fn post(&self, letter: Letter) -> Result<Answer, Error> {
+    pub(super) async fn post(&self, letter: OutgoingMessage) -> Result<HttpResponse, Error> {
         match letter.call.clone() {
-            Some(call) => self.post_for(Waits::Call(&call), letter).await,
-            None => self.post_for(Waits::Somebody, letter).await,
+            Some(call) => self.post_for(AuthWait::Call(&call), letter).await,
+            None => self.post_for(AuthWait::Interactive, letter).await,
         }
     }
 
-    async fn post_for(&self, waits: Waits<'_>, letter: Letter) -> Result<Answer, Error> {
+    async fn post_for(&self, waits: AuthWait<'_>, letter: OutgoingMessage) -> Result<HttpResponse, Error> {
         let mut heads = self.standing.clone();
         heads.extend(headers(&letter.heads)?);
         self.http.options.trace(TraceEvent::Sent(&letter.message));
@@ -156,7 +156,7 @@ impl Voice {
     }
 
     /// Opens the stream of what the server says by itself, or goes on after the event `last`.
-    pub(super) async fn get(&self, last: Option<&str>) -> Result<Answer, Error> {
+    pub(super) async fn get(&self, last: Option<&str>) -> Result<HttpResponse, Error> {
         let mut heads = self.standing.clone();
         heads.extend(headers(&self.talk.headers("", None, None))?);
         if let Some(last) = last {
@@ -166,18 +166,18 @@ impl Voice {
     }
 
     /// Ends the session.
-    pub(super) async fn delete(&self) -> Result<Answer, Error> {
+    pub(super) async fn delete(&self) -> Result<HttpResponse, Error> {
         let mut heads = self.standing.clone();
         heads.extend(headers(&self.talk.headers("", None, None))?);
         self.http.send(Verb::DELETE, &self.http.place, &heads, Bytes::new()).await
     }
 
     /// Sends what has no reply: any success will do, whatever it carries.
-    pub(super) async fn tell(&self, message: Vec<u8>, method: &str) -> Result<(), Miss> {
-        let letter = Letter::new(message, self.talk.headers(method, None, None));
+    pub(super) async fn tell(&self, message: Vec<u8>, method: &str) -> Result<(), SendError> {
+        let letter = OutgoingMessage::new(message, self.talk.headers(method, None, None));
         let told = async {
             // Nobody waits for it, so nobody logs in for it.
-            let answer = self.post_for(Waits::Nobody, letter).await?;
+            let answer = self.post_for(AuthWait::Background, letter).await?;
             if !answer.status.is_success() {
                 return Err(self.refused(answer).await);
             }
@@ -191,8 +191,8 @@ impl Voice {
     }
 
     /// What a status amounts to that is no success.
-    pub(super) async fn refused(&self, answer: Answer) -> Miss {
-        let refusal = Refusal::read(answer, &self.to, Some(&self.talk)).await;
+    pub(super) async fn refused(&self, answer: HttpResponse) -> SendError {
+        let refusal = ErrorResponse::read(answer, &self.to, Some(&self.talk)).await;
         let is_gone = match self.talk.is_modern() {
             true => refusal.is_of_another_era(),
             false => self.is_kept() && refusal.is_about_session(),
@@ -200,7 +200,7 @@ impl Voice {
         if let Some(message) = refusal.message() {
             self.http.options.trace(TraceEvent::Received(message));
         }
-        if is_gone { Miss::Gone(refusal.error) } else { Miss::Failed(refusal.error) }
+        if is_gone { SendError::Gone(refusal.error) } else { SendError::Failed(refusal.error) }
     }
 
     /// Hears a message, and does what it asks for.
@@ -213,7 +213,7 @@ impl Voice {
         for duty in self.desk.hear(message, belongs_to).await? {
             let voice = self.clone();
             match duty {
-                Duty::Send(message) => {
+                DispatchAction::Send(message) => {
                     // A server that asks faster than it listens has to wait.
                     let turn = self.answering.clone().acquire_owned().await;
                     self.spawn(tasks, async move {
@@ -221,7 +221,7 @@ impl Voice {
                         drop(turn);
                     });
                 }
-                Duty::Answer(answer) => self.spawn(tasks, async move {
+                DispatchAction::Answer(answer) => self.spawn(tasks, async move {
                     if let Some((message, _open)) = answer.await {
                         voice.answer(message).await;
                     }
@@ -251,7 +251,7 @@ impl Voice {
         let mut pause = AGAIN;
         for left in (0..ANSWERS).rev() {
             let Err(miss) = self.tell(message.clone(), "").await else { return };
-            let is_gone = matches!(miss, Miss::Gone(_));
+            let is_gone = matches!(miss, SendError::Gone(_));
             let error = miss.into_error();
             if is_gone || left == 0 || !is_passing(error.kind) {
                 let options = &self.http.options;
@@ -285,9 +285,9 @@ pub(super) fn closed(why: &str) -> Error {
 }
 
 /// An answer that is neither a message nor a stream.
-pub(super) async fn unexpected(answer: Answer, from: &Place) -> Error {
+pub(super) async fn unexpected(answer: HttpResponse, from: &ServerUrl) -> Error {
     let (head, media) = (answer.head(), answer.media());
-    let wanted = if media == Media::Other { "a message or a stream of events" } else { "a reply" };
+    let wanted = if media == MediaKind::Other { "a message or a stream of events" } else { "a reply" };
     let shown = answer.beginning().await;
     let colon = if shown.is_empty() { "" } else { ": " };
     let problem = format!("{from} answered with {head} instead of {wanted}{colon}{shown}");

@@ -9,22 +9,22 @@ use tokio_rustls::{
     rustls::{self, ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
-pub(super) type Encrypted = TlsStream<TcpStream>;
+pub(super) type TlsClientStream = TlsStream<TcpStream>;
 
 /// Whom to trust. The list is read when it is first needed: that takes milliseconds.
 #[derive(Clone, Default)]
-pub(super) struct Trust {
+pub(super) struct TlsTrust {
     config: Arc<OnceCell<Arc<ClientConfig>>>,
     without_http2: bool,
 }
 
-impl Trust {
+impl TlsTrust {
     #[cfg(feature = "websocket")]
-    pub(super) fn without_http2() -> Trust {
-        Trust { without_http2: true, ..Trust::default() }
+    pub(super) fn without_http2() -> TlsTrust {
+        TlsTrust { without_http2: true, ..TlsTrust::default() }
     }
 
-    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> io::Result<Encrypted> {
+    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> io::Result<TlsClientStream> {
         let load = || load(self.without_http2);
         let config = self.config.get_or_try_init(load).await?.clone();
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -68,6 +68,6 @@ pub(super) fn speaks_plainly(error: &io::Error) -> Option<bool> {
     }
 }
 
-pub(super) fn speaks_http2(stream: &Encrypted) -> bool {
+pub(super) fn speaks_http2(stream: &TlsClientStream) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(b"h2")
 }

@@ -16,45 +16,45 @@ use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
     call::exchange,
-    connection::Way,
+    connection::HttpConnection,
     handshake::open,
-    send::Http,
-    session::{Letter, Miss, closed},
+    send::HttpSender,
+    session::{OutgoingMessage, SendError, closed},
 };
 use crate::{
     Shutdown,
     client::{
-        backoff::{Health, Turn},
-        pending::{Desk, Place, Ticket},
-        subscription::{Ground, listen},
+        backoff::{ReconnectBackoff, RetryTiming},
+        pending::{PendingRequests, PendingKind, PendingReply},
+        subscription::{SubscriptionTransport, listen},
     },
 };
 
 /// A link over HTTP.
-pub(super) struct HttpLink(Arc<Core>);
+pub(super) struct HttpTransport(Arc<HttpTransportState>);
 
-struct Core {
-    http: Arc<Http>,
-    desk: Arc<Desk>,
+struct HttpTransportState {
+    http: Arc<HttpSender>,
+    desk: Arc<PendingRequests>,
     /// What the server is remembered by.
     key: String,
-    now: Mutex<Option<Arc<Way>>>,
+    now: Mutex<Option<Arc<HttpConnection>>>,
     /// Held while the conversation is opened. How the last opening failed.
     opening: tokio::sync::Mutex<Option<Error>>,
     /// How many openings there were.
     openings: AtomicU64,
     subscribing: tokio::sync::Mutex<()>,
     /// How listens have fared.
-    listening: Mutex<Health>,
+    listening: Mutex<ReconnectBackoff>,
     /// Which log messages are wanted: every session has to be told.
     level: Mutex<Option<LogLevel>>,
     closing: Shutdown,
 }
 
-impl HttpLink {
-    pub(super) async fn connect(key: &str, http: Http) -> Result<HttpLink, Error> {
-        let desk = Desk::new(http.options.clone());
-        let core = Arc::new(Core {
+impl HttpTransport {
+    pub(super) async fn connect(key: &str, http: HttpSender) -> Result<HttpTransport, Error> {
+        let desk = PendingRequests::new(http.options.clone());
+        let core = Arc::new(HttpTransportState {
             http: Arc::new(http),
             desk,
             key: key.to_owned(),
@@ -68,18 +68,18 @@ impl HttpLink {
         });
         // Nobody else can be held up by it yet, and whoever drops it ends it.
         core.open().await?;
-        Ok(HttpLink(core))
+        Ok(HttpTransport(core))
     }
 }
 
-impl Core {
+impl HttpTransportState {
     /// The conversation, opened if need be. Those who wait for one opening share its failure.
-    async fn way(self: &Arc<Self>) -> Result<Arc<Way>, Error> {
+    async fn way(self: &Arc<Self>) -> Result<Arc<HttpConnection>, Error> {
         self.way_for(None).await
     }
 
     /// The same for a call, whose clock stands still while a person logs in for the opening.
-    async fn way_for(self: &Arc<Self>, outbox: Option<&Outbox>) -> Result<Arc<Way>, Error> {
+    async fn way_for(self: &Arc<Self>, outbox: Option<&Outbox>) -> Result<Arc<HttpConnection>, Error> {
         if let Some(way) = self.current() {
             return Ok(way);
         }
@@ -99,7 +99,7 @@ impl Core {
         }
     }
 
-    async fn open(&self) -> Result<Arc<Way>, Error> {
+    async fn open(&self) -> Result<Arc<HttpConnection>, Error> {
         let before = self.openings.load(Ordering::Acquire);
         let mut failure = self.opening.lock().await;
         if let Some(way) = self.current() {
@@ -114,7 +114,7 @@ impl Core {
         }
         let opening = async {
             let opened = open(&self.http, &self.key).await?;
-            Ok(Arc::new(Way::begin(&self.http, &self.desk, opened).await))
+            Ok(Arc::new(HttpConnection::begin(&self.http, &self.desk, opened).await))
         };
         let opened = tokio::select! {
             biased;
@@ -133,7 +133,7 @@ impl Core {
         Ok(way)
     }
 
-    fn current(&self) -> Option<Arc<Way>> {
+    fn current(&self) -> Option<Arc<HttpConnection>> {
         lock(&self.now).clone().filter(|way| !way.voice.is_gone())
     }
 
@@ -142,19 +142,19 @@ impl Core {
     async fn ask(
         self: &Arc<Self>,
         outbox: Option<&Outbox>,
-        place: Place,
-        write: impl Fn(&ClientCodec, &CallId) -> Result<Letter, Error>,
+        place: PendingKind,
+        write: impl Fn(&ClientCodec, &CallId) -> Result<OutgoingMessage, Error>,
     ) -> Result<(ClientCodec, ByteString), Error> {
         let mut again = false;
         loop {
             let way = self.way_for(outbox).await?;
             let talk = way.voice.talk.clone();
             let id = self.desk.next_id();
-            let letter = Letter { call: outbox.cloned(), ..write(&talk, &id)? };
+            let letter = OutgoingMessage { call: outbox.cloned(), ..write(&talk, &id)? };
             let ticket = self.desk.register(id, outbox, place.clone())?;
             match self.until_closed(exchange(&way, letter, ticket)).await {
                 Ok(reply) => return Ok((talk, reply)),
-                Err(Miss::Gone(error)) if !again => {
+                Err(SendError::Gone(error)) if !again => {
                     self.http.options.note(format_args!("opening anew: {error}"));
                     way.voice.leave(&error);
                     again = true;
@@ -166,8 +166,8 @@ impl Core {
 
     async fn until_closed<T>(
         &self,
-        work: impl Future<Output = Result<T, Miss>>,
-    ) -> Result<T, Miss> {
+        work: impl Future<Output = Result<T, SendError>>,
+    ) -> Result<T, SendError> {
         tokio::select! {
             biased;
             done = work => done,
@@ -182,13 +182,13 @@ impl Core {
             let discovery = self.desk.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }
-        let place = Place::Call { asks: info.may_suspend };
+        let place = PendingKind::Call { asks: info.may_suspend };
         let write = |talk: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
             talk.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
             let heads = talk.headers(info.name, target.as_deref(), request.mirrored.as_ref());
-            Ok(Letter::new(message, heads))
+            Ok(OutgoingMessage::new(message, heads))
         };
         let (talk, result) = self.ask(Some(outbox), place, write).await?;
         talk.result(request.method, &result)
@@ -205,10 +205,10 @@ impl Core {
         let write = |talk: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
             talk.request(method, params, id, &mut message)?;
-            Ok(Letter::new(message, talk.headers(method, target.as_deref(), None)))
+            Ok(OutgoingMessage::new(message, talk.headers(method, target.as_deref(), None)))
         };
         let known = Method::from_name(method);
-        let place = Place::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
+        let place = PendingKind::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
         let (_, result) = self.ask(Some(outbox), place, write).await?;
         RawValue::from_string(result.to_string()).map_err(|error| {
             let problem = format!("The result of {method} is no JSON: {error}");
@@ -230,20 +230,20 @@ impl Core {
             let mut message = Vec::new();
             talk.ping(id, &mut message);
             let method = if talk.is_modern() { Method::Discover.name() } else { "ping" };
-            Ok(Letter::new(message, talk.headers(method, None, None)))
+            Ok(OutgoingMessage::new(message, talk.headers(method, None, None)))
         };
-        self.ask(None, Place::ControlRequest, write).await.map(drop)
+        self.ask(None, PendingKind::ControlRequest, write).await.map(drop)
     }
 
     /// Tells a server that keeps it which log messages are wanted.
-    async fn tell_level(&self, way: &Way, level: LogLevel) -> Result<(), Miss> {
+    async fn tell_level(&self, way: &HttpConnection, level: LogLevel) -> Result<(), SendError> {
         let (id, mut message) = (self.desk.next_id(), Vec::new());
         if !way.voice.talk.set_log_level(level, &id, &mut message) {
             return Ok(());
         }
-        let ticket = self.desk.register(id, None, Place::ControlRequest)?;
+        let ticket = self.desk.register(id, None, PendingKind::ControlRequest)?;
         let heads = way.voice.talk.headers("logging/setLevel", None, None);
-        self.until_closed(exchange(way, Letter::new(message, heads), ticket)).await.map(drop)
+        self.until_closed(exchange(way, OutgoingMessage::new(message, heads), ticket)).await.map(drop)
     }
 
     async fn set_level(self: &Arc<Self>, level: LogLevel) -> Result<(), Error> {
@@ -251,12 +251,12 @@ impl Core {
         *lock(&self.level) = Some(level);
         match self.tell_level(&way, level).await {
             Ok(()) => Ok(()),
-            Err(Miss::Gone(error)) => {
+            Err(SendError::Gone(error)) => {
                 way.voice.leave(&error);
                 // The next session is told when it is opened.
                 self.way().await.map(drop)
             }
-            Err(Miss::Failed(error)) => Err(error),
+            Err(SendError::Failed(error)) => Err(error),
         }
     }
 
@@ -269,33 +269,33 @@ impl Core {
         let method = "notifications/roots/list_changed";
         match way.voice.tell(message, method).await {
             Ok(()) => Ok(()),
-            Err(Miss::Gone(error)) => {
+            Err(SendError::Gone(error)) => {
                 // The next session begins with the roots as they are then.
                 way.voice.leave(&error);
                 Ok(())
             }
-            Err(Miss::Failed(error)) => Err(error),
+            Err(SendError::Failed(error)) => Err(error),
         }
     }
 
     /// Sends a request of a listen, over the conversation there is.
     async fn errand(
         &self,
-        ticket: Ticket,
+        ticket: PendingReply,
         method: &str,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
         let way = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
         let heads = way.voice.talk.headers(method, None, None);
         let began = Instant::now();
-        let done = self.until_closed(exchange(&way, Letter::new(message, heads), ticket)).await;
+        let done = self.until_closed(exchange(&way, OutgoingMessage::new(message, heads), ticket)).await;
         let error = match done {
             Ok(reply) => return Ok(reply),
-            Err(Miss::Gone(error)) => {
+            Err(SendError::Gone(error)) => {
                 way.voice.leave(&error);
                 closed(&error.message)
             }
-            Err(Miss::Failed(error)) => error,
+            Err(SendError::Failed(error)) => error,
         };
         if method == Method::Listen.name() {
             lock(&self.listening).ended(began.elapsed());
@@ -331,10 +331,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What listens need of the link.
-struct Listener(Arc<Core>);
+struct HttpSubscriptions(Arc<HttpTransportState>);
 
-impl Ground for Listener {
-    fn desk(&self) -> &Arc<Desk> {
+impl SubscriptionTransport for HttpSubscriptions {
+    fn desk(&self) -> &Arc<PendingRequests> {
         &self.0.desk
     }
 
@@ -347,9 +347,9 @@ impl Ground for Listener {
         Box::pin(async move {
             let turn = lock(&core.listening).turn();
             match turn {
-                Turn::Now => {}
-                Turn::At(time) => sleep_until(time).await,
-                Turn::Refused(wait, _) => sleep(wait).await,
+                RetryTiming::Now => {}
+                RetryTiming::At(time) => sleep_until(time).await,
+                RetryTiming::Refused(wait, _) => sleep(wait).await,
             }
             Ok(core.way().await?.voice.talk.clone())
         })
@@ -357,7 +357,7 @@ impl Ground for Listener {
 
     fn request(
         &self,
-        ticket: Ticket,
+        ticket: PendingReply,
         method: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>> {
@@ -370,17 +370,17 @@ impl Ground for Listener {
     }
 }
 
-impl Service for HttpLink {
+impl Service for HttpTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let core = self.0.clone();
         if request.method == Method::Listen {
-            return Box::pin(listen(Arc::new(Listener(core)), request, outbox));
+            return Box::pin(listen(Arc::new(HttpSubscriptions(core)), request, outbox));
         }
         Box::pin(async move { core.call(&request, &outbox).await.unwrap_or_else(Outcome::from) })
     }
 }
 
-impl ClientTransport for HttpLink {
+impl ClientTransport for HttpTransport {
     fn about(&self) -> Arc<ServerInfo> {
         self.0.desk.about()
     }

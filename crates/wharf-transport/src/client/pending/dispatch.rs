@@ -18,31 +18,31 @@ use wharf_model::{BoxFuture, ClientRequest, Error, ErrorKind, Notification, Outb
 use wharf_wire::{CallId, ClientCodec, ServerMessage, ServerNotification};
 
 use crate::client::TraceEvent;
-use crate::client::pending::{Desk, Entry, Place, changes};
+use crate::client::pending::{PendingRequests, PendingEntry, PendingKind, changes};
 
 /// How long reading waits for a call that has not looked at what came before.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What the link has to do about a message.
-pub(crate) enum Duty {
+pub(crate) enum DispatchAction {
     /// Send this: the answer to a ping, or a refusal.
     Send(Vec<u8>),
     /// Run this beside whatever else goes on, and send what comes of it; nothing if the question
     /// was withdrawn. The question counts as open until it is dropped, after sending: a server that
     /// takes no answers must not pile them up.
-    Answer(BoxFuture<Option<(Vec<u8>, Question)>>),
+    Answer(BoxFuture<Option<(Vec<u8>, OpenServerRequest)>>),
 }
 
 /// A call that is told things, as fast as it looks at them.
-pub(super) struct Recipient {
+pub(super) struct CallRecipient {
     outbox: Outbox,
     /// Whether it let reading wait in vain; then nobody waits for it again until it has room.
     deaf: AtomicBool,
 }
 
-impl Recipient {
+impl CallRecipient {
     pub(super) fn new(outbox: &Outbox) -> Self {
-        Recipient { outbox: outbox.clone(), deaf: AtomicBool::new(false) }
+        CallRecipient { outbox: outbox.clone(), deaf: AtomicBool::new(false) }
     }
 
     /// Tells it, as soon as it has room, if that is soon.
@@ -61,7 +61,7 @@ impl Recipient {
     }
 }
 
-impl Desk {
+impl PendingRequests {
     /// Takes in one message, in the order of arrival: wakes whoever waits for it, and says what
     /// else there is to do. On HTTP, `belongs_to` is the call on whose stream it came. Waits a
     /// moment for a call that is slow to look at what it is told.
@@ -72,7 +72,7 @@ impl Desk {
         self: &Arc<Self>,
         message: Bytes,
         belongs_to: Option<&CallId>,
-    ) -> Result<Vec<Duty>, Error> {
+    ) -> Result<Vec<DispatchAction>, Error> {
         let talk = self.talk().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
         self.options.trace(TraceEvent::Received(&message));
         let mut duties = Vec::new();
@@ -88,7 +88,7 @@ impl Desk {
         talk: &ClientCodec,
         incoming: ServerMessage,
         belongs_to: Option<&CallId>,
-    ) -> Option<Duty> {
+    ) -> Option<DispatchAction> {
         match incoming {
             ServerMessage::Reply { id, result } => {
                 self.reply(id.or_else(|| belongs_to.cloned()), result)
@@ -104,7 +104,7 @@ impl Desk {
                 self.options.note("ignored a request, which a server of this revision cannot make");
             }
             ServerMessage::Ping { id } => {
-                return Some(Duty::Send(written(|out| talk.pong(&id, out))));
+                return Some(DispatchAction::Send(written(|out| talk.pong(&id, out))));
             }
             ServerMessage::Refused { id, error } => return Some(refuse(talk, &id, &error)),
             ServerMessage::ClientRequest { id, ask } => {
@@ -117,7 +117,7 @@ impl Desk {
 
     fn reply(&self, id: Option<CallId>, result: Result<ByteString, Error>) {
         let mut state = self.lock();
-        let sent = |entry: &Entry| !matches!(entry.place, Place::Played { .. });
+        let sent = |entry: &PendingEntry| !matches!(entry.place, PendingKind::Played { .. });
         // What the server could not read can only be the one thing that was sent.
         let id = id.or_else(|| {
             let mut ids = state.under_way.iter().filter(|(_, entry)| sent(entry));
@@ -135,7 +135,7 @@ impl Desk {
     /// The server takes a question back, or ends a listen.
     fn cancelled(&self, id: &CallId) {
         let mut state = self.lock();
-        let listens = |entry: &Entry| matches!(entry.place, Place::Listen { .. });
+        let listens = |entry: &PendingEntry| matches!(entry.place, PendingKind::Listen { .. });
         if state.under_way.get(id).is_some_and(listens) {
             let entry = state.under_way.remove(id);
             drop(state);
@@ -196,7 +196,7 @@ impl Desk {
         self.tell_ears(&notification);
         let mut listeners = Vec::new();
         for entry in self.lock().under_way.values_mut() {
-            let Place::Played { filter, silent, missed } = &mut entry.place else { continue };
+            let PendingKind::Played { filter, silent, missed } = &mut entry.place else { continue };
             if !filter.wants(&notification) {
                 continue;
             }
@@ -224,7 +224,7 @@ impl Desk {
         id: CallId,
         ask: ClientRequest,
         belongs_to: Option<&CallId>,
-    ) -> Option<Duty> {
+    ) -> Option<DispatchAction> {
         let call = self.recipient(belongs_to).or_else(|| self.only_call(|asks| asks));
         let (open, withdrawn) = oneshot::channel();
         let mut state = self.lock();
@@ -239,9 +239,9 @@ impl Desk {
         }
         state.questions.insert(id.clone(), open);
         drop(state);
-        let question = Question { desk: self.clone(), id };
+        let question = OpenServerRequest { desk: self.clone(), id };
         let talk = talk.clone();
-        Some(Duty::Answer(Box::pin(async move {
+        Some(DispatchAction::Answer(Box::pin(async move {
             let answering: BoxFuture<Result<String, Error>> = match call {
                 Some(call) => Box::pin(call.outbox.ask(ask)),
                 None => question.desk.options.orphans.ask(ask),
@@ -257,7 +257,7 @@ impl Desk {
         })))
     }
 
-    fn recipient(&self, id: Option<&CallId>) -> Option<Arc<Recipient>> {
+    fn recipient(&self, id: Option<&CallId>) -> Option<Arc<CallRecipient>> {
         self.lock().under_way.get(id?)?.recipient.clone()
     }
 
@@ -265,36 +265,36 @@ impl Desk {
         self.listen(Some(id)).is_some()
     }
 
-    fn listen(&self, id: Option<&CallId>) -> Option<(Arc<Recipient>, Arc<AtomicBool>)> {
+    fn listen(&self, id: Option<&CallId>) -> Option<(Arc<CallRecipient>, Arc<AtomicBool>)> {
         let state = self.lock();
         let entry = state.under_way.get(id?)?;
-        let Place::Listen { acknowledged } = &entry.place else { return None };
+        let PendingKind::Listen { acknowledged } = &entry.place else { return None };
         Some((entry.recipient.clone()?, acknowledged.clone()))
     }
 
     /// The call under way, if there is exactly one whose `asks` fits.
-    fn only_call(&self, fits: impl Fn(bool) -> bool) -> Option<Arc<Recipient>> {
+    fn only_call(&self, fits: impl Fn(bool) -> bool) -> Option<Arc<CallRecipient>> {
         let state = self.lock();
-        let is_call = |entry: &&Entry| matches!(entry.place, Place::Call { asks } if fits(asks));
+        let is_call = |entry: &&PendingEntry| matches!(entry.place, PendingKind::Call { asks } if fits(asks));
         let mut calls = state.under_way.values().filter(is_call);
         calls.next().filter(|_| calls.next().is_none())?.recipient.clone()
     }
 }
 
 /// An open question of the server; dropping it makes room for another.
-pub(crate) struct Question {
-    desk: Arc<Desk>,
+pub(crate) struct OpenServerRequest {
+    desk: Arc<PendingRequests>,
     id: CallId,
 }
 
-impl Drop for Question {
+impl Drop for OpenServerRequest {
     fn drop(&mut self) {
         self.desk.lock().questions.remove(&self.id);
     }
 }
 
-fn refuse(talk: &ClientCodec, id: &CallId, error: &Error) -> Duty {
-    Duty::Send(written(|out| talk.answer(id, Err(error), out)))
+fn refuse(talk: &ClientCodec, id: &CallId, error: &Error) -> DispatchAction {
+    DispatchAction::Send(written(|out| talk.answer(id, Err(error), out)))
 }
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {

@@ -17,8 +17,8 @@ use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter, TA
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::ClientTransportOptions;
-pub(crate) use crate::client::pending::dispatch::Duty;
-use crate::client::pending::dispatch::Recipient;
+pub(crate) use crate::client::pending::dispatch::DispatchAction;
+use crate::client::pending::dispatch::CallRecipient;
 
 /// The ids of a conversation's own calls begin here; those of its opening lie below, and a late
 /// answer to one of those must not be taken for another's.
@@ -26,17 +26,17 @@ const FIRST_ID: u64 = 16;
 
 /// What is under way with one server, over however many connections: calls, listens, the server's
 /// questions, and who hears the rest.
-pub(crate) struct Desk {
+pub(crate) struct PendingRequests {
     options: ClientTransportOptions,
     next: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PendingState {
     talk: Option<ClientCodec>,
     about: Arc<ServerInfo>,
-    under_way: HashMap<CallId, Entry>,
+    under_way: HashMap<CallId, PendingEntry>,
     /// The server's open questions. Dropping one withdraws it.
     questions: HashMap<CallId, oneshot::Sender<()>>,
     ears: Vec<Weak<dyn NotificationListener>>,
@@ -46,15 +46,15 @@ struct State {
     losses: u64,
 }
 
-struct Entry {
+struct PendingEntry {
     reply: oneshot::Sender<Result<ByteString, Error>>,
-    place: Place,
-    recipient: Option<Arc<Recipient>>,
+    place: PendingKind,
+    recipient: Option<Arc<CallRecipient>>,
 }
 
 /// What goes on under an id, and what may belong to it.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum PendingKind {
     /// A request whose reply is all that anybody wants.
     ControlRequest,
     /// A call. `asks`: the server may have questions about it.
@@ -67,10 +67,10 @@ pub(crate) enum Place {
     Played { filter: SubscriptionFilter, silent: bool, missed: bool },
 }
 
-impl Desk {
-    pub(crate) fn new(options: ClientTransportOptions) -> Arc<Desk> {
+impl PendingRequests {
+    pub(crate) fn new(options: ClientTransportOptions) -> Arc<PendingRequests> {
         let (next, state) = (AtomicU64::new(FIRST_ID), Mutex::default());
-        Arc::new(Desk { options, next, state })
+        Arc::new(PendingRequests { options, next, state })
     }
 
     pub(crate) fn options(&self) -> &ClientTransportOptions {
@@ -126,9 +126,9 @@ impl Desk {
         self: &Arc<Self>,
         id: CallId,
         outbox: Option<&Outbox>,
-        place: Place,
-    ) -> Result<Ticket, Error> {
-        let recipient = outbox.map(|outbox| Arc::new(Recipient::new(outbox)));
+        place: PendingKind,
+    ) -> Result<PendingReply, Error> {
+        let recipient = outbox.map(|outbox| Arc::new(CallRecipient::new(outbox)));
         let (reply, answered) = oneshot::channel();
         let mut state = self.lock();
         let most = self.options.limits.in_flight;
@@ -138,9 +138,9 @@ impl Desk {
                  the limit"
             )));
         }
-        state.under_way.insert(id.clone(), Entry { reply, place, recipient });
+        state.under_way.insert(id.clone(), PendingEntry { reply, place, recipient });
         drop(state);
-        Ok(Ticket { id, reply: answered, desk: self.clone() })
+        Ok(PendingReply { id, reply: answered, desk: self.clone() })
     }
 
     /// Begins to tell a played listen what it hears, after its acknowledgement, or after whatever
@@ -157,7 +157,7 @@ impl Desk {
         }
         let mut unheard = acknowledged;
         if let Some(entry) = self.lock().under_way.get_mut(id)
-            && let Place::Played { silent, missed, .. } = &mut entry.place
+            && let PendingKind::Played { silent, missed, .. } = &mut entry.place
         {
             *silent = false;
             unheard |= *missed;
@@ -202,7 +202,7 @@ impl Desk {
     pub(crate) fn only_listens(&self) -> bool {
         let state = self.lock();
         let mut places = state.under_way.values().map(|entry| &entry.place);
-        !state.under_way.is_empty() && places.all(|place| matches!(place, Place::Played { .. }))
+        !state.under_way.is_empty() && places.all(|place| matches!(place, PendingKind::Played { .. }))
     }
 
     /// The connection is gone: everything under way fails, and open questions are withdrawn.
@@ -221,8 +221,8 @@ impl Desk {
     /// A message was too long to be read: it may have been the reply to any of the calls under way.
     pub(crate) fn unread(&self, error: &Error) {
         let mut state = self.lock();
-        let awaits_reply = |_: &CallId, entry: &mut Entry| {
-            matches!(entry.place, Place::ControlRequest | Place::Call { .. })
+        let awaits_reply = |_: &CallId, entry: &mut PendingEntry| {
+            matches!(entry.place, PendingKind::ControlRequest | PendingKind::Call { .. })
         };
         let failed: Vec<_> = state.under_way.extract_if(awaits_reply).collect();
         drop(state);
@@ -231,19 +231,19 @@ impl Desk {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request under way; dropping it forgets the id, so that a late reply is ignored.
-pub(crate) struct Ticket {
+pub(crate) struct PendingReply {
     pub(crate) id: CallId,
     reply: oneshot::Receiver<Result<ByteString, Error>>,
-    desk: Arc<Desk>,
+    desk: Arc<PendingRequests>,
 }
 
-impl Ticket {
+impl PendingReply {
     /// Whether there is no reply yet, be it one that nobody has looked at.
     pub(crate) fn is_open(&self) -> bool {
         self.desk.lock().under_way.contains_key(&self.id)
@@ -256,7 +256,7 @@ impl Ticket {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PendingReply {
     fn drop(&mut self) {
         self.desk.lock().under_way.remove(&self.id);
     }

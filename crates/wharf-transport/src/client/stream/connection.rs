@@ -21,8 +21,8 @@ use wharf_wire::{ClientCodec, Line};
 use crate::Shutdown;
 use crate::client::{
     TraceEvent,
-    pending::{Desk, Duty},
-    stream::connector::{Dial, Ends, Keeper, Sink, Source},
+    pending::{PendingRequests, DispatchAction},
+    stream::connector::{Connector, ConnectionParts, PeerGuard, MessageSink, MessageSource},
 };
 
 /// How many lines in a row may be no messages: programs print things.
@@ -34,9 +34,9 @@ const FAREWELL: Duration = Duration::from_secs(1);
 
 /// One open connection. Clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Shared>);
+pub(crate) struct StreamConnection(Arc<ConnectionState>);
 
-struct Shared {
+struct ConnectionState {
     talk: ClientCodec,
     outgoing: mpsc::Sender<Vec<u8>>,
     dead: AtomicBool,
@@ -48,19 +48,19 @@ struct Shared {
     ended: Shutdown,
 }
 
-impl Connection {
+impl StreamConnection {
     /// Begins to read and write. `bury` is told how long it lived, once everything under way has
     /// failed.
-    pub(crate) fn start<D: Dial>(
-        desk: Arc<Desk>,
+    pub(crate) fn start<D: Connector>(
+        desk: Arc<PendingRequests>,
         name: String,
-        ends: Ends<D>,
+        ends: ConnectionParts<D>,
         talk: ClientCodec,
         bury: impl FnOnce(Duration) + Send + 'static,
-    ) -> Connection {
+    ) -> StreamConnection {
         let room = desk.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
         let (outgoing, queue) = mpsc::channel(room);
-        let connection = Connection(Arc::new(Shared {
+        let connection = StreamConnection(Arc::new(ConnectionState {
             talk,
             outgoing,
             dead: AtomicBool::new(false),
@@ -68,10 +68,10 @@ impl Connection {
             buried: Shutdown::new(),
             ended: Shutdown::new(),
         }));
-        let Ends { source, sink, keeper } = ends;
+        let ConnectionParts { source, sink, keeper } = ends;
         let writing = write(connection.0.closing.clone(), desk.clone(), sink, queue);
         let writing = tokio::spawn(writing);
-        let burial = Burial {
+        let burial = ConnectionCleanup {
             connection: connection.clone(),
             desk,
             error: Error::new(ErrorKind::ConnectionClosed),
@@ -125,18 +125,18 @@ impl Connection {
 }
 
 /// Fails everything under way when a connection ends, however it does.
-struct Burial {
-    connection: Connection,
-    desk: Arc<Desk>,
+struct ConnectionCleanup {
+    connection: StreamConnection,
+    desk: Arc<PendingRequests>,
     error: Error,
     began: Instant,
     bury: Option<Box<dyn FnOnce(Duration) + Send>>,
 }
 
-impl Burial {
+impl ConnectionCleanup {
     fn bury(&mut self) {
         let Some(bury) = self.bury.take() else { return };
-        let Shared { dead, closing, buried, .. } = &*self.connection.0;
+        let ConnectionState { dead, closing, buried, .. } = &*self.connection.0;
         dead.store(true, Ordering::Release);
         closing.stop();
         bury(self.began.elapsed());
@@ -145,7 +145,7 @@ impl Burial {
     }
 }
 
-impl Drop for Burial {
+impl Drop for ConnectionCleanup {
     fn drop(&mut self) {
         self.bury();
         self.connection.0.ended.stop();
@@ -154,10 +154,10 @@ impl Drop for Burial {
 
 /// Reads until the end, then ends the rest.
 async fn tend(
-    mut burial: Burial,
+    mut burial: ConnectionCleanup,
     name: String,
-    mut source: impl Source,
-    mut keeper: impl Keeper,
+    mut source: impl MessageSource,
+    mut keeper: impl PeerGuard,
     mut writing: JoinHandle<()>,
 ) {
     let (connection, desk) = (burial.connection.clone(), burial.desk.clone());
@@ -191,9 +191,9 @@ async fn tend(
 
 /// Reads until the connection ends, and says why; nothing if it was closed from here.
 async fn watch(
-    connection: &Connection,
-    desk: &Arc<Desk>,
-    source: &mut impl Source,
+    connection: &StreamConnection,
+    desk: &Arc<PendingRequests>,
+    source: &mut impl MessageSource,
     writing: &mut JoinHandle<()>,
 ) -> Option<Result<(), Error>> {
     let mut reading = pin!(read(connection, desk, source));
@@ -207,9 +207,9 @@ async fn watch(
 
 /// Reads until the server ends the connection; an error where we must.
 async fn read(
-    connection: &Connection,
-    desk: &Arc<Desk>,
-    source: &mut impl Source,
+    connection: &StreamConnection,
+    desk: &Arc<PendingRequests>,
+    source: &mut impl MessageSource,
 ) -> Result<(), Error> {
     let mut garbage = 0;
     while let Some(line) = source.next().await? {
@@ -234,13 +234,13 @@ async fn read(
     Ok(())
 }
 
-fn perform(connection: &Connection, duty: Duty) {
+fn perform(connection: &StreamConnection, duty: DispatchAction) {
     match duty {
-        Duty::Send(message) => {
+        DispatchAction::Send(message) => {
             // A server that does not read its answers can do without them.
             let _ = connection.0.outgoing.try_send(message);
         }
-        Duty::Answer(answering) => {
+        DispatchAction::Answer(answering) => {
             let connection = connection.clone();
             tokio::spawn(async move {
                 if let Some((answer, _open)) = answering.await {
@@ -254,8 +254,8 @@ fn perform(connection: &Connection, duty: Duty) {
 /// Writes until the connection ends, and then what is left.
 async fn write(
     closing: Shutdown,
-    desk: Arc<Desk>,
-    mut sink: impl Sink,
+    desk: Arc<PendingRequests>,
+    mut sink: impl MessageSink,
     mut queue: mpsc::Receiver<Vec<u8>>,
 ) {
     loop {

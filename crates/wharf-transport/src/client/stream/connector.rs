@@ -19,10 +19,10 @@ use crate::client::ClientTransportOptions;
 const CHUNK: usize = 64 << 10;
 
 /// Opens connections to one server.
-pub(crate) trait Dial: Send + Sync + Sized + 'static {
-    type Source: Source;
-    type Sink: Sink;
-    type Keeper: Keeper;
+pub(crate) trait Connector: Send + Sync + Sized + 'static {
+    type Source: MessageSource;
+    type Sink: MessageSink;
+    type Guard: PeerGuard;
 
     /// What people are told that the server is.
     fn name(&self) -> String;
@@ -34,7 +34,7 @@ pub(crate) trait Dial: Send + Sync + Sized + 'static {
     fn dial(
         &self,
         options: &ClientTransportOptions,
-    ) -> impl Future<Output = Result<Ends<Self>, Error>> + Send;
+    ) -> impl Future<Output = Result<ConnectionParts<Self>, Error>> + Send;
 
     /// Whether there can be another connection after the first.
     fn redials(&self) -> bool {
@@ -43,20 +43,20 @@ pub(crate) trait Dial: Send + Sync + Sized + 'static {
 }
 
 /// The ends of a fresh connection.
-pub(crate) struct Ends<D: Dial> {
+pub(crate) struct ConnectionParts<D: Connector> {
     pub(crate) source: D::Source,
     pub(crate) sink: D::Sink,
-    pub(crate) keeper: D::Keeper,
+    pub(crate) keeper: D::Guard,
 }
 
 /// Where messages come from.
-pub(crate) trait Source: Send + 'static {
+pub(crate) trait MessageSource: Send + 'static {
     /// The next message; none at the end. Dropping the future loses nothing.
     fn next(&mut self) -> impl Future<Output = Result<Option<Line>, Error>> + Send;
 }
 
 /// Where messages go.
-pub(crate) trait Sink: Send + 'static {
+pub(crate) trait MessageSink: Send + 'static {
     /// Sends messages, in order.
     fn send(&mut self, messages: Vec<Vec<u8>>) -> impl Future<Output = io::Result<()>> + Send;
 
@@ -65,7 +65,7 @@ pub(crate) trait Sink: Send + 'static {
 }
 
 /// What lives as long as a connection does.
-pub(crate) trait Keeper: Send + 'static {
+pub(crate) trait PeerGuard: Send + 'static {
     /// Why the connection ended, if that can be known soon.
     fn last_words(&mut self) -> impl Future<Output = Option<String>> + Send;
 
@@ -75,7 +75,7 @@ pub(crate) trait Keeper: Send + 'static {
 }
 
 /// Nothing is behind a connection but the connection.
-impl Keeper for () {
+impl PeerGuard for () {
     async fn last_words(&mut self) -> Option<String> {
         None
     }
@@ -96,7 +96,7 @@ impl<R> LineSource<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Source for LineSource<R> {
+impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for LineSource<R> {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
         // A server that never pauses must not keep the task from anything else.
         consume_budget().await;
@@ -139,7 +139,7 @@ impl<W> LineSink<W> {
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Sink for LineSink<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
     async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         self.lines.clear();
         for message in messages {
@@ -160,22 +160,22 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Sink for LineSink<W> {
 }
 
 /// One pair of streams, used once.
-pub(crate) struct Streams<R, W>(Mutex<Option<(R, W)>>);
+pub(crate) struct StreamPair<R, W>(Mutex<Option<(R, W)>>);
 
-impl<R, W> Streams<R, W> {
+impl<R, W> StreamPair<R, W> {
     pub(crate) fn new(reader: R, writer: W) -> Self {
-        Streams(Mutex::new(Some((reader, writer))))
+        StreamPair(Mutex::new(Some((reader, writer))))
     }
 }
 
-impl<R, W> Dial for Streams<R, W>
+impl<R, W> Connector for StreamPair<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     type Source = LineSource<R>;
     type Sink = LineSink<W>;
-    type Keeper = ();
+    type Guard = ();
 
     fn name(&self) -> String {
         "the server".into()
@@ -185,14 +185,14 @@ where
         None
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let Some((reader, writer)) = self.0.lock().await.take() else {
             return Err(Error::new(ErrorKind::ConnectionClosed).with_message(
                 "Connection closed: a pair of streams cannot be opened again; connect anew",
             ));
         };
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(Ends { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, keeper: () })
     }
 
     fn redials(&self) -> bool {
@@ -201,12 +201,12 @@ where
 }
 
 /// Lines over TCP, to a host and port.
-pub(crate) struct Tcp(pub(crate) String);
+pub(crate) struct TcpConnector(pub(crate) String);
 
-impl Dial for Tcp {
+impl Connector for TcpConnector {
     type Source = LineSource<tokio::net::tcp::OwnedReadHalf>;
     type Sink = LineSink<tokio::net::tcp::OwnedWriteHalf>;
-    type Keeper = ();
+    type Guard = ();
 
     fn name(&self) -> String {
         format!("tcp://{}", self.0)
@@ -216,25 +216,25 @@ impl Dial for Tcp {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let stream = in_time(self, options, TcpStream::connect(&self.0)).await?;
         // Messages are written whole, so waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(Ends { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, keeper: () })
     }
 }
 
 /// Lines over a Unix socket.
 #[cfg(unix)]
-pub(crate) struct Unix(pub(crate) std::path::PathBuf);
+pub(crate) struct UnixConnector(pub(crate) std::path::PathBuf);
 
 #[cfg(unix)]
-impl Dial for Unix {
+impl Connector for UnixConnector {
     type Source = LineSource<tokio::net::unix::OwnedReadHalf>;
     type Sink = LineSink<tokio::net::unix::OwnedWriteHalf>;
-    type Keeper = ();
+    type Guard = ();
 
     fn name(&self) -> String {
         format!("unix:{}", self.0.display())
@@ -244,17 +244,17 @@ impl Dial for Unix {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let connecting = tokio::net::UnixStream::connect(&self.0);
         let (reader, writer) = in_time(self, options, connecting).await?.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(Ends { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, keeper: () })
     }
 }
 
 /// Connects within the time for a handshake, or says what to look at.
 async fn in_time<T>(
-    dial: &impl Dial,
+    dial: &impl Connector,
     options: &ClientTransportOptions,
     connecting: impl Future<Output = io::Result<T>>,
 ) -> Result<T, Error> {

@@ -26,21 +26,21 @@ use wharf_wire::ClientCodec;
 use crate::Shutdown;
 use crate::client::{
     ClientTransportOptions,
-    backoff::{Health, Turn},
-    handshake::{Opened, open},
-    pending::{Desk, Place, Ticket},
-    stream::{connection::Connection, connector::Dial},
-    subscription::{Ground, listen},
+    backoff::{ReconnectBackoff, RetryTiming},
+    handshake::{HandshakeResult, open},
+    pending::{PendingRequests, PendingKind, PendingReply},
+    stream::{connection::StreamConnection, connector::Connector},
+    subscription::{SubscriptionTransport, listen},
 };
 
 /// Connects through `dial`, and finds out how to speak with the server.
-pub(super) async fn connect<D: Dial>(
+pub(super) async fn connect<D: Connector>(
     dial: D,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    let line = Arc::new(Line {
+    let line = Arc::new(StreamTransportState {
         dial,
-        desk: Desk::new(options),
+        desk: PendingRequests::new(options),
         current: Mutex::default(),
         gate: tokio::sync::Mutex::default(),
         openings: AtomicU64::new(0),
@@ -49,42 +49,42 @@ pub(super) async fn connect<D: Dial>(
         subscribing: tokio::sync::Mutex::default(),
         level: Mutex::default(),
     });
-    let link = Messages(Arc::new(Handle(line)));
+    let link = StreamTransport(Arc::new(TransportHandle(line)));
     link.0.0.connection().await?;
     Ok(Arc::new(link))
 }
 
 /// A link over connections that carry a stream of messages.
-struct Messages<D: Dial>(Arc<Handle<D>>);
+struct StreamTransport<D: Connector>(Arc<TransportHandle<D>>);
 
 /// Closes the link with its last user, be it a call under way. The link's tasks hold none.
-struct Handle<D: Dial>(Arc<Line<D>>);
+struct TransportHandle<D: Connector>(Arc<StreamTransportState<D>>);
 
-impl<D: Dial> Drop for Handle<D> {
+impl<D: Connector> Drop for TransportHandle<D> {
     fn drop(&mut self) {
         self.0.shut();
     }
 }
 
-struct Line<D: Dial> {
+struct StreamTransportState<D: Connector> {
     dial: D,
-    desk: Arc<Desk>,
-    current: Mutex<Option<Connection>>,
+    desk: Arc<PendingRequests>,
+    current: Mutex<Option<StreamConnection>>,
     /// Held by whoever opens a connection. How the last opening failed.
     gate: tokio::sync::Mutex<Option<Error>>,
     /// How many openings there were.
     openings: AtomicU64,
-    health: Mutex<Health>,
+    health: Mutex<ReconnectBackoff>,
     closed: Shutdown,
     subscribing: tokio::sync::Mutex<()>,
     /// Which log messages are wanted: every connection has to be told.
     level: Mutex<Option<LogLevel>>,
 }
 
-impl<D: Dial> Line<D> {
+impl<D: Connector> StreamTransportState<D> {
     /// The connection there is, or another. Opening one goes on if this future is dropped, and
     /// those who wait for it share its failure.
-    async fn connection(self: &Arc<Self>) -> Result<Connection, Error> {
+    async fn connection(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
@@ -94,7 +94,7 @@ impl<D: Dial> Line<D> {
         opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
 
-    async fn open(self: &Arc<Self>) -> Result<Connection, Error> {
+    async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let before = self.openings.load(Ordering::Acquire);
         let mut failure = self.gate.lock().await;
         if let Some(connection) = self.live() {
@@ -110,12 +110,12 @@ impl<D: Dial> Line<D> {
         opened
     }
 
-    fn live(&self) -> Option<Connection> {
+    fn live(&self) -> Option<StreamConnection> {
         lock(&self.current).clone().filter(|connection| !connection.is_dead())
     }
 
     /// Opens a connection. Whatever went on over the last one has failed before.
-    async fn reopen(self: &Arc<Self>) -> Result<Connection, Error> {
+    async fn reopen(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let last = lock(&self.current).take();
         if let Some(last) = last {
             last.buried().await;
@@ -128,12 +128,12 @@ impl<D: Dial> Line<D> {
     }
 
     /// Opens a connection when it is time to.
-    async fn take_turn(&self) -> Result<Opened<D>, Error> {
+    async fn take_turn(&self) -> Result<HandshakeResult<D>, Error> {
         let turn = lock(&self.health).turn();
         match turn {
-            Turn::Now => {}
-            Turn::At(time) => sleep_until(time).await,
-            Turn::Refused(wait, failures) => {
+            RetryTiming::Now => {}
+            RetryTiming::At(time) => sleep_until(time).await,
+            RetryTiming::Refused(wait, failures) => {
                 return Err(Error::new(ErrorKind::TransportError).with_message(format!(
                     "{} failed {failures} times in a row, and is tried again in {:.1} s",
                     self.dial.name(),
@@ -148,8 +148,8 @@ impl<D: Dial> Line<D> {
         opened
     }
 
-    fn begin(self: &Arc<Self>, opened: Opened<D>) -> Result<Connection, Error> {
-        let Opened { ends, talk, about } = opened;
+    fn begin(self: &Arc<Self>, opened: HandshakeResult<D>) -> Result<StreamConnection, Error> {
+        let HandshakeResult { ends, talk, about } = opened;
         self.desk.opened(talk.clone(), about);
         let (desk, line) = (self.desk.clone(), Arc::downgrade(self));
         let bury = move |lived| {
@@ -157,7 +157,7 @@ impl<D: Dial> Line<D> {
                 lock(&line.health).ended(lived);
             }
         };
-        let connection = Connection::start(desk, self.dial.name(), ends, talk, bury);
+        let connection = StreamConnection::start(desk, self.dial.name(), ends, talk, bury);
         self.repeat_level(&connection);
         *lock(&self.current) = Some(connection.clone());
         // Whoever closed the link meanwhile found no connection to close.
@@ -168,7 +168,7 @@ impl<D: Dial> Line<D> {
     }
 
     /// Tells a fresh connection which log messages are wanted.
-    fn repeat_level(&self, connection: &Connection) {
+    fn repeat_level(&self, connection: &StreamConnection) {
         let Some(level) = *lock(&self.level) else { return };
         let mut message = Vec::new();
         if connection.talk().set_log_level(level, &self.desk.next_id(), &mut message) {
@@ -178,12 +178,12 @@ impl<D: Dial> Line<D> {
 
     /// Sends a request and waits for its result. Dropping the future cancels it there.
     async fn exchange(
-        connection: Connection,
-        ticket: Ticket,
+        connection: StreamConnection,
+        ticket: PendingReply,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
         connection.send(message).await?;
-        Awaited { connection, ticket }.ticket.wait().await
+        SentRequest { connection, ticket }.ticket.wait().await
     }
 
     async fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> Result<Outcome, Error> {
@@ -200,7 +200,7 @@ impl<D: Dial> Line<D> {
         talk.call(&request, &id, &mut message)?;
         // The call may take long, and its message is sent already.
         drop(request);
-        let place = Place::Call { asks: method.info().may_suspend };
+        let place = PendingKind::Call { asks: method.info().may_suspend };
         let ticket = self.desk.register(id, Some(&outbox), place)?;
         let result = Self::exchange(connection, ticket, message).await?;
         talk.result(method, &result)
@@ -217,7 +217,7 @@ impl<D: Dial> Line<D> {
         let mut message = Vec::new();
         connection.talk().request(method, params, &id, &mut message)?;
         let known = Method::from_name(method);
-        let place = Place::Call { asks: known.is_none_or(|method| method.info().may_suspend) };
+        let place = PendingKind::Call { asks: known.is_none_or(|method| method.info().may_suspend) };
         let ticket = self.desk.register(id, Some(outbox), place)?;
         let result = Self::exchange(connection, ticket, message).await?;
         RawValue::from_string(result.to_string()).map_err(Error::from)
@@ -245,7 +245,7 @@ impl<D: Dial> Line<D> {
             _ => false,
         };
         if replies {
-            let ticket = self.desk.register(id, None, Place::ControlRequest)?;
+            let ticket = self.desk.register(id, None, PendingKind::ControlRequest)?;
             Self::exchange(connection, ticket, message).await?;
         }
         Ok(())
@@ -268,7 +268,7 @@ impl<D: Dial> Line<D> {
     }
 }
 
-impl<D: Dial> Service for Messages<D> {
+impl<D: Connector> Service for StreamTransport<D> {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let handle = self.0.clone();
         Box::pin(async move {
@@ -280,7 +280,7 @@ impl<D: Dial> Service for Messages<D> {
     }
 }
 
-impl<D: Dial> ClientTransport for Messages<D> {
+impl<D: Connector> ClientTransport for StreamTransport<D> {
     fn about(&self) -> Arc<ServerInfo> {
         self.0.0.desk.about()
     }
@@ -313,8 +313,8 @@ impl<D: Dial> ClientTransport for Messages<D> {
     }
 }
 
-impl<D: Dial> Ground for Handle<D> {
-    fn desk(&self) -> &Arc<Desk> {
+impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
+    fn desk(&self) -> &Arc<PendingRequests> {
         &self.0.desk
     }
 
@@ -329,14 +329,14 @@ impl<D: Dial> Ground for Handle<D> {
 
     fn request(
         &self,
-        ticket: Ticket,
+        ticket: PendingReply,
         _: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>> {
         let connection = self.0.live();
         Box::pin(async move {
             let connection = connection.ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
-            Line::<D>::exchange(connection, ticket, message).await
+            StreamTransportState::<D>::exchange(connection, ticket, message).await
         })
     }
 
@@ -350,12 +350,12 @@ impl<D: Dial> Ground for Handle<D> {
 }
 
 /// A request that was sent. Dropping it before the reply tells the server that nobody waits.
-struct Awaited {
-    connection: Connection,
-    ticket: Ticket,
+struct SentRequest {
+    connection: StreamConnection,
+    ticket: PendingReply,
 }
 
-impl Drop for Awaited {
+impl Drop for SentRequest {
     fn drop(&mut self) {
         if self.connection.is_dead() || !self.ticket.is_open() {
             return;

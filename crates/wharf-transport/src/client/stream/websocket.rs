@@ -26,13 +26,13 @@ use crate::client::{
     ClientTransportOptions,
     http::{
         auth,
-        connector::{Dialer, Stream},
+        connector::{HttpConnector, ClientStream},
         error::by_status,
-        server_url::Place,
+        server_url::ServerUrl,
     },
     stream::{
         connection::too_long,
-        connector::{Dial, Ends, Sink, Source, unreachable},
+        connector::{Connector, ConnectionParts, MessageSink, MessageSource, unreachable},
     },
 };
 
@@ -43,25 +43,25 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// How much a connection buffers either way.
 const BUFFER: usize = 16 << 10;
 
-type Socket = WebSocketStream<Stream>;
-type Writer = Arc<Mutex<SplitSink<Socket, Message>>>;
+type ClientWebSocket = WebSocketStream<ClientStream>;
+type FrameWriter = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
 
 /// What became of an attempt to connect.
-enum Tried {
-    Open(Box<Socket>),
+enum HandshakeAttempt {
+    Open(Box<ClientWebSocket>),
     Refused(AuthFailure, Error),
 }
 
 /// A server at a URL, and the caller's own headers.
-pub(crate) struct WebSocket {
+pub(crate) struct WebSocketConnector {
     /// The same place, in the words of HTTP.
-    place: Place,
+    place: ServerUrl,
     url: String,
     headers: Vec<(HeaderName, HeaderValue)>,
-    dialer: Dialer,
+    dialer: HttpConnector,
 }
 
-impl WebSocket {
+impl WebSocketConnector {
     pub(crate) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Error> {
         let url = url.trim();
         let is_websocket = url.starts_with("ws://") || url.starts_with("wss://");
@@ -70,10 +70,10 @@ impl WebSocket {
                 "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
             ));
         };
-        let place = Place::parse(&format!("http{rest}"))?;
+        let place = ServerUrl::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
-        let (url, dialer) = (url.to_owned(), Dialer::for_websocket());
-        Ok(WebSocket { place, url, headers, dialer })
+        let (url, dialer) = (url.to_owned(), HttpConnector::for_websocket());
+        Ok(WebSocketConnector { place, url, headers, dialer })
     }
 
     fn request(&self) -> Result<Request<()>, tungstenite::Error> {
@@ -86,7 +86,7 @@ impl WebSocket {
     }
 
     /// Connects, once we got in: people may be asked, however long that takes.
-    async fn connect(&self, options: &ClientTransportOptions) -> Result<Socket, Error> {
+    async fn connect(&self, options: &ClientTransportOptions) -> Result<ClientWebSocket, Error> {
         let late = |_| unreachable(self.name(), "it did not answer in time");
         for times in 0.. {
             // Before the clock runs: what there is to show may have to be renewed first.
@@ -95,8 +95,8 @@ impl WebSocket {
             let attempt = self.attempt(options, times, mark, &shown);
             let attempt = timeout(options.handshake, attempt).await;
             match attempt.map_err(late)?? {
-                Tried::Open(socket) => return Ok(*socket),
-                Tried::Refused(rebuff, error) => {
+                HandshakeAttempt::Open(socket) => return Ok(*socket),
+                HandshakeAttempt::Refused(rebuff, error) => {
                     if !auth::let_in(options, rebuff).await? {
                         return Err(error);
                     }
@@ -112,7 +112,7 @@ impl WebSocket {
         times: u32,
         mark: u64,
         shown: &HeaderMap,
-    ) -> Result<Tried, Error> {
+    ) -> Result<HandshakeAttempt, Error> {
         let origin = self.place.origin();
         let stream =
             self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
@@ -129,7 +129,7 @@ impl WebSocket {
         let error = match connected {
             Ok((socket, response)) => {
                 auth::tell(options, mark, response.status(), response.headers());
-                return Ok(Tried::Open(Box::new(socket)));
+                return Ok(HandshakeAttempt::Open(Box::new(socket)));
             }
             Err(error) => error,
         };
@@ -137,7 +137,7 @@ impl WebSocket {
             let (status, headers) = (response.status(), response.headers());
             auth::tell(options, mark, status, headers);
             if let Some(rebuff) = auth::rebuff(&Verb::GET, status, headers, mark, times) {
-                return Ok(Tried::Refused(rebuff, self.refused(error)));
+                return Ok(HandshakeAttempt::Refused(rebuff, self.refused(error)));
             }
         }
         Err(self.refused(error))
@@ -162,10 +162,10 @@ impl WebSocket {
     }
 }
 
-impl Dial for WebSocket {
-    type Source = Frames;
-    type Sink = Writer;
-    type Keeper = ();
+impl Connector for WebSocketConnector {
+    type Source = FrameReader;
+    type Sink = FrameWriter;
+    type Guard = ();
 
     fn name(&self) -> String {
         format!("ws{}", self.place.to_string().trim_start_matches("http"))
@@ -175,12 +175,12 @@ impl Dial for WebSocket {
         Some(self.url.clone())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let (sink, stream) = self.connect(options).await?.split();
         let writer = Arc::new(Mutex::new(sink));
         let limit = options.limits.message;
-        let source = Frames { stream, writer: writer.clone(), pinged: false, limit };
-        Ok(Ends { source, sink: writer, keeper: () })
+        let source = FrameReader { stream, writer: writer.clone(), pinged: false, limit };
+        Ok(ConnectionParts { source, sink: writer, keeper: () })
     }
 }
 
@@ -199,15 +199,15 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
 }
 
 /// Messages from a WebSocket. Pings are answered while reading.
-pub(crate) struct Frames {
-    stream: SplitStream<Socket>,
-    writer: Writer,
+pub(crate) struct FrameReader {
+    stream: SplitStream<ClientWebSocket>,
+    writer: FrameWriter,
     /// Whether a ping of ours is unanswered.
     pinged: bool,
     limit: usize,
 }
 
-impl Source for Frames {
+impl MessageSource for FrameReader {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
         loop {
             // A server that never pauses must not keep the task from anything else.
@@ -230,7 +230,7 @@ impl Source for Frames {
     }
 }
 
-impl Frames {
+impl FrameReader {
     /// Sees whether the server is still there.
     async fn ping(&mut self) -> Result<(), Error> {
         let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
@@ -243,7 +243,7 @@ impl Frames {
     }
 }
 
-impl Sink for Writer {
+impl MessageSink for FrameWriter {
     async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         let mut writer = self.lock().await;
         for message in messages {

@@ -11,10 +11,10 @@ use wharf_model::{Error, ErrorKind};
 
 pub use crate::client::stream::child::environment::Environment;
 
-use crate::client::stream::child::{process::Process, stderr::Tail};
+use crate::client::stream::child::{process::ChildProcess, stderr::StderrTail};
 use crate::client::{
     ClientTransportOptions,
-    stream::connector::{Dial, Ends, LineSink, LineSource},
+    stream::connector::{Connector, ConnectionParts, LineSink, LineSource},
 };
 
 /// A command that runs a server. No shell has a part in it.
@@ -189,10 +189,10 @@ impl fmt::Debug for ChildCommand {
     }
 }
 
-impl Dial for ChildCommand {
+impl Connector for ChildCommand {
     type Source = LineSource<ChildStdout>;
     type Sink = LineSink<ChildStdin>;
-    type Keeper = Process;
+    type Guard = ChildProcess;
 
     fn name(&self) -> String {
         format!("`{}`", self.program)
@@ -203,7 +203,7 @@ impl Dial for ChildCommand {
         Some(format!("child:{dir}\0{}\0{}", self.program, self.args.join("\0")))
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let spawned = self.command().spawn();
         let mut child = spawned.map_err(|problem| {
             let advice = self.advice(&problem);
@@ -215,14 +215,14 @@ impl Dial for ChildCommand {
         };
         let tail = child.stderr.take().map(|stderr| {
             let trace = options.trace.clone().filter(|_| self.stderr == Stderr::Note);
-            Tail::follow(stderr, trace)
+            StderrTail::follow(stderr, trace)
         });
         let process = child.id().unwrap_or_default();
         options.note(format_args!("started `{}`, process {process}", self.program));
-        Ok(Ends {
+        Ok(ConnectionParts {
             source: LineSource::new(stdout, options),
             sink: LineSink::new(stdin),
-            keeper: Process::new(child, tail),
+            keeper: ChildProcess::new(child, tail),
         })
     }
 }

@@ -4,8 +4,8 @@ use std::{process::ExitStatus, time::Duration};
 
 use tokio::{process::Child, time::timeout};
 
-use crate::client::stream::child::stderr::Tail;
-use crate::client::stream::connector::Keeper;
+use crate::client::stream::child::stderr::StderrTail;
+use crate::client::stream::connector::PeerGuard;
 
 /// How long a process may take to end, after each hint that it should.
 const GRACE: Duration = Duration::from_secs(2);
@@ -13,14 +13,14 @@ const GRACE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// A child process, which ends with this.
-pub(crate) struct Process {
+pub(crate) struct ChildProcess {
     child: Child,
-    tail: Option<Tail>,
+    tail: Option<StderrTail>,
 }
 
-impl Process {
-    pub(super) fn new(child: Child, tail: Option<Tail>) -> Self {
-        Process { child, tail }
+impl ChildProcess {
+    pub(super) fn new(child: Child, tail: Option<StderrTail>) -> Self {
+        ChildProcess { child, tail }
     }
 
     async fn is_gone_within(&mut self, time: Duration) -> Option<ExitStatus> {
@@ -55,7 +55,7 @@ impl Process {
     }
 }
 
-impl Keeper for Process {
+impl PeerGuard for ChildProcess {
     async fn last_words(&mut self) -> Option<String> {
         let status = self.is_gone_within(LAST_WORDS).await;
         let tail = match &mut self.tail {
@@ -85,7 +85,7 @@ impl Keeper for Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         // Tokio kills the child alone; this is for whatever it started.
         if matches!(self.child.try_wait(), Ok(None)) {

@@ -23,20 +23,20 @@ const CHUNK: usize = 4 << 10;
 const MOMENT: Duration = Duration::from_millis(200);
 
 /// The end of what a child said.
-pub(super) struct Tail {
+pub(super) struct StderrTail {
     kept: Arc<Mutex<String>>,
     reading: JoinHandle<()>,
 }
 
-impl Tail {
+impl StderrTail {
     /// Reads until the end, showing each line to `trace`.
     pub(super) fn follow(
         stderr: impl AsyncRead + Send + Unpin + 'static,
         trace: Option<Trace>,
-    ) -> Tail {
+    ) -> StderrTail {
         let kept = Arc::new(Mutex::new(String::new()));
         let reading = tokio::spawn(read(stderr, trace, kept.clone()));
-        Tail { kept, reading }
+        StderrTail { kept, reading }
     }
 
     /// The last lines, once the child is gone.
@@ -48,7 +48,7 @@ impl Tail {
     }
 }
 
-impl Drop for Tail {
+impl Drop for StderrTail {
     fn drop(&mut self) {
         self.reading.abort();
     }
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn the_end_is_kept_within_bounds_and_without_control_codes() {
         let said = format!("{}\n\u{1b}[31mlast\u{7} ünd\n", "ü\n".repeat(10_000));
-        let mut tail = Tail::follow(std::io::Cursor::new(said.into_bytes()), None);
+        let mut tail = StderrTail::follow(std::io::Cursor::new(said.into_bytes()), None);
         let text = tail.text().await;
         assert!(text.len() <= KEPT && text.ends_with("ü\n[31mlast ünd"), "{text}");
     }
