@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How long the server may take to hear what it should before the conversation ends.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Typed calls to one server, of any revision, over any link. Clones share everything.
 ///
@@ -45,52 +45,52 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub struct ClientHandle(Arc<ClientState>);
 
 struct ClientState {
-    link: Arc<dyn ClientTransport>,
+    transport: Arc<dyn ClientTransport>,
     timer: Arc<dyn Timer>,
     options: CallOptions,
-    answer: Arc<dyn ClientHandler>,
+    handler: Arc<dyn ClientHandler>,
     /// Who is calling, for services in the same process.
     peer: Arc<Peer>,
     log_level: Mutex<Option<LogLevel>>,
-    memory: Arc<ServerState>,
-    farewells: PendingCancels,
+    server_state: Arc<ServerState>,
+    pending_cancels: PendingCancels,
 }
 
 impl ClientHandle {
-    /// Calls over `link`, and answers what is asked on the way with `answer`.
+    /// Calls over `transport`, and answers what is asked on the way with `handler`.
     #[must_use]
     pub fn new(
-        link: Arc<dyn ClientTransport>,
+        transport: Arc<dyn ClientTransport>,
         timer: Arc<dyn Timer>,
         options: CallOptions,
-        answer: Arc<dyn ClientHandler>,
+        handler: Arc<dyn ClientHandler>,
     ) -> ClientHandle {
-        let memory = ServerState::new(options.cache, answer.clone());
-        let ear: Arc<dyn crate::NotificationListener> = memory.clone();
-        link.add_listener(Arc::downgrade(&ear));
-        let mut can = answer.capabilities();
+        let server_state = ServerState::new(options.cache, handler.clone());
+        let listener: Arc<dyn crate::NotificationListener> = server_state.clone();
+        transport.add_listener(Arc::downgrade(&listener));
+        let mut capabilities = handler.capabilities();
         if options.tasks {
-            can.extensions.insert(TASKS_EXTENSION.into(), json!({}));
+            capabilities.extensions.insert(TASKS_EXTENSION.into(), json!({}));
         }
-        let peer = Arc::new(Peer::new(None, can));
+        let peer = Arc::new(Peer::new(None, capabilities));
         let log_level = Mutex::new(options.log_level);
-        let farewells = PendingCancels::default();
+        let pending_cancels = PendingCancels::default();
         ClientHandle(Arc::new(ClientState {
-            link,
+            transport,
             timer,
             options,
-            answer,
+            handler,
             peer,
             log_level,
-            memory,
-            farewells,
+            server_state,
+            pending_cancels,
         }))
     }
 
     /// What the server said about itself.
     #[must_use]
     pub fn about(&self) -> Arc<ServerInfo> {
-        self.0.link.about()
+        self.0.transport.about()
     }
 
     /// What the server can do.
@@ -264,8 +264,8 @@ impl ClientHandle {
 
     /// The way to the server.
     #[must_use]
-    pub fn link(&self) -> Arc<dyn ClientTransport> {
-        self.0.link.clone()
+    pub fn transport(&self) -> Arc<dyn ClientTransport> {
+        self.0.transport.clone()
     }
 
     /// The server as a service: what makes a proxy of a client.
@@ -280,16 +280,16 @@ impl ClientHandle {
 
     /// Ends the conversation in good order.
     pub async fn close(&self) {
-        let said = async {
-            self.0.farewells.said().await;
+        let all_sent = async {
+            self.0.pending_cancels.all_sent().await;
             Ok(())
         };
-        let _ = deadline::within(self.timer(), GOODBYE, "timeout", said).await;
-        self.0.link.close().await;
+        let _ = deadline::within(self.timer(), CLOSE_TIMEOUT, "timeout", all_sent).await;
+        self.0.transport.close().await;
     }
 
-    async fn run(&self, errand: ControlRequest) -> Result<(), Error> {
-        let run = self.0.link.run(errand);
+    async fn run(&self, control: ControlRequest) -> Result<(), Error> {
+        let run = self.0.transport.run(control);
         deadline::within(self.timer(), self.options().idle, "timeout", run).await
     }
 
@@ -301,24 +301,24 @@ impl ClientHandle {
         &self.0.options
     }
 
-    pub(crate) fn answer(&self) -> &Arc<dyn ClientHandler> {
-        &self.0.answer
+    pub(crate) fn handler(&self) -> &Arc<dyn ClientHandler> {
+        &self.0.handler
     }
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.0.peer
     }
 
-    pub(crate) fn memory(&self) -> &Arc<ServerState> {
-        &self.0.memory
+    pub(crate) fn server_state(&self) -> &Arc<ServerState> {
+        &self.0.server_state
     }
 
-    pub(crate) fn farewells(&self) -> &PendingCancels {
-        &self.0.farewells
+    pub(crate) fn pending_cancels(&self) -> &PendingCancels {
+        &self.0.pending_cancels
     }
 
     /// How the server has tasks, if this caller follows them.
-    pub(crate) fn manner(&self) -> TaskDialect {
+    pub(crate) fn task_dialect(&self) -> TaskDialect {
         match self.0.options.tasks {
             true => TaskDialect::of(&self.about().discovery.capabilities),
             false => TaskDialect::None,
@@ -337,14 +337,14 @@ impl fmt::Debug for ClientHandle {
 }
 
 /// Whether the server said that it has what `method` is for.
-pub(crate) fn offers(can: &ServerCapabilities, method: Method) -> bool {
+pub(crate) fn offers(capabilities: &ServerCapabilities, method: Method) -> bool {
     match method {
-        Method::ListTools | Method::CallTool => can.tools.is_some(),
-        Method::ListPrompts | Method::GetPrompt => can.prompts.is_some(),
+        Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
+        Method::ListPrompts | Method::GetPrompt => capabilities.prompts.is_some(),
         Method::ListResources | Method::ListTemplates | Method::ReadResource => {
-            can.resources.is_some()
+            capabilities.resources.is_some()
         }
-        Method::Complete => can.completions,
+        Method::Complete => capabilities.completions,
         _ => true,
     }
 }

@@ -33,8 +33,8 @@ use crate::{
 ///
 /// # async fn example() -> Result<(), wharf::Error> {
 /// let router = Router::builder().add(Tool::new("hello", async || "hello")).build().unwrap();
-/// let link = local(Arc::new(router), Implementation::new("harbour", "1.0.0")).await?;
-/// assert!(link.about().discovery.capabilities.tools.is_some());
+/// let transport = local(Arc::new(router), Implementation::new("harbour", "1.0.0")).await?;
+/// assert!(transport.about().discovery.capabilities.tools.is_some());
 /// # Ok(())
 /// # }
 /// ```
@@ -128,7 +128,7 @@ impl ClientTransport for InProcessTransport {
             match call?.await {
                 Outcome::Complete(reply) => text(result(reply, &about)?),
                 Outcome::InputRequired(required) => text(input_required(*required)),
-                Outcome::Task(task) => text(made(&task)),
+                Outcome::Task(task) => text(task_created(&task)),
                 Outcome::Failed(error) => Err(*error),
                 _ => Err(unexpected()),
             }
@@ -220,7 +220,7 @@ fn input_required(required: InputRequired) -> Value {
     result
 }
 
-fn made(task: &Task) -> Value {
+fn task_created(task: &Task) -> Value {
     let mut result = task_json(task);
     result["resultType"] = json!("task");
     result

@@ -21,7 +21,7 @@ use crate::{
     ClientHandle,
     api::offers,
     call::{
-        builder::{CallResult, CallHooks, CallKind},
+        builder::{CallHooks, CallKind, CallResult},
         deadline,
         request::CallSpec,
         result::unexpected,
@@ -40,7 +40,11 @@ pub(crate) mod sealed {
         const METHOD: Method;
         fn page(reply: Reply) -> Option<Page<Self>>;
         /// The items of a page that may be used.
-        fn admit(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
+        fn filter_usable(
+            items: Vec<Arc<Self>>,
+            caller: &ClientHandle,
+            generation: u64,
+        ) -> Vec<Arc<Self>> {
             let _ = (caller, generation);
             items
         }
@@ -69,8 +73,8 @@ macro_rules! listed {
 
 listed! {
     ToolInfo = ListTools, Tools {
-        fn admit(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
-            caller.memory().learn(items, caller.link().mirrors(), generation)
+        fn filter_usable(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
+            caller.server_state().add_tools(items, caller.transport().sends_param_headers(), generation)
         }
         fn name(&self) -> Option<&str> {
             Some(&self.name)
@@ -99,14 +103,14 @@ pub struct PagedList<T: Listable> {
     caller: ClientHandle,
     cached: bool,
     items: std::vec::IntoIter<Arc<T>>,
-    step: PageState<T>,
-    seen: ListProgress,
+    state: PageState<T>,
+    progress: ListProgress,
 }
 
 type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
 /// How long all pages of one listing may take is `CallOptions::total`.
-const KNOB: &str = "CallOptions::total";
+const TIME_LIMIT_OPTION: &str = "CallOptions::total";
 
 enum PageState<T> {
     /// The page at this cursor comes next; the first has none.
@@ -134,9 +138,9 @@ struct ListProgress {
 impl<T: Listable> PagedList<T> {
     pub(crate) fn new(caller: &ClientHandle) -> Self {
         let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
-        let step = if offered { PageState::Next(None) } else { PageState::Over };
+        let state = if offered { PageState::Next(None) } else { PageState::Over };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
-        PagedList { caller, cached: true, items, step, seen: ListProgress::default() }
+        PagedList { caller, cached: true, items, state, progress: ListProgress::default() }
     }
 
     /// Asks the server, even if earlier pages are still good.
@@ -164,8 +168,8 @@ impl<T: Listable> PagedList<T> {
     }
 
     fn has_changed(&self) -> bool {
-        let now = self.caller.memory().generation(T::METHOD);
-        self.seen.generation.is_some_and(|began| began != now)
+        let now = self.caller.server_state().generation(T::METHOD);
+        self.progress.generation.is_some_and(|began| began != now)
     }
 
     async fn rest(&mut self) -> Result<Vec<Arc<T>>, Error> {
@@ -182,7 +186,7 @@ impl<T: Listable> PagedList<T> {
             error.kind,
             ErrorKind::InvalidCursor | ErrorKind::CursorExpired | ErrorKind::InvalidParams
         );
-        is_cursor && self.seen.pages > 0
+        is_cursor && self.progress.pages > 0
     }
 
     fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Arc<T>, Error>>> {
@@ -190,15 +194,15 @@ impl<T: Listable> PagedList<T> {
             if let Some(item) = self.items.next() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            self.step = match mem::replace(&mut self.step, PageState::Over) {
+            self.state = match mem::replace(&mut self.state, PageState::Over) {
                 PageState::Over => return Poll::Ready(None),
                 PageState::Fail(error) => return Poll::Ready(Some(Err(error))),
-                PageState::Next(cursor) => self.ask(cursor),
+                PageState::Next(cursor) => self.fetch_page(cursor),
                 PageState::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
-                    Poll::Ready(Ok((page, generation))) => self.take(page, generation, since),
+                    Poll::Ready(Ok((page, generation))) => self.add_page(page, generation, since),
                     Poll::Ready(Err(error)) => PageState::Fail(error),
                     Poll::Pending => {
-                        self.step = PageState::Fetching(fetching, since);
+                        self.state = PageState::Fetching(fetching, since);
                         return Poll::Pending;
                     }
                 },
@@ -207,39 +211,40 @@ impl<T: Listable> PagedList<T> {
     }
 
     /// Asks for a page, in the time that the pages before have left.
-    fn ask(&self, cursor: Option<String>) -> PageState<T> {
+    fn fetch_page(&self, cursor: Option<String>) -> PageState<T> {
         let total = self.caller.options().total;
-        let left = total.saturating_sub(self.seen.time);
+        let left = total.saturating_sub(self.progress.time);
         if left.is_zero() {
-            return PageState::Fail(deadline::out_of_time(total, KNOB));
+            return PageState::Fail(deadline::out_of_time(total, TIME_LIMIT_OPTION));
         }
         let now = self.caller.timer().now();
-        let limits = CallLimits { total: left, cached: self.cached, ..CallLimits::of(&self.caller) };
+        let limits =
+            CallLimits { total: left, cached: self.cached, ..CallLimits::of(&self.caller) };
         PageState::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
     }
 
-    fn take(&mut self, page: Page<T>, generation: u64, since: Instant) -> PageState<T> {
-        let (options, seen) = (self.caller.options(), &mut self.seen);
-        seen.pages += 1;
-        seen.time += self.caller.timer().now().saturating_duration_since(since);
-        seen.weight = seen.weight.saturating_add(page.body.weight);
-        if seen.weight > options.listed {
-            return endless(T::METHOD, format!("more than {} bytes", options.listed));
+    fn add_page(&mut self, page: Page<T>, generation: u64, since: Instant) -> PageState<T> {
+        let (options, progress) = (self.caller.options(), &mut self.progress);
+        progress.pages += 1;
+        progress.time += self.caller.timer().now().saturating_duration_since(since);
+        progress.weight = progress.weight.saturating_add(page.body.weight);
+        if progress.weight > options.listed {
+            return limit_exceeded(T::METHOD, format!("more than {} bytes", options.listed));
         }
-        seen.items = seen.items.saturating_add(page.items().len());
-        if seen.items > options.items {
-            return endless(T::METHOD, format!("more than {} items", options.items));
+        progress.items = progress.items.saturating_add(page.items().len());
+        if progress.items > options.items {
+            return limit_exceeded(T::METHOD, format!("more than {} items", options.items));
         }
-        seen.generation.get_or_insert(generation);
-        let new = page.items().iter().filter(|item| seen.is_new(&***item)).cloned().collect();
-        self.items = T::admit(new, &self.caller, generation).into_iter();
+        progress.generation.get_or_insert(generation);
+        let new = page.items().iter().filter(|item| progress.is_new(&***item)).cloned().collect();
+        self.items = T::filter_usable(new, &self.caller, generation).into_iter();
         match page.next {
             None => PageState::Over,
-            Some(_) if seen.pages >= options.pages => {
-                endless(T::METHOD, format!("more than {} pages", options.pages))
+            Some(_) if progress.pages >= options.pages => {
+                limit_exceeded(T::METHOD, format!("more than {} pages", options.pages))
             }
-            Some(next) if !seen.cursors.insert(next.clone()) => {
-                endless(T::METHOD, "a cursor that it gave before".into())
+            Some(next) if !progress.cursors.insert(next.clone()) => {
+                limit_exceeded(T::METHOD, "a cursor that it gave before".into())
             }
             next => PageState::Next(next),
         }
@@ -257,7 +262,7 @@ impl ListProgress {
     }
 }
 
-fn endless<T>(method: Method, what: String) -> PageState<T> {
+fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
     let message = format!(
         "{}: the server gave {what}, so the listing was stopped; \
          `CallOptions::{{pages, items, listed}}` say how much is read",
@@ -272,10 +277,12 @@ async fn fetch<T: Listable>(
     cursor: Option<String>,
     limits: CallLimits,
 ) -> Result<(Page<T>, u64), Error> {
-    let generation = caller.memory().generation(T::METHOD);
+    let generation = caller.server_state().generation(T::METHOD);
     let spec = CallSpec { cursor, ..CallSpec::new(T::METHOD) };
     match run::run(&caller, CallKind::Call(spec), CallHooks::default(), limits).await? {
-        CallResult::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
+        CallResult::Reply(reply) => {
+            T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected)
+        }
         _ => Err(unexpected()),
     }
 }

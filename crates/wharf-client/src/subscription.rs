@@ -18,7 +18,7 @@ use crate::{
     ClientHandle,
     cache::server_state::ServerState,
     call::{
-        attempt::{MOST_EVENTS, refuse_here},
+        attempt::{MAX_EVENTS_PER_POLL, refuse_here},
         deadline,
         request::CallSpec,
     },
@@ -39,11 +39,11 @@ use crate::{
 /// ```
 #[must_use = "changes are heard when the stream is polled"]
 pub struct Subscription {
-    exchange: Option<ActiveCall>,
-    memory: Arc<ServerState>,
+    active_call: Option<ActiveCall>,
+    server_state: Arc<ServerState>,
     agreed: SubscriptionFilter,
     /// Events taken without a pause.
-    streak: usize,
+    events_in_a_row: usize,
 }
 
 impl Subscription {
@@ -51,24 +51,29 @@ impl Subscription {
         caller: &ClientHandle,
         filter: SubscriptionFilter,
     ) -> Result<Self, Error> {
-        let mut request = CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
-        request.scope = caller.link().scope();
+        let mut request =
+            CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+        request.scope = caller.transport().scope();
         if !filter.tasks.is_empty() {
             request.tasking = TaskRequest::Welcome;
         }
         request.filter = Some(LiveSubscriptionFilter::new(filter));
         // How long it goes on is for the caller to say.
         let deadlines = Deadlines { idle: None, total: None };
-        let link = caller.link();
-        let exchange =
-            ActiveCall::start(&*link, request, caller.timer().clone(), deadlines).for_caller();
-        let (exchange, memory) = (Some(exchange), caller.memory().clone());
-        let mut listening =
-            Subscription { exchange, memory, agreed: SubscriptionFilter::default(), streak: 0 };
-        let acknowledged = listening.acknowledged();
+        let transport = caller.transport();
+        let active_call =
+            ActiveCall::start(&*transport, request, caller.timer().clone(), deadlines).for_caller();
+        let (active_call, server_state) = (Some(active_call), caller.server_state().clone());
+        let mut subscription = Subscription {
+            active_call,
+            server_state,
+            agreed: SubscriptionFilter::default(),
+            events_in_a_row: 0,
+        };
+        let acknowledged = subscription.acknowledged();
         let idle = caller.options().idle;
-        listening.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
-        Ok(listening)
+        subscription.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
+        Ok(subscription)
     }
 
     /// What the server agreed to tell of.
@@ -111,29 +116,29 @@ impl Subscription {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Notification, Error>>> {
-        let Some(exchange) = &mut self.exchange else { return Poll::Ready(None) };
+        let Some(active_call) = &mut self.active_call else { return Poll::Ready(None) };
         loop {
-            if self.streak >= MOST_EVENTS {
-                self.streak = 0;
+            if self.events_in_a_row >= MAX_EVENTS_PER_POLL {
+                self.events_in_a_row = 0;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.streak += 1;
-            let Poll::Ready(event) = exchange.poll_event(cx) else {
-                self.streak = 0;
+            self.events_in_a_row += 1;
+            let Poll::Ready(event) = active_call.poll_event(cx) else {
+                self.events_in_a_row = 0;
                 return Poll::Pending;
             };
             match event {
                 Event::Notify(notification) => {
-                    self.memory.hear(&notification);
+                    self.server_state.on_notification(&notification);
                     return Poll::Ready(Some(Ok(notification)));
                 }
                 Event::ClientRequest(id, ask) => {
-                    exchange.answers().deliver(id, Err(refuse_here(&ask)));
+                    active_call.answers().deliver(id, Err(refuse_here(&ask)));
                 }
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {
-                    self.exchange = None;
+                    self.active_call = None;
                     return Poll::Ready(match outcome {
                         Outcome::Complete(_) => None,
                         Outcome::Failed(error) => Some(Err(*error)),

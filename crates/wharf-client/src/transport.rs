@@ -45,7 +45,7 @@ pub enum ControlRequest {
 /// Hears what a server says outside of any call and any listen.
 pub trait NotificationListener: Send + Sync + 'static {
     /// Called for each such notification, in order. Must not block.
-    fn heard(&self, notification: &Notification);
+    fn on_notification(&self, notification: &Notification);
 }
 
 /// A way to a server: a service that knows who is at the other end.
@@ -66,10 +66,10 @@ pub trait ClientTransport: Service {
     ) -> BoxFuture<Result<Box<RawValue>, Error>>;
 
     /// Does what the eras do in ways of their own; nothing where an era has no need of it.
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>>;
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>>;
 
-    /// Lets `ear` hear what the server says outside of calls, as long as anybody else holds it.
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>);
+    /// Lets `listener` hear what the server says outside of calls, as long as anybody else holds it.
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>);
 
     /// What requests of the caller's own carry beside their message, for a service in the same
     /// process. Requests that are relayed for others carry what theirs did.
@@ -79,7 +79,7 @@ pub trait ClientTransport: Service {
 
     /// Whether arguments are mirrored into headers, so that tools with annotations nobody can
     /// follow must not be used.
-    fn mirrors(&self) -> bool {
+    fn sends_param_headers(&self) -> bool {
         false
     }
 

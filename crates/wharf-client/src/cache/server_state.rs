@@ -21,13 +21,13 @@ use crate::{
 };
 
 /// How many visited pages are remembered: the oldest gives way.
-const COMPLETED: usize = 1024;
+const MAX_COMPLETED_IDS: usize = 1024;
 /// How long the id of a page may be: a server must not fill the memory with them.
-const LONGEST_ID: usize = 4096;
+const MAX_ELICITATION_ID_BYTES: usize = 4096;
 
 /// What a caller remembers of its server.
 pub(crate) struct ServerState {
-    answer: Arc<dyn ClientHandler>,
+    handler: Arc<dyn ClientHandler>,
     state: Mutex<CachedState>,
 }
 
@@ -42,7 +42,7 @@ struct CachedState {
 }
 
 impl ServerState {
-    pub(crate) fn new(cache: usize, answer: Arc<dyn ClientHandler>) -> Arc<Self> {
+    pub(crate) fn new(cache: usize, handler: Arc<dyn ClientHandler>) -> Arc<Self> {
         let state = CachedState {
             cache: ResultCache::new(cache),
             tools: ToolTable::default(),
@@ -50,7 +50,7 @@ impl ServerState {
             completed: VecDeque::new(),
             waiting: Vec::new(),
         };
-        Arc::new(ServerState { answer, state: Mutex::new(state) })
+        Arc::new(ServerState { handler, state: Mutex::new(state) })
     }
 
     pub(crate) fn generation(&self, method: Method) -> u64 {
@@ -61,7 +61,7 @@ impl ServerState {
         self.lock().cache.get(method, key, now)
     }
 
-    pub(crate) fn keep(
+    pub(crate) fn insert(
         &self,
         method: Method,
         key: String,
@@ -71,29 +71,29 @@ impl ServerState {
     ) {
         let mut state = self.lock();
         if state.generations[method as usize] == generation {
-            state.cache.keep(method, key, reply, now);
+            state.cache.insert(method, key, reply, now);
         }
     }
 
     /// Takes in a page of tools, and gives back those that may be used.
-    pub(crate) fn learn(
+    pub(crate) fn add_tools(
         &self,
         mut items: Vec<Arc<ToolInfo>>,
         mirrored: bool,
         generation: u64,
     ) -> Vec<Arc<ToolInfo>> {
         items.retain(|info| {
-            let earlier = self.lock().tools.get(&info.name).filter(|known| known.is(info));
-            let known = earlier.unwrap_or_else(|| KnownTool::new(info.clone(), mirrored));
-            let reason = known.problem();
+            let earlier = self.lock().tools.get(&info.name).filter(|tool| tool.is(info));
+            let tool = earlier.unwrap_or_else(|| KnownTool::new(info.clone(), mirrored));
+            let reason = tool.problem();
             if let Some(reason) = reason {
                 tracing::warn!(tool = info.name, reason, "a tool cannot be used and is left out");
             }
             let usable = reason.is_none();
             let mut state = self.lock();
             match state.generations[Method::ListTools as usize] == generation {
-                true => state.tools.insert(known),
-                false => state.tools.doubt(info),
+                true => state.tools.insert(tool),
+                false => state.tools.insert_outdated(info),
             }
             usable
         });
@@ -110,8 +110,8 @@ impl ServerState {
         if !mirrors {
             return Ok(None);
         }
-        let known = self.lock().tools.get(tool);
-        known.map_or_else(|| Ok(Mirrored::default()), |known| known.mirrored(arguments)).map(Some)
+        let tool = self.lock().tools.get(tool);
+        tool.map_or_else(|| Ok(Mirrored::default()), |tool| tool.mirrored(arguments)).map(Some)
     }
 
     /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
@@ -120,7 +120,7 @@ impl ServerState {
     }
 
     /// What is known of a tool that was listed.
-    pub(crate) fn known(&self, tool: &str) -> Option<Arc<KnownTool>> {
+    pub(crate) fn tool(&self, tool: &str) -> Option<Arc<KnownTool>> {
         self.lock().tools.get(tool)
     }
 
@@ -129,9 +129,9 @@ impl ServerState {
         self: &Arc<Self>,
         names: BTreeSet<String>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let memory = self.clone();
+        let server_state = self.clone();
         poll_fn(move |cx| {
-            let mut state = memory.lock();
+            let mut state = server_state.lock();
             if names.iter().all(|name| state.completed.contains(name)) {
                 return Poll::Ready(Ok(()));
             }
@@ -143,34 +143,34 @@ impl ServerState {
     }
 
     /// Takes note of what the server says, wherever it says it.
-    pub(crate) fn hear(&self, notification: &Notification) {
+    pub(crate) fn on_notification(&self, notification: &Notification) {
         match notification {
             Notification::ToolsChanged => {
                 let mut state = self.lock();
-                state.forget(&[Method::ListTools]);
+                state.invalidate(&[Method::ListTools]);
                 state.tools.clear();
             }
-            Notification::PromptsChanged => self.lock().forget(&[Method::ListPrompts]),
+            Notification::PromptsChanged => self.lock().invalidate(&[Method::ListPrompts]),
             Notification::ResourcesChanged => {
-                self.lock().forget(&[Method::ListResources, Method::ListTemplates]);
+                self.lock().invalidate(&[Method::ListResources, Method::ListTemplates]);
             }
             // It may be a part of the resource that was read.
-            Notification::ResourceUpdated { .. } => self.lock().forget(&[Method::ReadResource]),
-            Notification::ElicitationComplete { id } => self.complete(id),
+            Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
+            Notification::ElicitationComplete { id } => self.elicitation_completed(id),
             _ => {}
         }
     }
 
-    fn complete(&self, id: &str) {
-        if id.len() > LONGEST_ID {
+    fn elicitation_completed(&self, id: &str) {
+        if id.len() > MAX_ELICITATION_ID_BYTES {
             return;
         }
         let mut state = self.lock();
         // The same word may come by more than one way.
-        if state.completed.iter().any(|known| known == id) {
+        if state.completed.iter().any(|it| it == id) {
             return;
         }
-        if state.completed.len() >= COMPLETED {
+        if state.completed.len() >= MAX_COMPLETED_IDS {
             state.completed.pop_front();
         }
         state.completed.push_back(id.to_owned());
@@ -178,7 +178,7 @@ impl ServerState {
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
         // It is the user's own code, and the link must go on whatever it does.
-        if catch_unwind(AssertUnwindSafe(|| self.answer.elicitation_complete(id))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| self.handler.elicitation_complete(id))).is_err() {
             tracing::error!(id, "hearing that an elicitation is complete panicked");
         }
     }
@@ -189,16 +189,16 @@ impl ServerState {
 }
 
 impl CachedState {
-    fn forget(&mut self, methods: &[Method]) {
+    fn invalidate(&mut self, methods: &[Method]) {
         for method in methods {
             self.generations[*method as usize] += 1;
-            self.cache.forget(*method);
+            self.cache.invalidate(*method);
         }
     }
 }
 
 impl NotificationListener for ServerState {
-    fn heard(&self, notification: &Notification) {
-        self.hear(notification);
+    fn on_notification(&self, notification: &Notification) {
+        self.on_notification(notification);
     }
 }

@@ -16,20 +16,20 @@ use wharf_schema::{
 };
 
 /// How deep schemas are looked into.
-const DEPTH: usize = 64;
+const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// How many tools are remembered: as many as a listing reads.
-const MOST: usize = 100_000;
+const MAX_TOOLS: usize = 100_000;
 
 /// How many bytes their texts may have together.
-const MOST_TEXT: usize = 64 << 20;
+const MAX_TOOL_BYTES: usize = 64 << 20;
 
 /// A schema and a result of this many bytes together are checked where the call is polled; what is
 /// larger is checked off the runtime's threads.
-const LIGHT: usize = 4 << 10;
+const INLINE_CHECK_BYTES: usize = 4 << 10;
 
 /// How long a schema may be that results are held against.
-const LONGEST_SCHEMA: usize = 256 << 10;
+const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
 /// What is known of a server's tools, by name.
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub(crate) struct ToolTable {
     text: usize,
     /// How tools run that were listed while the list changed: it may be another list by now, so
     /// nothing else of them counts.
-    doubtful: HashMap<String, TaskSupport>,
+    outdated: HashMap<String, TaskSupport>,
 }
 
 /// One tool that was listed.
@@ -62,10 +62,12 @@ impl ToolTable {
 
     pub(crate) fn insert(&mut self, known: Arc<KnownTool>) {
         let (name, text) = (&known.info.name, known.text());
-        if text > MOST_TEXT || (self.known.len() >= MOST && !self.known.contains_key(name)) {
+        if text > MAX_TOOL_BYTES
+            || (self.known.len() >= MAX_TOOLS && !self.known.contains_key(name))
+        {
             return;
         }
-        if self.text + text > MOST_TEXT {
+        if self.text + text > MAX_TOOL_BYTES {
             // A server that lists other tools every time must not fill the memory with them.
             self.clear();
         }
@@ -76,16 +78,16 @@ impl ToolTable {
     }
 
     /// Takes note of a tool whose list may be out of date.
-    pub(crate) fn doubt(&mut self, info: &ToolInfo) {
-        if self.doubtful.len() < MOST {
-            self.doubtful.insert(info.name.clone(), task_support(info));
+    pub(crate) fn insert_outdated(&mut self, info: &ToolInfo) {
+        if self.outdated.len() < MAX_TOOLS {
+            self.outdated.insert(info.name.clone(), task_support(info));
         }
     }
 
     /// Whether the tool runs as a task, as far as anything is known of it.
     pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
         let known = self.known.get(name).map(|known| task_support(&known.info));
-        known.or_else(|| self.doubtful.get(name).cloned())
+        known.or_else(|| self.outdated.get(name).cloned())
     }
 }
 
@@ -103,8 +105,8 @@ pub(crate) fn is_repeatable(info: &ToolInfo) -> bool {
 
 /// Whether a tool runs as a task, by its own account.
 pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
-    let said = info.execution.as_ref().and_then(|it| it.task_support.clone());
-    said.unwrap_or(TaskSupport::Forbidden)
+    let declared = info.execution.as_ref().and_then(|it| it.task_support.clone());
+    declared.unwrap_or(TaskSupport::Forbidden)
 }
 
 impl KnownTool {
@@ -114,9 +116,9 @@ impl KnownTool {
             true => {
                 // Read once and not kept: a list may have many.
                 let schema = info.input_schema.read();
-                match header::problems(&schema, DEPTH).into_iter().next() {
+                match header::problems(&schema, MAX_SCHEMA_DEPTH).into_iter().next() {
                     Some(problem) => Err(problem),
-                    None => Ok(Mirrors::of(&schema, DEPTH)),
+                    None => Ok(Mirrors::of(&schema, MAX_SCHEMA_DEPTH)),
                 }
             }
             false => Ok(Mirrors::default()),
@@ -154,16 +156,16 @@ impl KnownTool {
         let info = &self.info;
         let output = info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
         let meta = info.meta.as_ref().map_or(0, |meta| meta.text().len());
-        let words = [&info.title, &info.description].into_iter().flatten().map(String::len);
-        let words = words.sum::<usize>() + info.name.len() + info.icons.text().len();
-        info.input_schema.text().len() + output + meta + words
+        let strings = [&info.title, &info.description].into_iter().flatten().map(String::len);
+        let strings = strings.sum::<usize>() + info.name.len() + info.icons.text().len();
+        info.input_schema.text().len() + output + meta + strings
     }
 
     /// Whether checking this result takes next to no time.
-    pub(crate) fn is_light(&self, result: &ToolResult) -> bool {
+    pub(crate) fn is_checked_inline(&self, result: &ToolResult) -> bool {
         let schema = self.info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
         let result = result.structured.as_ref().map_or(0, |json| json.get().len());
-        result == 0 || schema == 0 || schema + result <= LIGHT
+        result == 0 || schema == 0 || schema + result <= INLINE_CHECK_BYTES
     }
 
     /// Holds a result, which is no failure of the tool, against the tool's schema. Gives the reason
@@ -173,15 +175,15 @@ impl KnownTool {
         structured: Option<&JsonText>,
     ) -> Result<Option<UncheckedOutput>, Error> {
         let Some(schema) = &self.info.output_schema else { return Ok(None) };
-        let mut news = None;
+        let mut warning = None;
         let compile = || match compile(schema) {
             Ok(checker) => Some(checker),
             Err(reason) => {
-                news = Some(UncheckedOutput::Results(reason));
+                warning = Some(UncheckedOutput::Results(reason));
                 None
             }
         };
-        let Some(checker) = self.output.get_or_init(compile) else { return Ok(news) };
+        let Some(checker) = self.output.get_or_init(compile) else { return Ok(warning) };
         let problem = match structured {
             None => "- there is no structured content".into(),
             Some(structured) => match checker.check(structured.get()) {
@@ -212,15 +214,17 @@ impl UncheckedOutput {
             UncheckedOutput::Results(reason) => {
                 tracing::warn!(tool, reason, "results are not checked against the output schema");
             }
-            UncheckedOutput::Result(reason) => tracing::warn!(tool, reason, "a result was not checked"),
+            UncheckedOutput::Result(reason) => {
+                tracing::warn!(tool, reason, "a result was not checked")
+            }
         }
     }
 }
 
 /// The schema, compiled. Its tree is not even built if it is too long for that.
 fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
-    match schema.text().len() > LONGEST_SCHEMA {
-        true => Err(format!("the schema has more than {LONGEST_SCHEMA} bytes")),
+    match schema.text().len() > MAX_SCHEMA_BYTES {
+        true => Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes")),
         false => Checker::new(&schema.read()),
     }
 }

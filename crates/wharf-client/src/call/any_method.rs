@@ -24,7 +24,7 @@ pub(crate) async fn ask(
     let raw = RawRequest { caller: caller.clone(), method, params, result: ResultSlot::default() };
     // An exchange carries requests of known methods only: any will do.
     let stand_in = CallSpec::new(Method::Discover).build(None);
-    match run::exchange(caller, &raw, stand_in, &mut hooks, idle).await.0 {
+    match run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0 {
         Outcome::Failed(error) => Err(*error),
         _ => {
             raw.result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(unexpected)
@@ -46,7 +46,7 @@ struct RawRequest {
 impl Service for RawRequest {
     fn call(&self, _: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let (method, params) = (self.method.clone(), self.params.clone());
-        let asking = self.caller.link().request(method, params, outbox);
+        let asking = self.caller.transport().request(method, params, outbox);
         let slot = self.result.clone();
         Box::pin(async move {
             match asking.await {

@@ -14,16 +14,16 @@ use crate::{
 };
 
 /// Events taken in one go: a server that never pauses must not keep the task from anything else.
-pub(crate) const MOST_EVENTS: usize = 256;
+pub(crate) const MAX_EVENTS_PER_POLL: usize = 256;
 
 /// Who is asked and told while a call goes on.
 pub(crate) trait CallEvents: Send {
     /// Puts a question of the server's.
     fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>>;
     /// Hears what the server says on the way.
-    fn hear(&mut self, notification: Notification);
+    fn notify(&mut self, notification: Notification);
     /// Sees where the task stands that the call has become.
-    fn see(&mut self, task: &Task);
+    fn on_task(&mut self, task: &Task);
 }
 
 /// The company of a call made here: its hooks, and whoever answers for the caller.
@@ -34,57 +34,57 @@ pub(crate) struct CallerEvents<'a> {
 
 impl CallEvents for CallerEvents<'_> {
     fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
-        dispatch::put(self.caller.answer(), ask)
+        dispatch::put(self.caller.handler(), ask)
     }
 
-    fn hear(&mut self, notification: Notification) {
+    fn notify(&mut self, notification: Notification) {
         match notification {
             Notification::Progress { progress, total, message } => {
-                if let Some(hear) = &mut self.hooks.progress {
-                    hear(Progress { progress, total, message });
+                if let Some(notify) = &mut self.hooks.progress {
+                    notify(Progress { progress, total, message });
                 }
             }
             Notification::Log { level, logger, data } => {
-                if let Some(hear) = &mut self.hooks.log {
-                    hear(LogMessage { level, logger, data });
+                if let Some(notify) = &mut self.hooks.log {
+                    notify(LogMessage { level, logger, data });
                 }
             }
-            other => self.caller.memory().hear(&other),
+            other => self.caller.server_state().on_notification(&other),
         }
     }
 
-    fn see(&mut self, task: &Task) {
-        if let Some(see) = &mut self.hooks.task {
-            see(task);
+    fn on_task(&mut self, task: &Task) {
+        if let Some(on_task) = &mut self.hooks.task {
+            on_task(task);
         }
     }
 }
 
 /// One request on its way. Its questions are answered side by side while it goes on.
 pub(crate) struct RequestAttempt {
-    exchange: ActiveCall,
+    active_call: ActiveCall,
     asks: Vec<(ClientRequestId, BoxFuture<Result<String, AnswerError>>)>,
     asked: bool,
 }
 
 impl RequestAttempt {
-    pub(crate) fn new(exchange: ActiveCall) -> Self {
-        RequestAttempt { exchange, asks: Vec::new(), asked: false }
+    pub(crate) fn new(active_call: ActiveCall) -> Self {
+        RequestAttempt { active_call, asks: Vec::new(), asked: false }
     }
 
     /// How it ended, and whether anything was asked on the way.
     pub(crate) fn poll_end(
         &mut self,
-        company: &mut dyn CallEvents,
+        events: &mut dyn CallEvents,
         cx: &mut Context<'_>,
     ) -> Poll<(Outcome, bool)> {
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..MAX_EVENTS_PER_POLL {
             if let Err(error) = self.poll_asks(cx) {
                 return Poll::Ready((error.into(), self.asked));
             }
-            match std::task::ready!(self.exchange.poll_event(cx)) {
-                Event::Notify(notification) => company.hear(notification),
-                Event::ClientRequest(id, ask) => self.ask(company, id, ask),
+            match std::task::ready!(self.active_call.poll_event(cx)) {
+                Event::Notify(notification) => events.notify(notification),
+                Event::ClientRequest(id, ask) => self.ask(events, id, ask),
                 Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
                 Event::LetGo => {}
                 Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
@@ -96,29 +96,31 @@ impl RequestAttempt {
 
     /// Brings back what has been answered; the error of an answer that does not fit.
     fn poll_asks(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
-        let answers = self.exchange.answers();
+        let answers = self.active_call.answers();
         let mut wrong = None;
         self.asks.retain_mut(|(id, answering)| {
             let Poll::Ready(answer) = answering.as_mut().poll(cx) else { return true };
             match answer {
                 Ok(json) => answers.deliver(*id, Ok(json)),
                 Err(AnswerError::Refused(error)) => answers.deliver(*id, Err(error)),
-                Err(AnswerError::Wrong(error)) => wrong.replace(error).is_none(),
+                Err(AnswerError::Invalid(error)) => wrong.replace(error).is_none(),
             };
             false
         });
         wrong.map_or(Ok(()), Err)
     }
 
-    fn ask(&mut self, company: &mut dyn CallEvents, id: ClientRequestId, ask: ClientRequest) {
+    fn ask(&mut self, events: &mut dyn CallEvents, id: ClientRequestId, ask: ClientRequest) {
         self.asked = true;
-        if self.asks.len() >= dispatch::MOST {
-            let message =
-                format!("This client answers at most {} questions at once", dispatch::MOST);
+        if self.asks.len() >= dispatch::MAX_OPEN_REQUESTS {
+            let message = format!(
+                "This client answers at most {} questions at once",
+                dispatch::MAX_OPEN_REQUESTS
+            );
             let error = Error::new(ErrorKind::Overloaded).with_message(message);
-            self.exchange.answers().deliver(id, Err(error));
+            self.active_call.answers().deliver(id, Err(error));
         } else {
-            self.asks.push((id, company.ask(ask)));
+            self.asks.push((id, events.ask(ask)));
         }
     }
 }

@@ -128,20 +128,20 @@ impl<T> CallBuilder<T> {
     }
 
     /// Hears how far it has come.
-    pub fn on_progress(mut self, hear: impl FnMut(Progress) + Send + 'static) -> Self {
-        self.hooks.progress = Some(Box::new(hear));
+    pub fn on_progress(mut self, callback: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.hooks.progress = Some(Box::new(callback));
         self
     }
 
     /// Hears its log messages, if [`ClientHandle::set_log_level`] asked for any.
-    pub fn on_log(mut self, hear: impl FnMut(LogMessage) + Send + 'static) -> Self {
-        self.hooks.log = Some(Box::new(hear));
+    pub fn on_log(mut self, callback: impl FnMut(LogMessage) + Send + 'static) -> Self {
+        self.hooks.log = Some(Box::new(callback));
         self
     }
 
     /// Sees where the task stands that the call has become, each time anything is known of it.
-    pub fn on_task(mut self, see: impl FnMut(&Task) + Send + 'static) -> Self {
-        self.hooks.task = Some(Box::new(see));
+    pub fn on_task(mut self, callback: impl FnMut(&Task) + Send + 'static) -> Self {
+        self.hooks.task = Some(Box::new(callback));
         self
     }
 

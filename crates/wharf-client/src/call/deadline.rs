@@ -10,16 +10,16 @@ use std::{
 
 use wharf_model::{BoxFuture, Error, ErrorKind, Timer};
 
-/// The same future, ended with an error when `limit` has passed. `knob` names what to raise.
+/// The same future, ended with an error when `limit` has passed. `option` names what to raise.
 pub(crate) async fn within<T>(
     timer: &Arc<dyn Timer>,
     limit: Duration,
-    knob: &str,
+    option: &str,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     // A time beyond the clock's end never comes.
     let end = timer.now().checked_add(limit);
-    let mut alarm: Option<BoxFuture<()>> = None;
+    let mut sleep: Option<BoxFuture<()>> = None;
     let mut work = pin!(work);
     poll_fn(|cx| {
         if let Poll::Ready(result) = work.as_mut().poll(cx) {
@@ -27,20 +27,20 @@ pub(crate) async fn within<T>(
         }
         let Some(end) = end else { return Poll::Pending };
         // Armed on the first pending poll: what ends at once costs no timer.
-        let alarm = alarm.get_or_insert_with(|| timer.sleep_until(end));
-        alarm.as_mut().poll(cx).map(|()| Err(out_of_time(limit, knob)))
+        let sleep = sleep.get_or_insert_with(|| timer.sleep_until(end));
+        sleep.as_mut().poll(cx).map(|()| Err(out_of_time(limit, option)))
     })
     .await
 }
 
-pub(crate) fn out_of_time(limit: Duration, knob: &str) -> Error {
-    let message = format!("Request timed out after {limit:?}: raise `{knob}` if it needs longer");
+pub(crate) fn out_of_time(limit: Duration, option: &str) -> Error {
+    let message = format!("Request timed out after {limit:?}: raise `{option}` if it needs longer");
     Error::new(ErrorKind::RequestTimeout).with_message(message)
 }
 
 /// Does work that takes the processor for long on a thread that no call is polled on: timeouts and
 /// cancellation go on. If nobody waits any more the work goes on to its end, so it must have one.
-pub(crate) async fn aside<T: Send + 'static>(
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::runtime::Handle::try_current() {

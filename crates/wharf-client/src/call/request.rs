@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 use wharf_model::{Error, ErrorKind, Meta, Method, Request, RequestBuilder};
 
 /// How long arguments may be: what is sent over a link has far lower limits.
-const MOST: usize = 1 << 30;
+const MAX_ARGUMENT_BYTES: usize = 1 << 30;
 
 /// What to call, kept so that it can be sent more than once.
 #[derive(Clone, Debug)]
@@ -109,8 +109,8 @@ pub(crate) fn object(what: &str, value: &impl Serialize) -> Result<Option<String
     let invalid = |problem: String| Error::new(ErrorKind::InvalidParams).with_message(problem);
     let json = serde_json::to_string(value)
         .map_err(|error| invalid(format!("{what} cannot be written as JSON: {error}")))?;
-    if json.len() > MOST {
-        let message = format!("{what} are longer than {MOST} bytes");
+    if json.len() > MAX_ARGUMENT_BYTES {
+        let message = format!("{what} are longer than {MAX_ARGUMENT_BYTES} bytes");
         return Err(Error::new(ErrorKind::ContentTooLarge).with_message(message));
     }
     match json.as_bytes().first() {

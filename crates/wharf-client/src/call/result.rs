@@ -77,10 +77,10 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
         let json = structured.get();
         let unwrapped = || serde_json::from_str::<WrappedResult<T>>(json).map(|it| it.result);
         return serde_json::from_str(json)
-            .or_else(|error| unwrapped().map_err(|_| misread(&error, json)));
+            .or_else(|error| unwrapped().map_err(|_| type_mismatch(&error, json)));
     }
     if result.content.is_empty() {
-        return serde_json::from_value(Value::Null).map_err(|error| misread(&error, ""));
+        return serde_json::from_value(Value::Null).map_err(|error| type_mismatch(&error, ""));
     }
     let [text] = texts[..] else {
         let message = format!(
@@ -92,11 +92,11 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
     };
     // Many tools write JSON into their text, and as many write words.
     serde_json::from_str(text).or_else(|error| {
-        serde_json::from_value(Value::from(text)).map_err(|_| misread(&error, text))
+        serde_json::from_value(Value::from(text)).map_err(|_| type_mismatch(&error, text))
     })
 }
 
-fn misread(error: &serde_json::Error, text: &str) -> Error {
+fn type_mismatch(error: &serde_json::Error, text: &str) -> Error {
     let message =
         format!("The tool's result is not of the type asked for: {error}: {}", excerpt(text));
     Error::new(ErrorKind::ValidationFailed).with_message(message)

@@ -14,21 +14,21 @@ use crate::{
     call::{
         any_method,
         attempt::{CallerEvents, RequestAttempt},
-        builder::{CallResult, CallHooks, CallKind},
+        builder::{CallHooks, CallKind, CallResult},
         deadline,
-        request::{RetryParams, CallSpec},
+        request::{CallSpec, RetryParams},
         url_elicitation,
     },
     server_requests::dispatch,
-    task::{FollowError, CancelOnDrop, TaskDialect, TaskPoller, follow, request_mode},
+    task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
 /// How long to wait before an overloaded server is asked again, at first and at most.
-const SHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const OVERLOAD_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// How often a call is sent again after the connection broke, and after how long.
-const REISSUES: usize = 2;
-const REISSUE: Duration = Duration::from_millis(100);
+const MAX_RETRIES: usize = 2;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How one call is made.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(crate) async fn run(
             let tool = spec.target.clone();
             let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
             let handle = match deadline::within(timer, total, "total", start).await? {
-                TaskStart::Task(task) => TaskHandle::made(caller, tool, *task),
+                TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
                 TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
             };
             Ok(CallResult::Task(handle))
@@ -93,18 +93,18 @@ async fn call(
     }
     // Metadata of the caller's own may change the result.
     let key = (spec.method.info().cacheable && spec.meta.is_none()).then(|| spec.key());
-    let memory = caller.memory();
+    let server_state = caller.server_state();
     if let (Some(key), true) = (&key, cached)
-        && let Some(reply) = memory.get(spec.method, key, caller.timer().now())
+        && let Some(reply) = server_state.get(spec.method, key, caller.timer().now())
     {
         return Ok(reply);
     }
-    let (method, generation) = (spec.method, memory.generation(spec.method));
+    let (method, generation) = (spec.method, server_state.generation(spec.method));
     let call = CallRun::new(caller, spec, hooks, idle).finish();
     let (reply, asked) = deadline::within(caller.timer(), total, "total", call).await?;
     // What hangs on answers is good for this call only.
     if let (Some(key), false) = (key, asked) {
-        memory.keep(method, key, &reply, generation, caller.timer().now());
+        server_state.insert(method, key, &reply, generation, caller.timer().now());
     }
     Ok(reply)
 }
@@ -128,20 +128,20 @@ struct CallRun<'a> {
     idle: Duration,
     retry: Option<RetryParams>,
     rounds: usize,
-    sheds: usize,
-    reissues: usize,
+    overloads: usize,
+    retries: usize,
     asked: bool,
     listed_again: bool,
     tasking: TaskRequest,
-    pages: url_elicitation::UrlElicitations,
+    url_elicitations: url_elicitation::UrlElicitations,
 }
 
 impl<'a> CallRun<'a> {
     fn new(caller: &'a ClientHandle, spec: CallSpec, hooks: CallHooks, idle: Duration) -> Self {
-        let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
+        let (retry, rounds, overloads, retries) = (None, 0, 0, 0);
         let (asked, listed_again) = (false, false);
         let tasking = request_mode::tasking(caller, &spec);
-        let pages = url_elicitation::UrlElicitations::default();
+        let url_elicitations = url_elicitation::UrlElicitations::default();
         CallRun {
             caller,
             spec,
@@ -149,19 +149,19 @@ impl<'a> CallRun<'a> {
             idle,
             retry,
             rounds,
-            sheds,
-            reissues,
+            overloads,
+            retries,
             asked,
             listed_again,
             tasking,
-            pages,
+            url_elicitations,
         }
     }
 
     /// The result, and whether the server asked for anything on the way.
     async fn finish(mut self) -> Result<(Reply, bool), Error> {
         loop {
-            let reply = match self.end().await? {
+            let reply = match self.run_request().await? {
                 RequestEnd::Reply(reply) => reply,
                 RequestEnd::Task(task) => match self.follow(*task).await {
                     Ok(result) => Reply::Tool(result),
@@ -184,14 +184,14 @@ impl<'a> CallRun<'a> {
         if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
         }
-        if self.caller.manner() == TaskDialect::Legacy {
+        if self.caller.task_dialect() == TaskDialect::Legacy {
             let tool = self.spec.target.as_deref().unwrap_or_default();
             let support = request_mode::support(self.caller, tool).await?;
             if matches!(support, TaskSupport::Optional | TaskSupport::Required) {
                 self.tasking = TaskRequest::Wanted(ttl);
             }
         }
-        match self.end().await? {
+        match self.run_request().await? {
             RequestEnd::Task(task) => Ok(TaskStart::Task(task)),
             RequestEnd::Reply(Reply::Tool(result)) => {
                 check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
@@ -202,11 +202,11 @@ impl<'a> CallRun<'a> {
     }
 
     /// How the request itself ends, with all rounds of questions and tries it takes.
-    async fn end(&mut self) -> Result<RequestEnd, Error> {
+    async fn run_request(&mut self) -> Result<RequestEnd, Error> {
         loop {
-            match self.once().await? {
+            match self.send_once().await? {
                 Outcome::Complete(Reply::Tool(result))
-                    if request_mode::may_mean_task(self.caller, self.tasking, &result)
+                    if request_mode::may_be_task_required(self.caller, self.tasking, &result)
                         && self.runs_only_as_task().await =>
                 {
                     self.tasking = TaskRequest::Wanted(None);
@@ -215,7 +215,7 @@ impl<'a> CallRun<'a> {
                 Outcome::Task(task) if self.spec.method == Method::CallTool => {
                     return Ok(RequestEnd::Task(task));
                 }
-                Outcome::InputRequired(required) => self.meet(*required).await?,
+                Outcome::InputRequired(required) => self.answer_requests(*required).await?,
                 Outcome::Failed(error) => self.recover(*error).await?,
                 _ => return Err(crate::call::result::unexpected()),
             }
@@ -224,19 +224,19 @@ impl<'a> CallRun<'a> {
 
     /// Follows the task that the call has become. Whoever no longer waits cancels it.
     async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
-        let watch = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
-        let leash = CancelOnDrop::new(self.caller, &task.id);
-        let mut company = CallerEvents { caller: self.caller, hooks: &mut self.hooks };
-        let (end, asked) = follow(watch, Some(task), &mut company).await;
+        let poller = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
+        let cancel_on_drop = CancelOnDrop::new(self.caller, &task.id);
+        let mut events = CallerEvents { caller: self.caller, hooks: &mut self.hooks };
+        let (end, asked) = follow(poller, Some(task), &mut events).await;
         self.asked |= asked;
-        if let Err(FollowError::GaveUp(error)) = end {
+        if let Err(FollowError::Abandoned(error)) = end {
             return Err(error);
         }
-        leash.release_connection();
+        cancel_on_drop.disarm();
         end.map_err(Error::from)
     }
 
-    async fn once(&mut self) -> Result<Outcome, Error> {
+    async fn send_once(&mut self) -> Result<Outcome, Error> {
         let caller = self.caller;
         let mut request = self.spec.build(self.retry.as_ref()).from_peer(caller.peer().clone());
         request.asks = InputMode::Deliver;
@@ -244,47 +244,52 @@ impl<'a> CallRun<'a> {
         request.tasking = self.tasking;
         // Progress shows that a tool is still at work, whether anybody looks at it or not.
         request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
-        let link = caller.link();
-        request.scope = link.scope();
+        let transport = caller.transport();
+        request.scope = transport.scope();
         if let (Some(tool), true) = (&self.spec.target, request.method == Method::CallTool) {
             let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
-            request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;
+            request.mirrored =
+                caller.server_state().mirrored(tool, arguments, transport.sends_param_headers())?;
         }
-        let (outcome, asked) = exchange(caller, &*link, request, &mut self.hooks, self.idle).await;
+        let (outcome, asked) =
+            send_request(caller, &*transport, request, &mut self.hooks, self.idle).await;
         self.asked |= asked;
         Ok(outcome)
     }
 
     /// Gets the answers that the server wants before it goes on.
-    async fn meet(&mut self, required: InputRequired) -> Result<(), Error> {
+    async fn answer_requests(&mut self, required: InputRequired) -> Result<(), Error> {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
         if requests.is_empty() {
             if state.is_none() {
-                return Err(broken("says that it needs input, but not which"));
+                return Err(protocol_violation("says that it needs input, but not which"));
             }
-            if self.sheds >= most {
-                return Err(endless(&format!("put the call off {most} times")));
+            if self.overloads >= most {
+                return Err(limit_exceeded(&format!("put the call off {most} times")));
             }
-            deadline::sleep(self.caller.timer(), put_off(self.sheds)).await;
-            self.sheds += 1;
+            deadline::sleep(self.caller.timer(), overload_delay(self.overloads)).await;
+            self.overloads += 1;
             self.retry = Some(RetryParams { responses: None, state });
             return Ok(());
         }
         if self.rounds >= most {
-            return Err(endless(&format!("asked for input more than {most} times")));
+            return Err(limit_exceeded(&format!("asked for input more than {most} times")));
         }
         self.rounds += 1;
         let distinct: BTreeSet<&String> = requests.iter().map(|(key, _)| key).collect();
         if distinct.len() < requests.len() {
-            return Err(broken("asks two questions under one key"));
+            return Err(protocol_violation("asks two questions under one key"));
         }
-        if requests.len() > dispatch::MOST {
-            return Err(broken(&format!("asks more than {} questions at once", dispatch::MOST)));
+        if requests.len() > dispatch::MAX_OPEN_REQUESTS {
+            return Err(protocol_violation(&format!(
+                "asks more than {} questions at once",
+                dispatch::MAX_OPEN_REQUESTS
+            )));
         }
-        let answer = self.caller.answer();
+        let handler = self.caller.handler();
         let asked =
-            requests.into_iter().map(|(key, ask)| (key, dispatch::put(answer, ask))).collect();
+            requests.into_iter().map(|(key, ask)| (key, dispatch::put(handler, ask))).collect();
         let responses = Some(dispatch::all(asked).await?);
         self.retry = Some(RetryParams { responses, state });
         Ok(())
@@ -295,10 +300,10 @@ impl<'a> CallRun<'a> {
         match error.kind {
             ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
             ErrorKind::UrlElicitationRequired => {
-                self.pages.open(self.caller, error, self.idle).await
+                self.url_elicitations.open(self.caller, error, self.idle).await
             }
-            ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.reissue(error).await,
-            _ if request_mode::may_want_task(
+            ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.retry_lost(error).await,
+            _ if request_mode::may_require_task(
                 self.caller,
                 self.spec.method,
                 self.tasking,
@@ -328,16 +333,16 @@ impl<'a> CallRun<'a> {
 
     fn can_list_again(&self) -> bool {
         let is_tool = self.spec.method == Method::CallTool;
-        is_tool && !self.listed_again && self.caller.link().mirrors()
+        is_tool && !self.listed_again && self.caller.transport().sends_param_headers()
     }
 
     /// The server's idea of which arguments are mirrored is another: looks the tool up afresh.
     async fn list_again(&mut self) -> Result<(), Error> {
         self.listed_again = true;
-        look_up(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
+        find_tool(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
     }
 
-    async fn reissue(&mut self, mut error: Error) -> Result<(), Error> {
+    async fn retry_lost(&mut self, mut error: Error) -> Result<(), Error> {
         let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
         if let Some(tool) = tool
             && !is_repeatable(self.caller, tool).await
@@ -350,16 +355,16 @@ impl<'a> CallRun<'a> {
             error.message = advice.into();
             return Err(error);
         }
-        if self.reissues >= REISSUES {
-            error.message = format!("{}; sent {} times", error.message, REISSUES + 1).into();
+        if self.retries >= MAX_RETRIES {
+            error.message = format!("{}; sent {} times", error.message, MAX_RETRIES + 1).into();
             return Err(error);
         }
         deadline::sleep(
             self.caller.timer(),
-            deadline::backoff(REISSUE, self.reissues, REISSUE * 4),
+            deadline::backoff(RETRY_DELAY, self.retries, RETRY_DELAY * 4),
         )
         .await;
-        self.reissues += 1;
+        self.retries += 1;
         Ok(())
     }
 }
@@ -367,16 +372,16 @@ impl<'a> CallRun<'a> {
 /// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
 /// the list has changed: a server that was started again may be another.
 async fn is_repeatable(caller: &ClientHandle, tool: &str) -> bool {
-    if let Some(known) = caller.memory().known(tool) {
+    if let Some(known) = caller.server_state().tool(tool) {
         return known.is_repeatable();
     }
     // What was listed while the list changed is not remembered, and counts here nevertheless.
-    let listed = look_up(caller, tool).await;
+    let listed = find_tool(caller, tool).await;
     listed.is_ok_and(|tool| tool.is_some_and(|info| tool_schemas::is_repeatable(&info)))
 }
 
 /// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
-pub(crate) async fn look_up(
+pub(crate) async fn find_tool(
     caller: &ClientHandle,
     name: &str,
 ) -> Result<Option<Arc<ToolInfo>>, Error> {
@@ -390,8 +395,8 @@ pub(crate) async fn look_up(
 }
 
 /// How long to put off a call that the server put off `times` times before.
-pub(crate) fn put_off(times: usize) -> Duration {
-    deadline::backoff(SHED.0, times, SHED.1)
+pub(crate) fn overload_delay(times: usize) -> Duration {
+    deadline::backoff(OVERLOAD_DELAY.0, times, OVERLOAD_DELAY.1)
 }
 
 /// Holds structured content against the tool's schema, where the tool was listed.
@@ -402,12 +407,12 @@ async fn check(
     idle: Duration,
 ) -> Result<(), Error> {
     let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
-    let Some(known) = tool.and_then(|tool| caller.memory().known(tool)) else { return Ok(()) };
-    let unchecked = match known.is_light(result) {
+    let Some(known) = tool.and_then(|tool| caller.server_state().tool(tool)) else { return Ok(()) };
+    let unchecked = match known.is_checked_inline(result) {
         true => known.check_output(result.structured.as_ref())?,
         false => {
             let structured = result.structured.clone();
-            let checked = deadline::aside(move || known.check_output(structured.as_ref()));
+            let checked = deadline::run_blocking(move || known.check_output(structured.as_ref()));
             deadline::within(caller.timer(), idle, "timeout", checked).await?
         }
     };
@@ -418,7 +423,7 @@ async fn check(
 }
 
 /// Sends one request and waits for its end: how it ended, and whether anything was asked.
-pub(crate) async fn exchange(
+pub(crate) async fn send_request(
     caller: &ClientHandle,
     service: &dyn Service,
     request: Request,
@@ -427,9 +432,10 @@ pub(crate) async fn exchange(
 ) -> (Outcome, bool) {
     // The whole call has a deadline of its own, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
-    let exchange = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
-    let (mut round, mut company) = (RequestAttempt::new(exchange.for_caller()), CallerEvents { caller, hooks });
-    let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
+    let active_call = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
+    let (mut round, mut events) =
+        (RequestAttempt::new(active_call.for_caller()), CallerEvents { caller, hooks });
+    let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut events, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
             (deadline::out_of_time(idle, "timeout").into(), asked)
@@ -438,12 +444,12 @@ pub(crate) async fn exchange(
     }
 }
 
-pub(crate) fn broken(what: &str) -> Error {
+pub(crate) fn protocol_violation(what: &str) -> Error {
     let message = format!("The server {what}: it breaks the protocol");
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }
 
-pub(crate) fn endless(what: &str) -> Error {
+pub(crate) fn limit_exceeded(what: &str) -> Error {
     let message = format!("The server {what}; `CallOptions::rounds` says how often it may");
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }

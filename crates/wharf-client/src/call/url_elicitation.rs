@@ -15,10 +15,10 @@ use crate::{ClientHandle, call::deadline, server_requests::dispatch};
 
 /// How long to wait for the server's word that a page was visited, before the call is tried anyway:
 /// not every server sends word.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Pages one error may ask for.
-const MOST: usize = 16;
+const MAX_ELICITATIONS: usize = 16;
 
 /// Which pages a call has asked the user to visit.
 #[derive(Default)]
@@ -43,10 +43,12 @@ impl UrlElicitations {
         let data = error.data.as_deref().cloned().unwrap_or_default();
         let can = caller.peer().capabilities.has(&ClientCapability::ElicitationUrl);
         let pages = match serde_json::from_value::<RequiredElicitations>(data) {
-            Ok(RequiredElicitations { elicitations }) if can && !elicitations.is_empty() => elicitations,
+            Ok(RequiredElicitations { elicitations }) if can && !elicitations.is_empty() => {
+                elicitations
+            }
             _ => return Err(error),
         };
-        if pages.len() > MOST || self.tries >= caller.options().rounds {
+        if pages.len() > MAX_ELICITATIONS || self.tries >= caller.options().rounds {
             let message = "The server asks for too many pages to be visited before this call";
             return Err(error.with_message(message));
         }
@@ -55,16 +57,16 @@ impl UrlElicitations {
         let names: BTreeSet<String> = pages.iter().map(name).collect();
         let new = pages.into_iter().filter(|page| self.opened.insert(name(page)));
         let asked = new.map(|page| {
-            (name(&page), dispatch::put(caller.answer(), ClientRequest::ElicitUrl(Box::new(page))))
+            (name(&page), dispatch::put(caller.handler(), ClientRequest::ElicitUrl(Box::new(page))))
         });
         let answers = dispatch::all(asked.collect()).await?;
         let answers: BTreeMap<String, ElicitResult> = serde_json::from_str(&answers)?;
         if answers.values().any(|answer| answer.action != ElicitAction::Accept) {
             return Err(error.with_message("The user did not want to visit the page it takes"));
         }
-        let pause = deadline::backoff(FIRST_WAIT, self.tries, idle);
+        let pause = deadline::backoff(FIRST_RETRY_DELAY, self.tries, idle);
         self.tries += 1;
-        let done: BoxFuture<Result<(), Error>> = Box::pin(caller.memory().completed(names));
+        let done: BoxFuture<Result<(), Error>> = Box::pin(caller.server_state().completed(names));
         match deadline::within(caller.timer(), pause, "timeout", done).await {
             Err(error) if error.kind != ErrorKind::RequestTimeout => Err(error),
             _ => Ok(()),

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use wharf_model::{Notification, Outcome, Request, TaskRequest};
 
 /// How many are kept: the oldest gives way, and its front has to ask how far its task has come.
-const MOST: usize = 4096;
+const MAX_TOKENS: usize = 4096;
 
 /// The tokens of fronts, by task. What the back says comes under the proxy's own.
 #[derive(Default)]
@@ -18,10 +18,10 @@ pub(crate) struct ProgressTokens(Mutex<VecDeque<(String, Box<RawValue>)>>);
 
 impl ProgressTokens {
     /// Remembers under which token the caller of `outcome` wants progress, if it is a task.
-    pub(crate) fn note(&self, outcome: &Outcome, token: Box<RawValue>) {
+    pub(crate) fn record(&self, outcome: &Outcome, token: Box<RawValue>) {
         let Outcome::Task(task) = outcome else { return };
         let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens.len() >= MOST {
+        if tokens.len() >= MAX_TOKENS {
             tokens.pop_front();
         }
         tokens.push_back((task.id.clone(), token));
@@ -40,7 +40,7 @@ impl ProgressTokens {
 }
 
 /// The token under which a front wants progress of the task that it asks for.
-pub(crate) fn wanted(request: &Request) -> Option<Box<RawValue>> {
+pub(crate) fn requested_token(request: &Request) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
     struct Meta {
         #[serde(rename = "progressToken")]

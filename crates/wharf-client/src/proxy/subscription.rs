@@ -18,7 +18,7 @@ use crate::{ClientTransport, proxy::progress_tokens::ProgressTokens};
 /// Listens at the back to what the front wants to hear. When that changes, another listen takes
 /// over once it is agreed on, so that nothing is missed in between.
 pub(crate) struct ProxySubscription {
-    link: Arc<dyn ClientTransport>,
+    transport: Arc<dyn ClientTransport>,
     /// Who listens.
     scope: RequestExtensions,
     peer: Arc<Peer>,
@@ -27,43 +27,43 @@ pub(crate) struct ProxySubscription {
     /// How many changes of it were seen.
     edits: u64,
     /// The resources that the back was asked about.
-    followed: BTreeSet<String>,
-    heard: ActiveCall,
+    subscribed_uris: BTreeSet<String>,
+    active: ActiveCall,
     /// What takes over.
     next: Option<ActiveCall>,
     /// Whether the front was told that the listen has begun.
-    begun: bool,
+    acknowledged: bool,
     outbox: Outbox,
     tokens: Arc<ProgressTokens>,
 }
 
 enum SubscriptionEvent {
     Edited(u64),
-    Heard(Event),
+    Active(Event),
     Next(Event),
 }
 
 impl ProxySubscription {
     pub(crate) fn new(
-        link: Arc<dyn ClientTransport>,
+        transport: Arc<dyn ClientTransport>,
         request: &Request,
         live: LiveSubscriptionFilter,
         outbox: Outbox,
         tokens: Arc<ProgressTokens>,
     ) -> Self {
         let (scope, peer) = (request.scope.clone(), request.peer());
-        let followed = live.read(|filter| filter.uris.clone());
-        let heard = listen(&*link, &scope, &peer, &live, &outbox);
+        let subscribed_uris = live.read(|filter| filter.uris.clone());
+        let active = listen(&*transport, &scope, &peer, &live, &outbox);
         ProxySubscription {
-            link,
+            transport,
             scope,
             peer,
             live,
             edits: 0,
-            followed,
-            heard,
+            subscribed_uris,
+            active,
             next: None,
-            begun: false,
+            acknowledged: false,
             outbox,
             tokens,
         }
@@ -72,27 +72,29 @@ impl ProxySubscription {
     /// Until the back ends it.
     pub(crate) async fn run(mut self) -> Outcome {
         loop {
-            match self.whichever().await {
+            match self.next_event().await {
                 SubscriptionEvent::Edited(count) => {
                     self.edits = count;
-                    self.next = Some(self.listen_anew());
+                    self.next = Some(self.resubscribe());
                 }
-                SubscriptionEvent::Heard(Event::Done(outcome)) => return outcome,
-                SubscriptionEvent::Heard(Event::Notify(notification)) => self.tell(notification).await,
-                SubscriptionEvent::Heard(_) => {}
+                SubscriptionEvent::Active(Event::Done(outcome)) => return outcome,
+                SubscriptionEvent::Active(Event::Notify(notification)) => {
+                    self.forward(notification).await
+                }
+                SubscriptionEvent::Active(_) => {}
                 // What the back refuses, the front goes without.
                 SubscriptionEvent::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
                 SubscriptionEvent::Next(Event::Done(outcome)) => return outcome,
                 SubscriptionEvent::Next(Event::Notify(notification)) => {
-                    self.take_over();
-                    self.tell(notification).await;
+                    self.switch_to_next();
+                    self.forward(notification).await;
                 }
                 SubscriptionEvent::Next(_) => {}
             }
         }
     }
 
-    async fn whichever(&mut self) -> SubscriptionEvent {
+    async fn next_event(&mut self) -> SubscriptionEvent {
         let mut edited = pin!(self.live.edited(self.edits));
         poll_fn(|cx| {
             if let Poll::Ready(count) = edited.as_mut().poll(cx) {
@@ -101,14 +103,14 @@ impl ProxySubscription {
             if let Some(Poll::Ready(event)) = self.next.as_mut().map(|next| next.poll_event(cx)) {
                 return Poll::Ready(SubscriptionEvent::Next(event));
             }
-            self.heard.poll_event(cx).map(SubscriptionEvent::Heard)
+            self.active.poll_event(cx).map(SubscriptionEvent::Active)
         })
         .await
     }
 
-    async fn tell(&mut self, notification: Notification) {
+    async fn forward(&mut self, notification: Notification) {
         let again = matches!(notification, Notification::Acknowledged(_))
-            && std::mem::replace(&mut self.begun, true);
+            && std::mem::replace(&mut self.acknowledged, true);
         let said = self.tokens.translate(notification).filter(|_| !again);
         if let Some(notification) = said {
             self.outbox.notify(notification);
@@ -116,30 +118,30 @@ impl ProxySubscription {
         }
     }
 
-    fn listen_anew(&self) -> ActiveCall {
-        listen(&*self.link, &self.scope, &self.peer, &self.live, &self.outbox)
+    fn resubscribe(&self) -> ActiveCall {
+        listen(&*self.transport, &self.scope, &self.peer, &self.live, &self.outbox)
     }
 
-    fn take_over(&mut self) {
+    fn switch_to_next(&mut self) {
         let Some(next) = self.next.take() else { return };
         // What it still has to say was said before the other one began.
         let cx = &mut Context::from_waker(Waker::noop());
-        while let Poll::Ready(Event::Notify(unheard)) = self.heard.poll_event(cx) {
+        while let Poll::Ready(Event::Notify(unheard)) = self.active.poll_event(cx) {
             self.tokens.translate(unheard).into_iter().for_each(|said| self.outbox.notify(said));
         }
-        self.heard = next;
+        self.active = next;
         // The front was promised these before the back knew of them.
         let promised = self.live.read(|filter| filter.uris.clone());
-        for uri in promised.difference(&self.followed) {
+        for uri in promised.difference(&self.subscribed_uris) {
             self.outbox.notify(Notification::ResourceUpdated { uri: (&**uri).into() });
         }
-        self.followed = promised;
+        self.subscribed_uris = promised;
     }
 }
 
 /// A listen that lasts until it is dropped.
 fn listen(
-    link: &dyn ClientTransport,
+    transport: &dyn ClientTransport,
     scope: &RequestExtensions,
     peer: &Arc<Peer>,
     live: &LiveSubscriptionFilter,
@@ -152,6 +154,6 @@ fn listen(
         request.tasking = TaskRequest::Welcome;
     }
     request.filter = Some(LiveSubscriptionFilter::new(wanted));
-    let endless = Deadlines { idle: None, total: None };
-    ActiveCall::start(link, request, outbox.timer().clone(), endless)
+    let limit_exceeded = Deadlines { idle: None, total: None };
+    ActiveCall::start(transport, request, outbox.timer().clone(), limit_exceeded)
 }

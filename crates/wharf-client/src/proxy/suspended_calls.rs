@@ -16,9 +16,9 @@ use wharf_model::{
 };
 
 /// How many calls may wait for their fronts.
-const MOST: usize = 256;
+const MAX_SUSPENDED_CALLS: usize = 256;
 /// How long one may wait. It is let go when the next one comes or goes.
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_SUSPENSION: Duration = Duration::from_secs(600);
 
 /// The calls that wait for their fronts to come back.
 #[derive(Default)]
@@ -27,7 +27,7 @@ pub(crate) struct SuspendedCalls(Mutex<Vec<SuspendedCall>>);
 struct SuspendedCall {
     /// What nobody can guess, and the front brings back.
     state: String,
-    front: CallIdentity,
+    identity: CallIdentity,
     since: Instant,
     call: ActiveCall,
     asked: Vec<(ClientRequestId, ClientRequest)>,
@@ -55,17 +55,22 @@ impl CallIdentity {
 
 impl SuspendedCalls {
     /// The call that this request goes on with.
-    fn take(&self, request: &Request, front: &CallIdentity, now: Instant) -> Option<SuspendedCall> {
+    fn take(
+        &self,
+        request: &Request,
+        identity: &CallIdentity,
+        now: Instant,
+    ) -> Option<SuspendedCall> {
         let state = request.request_state();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |parked: &SuspendedCall| {
-            state.as_ref().is_some_and(|state| parked.state == *state) && parked.front == *front
+        let is_it = |call: &SuspendedCall| {
+            state.as_ref().is_some_and(|state| call.state == *state) && call.identity == *identity
         };
         let index = held.iter().position(is_it);
         let taken = index.map(|index| held.swap_remove(index));
-        let late = late(&mut held, now);
+        let expired = take_expired(&mut held, now);
         drop(held);
-        drop(late);
+        drop(expired);
         taken
     }
 
@@ -74,7 +79,7 @@ impl SuspendedCalls {
         &self,
         call: ActiveCall,
         asked: Vec<(ClientRequestId, ClientRequest)>,
-        front: CallIdentity,
+        identity: CallIdentity,
         now: Instant,
     ) -> Outcome {
         let mut random = [0; 16];
@@ -85,21 +90,22 @@ impl SuspendedCalls {
         let requests = asked.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
         let required = InputRequired { requests, state: Some(state.clone()) };
         // Declared before the lock, and so dropped after it.
-        let _late;
+        let _expired;
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        _late = late(&mut held, now);
-        if held.len() >= MOST {
+        _expired = take_expired(&mut held, now);
+        if held.len() >= MAX_SUSPENDED_CALLS {
             return Error::overloaded(Duration::from_secs(1)).into();
         }
-        held.push(SuspendedCall { state, front, since: now, call, asked });
+        held.push(SuspendedCall { state, identity, since: now, call, asked });
         Outcome::InputRequired(Box::new(required))
     }
 }
 
 /// Those that waited too long. Dropping them runs the code of others: not under the lock.
-fn late(held: &mut Vec<SuspendedCall>, now: Instant) -> Vec<SuspendedCall> {
-    let is_late = |it: &mut SuspendedCall| now.saturating_duration_since(it.since) >= LONGEST;
-    held.extract_if(.., is_late).collect()
+fn take_expired(held: &mut Vec<SuspendedCall>, now: Instant) -> Vec<SuspendedCall> {
+    let is_expired =
+        |it: &mut SuspendedCall| now.saturating_duration_since(it.since) >= MAX_SUSPENSION;
+    held.extract_if(.., is_expired).collect()
 }
 
 fn key(id: ClientRequestId) -> String {
@@ -108,19 +114,19 @@ fn key(id: ClientRequestId) -> String {
 
 /// Makes the call, or goes on with the one that was parked, until it ends or asks.
 pub(crate) async fn run(
-    parking: Arc<SuspendedCalls>,
+    suspended: Arc<SuspendedCalls>,
     begin: impl FnOnce(Request) -> ActiveCall,
     request: Request,
     outbox: Outbox,
 ) -> Outcome {
-    let (front, peer) = (CallIdentity::of(&request), request.peer());
-    let (call, asked) = match parking.take(&request, &front, outbox.timer().now()) {
-        Some(parked) => parked.answered(request.input_responses()),
+    let (identity, peer) = (CallIdentity::of(&request), request.peer());
+    let (call, asked) = match suspended.take(&request, &identity, outbox.timer().now()) {
+        Some(call) => call.answered(request.input_responses()),
         None => (begin(request), Vec::new()),
     };
-    match to_the_next_question(call, asked, &peer, &outbox).await {
+    match run_until_input(call, asked, &peer, &outbox).await {
         Ok(outcome) => outcome,
-        Err((call, asked)) => parking.put(call, asked, front, outbox.timer().now()),
+        Err((call, asked)) => suspended.put(call, asked, identity, outbox.timer().now()),
     }
 }
 
@@ -144,7 +150,7 @@ impl SuspendedCall {
 }
 
 /// Until the call ends, or waits for answers that only the front can give.
-async fn to_the_next_question(
+async fn run_until_input(
     mut call: ActiveCall,
     mut asked: Vec<(ClientRequestId, ClientRequest)>,
     peer: &Peer,

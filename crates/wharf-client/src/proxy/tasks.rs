@@ -10,7 +10,7 @@ use crate::{
     call::attempt::CallEvents,
     proxy::RepeatableRequest,
     server_requests::dispatch::AnswerError,
-    task::{FollowError, CancelOnDrop, TaskDialect, TaskPoller, follow, request_mode},
+    task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
 /// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
@@ -25,10 +25,10 @@ impl TaskProxy {
     }
 
     /// Whether a front that says this takes the tasks of the back as they are.
-    fn passes(&self, tasking: TaskRequest) -> bool {
+    fn is_same_dialect(&self, tasking: TaskRequest) -> bool {
         match tasking {
-            TaskRequest::Welcome => self.caller.manner() == TaskDialect::Extension,
-            TaskRequest::Wanted(_) => self.caller.manner() == TaskDialect::Legacy,
+            TaskRequest::Welcome => self.caller.task_dialect() == TaskDialect::Extension,
+            TaskRequest::Wanted(_) => self.caller.task_dialect() == TaskDialect::Legacy,
             _ => false,
         }
     }
@@ -36,30 +36,37 @@ impl TaskProxy {
 
 impl Service for TaskProxy {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let link = self.caller.link();
+        let transport = self.caller.transport();
         let is_ours = request.method == Method::CallTool
-            && self.caller.manner() != TaskDialect::None
-            && !self.passes(request.tasking);
+            && self.caller.task_dialect() != TaskDialect::None
+            && !self.is_same_dialect(request.tasking);
         if !is_ours {
-            return link.call(request, outbox);
+            return transport.call(request, outbox);
         }
         let caller = self.caller.clone();
-        let must = caller.memory().task_support(&request.target()) == Some(TaskSupport::Required);
-        request.tasking = caller.manner().tasking(must);
+        let must =
+            caller.server_state().task_support(&request.target()) == Some(TaskSupport::Required);
+        request.tasking = caller.task_dialect().tasking(must);
         let (tasking, tool) = (request.tasking, request.target().into_owned());
-        let again = (tasking == TaskRequest::Declined).then(|| RepeatableRequest::of(&request));
-        let first = link.call(request, outbox.clone());
+        let repeatable =
+            (tasking == TaskRequest::Declined).then(|| RepeatableRequest::of(&request));
+        let first = transport.call(request, outbox.clone());
         Box::pin(async move {
-            let outcome = match (first.await, again) {
-                (Outcome::Failed(error), Some(again))
-                    if request_mode::may_want_task(&caller, Method::CallTool, tasking, &error) =>
+            let outcome = match (first.await, repeatable) {
+                (Outcome::Failed(error), Some(repeatable))
+                    if request_mode::may_require_task(
+                        &caller,
+                        Method::CallTool,
+                        tasking,
+                        &error,
+                    ) =>
                 {
-                    as_task(&caller, &tool, *error, again, &outbox).await
+                    as_task(&caller, &tool, *error, repeatable, &outbox).await
                 }
                 (outcome, _) => outcome,
             };
             match outcome {
-                Outcome::Task(task) => followed(&caller, *task, outbox).await,
+                Outcome::Task(task) => follow_task(&caller, *task, outbox).await,
                 other => other,
             }
         })
@@ -71,33 +78,33 @@ async fn as_task(
     caller: &ClientHandle,
     tool: &str,
     error: Error,
-    again: Result<RepeatableRequest, Error>,
+    repeatable: Result<RepeatableRequest, Error>,
     outbox: &Outbox,
 ) -> Outcome {
     // Whatever the list says, the error stays what it is.
     let support = request_mode::support(caller, tool).await;
-    match again {
-        Ok(again) if support == Ok(TaskSupport::Required) => {
-            let mut request = again.build(again.first.as_ref());
+    match repeatable {
+        Ok(repeatable) if support == Ok(TaskSupport::Required) => {
+            let mut request = repeatable.build(repeatable.first.as_ref());
             request.tasking = TaskRequest::Wanted(None);
-            caller.link().call(request, outbox.clone()).await
+            caller.transport().call(request, outbox.clone()).await
         }
         _ => error.into(),
     }
 }
 
-async fn followed(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome {
+async fn follow_task(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome {
     let idle = caller.options().idle;
-    let watch = match TaskPoller::new(caller, &task.id, Some(task.clone()), idle) {
-        Ok(watch) => watch,
+    let poller = match TaskPoller::new(caller, &task.id, Some(task.clone()), idle) {
+        Ok(poller) => poller,
         Err(error) => return error.into(),
     };
-    let leash = CancelOnDrop::new(caller, &task.id);
-    let (end, _) = follow(watch, Some(task), &mut DownstreamClient(outbox)).await;
+    let cancel_on_drop = CancelOnDrop::new(caller, &task.id);
+    let (end, _) = follow(poller, Some(task), &mut DownstreamClient(outbox)).await;
     match end {
-        Err(FollowError::GaveUp(error)) => error.into(),
+        Err(FollowError::Abandoned(error)) => error.into(),
         end => {
-            leash.release_connection();
+            cancel_on_drop.disarm();
             end.map_or_else(|ending| Error::from(ending).into(), Outcome::from)
         }
     }
@@ -112,12 +119,12 @@ impl CallEvents for DownstreamClient {
         Box::pin(async move { answering.await.map_err(AnswerError::Refused) })
     }
 
-    fn hear(&mut self, notification: Notification) {
+    fn notify(&mut self, notification: Notification) {
         self.0.notify(notification);
     }
 
     /// A look at the task shows that it is alive.
-    fn see(&mut self, _: &Task) {
+    fn on_task(&mut self, _: &Task) {
         self.0.touch();
     }
 }

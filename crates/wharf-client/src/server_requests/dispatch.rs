@@ -20,7 +20,7 @@ use wharf_schema::elicitation_form;
 use crate::ClientHandler;
 
 /// Questions that may be open at once: whoever asks more is not waiting for people.
-pub(crate) const MOST: usize = 64;
+pub(crate) const MAX_OPEN_REQUESTS: usize = 64;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -28,35 +28,35 @@ pub(crate) enum AnswerError {
     /// Nobody answers such questions, or whoever does failed: the server is told.
     Refused(Error),
     /// What was answered does not fit the question: the fault is on this side, and the call fails.
-    Wrong(Error),
+    Invalid(Error),
 }
 
 impl From<AnswerError> for Error {
     fn from(why: AnswerError) -> Self {
-        let (AnswerError::Refused(error) | AnswerError::Wrong(error)) = why;
+        let (AnswerError::Refused(error) | AnswerError::Invalid(error)) = why;
         error
     }
 }
 
-/// Puts a question that belongs to no call to `answer`: the JSON text of the result.
+/// Puts a question that belongs to no call to `handler`: the JSON text of the result.
 ///
 /// Questions that its capabilities do not declare are refused, forms are completed with their
 /// defaults and held against their schema, and a panic is an error.
 pub fn answer_to(
-    answer: &Arc<dyn ClientHandler>,
+    handler: &Arc<dyn ClientHandler>,
     ask: ClientRequest,
 ) -> BoxFuture<Result<String, Error>> {
-    let answering = put(answer, ask);
+    let answering = put(handler, ask);
     Box::pin(async move { answering.await.map_err(Error::from) })
 }
 
 pub(crate) fn put(
-    answer: &Arc<dyn ClientHandler>,
+    handler: &Arc<dyn ClientHandler>,
     ask: ClientRequest,
 ) -> BoxFuture<Result<String, AnswerError>> {
-    let begin = || match refusal(&answer.capabilities(), &ask) {
+    let begin = || match refusal(&handler.capabilities(), &ask) {
         Some(error) => Box::pin(ready(Err(AnswerError::Refused(error)))),
-        None => begin(&**answer, ask.clone()),
+        None => begin(&**handler, ask.clone()),
     };
     match catch_unwind(AssertUnwindSafe(begin)) {
         Ok(answering) => Box::pin(PanicGuard(Some(answering))),
@@ -83,15 +83,18 @@ pub(crate) fn refusal(can: &ClientCapabilities, ask: &ClientRequest) -> Option<E
     })
 }
 
-fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
+fn begin(
+    handler: &dyn ClientHandler,
+    ask: ClientRequest,
+) -> BoxFuture<Result<String, AnswerError>> {
     match ask {
         ClientRequest::Elicit(form) => {
             let schema = form.schema.clone();
-            let answering = answer.elicit(*form);
+            let answering = handler.elicit(*form);
             Box::pin(async move { text(&filled(&schema, answered(answering).await?)?) })
         }
         ClientRequest::ElicitUrl(page) => {
-            let answering = answer.elicit_url(*page);
+            let answering = handler.elicit_url(*page);
             Box::pin(async move {
                 let mut result = answered(answering).await?;
                 // What happens on the page never passes the client.
@@ -100,11 +103,11 @@ fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<Str
             })
         }
         ClientRequest::Sample(request) => {
-            let answering = answer.sample(*request);
+            let answering = handler.sample(*request);
             Box::pin(async move { text(&answered(answering).await?) })
         }
         ClientRequest::Roots => {
-            let answering = answer.roots();
+            let answering = handler.roots();
             Box::pin(async move { text(&RootsResult::new(answered(answering).await?)) })
         }
         other => {
@@ -119,7 +122,7 @@ async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, Answer
 }
 
 fn text(result: &impl Serialize) -> Result<String, AnswerError> {
-    serde_json::to_string(result).map_err(|error| AnswerError::Wrong(error.into()))
+    serde_json::to_string(result).map_err(|error| AnswerError::Invalid(error.into()))
 }
 
 /// An accepted form with its defaults, held against its schema.
@@ -128,7 +131,7 @@ fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, Answ
     if result.action == ElicitAction::Accept {
         result.content = Some(elicitation_form::check(schema, content).map_err(|problem| {
             let message = format!("The answer to the server's form does not fit it: {problem}");
-            AnswerError::Wrong(Error::new(ErrorKind::InvalidParams).with_message(message))
+            AnswerError::Invalid(Error::new(ErrorKind::InvalidParams).with_message(message))
         })?);
     }
     Ok(result)

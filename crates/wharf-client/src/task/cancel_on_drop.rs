@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How long a server may take to hear that a task is not wanted any more.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Cancels a task when it is dropped, unless it was let go.
 pub(crate) struct CancelOnDrop(Option<(ClientHandle, String)>);
@@ -27,7 +27,7 @@ impl CancelOnDrop {
     }
 
     /// The task is over, or may go on by itself.
-    pub(crate) fn release_connection(mut self) {
+    pub(crate) fn disarm(mut self) {
         self.0 = None;
     }
 }
@@ -35,11 +35,11 @@ impl CancelOnDrop {
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some((caller, id)) = self.0.take() else { return };
-        let said = caller.farewells().begin();
+        let all_sent = caller.pending_cancels().begin();
         let mut cancelling = Box::pin(async move {
             let cancelling = async { cancel(&caller, &id).await };
-            let _ = deadline::within(caller.timer(), PATIENCE, "timeout", cancelling).await;
-            drop(said);
+            let _ = deadline::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
+            drop(all_sent);
         });
         // Most of it is done at once: a server in this process needs no more.
         let is_over = cancelling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
@@ -51,7 +51,7 @@ impl Drop for CancelOnDrop {
 
 pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error> {
     let spec = CallSpec::named(Method::CancelTask, id);
-    match request_mode::plain(caller, spec, caller.options().idle).await {
+    match request_mode::send(caller, spec, caller.options().idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),
@@ -69,7 +69,7 @@ impl PendingCancels {
     }
 
     /// Completes when all is said.
-    pub(crate) async fn said(&self) {
+    pub(crate) async fn all_sent(&self) {
         poll_fn(|cx| {
             let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if open.0 == 0 {

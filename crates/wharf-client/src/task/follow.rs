@@ -20,15 +20,15 @@ use crate::{
     call::{
         attempt::{CallEvents, RequestAttempt},
         deadline,
-        request::{RetryParams, CallSpec},
+        request::{CallSpec, RetryParams},
         run,
     },
     server_requests::{dispatch, dispatch::AnswerError},
 };
 
 /// How often answers are brought again after the connection broke, and after how long.
-const REISSUES: usize = 5;
-const REISSUE: Duration = Duration::from_millis(200);
+const MAX_RETRIES: usize = 5;
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// Why a task that was followed gave no result.
 pub(crate) enum FollowError {
@@ -37,7 +37,7 @@ pub(crate) enum FollowError {
     /// Nobody can reach the server. The task may go on.
     Lost(Error),
     /// It is not worth following: it should not go on.
-    GaveUp(Error),
+    Abandoned(Error),
 }
 
 impl FollowError {
@@ -45,7 +45,7 @@ impl FollowError {
     fn of(error: Error) -> Self {
         match error.kind {
             _ if is_interruption(&error) => FollowError::Lost(error),
-            kind if kind.is_retryable() => FollowError::GaveUp(error),
+            kind if kind.is_retryable() => FollowError::Abandoned(error),
             _ => FollowError::Over(error),
         }
     }
@@ -53,7 +53,8 @@ impl FollowError {
 
 impl From<FollowError> for Error {
     fn from(ending: FollowError) -> Self {
-        let (FollowError::Over(error) | FollowError::Lost(error) | FollowError::GaveUp(error)) = ending;
+        let (FollowError::Over(error) | FollowError::Lost(error) | FollowError::Abandoned(error)) =
+            ending;
         error
     }
 }
@@ -63,40 +64,42 @@ impl From<FollowError> for Error {
 ///
 /// Gives the result, and whether anything was asked on the way.
 pub(crate) async fn follow(
-    watch: TaskPoller,
+    poller: TaskPoller,
     task: Option<Task>,
-    company: &mut dyn CallEvents,
+    events: &mut dyn CallEvents,
 ) -> (Result<ToolResult, FollowError>, bool) {
     let mut follow = TaskFollower {
-        manner: watch.caller().manner(),
-        watch,
-        company,
+        task_dialect: poller.caller().task_dialect(),
+        poller,
+        events,
         known: BTreeMap::new(),
         answering: Vec::new(),
         answers: BTreeMap::new(),
         rounds: 0,
-        fetching: None,
+        fetch: None,
         asked: false,
     };
     let result = follow.run(task).await;
     let lost = |ending| match ending {
-        FollowError::Lost(error) => FollowError::Lost(poll::out_of_reach(error, follow.watch.id())),
+        FollowError::Lost(error) => {
+            FollowError::Lost(poll::with_task_id(error, follow.poller.id()))
+        }
         other => other,
     };
     (result.map_err(lost), follow.asked)
 }
 
 struct TaskFollower<'a> {
-    watch: TaskPoller,
-    manner: TaskDialect,
-    company: &'a mut dyn CallEvents,
+    poller: TaskPoller,
+    task_dialect: TaskDialect,
+    events: &'a mut dyn CallEvents,
     /// Every question there was: each is put once.
     known: BTreeMap<String, ClientRequest>,
     answering: Vec<(String, BoxFuture<Result<String, AnswerError>>)>,
     /// What was answered, until all of it is brought to the server together.
     answers: BTreeMap<String, String>,
     rounds: usize,
-    fetching: Option<RequestAttempt>,
+    fetch: Option<RequestAttempt>,
     asked: bool,
 }
 
@@ -110,23 +113,23 @@ enum FollowEvent {
 impl TaskFollower<'_> {
     async fn run(&mut self, first: Option<Task>) -> Result<ToolResult, FollowError> {
         if let Some(task) = first
-            && let Some(result) = self.saw(task).await?
+            && let Some(result) = self.on_task(task).await?
         {
             return Ok(result);
         }
         loop {
             match self.next().await {
                 FollowEvent::Saw(task) => {
-                    if let Some(result) = self.saw(task.map_err(FollowError::of)?).await? {
+                    if let Some(result) = self.on_task(task.map_err(FollowError::of)?).await? {
                         return Ok(result);
                     }
                 }
                 FollowEvent::Answered(answered) => {
-                    answered.map_err(|why| FollowError::GaveUp(why.into()))?;
-                    self.bring().await.map_err(FollowError::of)?;
+                    answered.map_err(|why| FollowError::Abandoned(why.into()))?;
+                    self.send_answers().await.map_err(FollowError::of)?;
                 }
                 FollowEvent::Fetched(outcome) => {
-                    self.fetching = None;
+                    self.fetch = None;
                     match result(outcome) {
                         // The watch will tell when it is worth another try.
                         Err(error) if is_interruption(&error) => {}
@@ -139,8 +142,8 @@ impl TaskFollower<'_> {
 
     async fn next(&mut self) -> FollowEvent {
         poll_fn(|cx| {
-            if let Some(round) = &mut self.fetching
-                && let Poll::Ready((outcome, asked)) = round.poll_end(self.company, cx)
+            if let Some(round) = &mut self.fetch
+                && let Poll::Ready((outcome, asked)) = round.poll_end(self.events, cx)
             {
                 self.asked |= asked;
                 return Poll::Ready(FollowEvent::Fetched(outcome));
@@ -148,8 +151,8 @@ impl TaskFollower<'_> {
             if let Poll::Ready(answered) = self.poll_answers(cx) {
                 return Poll::Ready(FollowEvent::Answered(answered));
             }
-            let company = &mut *self.company;
-            self.watch.poll_task(&mut |said| company.hear(said), cx).map(FollowEvent::Saw)
+            let events = &mut *self.events;
+            self.poller.poll_task(&mut |said| events.notify(said), cx).map(FollowEvent::Saw)
         })
         .await
     }
@@ -175,38 +178,38 @@ impl TaskFollower<'_> {
     }
 
     /// Takes note of where the task stands; its result, if it has come.
-    async fn saw(&mut self, task: Task) -> Result<Option<ToolResult>, FollowError> {
-        self.company.see(&task);
-        Ok(match (task.state, self.manner) {
+    async fn on_task(&mut self, task: Task) -> Result<Option<ToolResult>, FollowError> {
+        self.events.on_task(&task);
+        Ok(match (task.state, self.task_dialect) {
             (TaskState::Cancelled, _) => return Err(FollowError::Over(cancelled(task.message))),
             (TaskState::Completed(_) | TaskState::Failed(_), TaskDialect::Legacy) => {
-                Some(self.fetched().await.map_err(FollowError::of)?)
+                Some(self.fetch_result().await.map_err(FollowError::of)?)
             }
             (TaskState::InputRequired(_), TaskDialect::Legacy) => {
-                let begin = || fetch(self.watch.caller(), self.watch.id(), None);
-                self.fetching.get_or_insert_with(begin);
+                let begin = || start_fetch(self.poller.caller(), self.poller.id(), None);
+                self.fetch.get_or_insert_with(begin);
                 None
             }
             (TaskState::InputRequired(requests), _) => {
-                self.put(requests).map_err(FollowError::GaveUp)?;
+                self.add_requests(requests).map_err(FollowError::Abandoned)?;
                 None
             }
             (TaskState::Completed(result), _) => Some(*result),
             (TaskState::Failed(error), _) => return Err(FollowError::Over(*error)),
             _ => {
-                self.withdraw(&[]);
+                self.drop_closed(&[]);
                 None
             }
         })
     }
 
     /// Puts those questions that are new.
-    fn put(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
-        self.withdraw(&requests);
-        if requests.len() > dispatch::MOST {
-            return Err(run::broken(&format!(
+    fn add_requests(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
+        self.drop_closed(&requests);
+        if requests.len() > dispatch::MAX_OPEN_REQUESTS {
+            return Err(run::protocol_violation(&format!(
                 "asks more than {} questions at once",
-                dispatch::MOST
+                dispatch::MAX_OPEN_REQUESTS
             )));
         }
         let mut is_new = false;
@@ -214,26 +217,30 @@ impl TaskFollower<'_> {
             match self.known.get(&key) {
                 Some(known) if *known == ask => continue,
                 Some(_) => {
-                    return Err(run::broken("asks another question under a key it has used"));
+                    return Err(run::protocol_violation(
+                        "asks another question under a key it has used",
+                    ));
                 }
                 None => {}
             }
             (is_new, self.asked) = (true, true);
-            self.answering.push((key.clone(), self.company.ask(ask.clone())));
+            self.answering.push((key.clone(), self.events.ask(ask.clone())));
             self.known.insert(key, ask);
         }
-        let most = self.watch.caller().options().rounds;
+        let most = self.poller.caller().options().rounds;
         if is_new {
             self.rounds += 1;
             if self.rounds > most {
-                return Err(run::endless(&format!("asked for input more than {most} times")));
+                return Err(run::limit_exceeded(&format!(
+                    "asked for input more than {most} times"
+                )));
             }
         }
         Ok(())
     }
 
     /// Lets go of questions that are no longer open: somebody else has settled them.
-    fn withdraw(&mut self, open: &[(String, ClientRequest)]) {
+    fn drop_closed(&mut self, open: &[(String, ClientRequest)]) {
         let known = &mut self.known;
         self.answering.retain(|(key, _)| {
             let is_open = open.iter().any(|(open, _)| open == key);
@@ -245,16 +252,16 @@ impl TaskFollower<'_> {
     }
 
     /// Brings the answers to the server. It takes each of them once, so they may be sent again.
-    async fn bring(&mut self) -> Result<(), Error> {
+    async fn send_answers(&mut self) -> Result<(), Error> {
         let answers = std::mem::take(&mut self.answers);
         let pairs = answers.into_iter().map(|(key, json)| format!("{}:{json}", Value::from(key)));
         let answers = format!("{{{}}}", pairs.collect::<Vec<_>>().join(","));
-        let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
+        let (caller, id) = (self.poller.caller().clone(), self.poller.id().to_owned());
         let mut tries = 0;
         loop {
-            match update(&caller, &id, answers.clone(), self.watch.idle()).await {
-                Err(error) if is_interruption(&error) && tries < REISSUES => {
-                    let pause = deadline::backoff(REISSUE, tries, REISSUE * 16);
+            match update(&caller, &id, answers.clone(), self.poller.idle()).await {
+                Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
+                    let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
                     deadline::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
@@ -264,16 +271,17 @@ impl TaskFollower<'_> {
     }
 
     /// The result of a task that is over.
-    async fn fetched(&mut self) -> Result<ToolResult, Error> {
-        let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
+    async fn fetch_result(&mut self) -> Result<ToolResult, Error> {
+        let (caller, id) = (self.poller.caller().clone(), self.poller.id().to_owned());
         let mut tries = 0;
         loop {
-            let idle = self.watch.idle();
-            let mut round = self.fetching.take().unwrap_or_else(|| fetch(&caller, &id, Some(idle)));
-            let ended = poll_fn(|cx| round.poll_end(self.company, cx).map(|(end, _)| Ok(end)));
+            let idle = self.poller.idle();
+            let mut round =
+                self.fetch.take().unwrap_or_else(|| start_fetch(&caller, &id, Some(idle)));
+            let ended = poll_fn(|cx| round.poll_end(self.events, cx).map(|(end, _)| Ok(end)));
             match result(deadline::within(caller.timer(), idle, "timeout", ended).await?) {
-                Err(error) if is_interruption(&error) && tries < REISSUES => {
-                    let pause = deadline::backoff(REISSUE, tries, REISSUE * 16);
+                Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
+                    let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
                     deadline::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
@@ -284,15 +292,20 @@ impl TaskFollower<'_> {
 }
 
 /// Asks for a task's result. The server asks meanwhile what it must know.
-pub(crate) fn fetch(caller: &ClientHandle, id: &str, idle: Option<Duration>) -> RequestAttempt {
+pub(crate) fn start_fetch(
+    caller: &ClientHandle,
+    id: &str,
+    idle: Option<Duration>,
+) -> RequestAttempt {
     let spec = CallSpec::named(Method::TaskResult, id);
     let mut request = spec.build(None).from_peer(caller.peer().clone());
-    request.scope = caller.link().scope();
+    request.scope = caller.transport().scope();
     request.asks = InputMode::Deliver;
     request.tasking = TaskRequest::Welcome;
     let deadlines = Deadlines { idle, total: None };
-    let exchange = ActiveCall::start(&*caller.link(), request, caller.timer().clone(), deadlines);
-    RequestAttempt::new(exchange.for_caller())
+    let active_call =
+        ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), deadlines);
+    RequestAttempt::new(active_call.for_caller())
 }
 
 pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
@@ -312,7 +325,7 @@ pub(crate) async fn update(
 ) -> Result<(), Error> {
     let spec = CallSpec::named(Method::UpdateTask, id);
     let retry = RetryParams { responses: Some(answers), state: None };
-    match request_mode::plain_with(caller, spec, Some(&retry), idle).await {
+    match request_mode::send_with(caller, spec, Some(&retry), idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),

@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
 
-use super::{TaskDialect, TaskChanges, TaskPoller, follow, follow::fetch};
+use super::{TaskChanges, TaskDialect, TaskPoller, follow, follow::start_fetch};
 use crate::call::{
     attempt::CallerEvents,
     builder::{CallHooks, CallKind},
@@ -48,7 +48,7 @@ struct TaskHandleState {
 
 /// What is known of a task.
 enum KnownTask {
-    Nothing,
+    Unknown,
     /// Where it stood when it was made.
     First(Task),
     /// How it ended, which never changes.
@@ -59,10 +59,10 @@ enum KnownTask {
 
 impl TaskHandle {
     pub(crate) fn new(caller: &ClientHandle, id: String) -> Self {
-        Self::with(caller, Some(id), None, KnownTask::Nothing)
+        Self::with(caller, Some(id), None, KnownTask::Unknown)
     }
 
-    pub(crate) fn made(caller: &ClientHandle, tool: Option<String>, task: Task) -> Self {
+    pub(crate) fn created(caller: &ClientHandle, tool: Option<String>, task: Task) -> Self {
         Self::with(caller, Some(task.id.clone()), tool, KnownTask::First(task))
     }
 
@@ -70,7 +70,12 @@ impl TaskHandle {
         Self::with(caller, None, tool, KnownTask::Result(result))
     }
 
-    fn with(caller: &ClientHandle, id: Option<String>, tool: Option<String>, state: KnownTask) -> Self {
+    fn with(
+        caller: &ClientHandle,
+        id: Option<String>,
+        tool: Option<String>,
+        state: KnownTask,
+    ) -> Self {
         let (caller, state) = (caller.clone(), Mutex::new(state));
         TaskHandle(Arc::new(TaskHandleState { caller, id, tool, state }))
     }
@@ -87,7 +92,7 @@ impl TaskHandle {
     /// # Errors
     /// If there is no task, the server does not know it, or cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
-        if let KnownTask::End(task) = &*self.kept() {
+        if let KnownTask::End(task) = &*self.known() {
             return Ok(task.clone());
         }
         let (caller, id) = (&self.0.caller, self.known_id()?);
@@ -118,7 +123,7 @@ impl TaskHandle {
     /// know the task, or cannot be reached.
     pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
         let (caller, id) = (&self.0.caller, self.known_id()?);
-        if caller.manner() == TaskDialect::Legacy {
+        if caller.task_dialect() == TaskDialect::Legacy {
             let problem =
                 "This server puts the questions of a task to whoever waits for it: `wait`";
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
@@ -143,20 +148,20 @@ impl TaskHandle {
         idle: std::time::Duration,
     ) -> Result<ToolResult, Error> {
         let caller = &self.0.caller;
-        let first = match &*self.kept() {
-            KnownTask::Nothing => None,
+        let first = match &*self.known() {
+            KnownTask::Unknown => None,
             KnownTask::First(task) => Some(task.clone()),
             KnownTask::Result(result) => return Ok(result.clone()),
             KnownTask::End(task) => return ended(task),
         };
-        let watch = TaskPoller::new(caller, self.known_id()?, first.clone(), idle)?;
-        let (result, _) = follow::follow(watch, first, &mut CallerEvents { caller, hooks }).await;
+        let poller = TaskPoller::new(caller, self.known_id()?, first.clone(), idle)?;
+        let (result, _) = follow::follow(poller, first, &mut CallerEvents { caller, hooks }).await;
         result.map_err(Error::from)
     }
 
     /// A look at it after the other; none if it is over.
-    pub(super) fn watch(&self) -> Result<Option<TaskPoller>, Error> {
-        if matches!(*self.kept(), KnownTask::End(_)) {
+    pub(super) fn poller(&self) -> Result<Option<TaskPoller>, Error> {
+        if matches!(*self.known(), KnownTask::End(_)) {
             return Ok(None);
         }
         let idle = self.0.caller.options().idle;
@@ -168,18 +173,19 @@ impl TaskHandle {
         if !task.status().is_terminal() {
             return Ok(task);
         }
-        if self.0.caller.manner() == TaskDialect::Legacy && task.state != TaskState::Cancelled {
-            task.state = self.fetched(&task.id).await?;
+        if self.0.caller.task_dialect() == TaskDialect::Legacy && task.state != TaskState::Cancelled
+        {
+            task.state = self.fetch_result(&task.id).await?;
         }
-        *self.kept() = KnownTask::End(task.clone());
+        *self.known() = KnownTask::End(task.clone());
         Ok(task)
     }
 
-    async fn fetched(&self, id: &str) -> Result<TaskState, Error> {
+    async fn fetch_result(&self, id: &str) -> Result<TaskState, Error> {
         let (caller, mut hooks) = (&self.0.caller, CallHooks::default());
-        let mut round = fetch(caller, id, Some(caller.options().idle));
-        let mut company = CallerEvents { caller, hooks: &mut hooks };
-        let (outcome, _) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
+        let mut round = start_fetch(caller, id, Some(caller.options().idle));
+        let mut events = CallerEvents { caller, hooks: &mut hooks };
+        let (outcome, _) = poll_fn(|cx| round.poll_end(&mut events, cx)).await;
         match follow::result(outcome) {
             Ok(result) => Ok(TaskState::Completed(Box::new(result))),
             Err(error) if error.kind.is_retryable() => Err(error),
@@ -194,7 +200,7 @@ impl TaskHandle {
         })
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, KnownTask> {
+    fn known(&self) -> std::sync::MutexGuard<'_, KnownTask> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

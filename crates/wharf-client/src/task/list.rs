@@ -21,7 +21,7 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let (mut all, mut cursors, mut cursor) = (Vec::new(), HashSet::new(), None);
     for _ in 0..options.pages {
         let spec = CallSpec { cursor: cursor.take(), ..CallSpec::new(Method::ListTasks) };
-        let (tasks, next) = match request_mode::plain(caller, spec, options.idle).await {
+        let (tasks, next) = match request_mode::send(caller, spec, options.idle).await {
             Outcome::Complete(Reply::TaskList { tasks, next }) => (tasks, next),
             Outcome::Failed(error) => return Err(*error),
             _ => return Err(unexpected()),

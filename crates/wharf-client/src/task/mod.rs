@@ -14,7 +14,7 @@ pub use crate::task::status_stream::TaskChanges;
 pub use handle::TaskHandle;
 pub use json::task_json;
 
-pub(crate) use crate::task::cancel_on_drop::{PendingCancels, CancelOnDrop};
+pub(crate) use crate::task::cancel_on_drop::{CancelOnDrop, PendingCancels};
 pub(crate) use crate::task::dialect::TaskDialect;
 pub(crate) use crate::task::poll::TaskPoller;
 pub(crate) use follow::{FollowError, follow};

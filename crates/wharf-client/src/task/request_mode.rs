@@ -12,7 +12,7 @@ use crate::{
     cache::tool_schemas,
     call::{
         builder::CallHooks,
-        request::{RetryParams, CallSpec},
+        request::{CallSpec, RetryParams},
         run,
     },
 };
@@ -23,12 +23,12 @@ pub(crate) fn tasking(caller: &ClientHandle, spec: &CallSpec) -> TaskRequest {
         return TaskRequest::default();
     }
     let tool = spec.target.as_deref().unwrap_or_default();
-    let support = caller.memory().task_support(tool);
-    caller.manner().tasking(support == Some(TaskSupport::Required))
+    let support = caller.server_state().task_support(tool);
+    caller.task_dialect().tasking(support == Some(TaskSupport::Required))
 }
 
 /// Whether `error` may mean that the tool runs only as a task, and was called without one.
-pub(crate) fn may_want_task(
+pub(crate) fn may_require_task(
     caller: &ClientHandle,
     method: Method,
     tasking: TaskRequest,
@@ -37,7 +37,7 @@ pub(crate) fn may_want_task(
     use ErrorKind::{CapabilityNotSupported, InvalidRequest, MethodNotFound, TaskRequired};
     method == Method::CallTool
         && tasking == TaskRequest::Declined
-        && caller.manner() == TaskDialect::Legacy
+        && caller.task_dialect() == TaskDialect::Legacy
         && matches!(
             error.kind,
             MethodNotFound | CapabilityNotSupported | InvalidRequest | TaskRequired
@@ -46,7 +46,7 @@ pub(crate) fn may_want_task(
 
 /// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
 /// an error. What it says decides only whether the list is looked at once more.
-pub(crate) fn may_mean_task(
+pub(crate) fn may_be_task_required(
     caller: &ClientHandle,
     tasking: TaskRequest,
     result: &ToolResult,
@@ -54,7 +54,7 @@ pub(crate) fn may_mean_task(
     let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
     tasking == TaskRequest::Declined
         && result.is_error
-        && caller.manner() == TaskDialect::Legacy
+        && caller.task_dialect() == TaskDialect::Legacy
         && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
             // Such a text is short, and a long one must not be copied.
             text.len() <= 4096 && names_tasks(text)
@@ -64,20 +64,20 @@ pub(crate) fn may_mean_task(
 /// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
 /// list that changes while it is asked for is not remembered, and counts here nevertheless.
 pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSupport, Error> {
-    if let Some(known) = caller.memory().task_support(tool) {
+    if let Some(known) = caller.server_state().task_support(tool) {
         return Ok(known);
     }
-    let listed = run::look_up(caller, tool).await?;
+    let listed = run::find_tool(caller, tool).await?;
     Ok(listed.map_or(TaskSupport::Forbidden, |info| tool_schemas::task_support(&info)))
 }
 
 /// Sends one request about tasks that asks nothing and says nothing on the way.
-pub(crate) async fn plain(caller: &ClientHandle, spec: CallSpec, idle: Duration) -> Outcome {
-    plain_with(caller, spec, None, idle).await
+pub(crate) async fn send(caller: &ClientHandle, spec: CallSpec, idle: Duration) -> Outcome {
+    send_with(caller, spec, None, idle).await
 }
 
 /// The same, with answers.
-pub(crate) async fn plain_with(
+pub(crate) async fn send_with(
     caller: &ClientHandle,
     spec: CallSpec,
     retry: Option<&RetryParams>,
@@ -85,7 +85,7 @@ pub(crate) async fn plain_with(
 ) -> Outcome {
     let mut request = spec.build(retry).from_peer(caller.peer().clone());
     request.tasking = TaskRequest::Welcome;
-    let (link, mut hooks) = (caller.link(), CallHooks::default());
-    request.scope = link.scope();
-    run::exchange(caller, &*link, request, &mut hooks, idle).await.0
+    let (transport, mut hooks) = (caller.transport(), CallHooks::default());
+    request.scope = transport.scope();
+    run::send_request(caller, &*transport, request, &mut hooks, idle).await.0
 }

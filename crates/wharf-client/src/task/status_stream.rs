@@ -17,7 +17,7 @@ use crate::task::{TaskHandle, TaskPoller};
 #[must_use = "changes are heard when the stream is polled"]
 pub struct TaskChanges {
     handle: TaskHandle,
-    step: ChangesState,
+    state: ChangesState,
     last: Option<Task>,
 }
 
@@ -31,12 +31,12 @@ enum ChangesState {
 
 impl TaskChanges {
     pub(super) fn new(handle: TaskHandle) -> Self {
-        let step = match handle.watch() {
-            Ok(Some(watch)) => ChangesState::Watching(Box::new(watch)),
+        let state = match handle.poller() {
+            Ok(Some(poller)) => ChangesState::Watching(Box::new(poller)),
             Ok(None) => ChangesState::Settling(Box::pin(settled(handle.clone(), None))),
             Err(error) => ChangesState::Failed(Some(error)),
         };
-        TaskChanges { handle, step, last: None }
+        TaskChanges { handle, state, last: None }
     }
 
     /// Where the task stands next; none after its end.
@@ -46,7 +46,7 @@ impl TaskChanges {
 
     fn poll_task(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Task, Error>>> {
         loop {
-            self.step = match &mut self.step {
+            self.state = match &mut self.state {
                 ChangesState::Over => return Poll::Ready(None),
                 ChangesState::Failed(error) => match error.take() {
                     Some(error) => return Poll::Ready(Some(Err(error))),
@@ -54,10 +54,10 @@ impl TaskChanges {
                 },
                 ChangesState::Settling(settling) => {
                     let end = ready!(settling.as_mut().poll(cx));
-                    self.step = ChangesState::Over;
+                    self.state = ChangesState::Over;
                     return Poll::Ready(Some(end));
                 }
-                ChangesState::Watching(watch) => match ready!(watch.poll_task(&mut |_| (), cx)) {
+                ChangesState::Watching(poller) => match ready!(poller.poll_task(&mut |_| (), cx)) {
                     Err(error) => ChangesState::Failed(Some(error)),
                     Ok(task) if task.status().is_terminal() => {
                         ChangesState::Settling(Box::pin(settled(self.handle.clone(), Some(task))))

@@ -31,7 +31,7 @@ use tokio::{
 #[derive(Clone, Debug)]
 pub struct Deadline {
     limit: Option<Duration>,
-    begun: Instant,
+    started_at: Instant,
     pauses: Arc<Mutex<PauseTotals>>,
     resumed: Arc<Notify>,
 }
@@ -50,7 +50,7 @@ impl Deadline {
     #[must_use]
     pub fn new(limit: Option<Duration>) -> Self {
         let (pauses, resumed) = Default::default();
-        Deadline { limit, begun: Instant::now(), pauses, resumed }
+        Deadline { limit, started_at: Instant::now(), pauses, resumed }
     }
 
     /// Whether the time is up.
@@ -84,7 +84,7 @@ impl Deadline {
     fn end(&self) -> Option<Instant> {
         let pauses = self.lock();
         let limit = self.limit.filter(|_| pauses.open == 0)?;
-        self.begun.checked_add(limit.checked_add(pauses.past)?)
+        self.started_at.checked_add(limit.checked_add(pauses.past)?)
     }
 
     fn lock(&self) -> MutexGuard<'_, PauseTotals> {

@@ -81,7 +81,8 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    stream::connect(crate::client::stream::connector::StreamPair::new(reader, writer), options).await
+    stream::connect(crate::client::stream::connector::StreamPair::new(reader, writer), options)
+        .await
 }
 
 /// Speaks over WebSocket with a server at a `ws://` or `wss://` URL, with `headers` of the caller's
@@ -95,5 +96,9 @@ pub async fn connect_websocket(
     headers: Vec<(String, String)>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::websocket::WebSocketConnector::new(url, &headers)?, options).await
+    stream::connect(
+        crate::client::stream::websocket::WebSocketConnector::new(url, &headers)?,
+        options,
+    )
+    .await
 }

@@ -8,7 +8,7 @@ use wharf_wire::{ClientIdentity, Patience, Revision};
 use super::RevisionCache;
 
 /// Nobody waits longer, whatever the options say: the clock has an end.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What a link is told when it is made.
 ///
@@ -37,9 +37,9 @@ pub struct ClientTransportOptions {
     /// Sees everything that goes by.
     pub trace: Option<Trace>,
     /// Which revision each server spoke the last time.
-    pub verdicts: Arc<RevisionCache>,
+    pub revision_cache: Arc<RevisionCache>,
     /// Answers questions that belong to no call.
-    pub orphans: Arc<dyn UnsolicitedRequestHandler>,
+    pub unsolicited_requests: Arc<dyn UnsolicitedRequestHandler>,
     /// Gets in where a server wants to know who is calling, over HTTP and WebSocket. What it shows
     /// goes to the server's own origin only.
     pub credentials: Option<Arc<dyn CredentialsProvider>>,
@@ -56,8 +56,8 @@ impl ClientTransportOptions {
             handshake: Duration::from_secs(30),
             limits: ClientLimits::default(),
             trace: None,
-            verdicts: Arc::new(RevisionCache::in_memory()),
-            orphans: Arc::new(NoHandler),
+            revision_cache: Arc::new(RevisionCache::in_memory()),
+            unsolicited_requests: Arc::new(NoHandler),
             credentials: None,
         }
     }
@@ -75,7 +75,7 @@ impl ClientTransportOptions {
             Patience::Probe => self.probe,
             Patience::Handshake => self.handshake,
         };
-        time.min(LONGEST)
+        time.min(MAX_TIMEOUT)
     }
 
     /// Tells whoever traces the link what happened.

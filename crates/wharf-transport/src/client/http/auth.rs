@@ -8,14 +8,14 @@ use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
 use crate::client::ClientTransportOptions;
 use crate::client::http::response::HttpResponse;
 
-const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// How many challenges of one refusal are read, and how much of each.
-const CHALLENGES: usize = 16;
-const CHALLENGE: usize = 8 << 10;
+const MAX_CHALLENGES: usize = 16;
+const MAX_CHALLENGE_BYTES: usize = 8 << 10;
 
 /// A request that was answered, and the credential that was shown with it.
 pub(super) struct AuthAttempt {
-    pub(super) answer: HttpResponse,
+    pub(super) response: HttpResponse,
     pub(super) mark: u64,
 }
 
@@ -29,7 +29,7 @@ pub(super) enum AuthWait<'a> {
 }
 
 /// Puts what there is to show into `headers`, instead of what was there.
-pub(crate) async fn show(
+pub(crate) async fn attach_credentials(
     options: &ClientTransportOptions,
     verb: &Verb,
     url: &str,
@@ -49,53 +49,53 @@ pub(crate) async fn show(
 }
 
 /// Tells whoever gets us in what the server said.
-pub(crate) fn tell(
+pub(crate) fn report_response(
     options: &ClientTransportOptions,
     mark: u64,
     status: StatusCode,
     headers: &HeaderMap,
 ) {
     if let Some(credentials) = &options.credentials {
-        let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok());
+        let nonce = headers.get(DPOP_NONCE).and_then(|it| it.to_str().ok());
         credentials.answered(mark, status.as_u16(), nonce);
     }
 }
 
 /// Whether to send a request again that was answered so. If nobody waits for it, nobody is asked.
-pub(super) async fn again(
+pub(super) async fn should_retry(
     options: &ClientTransportOptions,
     verb: &Verb,
-    tried: &AuthAttempt,
+    attempt: &AuthAttempt,
     times: u32,
-    waits: AuthWait<'_>,
+    wait: AuthWait<'_>,
 ) -> Result<bool, Error> {
-    let (mark, answer) = (tried.mark, &tried.answer);
-    match rebuff(verb, answer.status, &answer.headers, mark, times) {
-        Some(mut rebuff) => {
-            rebuff.waited = !matches!(waits, AuthWait::Background);
+    let (mark, response) = (attempt.mark, &attempt.response);
+    match auth_failure(verb, response.status, &response.headers, mark, times) {
+        Some(mut auth_failure) => {
+            auth_failure.waited = !matches!(wait, AuthWait::Background);
             // People take their time, which is not the server's.
-            let _paused = match waits {
+            let _paused = match wait {
                 AuthWait::Call(outbox) => Some(outbox.pause()),
                 AuthWait::Background | AuthWait::Interactive => None,
             };
-            let_in(options, rebuff).await
+            handle_auth_failure(options, auth_failure).await
         }
         None => Ok(false),
     }
 }
 
 /// Whether there is a way in after a refusal.
-pub(crate) async fn let_in(
+pub(crate) async fn handle_auth_failure(
     options: &ClientTransportOptions,
-    rebuff: AuthFailure,
+    auth_failure: AuthFailure,
 ) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
-    options.note(format_args!("refused with {}: looking for a way in", rebuff.status));
-    credentials.refused(rebuff).await
+    options.note(format_args!("refused with {}: looking for a way in", auth_failure.status));
+    credentials.refused(auth_failure).await
 }
 
 /// What a refusal says, if it is one.
-pub(crate) fn rebuff(
+pub(crate) fn auth_failure(
     verb: &Verb,
     status: StatusCode,
     headers: &HeaderMap,
@@ -105,10 +105,10 @@ pub(crate) fn rebuff(
     if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return None;
     }
-    let mut rebuff = AuthFailure::new(verb.as_str(), status.as_u16(), mark);
+    let mut auth_failure = AuthFailure::new(verb.as_str(), status.as_u16(), mark);
     let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
-    let said = said.filter(|it| it.len() <= CHALLENGE).take(CHALLENGES);
-    rebuff.challenges = said.map(str::to_owned).collect();
-    rebuff.times = times;
-    Some(rebuff)
+    let said = said.filter(|it| it.len() <= MAX_CHALLENGE_BYTES).take(MAX_CHALLENGES);
+    auth_failure.challenges = said.map(str::to_owned).collect();
+    auth_failure.times = times;
+    Some(auth_failure)
 }

@@ -10,18 +10,18 @@ use tokio::{
 use wharf_model::Error;
 
 use crate::client::http::{
-    handshake::{HttpHandshakeResult, DetectedMode},
-    response::{SseStream, MediaKind},
+    handshake::{DetectedMode, HttpHandshakeResult},
+    response::{MediaKind, SseStream},
     resume::{ResumableStream, StreamKind},
     send::HttpSender,
-    session::{SendError, HttpSession, closed},
+    session::{HttpSession, SendError, closed},
 };
 use crate::{client::pending::PendingRequests, task_set::Tasks};
 
 /// How long the last words may take.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the first call waits for the answer to the stream: some servers give none until they have an event.
-const OWN_STREAM: Duration = Duration::from_millis(500);
+const GET_STREAM_WAIT: Duration = Duration::from_millis(500);
 
 /// How messages travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,44 +37,54 @@ pub(super) enum ConnectionMode {
 /// An open conversation. Dropping it ends what it does in the background.
 pub(super) struct HttpConnection {
     pub(super) kind: ConnectionMode,
-    pub(super) voice: Arc<HttpSession>,
+    pub(super) session: Arc<HttpSession>,
     pub(super) tasks: Arc<Tasks>,
     reader: Option<AbortHandle>,
 }
 
 impl HttpConnection {
     /// Takes up the conversation that was just opened.
-    pub(super) async fn begin(http: &Arc<HttpSender>, desk: &Arc<PendingRequests>, opened: HttpHandshakeResult) -> HttpConnection {
-        let HttpHandshakeResult { talk, about, then, speech } = opened;
-        let (kind, to, session, stream) = match speech {
-            DetectedMode::Modern => (ConnectionMode::Modern, http.place.clone(), None, None),
-            DetectedMode::Session(session) => (ConnectionMode::Session, http.place.clone(), session, None),
+    pub(super) async fn begin(
+        http: &Arc<HttpSender>,
+        pending: &Arc<PendingRequests>,
+        opened: HttpHandshakeResult,
+    ) -> HttpConnection {
+        let HttpHandshakeResult { codec, about, then, mode } = opened;
+        let (kind, to, session, stream) = match mode {
+            DetectedMode::Modern => (ConnectionMode::Modern, http.url.clone(), None, None),
+            DetectedMode::Session(session) => {
+                (ConnectionMode::Session, http.url.clone(), session, None)
+            }
             DetectedMode::Events(stream, to) => (ConnectionMode::Events, to, None, Some(stream)),
         };
-        let voice = Arc::new(HttpSession::new(http.clone(), desk.clone(), talk.clone(), to, session));
+        let session =
+            Arc::new(HttpSession::new(http.clone(), pending.clone(), codec.clone(), to, session));
         let tasks = Arc::new(Tasks::default());
         // Made first: if whoever opens it gives up from here on, the session is ended.
-        let mut way = HttpConnection { kind, voice, tasks, reader: None };
+        let mut connection = HttpConnection { kind, session, tasks, reader: None };
         if let Some(message) = then
-            && let Err(miss) = way.voice.tell(message, "notifications/initialized").await
+            && let Err(send_error) =
+                connection.session.notify(message, "notifications/initialized").await
         {
             // A server that minds will say so when it is called.
-            let error = miss.into_error();
+            let error = send_error.into_error();
             http.options
                 .note(format_args!("the server refused notifications/initialized: {error}"));
         }
-        desk.opened(talk, about);
+        pending.opened(codec, about);
         let (answered, is_answered) = oneshot::channel();
-        let (its_voice, its_tasks) = (way.voice.clone(), way.tasks.clone());
+        let (its_session, its_tasks) = (connection.session.clone(), connection.tasks.clone());
         let reader = match (kind, stream, answered) {
             (ConnectionMode::Modern, ..) => None,
-            (_, Some(stream), _) => Some(tokio::spawn(read(its_voice, its_tasks, stream))),
-            (_, None, answered) => Some(tokio::spawn(read_own(its_voice, its_tasks, answered))),
+            (_, Some(stream), _) => Some(tokio::spawn(read(its_session, its_tasks, stream))),
+            (_, None, answered) => {
+                Some(tokio::spawn(read_get_stream(its_session, its_tasks, answered)))
+            }
         };
-        way.reader = reader.map(|it| it.abort_handle());
+        connection.reader = reader.map(|it| it.abort_handle());
         // A server that has a question before the stream is there may have nowhere to put it.
-        let _ = timeout(OWN_STREAM, is_answered).await;
-        way
+        let _ = timeout(GET_STREAM_WAIT, is_answered).await;
+        connection
     }
 
     /// Whether what the server says by itself is heard.
@@ -84,16 +94,16 @@ impl HttpConnection {
 
     /// Says goodbye, briefly.
     pub(super) async fn end(&self, error: &Error) {
-        self.voice.leave(error);
-        self.tasks.finish(Instant::now() + FAREWELL).await;
-        if self.voice.has_session() {
+        self.session.end(error);
+        self.tasks.finish(Instant::now() + CLOSE_TIMEOUT).await;
+        if self.session.has_session() {
             let ended = async {
                 // A server may keep its sessions to itself, whatever we say.
-                if let Ok(answer) = self.voice.delete().await {
-                    answer.spend().await;
+                if let Ok(response) = self.session.delete().await {
+                    response.drain().await;
                 }
             };
-            let _ = timeout(FAREWELL, ended).await;
+            let _ = timeout(CLOSE_TIMEOUT, ended).await;
         }
         if let Some(reader) = &self.reader {
             reader.abort();
@@ -107,37 +117,41 @@ impl Drop for HttpConnection {
             reader.abort();
         }
         // Nobody is left to wait for it, but the server need not keep what nobody comes back to.
-        if self.voice.has_session() && !self.voice.is_gone() {
-            let voice = self.voice.clone();
-            self.voice.detach(async move {
-                let _ = timeout(FAREWELL, voice.delete()).await;
+        if self.session.has_session() && !self.session.is_gone() {
+            let session = self.session.clone();
+            self.session.detach(async move {
+                let _ = timeout(CLOSE_TIMEOUT, session.delete()).await;
             });
         }
     }
 }
 
 /// Hears what the server of a session says by itself, if it wants to.
-async fn read_own(voice: Arc<HttpSession>, tasks: Arc<Tasks>, answered: oneshot::Sender<()>) {
-    let answer = voice.get(None).await;
+async fn read_get_stream(
+    session: Arc<HttpSession>,
+    tasks: Arc<Tasks>,
+    answered: oneshot::Sender<()>,
+) {
+    let response = session.get(None).await;
     let _ = answered.send(());
-    let stream = match answer {
-        Ok(answer) if answer.status.is_success() && answer.media() == MediaKind::Events => {
-            answer.events(voice.http.options.limits.message)
+    let stream = match response {
+        Ok(response) if response.status.is_success() && response.media() == MediaKind::Events => {
+            response.events(session.http.options.limits.message)
         }
         // Most servers have nothing to say by themselves.
         _ => return,
     };
-    let mut stream = ResumableStream::new(voice.clone(), StreamKind::Own, stream);
+    let mut stream = ResumableStream::new(session.clone(), StreamKind::Get, stream);
     loop {
         match stream.next().await {
-            Ok(event) => voice.overhear(&tasks, event, None).await,
-            Err(SendError::Gone(error)) => return voice.leave(&error),
+            Ok(event) => session.receive_event(&tasks, event, None).await,
+            Err(SendError::Gone(error)) => return session.end(&error),
             Err(SendError::Failed(error)) => {
-                voice.http.options.note(format_args!("the server's own stream ended: {error}"));
+                session.http.options.note(format_args!("the server's own stream ended: {error}"));
                 // A listener would wait for ever for what cannot come: it begins anew elsewhere,
                 // unless that would end a call.
-                if voice.desk.only_listens() {
-                    voice.leave(&error);
+                if session.pending.has_only_listens() {
+                    session.end(&error);
                 }
                 return;
             }
@@ -146,14 +160,14 @@ async fn read_own(voice: Arc<HttpSession>, tasks: Arc<Tasks>, answered: oneshot:
 }
 
 /// Hears everything that a server of HTTP+SSE says.
-async fn read(voice: Arc<HttpSession>, tasks: Arc<Tasks>, mut stream: Box<SseStream>) {
+async fn read(session: Arc<HttpSession>, tasks: Arc<Tasks>, mut stream: Box<SseStream>) {
     let error = loop {
         match stream.next().await {
-            Ok(Some(event)) => voice.overhear(&tasks, event, None).await,
+            Ok(Some(event)) => session.receive_event(&tasks, event, None).await,
             Ok(None) => break closed("The server ended the stream that its replies come on"),
             Err(error) => break error,
         }
     };
-    voice.http.options.note(&error);
-    voice.leave(&error);
+    session.http.options.note(&error);
+    session.end(&error);
 }

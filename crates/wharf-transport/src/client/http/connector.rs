@@ -27,12 +27,12 @@ use crate::client::http::server_url::Origin;
 use crate::client::http::tls::{TlsClientStream, TlsTrust};
 
 /// How long a connection may take, names and keys included.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an address may be silent before the next one is tried beside it.
-const NEXT: Duration = Duration::from_millis(250);
+const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
 /// How often the system asks whether a silent server is still there; it is gone after four times.
-const PROBE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Why there is no connection, for people.
 #[derive(Debug)]
@@ -63,11 +63,11 @@ impl HttpConnector {
         }
     }
 
-    pub(crate) async fn dial(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
-        match timeout(CONNECT, self.connect(origin)).await {
+    pub(crate) async fn open(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
+        match timeout(CONNECT_TIMEOUT, self.connect(origin)).await {
             Ok(connected) => connected,
             Err(_) => {
-                let seconds = CONNECT.as_secs();
+                let seconds = CONNECT_TIMEOUT.as_secs();
                 Err(ConnectError(format!("{origin} did not answer within {seconds} s")))
             }
         }
@@ -81,7 +81,7 @@ impl HttpConnector {
         }
         match self.trust.encrypt(origin.host(), stream).await {
             Ok(stream) => Ok(ClientStream::Encrypted(Box::new(stream))),
-            Err(error) => Err(ConnectError(match crate::client::http::tls::speaks_plainly(&error) {
+            Err(error) => Err(ConnectError(match crate::client::http::tls::is_not_tls(&error) {
                 Some(true) => {
                     let plain = origin.unencrypted();
                     format!("the server at {origin} does not speak TLS; try {plain}")
@@ -117,8 +117,8 @@ impl tower_service::Service<Uri> for HttpConnector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let dialer = self.clone();
-        Box::pin(async move { dialer.dial(&Origin::of(&uri)).await.map(TokioIo::new) })
+        let connector = self.clone();
+        Box::pin(async move { connector.open(&Origin::of(&uri)).await.map(TokioIo::new) })
     }
 }
 
@@ -140,7 +140,10 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
     // Messages are written whole, so waiting for more to send only delays them.
     let _ = stream.set_nodelay(true);
     // A server that is gone without a word would leave its streams silent for ever.
-    let probes = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(3);
+    let probes = TcpKeepalive::new()
+        .with_time(KEEPALIVE_INTERVAL)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(3);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
     Ok(stream)
 }
@@ -151,7 +154,7 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
         attempts.spawn(TcpStream::connect(address));
-        while let Ok(Some(Ok(ended))) = timeout(NEXT, attempts.join_next()).await {
+        while let Ok(Some(Ok(ended))) = timeout(NEXT_ADDRESS_DELAY, attempts.join_next()).await {
             match ended {
                 Ok(stream) => return Ok(stream),
                 Err(error) => problem = error,
@@ -190,7 +193,7 @@ impl Connection for ClientStream {
         match self {
             ClientStream::Plain(_) => Connected::new(),
             #[cfg(feature = "tls")]
-            ClientStream::Encrypted(stream) if crate::client::http::tls::speaks_http2(stream) => {
+            ClientStream::Encrypted(stream) if crate::client::http::tls::is_http2(stream) => {
                 Connected::new().negotiated_h2()
             }
             #[cfg(feature = "tls")]

@@ -40,8 +40,8 @@ use crate::client::http::{server_url::ServerUrl, transport::HttpTransport};
 ///
 /// let token = ("Authorization".to_owned(), "Bearer 7".to_owned());
 /// let options = ClientTransportOptions::new(ClientIdentity::default());
-/// let link = connect_http("http://127.0.0.1:8000/mcp", vec![token], options).await?;
-/// println!("{}", link.about().info.name);
+/// let transport = connect_http("http://127.0.0.1:8000/mcp", vec![token], options).await?;
+/// println!("{}", transport.about().info.name);
 /// # Ok(())
 /// # }
 /// ```

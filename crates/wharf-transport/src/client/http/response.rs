@@ -14,11 +14,11 @@ use wharf_model::{Error, ErrorKind, excerpt};
 use wharf_wire::sse::{Events, ServerEvent};
 
 /// How much of a body nobody wants is read, so that the connection can be used again.
-const LEFTOVER: u64 = 64 << 10;
+const MAX_DRAIN_BYTES: u64 = 64 << 10;
 /// How long that may take.
-const SPENDING: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How much of a body is read to be shown.
-const SHOWN: usize = 1 << 10;
+const MAX_EXCERPT_BYTES: usize = 1 << 10;
 
 /// A response whose body is still to be read.
 pub(super) struct HttpResponse {
@@ -62,7 +62,7 @@ impl HttpResponse {
     }
 
     /// The status line and the type, for people.
-    pub(super) fn head(&self) -> String {
+    pub(super) fn status_line(&self) -> String {
         let (version, status) = (self.version, self.status);
         let coded = self.headers.get(CONTENT_ENCODING).and_then(|it| it.to_str().ok());
         let coded = coded.map_or(String::new(), |it| format!(" ({})", excerpt(it)));
@@ -73,7 +73,7 @@ impl HttpResponse {
     }
 
     /// The whole body, which must not be longer than `limit`.
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
+    pub(super) async fn read_all(mut self, limit: usize) -> Result<Bytes, Error> {
         let too_large = || {
             let problem = format!("The server's answer is longer than {limit} bytes");
             Error::new(ErrorKind::ContentTooLarge).with_message(problem)
@@ -82,54 +82,54 @@ impl HttpResponse {
             return Err(too_large());
         }
         let mut first = Bytes::new();
-        let mut whole = BytesMut::new();
+        let mut read_all = BytesMut::new();
         while let Some(chunk) = next_chunk(&mut self.body).await? {
-            if first.len() + whole.len() + chunk.len() > limit {
+            if first.len() + read_all.len() + chunk.len() > limit {
                 return Err(too_large());
             }
             // Most bodies come in one piece, which need not be copied.
-            if first.is_empty() && whole.is_empty() {
+            if first.is_empty() && read_all.is_empty() {
                 first = chunk;
                 continue;
             }
-            whole.extend_from_slice(&std::mem::take(&mut first));
-            whole.extend_from_slice(&chunk);
+            read_all.extend_from_slice(&std::mem::take(&mut first));
+            read_all.extend_from_slice(&chunk);
         }
-        Ok(if whole.is_empty() { first } else { whole.freeze() })
+        Ok(if read_all.is_empty() { first } else { read_all.freeze() })
     }
 
     /// The beginning of the body, on one line, for an error that shows what came.
-    pub(super) async fn beginning(mut self) -> String {
+    pub(super) async fn read_start(mut self) -> String {
         let mut seen = Vec::new();
         let read = async {
             while let Ok(Some(chunk)) = next_chunk(&mut self.body).await {
-                seen.extend_from_slice(&chunk[..chunk.len().min(SHOWN)]);
-                if seen.len() >= SHOWN {
+                seen.extend_from_slice(&chunk[..chunk.len().min(MAX_EXCERPT_BYTES)]);
+                if seen.len() >= MAX_EXCERPT_BYTES {
                     break;
                 }
             }
         };
-        let _ = timeout(SPENDING, read).await;
-        on_one_line(&seen)
+        let _ = timeout(DRAIN_TIMEOUT, read).await;
+        printable_excerpt(&seen)
     }
 
     /// Reads what nobody wants, if it is little, so that the connection can be used again.
-    pub(super) async fn spend(mut self) {
-        if self.body.size_hint().upper().is_none_or(|upper| upper > LEFTOVER) {
+    pub(super) async fn drain(mut self) {
+        if self.body.size_hint().upper().is_none_or(|upper| upper > MAX_DRAIN_BYTES) {
             return;
         }
         let read = async { while let Ok(Some(_)) = next_chunk(&mut self.body).await {} };
-        let _ = timeout(SPENDING, read).await;
+        let _ = timeout(DRAIN_TIMEOUT, read).await;
     }
 
     /// The body as a stream of events, none of them longer than `limit`.
     pub(super) fn events(self, limit: usize) -> SseStream {
-        SseStream { body: self.body, events: Events::new(limit), alive: false }
+        SseStream { body: self.body, events: Events::new(limit), received_any: false }
     }
 }
 
 /// Printable, and short.
-pub(super) fn on_one_line(text: &[u8]) -> String {
+pub(super) fn printable_excerpt(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     excerpt(plain.trim()).into_owned()
@@ -140,7 +140,7 @@ pub(super) struct SseStream {
     body: Incoming,
     events: Events,
     /// Whether anything came at all.
-    alive: bool,
+    received_any: bool,
 }
 
 impl SseStream {
@@ -159,7 +159,7 @@ impl SseStream {
                 Some(chunk) => self.events.push(&chunk),
                 None => return Ok(None),
             }
-            self.alive = true;
+            self.received_any = true;
         }
     }
 
@@ -174,8 +174,8 @@ impl SseStream {
     }
 
     /// Whether anything came at all.
-    pub(super) fn was_alive(&self) -> bool {
-        self.alive
+    pub(super) fn received_any(&self) -> bool {
+        self.received_any
     }
 }
 

@@ -25,16 +25,16 @@ use crate::client::http::{
 };
 
 /// How often a server may send us on.
-const REDIRECTS: usize = 5;
+const MAX_REDIRECTS: usize = 5;
 /// The longest head of a response.
-const HEAD: usize = 256 << 10;
+const MAX_HEADER_BYTES: usize = 256 << 10;
 /// How long a connection is kept for the next request. Many servers close after five seconds, and a
 /// request that meets such an end is lost.
-const IDLE: Duration = Duration::from_secs(4);
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often a silent HTTP/2 connection is asked whether it is alive.
-const PING: Duration = Duration::from_secs(30);
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// What the protocol itself puts into headers: nobody else may.
-const RESERVED: [&str; 7] = [
+const RESERVED_HEADERS: [&str; 7] = [
     "accept",
     "connection",
     "content-length",
@@ -48,9 +48,9 @@ const RESERVED: [&str; 7] = [
 pub(super) struct HttpSender {
     client: Client<HttpConnector, FullBody>,
     pub(super) options: ClientTransportOptions,
-    pub(super) place: ServerUrl,
+    pub(super) url: ServerUrl,
     /// The user's own headers.
-    own: HeaderMap,
+    user_headers: HeaderMap,
     /// Whether the opening of a conversation waits until somebody is let in.
     logging_in: watch::Sender<bool>,
 }
@@ -66,30 +66,30 @@ impl Drop for LoginGuard<'_> {
 
 impl HttpSender {
     pub(super) fn new(
-        place: ServerUrl,
+        url: ServerUrl,
         headers: &[(String, String)],
         options: ClientTransportOptions,
     ) -> Result<HttpSender, Error> {
-        let own = own_headers(headers, &options)?;
+        let user_headers = parse_user_headers(headers, &options)?;
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .http1_max_buf_size(HEAD)
-            .http2_max_header_list_size(HEAD as u32)
-            .http2_keep_alive_interval(PING)
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+            .http1_max_buf_size(MAX_HEADER_BYTES)
+            .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
+            .http2_keep_alive_interval(HTTP2_PING_INTERVAL)
             .build(HttpConnector::default());
-        Ok(HttpSender { client, options, place, own, logging_in: watch::Sender::new(false) })
+        Ok(HttpSender { client, options, url, user_headers, logging_in: watch::Sender::new(false) })
     }
 
     /// Tells all who wait for the opening that it waits for a login, until what this returns is dropped.
-    pub(super) fn log_in(&self) -> LoginGuard<'_> {
+    pub(super) fn begin_login(&self) -> LoginGuard<'_> {
         self.logging_in.send_replace(true);
         LoginGuard(&self.logging_in)
     }
 
     /// Whether an opening waits for a login, now and whenever that changes.
-    pub(super) fn logins(&self) -> watch::Receiver<bool> {
+    pub(super) fn login_state(&self) -> watch::Receiver<bool> {
         self.logging_in.subscribe()
     }
 
@@ -99,30 +99,30 @@ impl HttpSender {
         &self,
         verb: Verb,
         to: &ServerUrl,
-        heads: &HeaderMap,
+        headers: &HeaderMap,
         body: Bytes,
     ) -> Result<HttpResponse, Error> {
         // Streams and farewells come and go by themselves.
-        let waits = if verb == Verb::POST { AuthWait::Interactive } else { AuthWait::Background };
-        self.send_for(waits, verb, to, heads, body).await
+        let wait = if verb == Verb::POST { AuthWait::Interactive } else { AuthWait::Background };
+        self.send_for(wait, verb, to, headers, body).await
     }
 
     /// The same. If nobody waits for it, nobody is asked to let us in.
     pub(super) async fn send_for(
         &self,
-        waits: AuthWait<'_>,
+        wait: AuthWait<'_>,
         verb: Verb,
         to: &ServerUrl,
-        heads: &HeaderMap,
+        headers: &HeaderMap,
         body: Bytes,
     ) -> Result<HttpResponse, Error> {
         let mut times = 0;
         loop {
-            let tried = self.attempt(&verb, to, heads, &body).await?;
-            if !auth::again(&self.options, &verb, &tried, times, waits).await? {
-                return Ok(tried.answer);
+            let tried = self.attempt(&verb, to, headers, &body).await?;
+            if !auth::should_retry(&self.options, &verb, &tried, times, wait).await? {
+                return Ok(tried.response);
             }
-            tried.answer.spend().await;
+            tried.response.drain().await;
             times += 1;
         }
     }
@@ -132,33 +132,33 @@ impl HttpSender {
         &self,
         verb: &Verb,
         to: &ServerUrl,
-        heads: &HeaderMap,
+        headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<AuthAttempt, Error> {
         let mut to = to.clone();
-        for _ in 0..=REDIRECTS {
-            let tried = self.once(verb, &to, heads, body).await?;
-            let Some(next) = redirected(verb, &to, &tried.answer)? else { return Ok(tried) };
-            tried.answer.spend().await;
+        for _ in 0..=MAX_REDIRECTS {
+            let tried = self.send_once(verb, &to, headers, body).await?;
+            let Some(next) = redirect_target(verb, &to, &tried.response)? else { return Ok(tried) };
+            tried.response.drain().await;
             to = next;
         }
-        let problem = format!("{} redirects more than {REDIRECTS} times", self.place);
+        let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
         Err(Error::new(ErrorKind::TransportError).with_message(problem))
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         verb: &Verb,
         to: &ServerUrl,
-        heads: &HeaderMap,
+        headers: &HeaderMap,
         body: &Bytes,
     ) -> Result<AuthAttempt, Error> {
         let mut request = Request::new(FullBody(Some(body.clone())));
         *request.method_mut() = verb.clone();
         *request.uri_mut() = to.uri().clone();
         // In this order, so that the user's headers never replace the protocol's.
-        *request.headers_mut() = self.own.clone();
-        request.headers_mut().extend(heads.clone());
+        *request.headers_mut() = self.user_headers.clone();
+        request.headers_mut().extend(headers.clone());
         if *verb == Verb::POST {
             request
                 .headers_mut()
@@ -170,22 +170,25 @@ impl HttpSender {
         };
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         let url = to.to_string();
-        let mark = auth::show(&self.options, verb, &url, request.headers_mut()).await?;
-        let response = self.client.request(request).await.map_err(|error| lost(to, &error))?;
-        let answer = HttpResponse::new(response);
-        self.options.note(format_args!("{verb} {to}: {}", answer.head()));
-        auth::tell(&self.options, mark, answer.status, &answer.headers);
-        Ok(AuthAttempt { answer, mark })
+        let mark =
+            auth::attach_credentials(&self.options, verb, &url, request.headers_mut()).await?;
+        let response =
+            self.client.request(request).await.map_err(|error| request_error(to, &error))?;
+        let response = HttpResponse::new(response);
+        self.options.note(format_args!("{verb} {to}: {}", response.status_line()));
+        auth::report_response(&self.options, mark, response.status, &response.headers);
+        Ok(AuthAttempt { response, mark })
     }
 }
 
 /// The headers of the user that may be sent. They may hold secrets, whatever their names.
-fn own_headers(
+fn parse_user_headers(
     headers: &[(String, String)],
     options: &ClientTransportOptions,
 ) -> Result<HeaderMap, Error> {
-    let mut own = HeaderMap::new();
-    own.insert(USER_AGENT, HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION"))));
+    let mut user_headers = HeaderMap::new();
+    user_headers
+        .insert(USER_AGENT, HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in headers {
         let bad = |what: &str| {
             let problem = format!("The header {:?} has {what}", excerpt(name));
@@ -196,29 +199,33 @@ fn own_headers(
         let mut value = HeaderValue::from_str(value.trim())
             .map_err(|_| bad("a value that no header can carry"))?;
         value.set_sensitive(true);
-        if known.as_str().starts_with("mcp-") || RESERVED.contains(&known.as_str()) {
+        if known.as_str().starts_with("mcp-") || RESERVED_HEADERS.contains(&known.as_str()) {
             options.note(format_args!("the header {known} is left out: the protocol sets it"));
         } else if known == USER_AGENT {
-            own.insert(known, value);
+            user_headers.insert(known, value);
         } else {
-            own.append(known, value);
+            user_headers.append(known, value);
         }
     }
-    Ok(own)
+    Ok(user_headers)
 }
 
 /// Where the server sends us, if it does and we go there.
-fn redirected(verb: &Verb, from: &ServerUrl, answer: &HttpResponse) -> Result<Option<ServerUrl>, Error> {
-    let keeps_method = match answer.status {
+fn redirect_target(
+    verb: &Verb,
+    from: &ServerUrl,
+    response: &HttpResponse,
+) -> Result<Option<ServerUrl>, Error> {
+    let keeps_method = match response.status {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
         _ => return Ok(None),
     };
     let refused = |why: String| {
-        let problem = format!("{from} redirects with status {}: {why}", answer.status.as_u16());
+        let problem = format!("{from} redirects with status {}: {why}", response.status.as_u16());
         Error::new(ErrorKind::TransportError).with_message(problem)
     };
-    let location = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
+    let location = response.headers.get(LOCATION).and_then(|it| it.to_str().ok());
     let Some(location) = location else {
         return Err(refused("it does not say where to".into()));
     };
@@ -237,14 +244,14 @@ fn redirected(verb: &Verb, from: &ServerUrl, answer: &HttpResponse) -> Result<Op
 }
 
 /// A request that nobody answered.
-fn lost(to: &ServerUrl, error: &legacy::Error) -> Error {
+fn request_error(to: &ServerUrl, error: &legacy::Error) -> Error {
     let mut cause = error.source();
     while let Some(it) = cause {
         if let Some(error) = it.downcast_ref::<ConnectError>() {
             return Error::new(ErrorKind::TransportError).with_message(error.to_string());
         }
         if let Some(error) = it.downcast_ref::<hyper::Error>() {
-            return broken(to, error);
+            return connection_error(to, error);
         }
         cause = it.source();
     }
@@ -252,7 +259,7 @@ fn lost(to: &ServerUrl, error: &legacy::Error) -> Error {
 }
 
 /// What became of a connection that a request or a body was lost with.
-pub(super) fn broken(to: &ServerUrl, error: &hyper::Error) -> Error {
+pub(super) fn connection_error(to: &ServerUrl, error: &hyper::Error) -> Error {
     if error.is_parse() || error.is_parse_too_large() {
         let problem = format!("{to} does not answer as HTTP says: {error}");
         return Error::new(ErrorKind::TransportError).with_message(problem);

@@ -6,7 +6,7 @@ use http::{Uri, uri::Scheme};
 use wharf_model::{Error, ErrorKind, excerpt};
 
 /// The longest URL that is followed.
-const LONGEST: usize = 8 << 10;
+const MAX_URL_BYTES: usize = 8 << 10;
 
 /// An absolute URL of `http` or `https`, without user, password or fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Origin {
 impl ServerUrl {
     pub(crate) fn parse(url: &str) -> Result<ServerUrl, Error> {
         let bad = |why: &str| bad_url(url, why);
-        if url.len() > LONGEST {
+        if url.len() > MAX_URL_BYTES {
             return Err(bad("it is too long"));
         }
         let uri: Uri =
@@ -66,10 +66,10 @@ impl ServerUrl {
         let here = self.0.path();
         let path = match path {
             "" => here.to_owned(),
-            path if path.starts_with('/') => without_dots(path),
+            path if path.starts_with('/') => remove_dot_segments(path),
             path => {
                 let folder = here.rfind('/').map_or("/", |slash| &here[..=slash]);
-                without_dots(&format!("{folder}{path}"))
+                remove_dot_segments(&format!("{folder}{path}"))
             }
         };
         let query = match query {
@@ -130,24 +130,24 @@ fn has_scheme(reference: &str) -> bool {
 }
 
 /// The path with `.` and `..` worked out.
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+fn remove_dot_segments(path: &str) -> String {
+    let mut segments_kept: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         match segment {
             "." | ".." => {
                 if segment == ".." {
-                    kept.pop();
+                    segments_kept.pop();
                 }
                 if is_last {
-                    kept.push("");
+                    segments_kept.push("");
                 }
             }
-            segment => kept.push(segment),
+            segment => segments_kept.push(segment),
         }
     }
-    format!("/{}", kept.join("/"))
+    format!("/{}", segments_kept.join("/"))
 }
 
 fn bad_url(url: &str, why: &str) -> Error {
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn what_is_shown_holds_no_secret() {
-        let place = ServerUrl::parse("https://Example.com/mcp?token=secret").unwrap();
-        assert_eq!(place.to_string(), "https://example.com/mcp");
-        assert_eq!(place.origin().to_string(), "https://example.com");
+        let url = ServerUrl::parse("https://Example.com/mcp?token=secret").unwrap();
+        assert_eq!(url.to_string(), "https://example.com/mcp");
+        assert_eq!(url.origin().to_string(), "https://example.com");
         let refused = ServerUrl::parse("https://me:secret@example.com/?x=secret").unwrap_err();
         assert!(!refused.message.contains("secret"), "{refused}");
         assert!(refused.message.contains("header"), "{refused}");

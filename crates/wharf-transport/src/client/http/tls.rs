@@ -24,7 +24,11 @@ impl TlsTrust {
         TlsTrust { without_http2: true, ..TlsTrust::default() }
     }
 
-    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> io::Result<TlsClientStream> {
+    pub(super) async fn encrypt(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> io::Result<TlsClientStream> {
         let load = || load(self.without_http2);
         let config = self.config.get_or_try_init(load).await?.clone();
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -52,14 +56,14 @@ fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let protocols = [&b"h2"[..], b"http/1.1"];
-    let spoken = &protocols[usize::from(without_http2)..];
-    config.alpn_protocols = spoken.iter().map(|it| it.to_vec()).collect();
+    let offered = &protocols[usize::from(without_http2)..];
+    config.alpn_protocols = offered.iter().map(|it| it.to_vec()).collect();
     Ok(Arc::new(config))
 }
 
 /// Whether a handshake failed because the server does not speak TLS: true if it answered with something else, false if
 /// it hung up, which may have that reason. None if it failed for another one.
-pub(super) fn speaks_plainly(error: &io::Error) -> Option<bool> {
+pub(super) fn is_not_tls(error: &io::Error) -> Option<bool> {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match (inner, error.kind()) {
         (Some(rustls::Error::InvalidMessage(_)), _) => Some(true),
@@ -68,6 +72,6 @@ pub(super) fn speaks_plainly(error: &io::Error) -> Option<bool> {
     }
 }
 
-pub(super) fn speaks_http2(stream: &TlsClientStream) -> bool {
+pub(super) fn is_http2(stream: &TlsClientStream) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(b"h2")
 }

@@ -15,7 +15,7 @@ use wharf_model::{
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
-    call::exchange,
+    call::send_request,
     connection::HttpConnection,
     handshake::open,
     send::HttpSender,
@@ -25,7 +25,7 @@ use crate::{
     Shutdown,
     client::{
         backoff::{ReconnectBackoff, RetryTiming},
-        pending::{PendingRequests, PendingKind, PendingReply},
+        pending::{PendingKind, PendingReply, PendingRequests},
         subscription::{SubscriptionTransport, listen},
     },
 };
@@ -35,17 +35,17 @@ pub(super) struct HttpTransport(Arc<HttpTransportState>);
 
 struct HttpTransportState {
     http: Arc<HttpSender>,
-    desk: Arc<PendingRequests>,
+    pending: Arc<PendingRequests>,
     /// What the server is remembered by.
     key: String,
-    now: Mutex<Option<Arc<HttpConnection>>>,
+    current_connection: Mutex<Option<Arc<HttpConnection>>>,
     /// Held while the conversation is opened. How the last opening failed.
     opening: tokio::sync::Mutex<Option<Error>>,
     /// How many openings there were.
     openings: AtomicU64,
     subscribing: tokio::sync::Mutex<()>,
     /// How listens have fared.
-    listening: Mutex<ReconnectBackoff>,
+    listen_backoff: Mutex<ReconnectBackoff>,
     /// Which log messages are wanted: every session has to be told.
     level: Mutex<Option<LogLevel>>,
     closing: Shutdown,
@@ -53,48 +53,51 @@ struct HttpTransportState {
 
 impl HttpTransport {
     pub(super) async fn connect(key: &str, http: HttpSender) -> Result<HttpTransport, Error> {
-        let desk = PendingRequests::new(http.options.clone());
-        let core = Arc::new(HttpTransportState {
+        let pending = PendingRequests::new(http.options.clone());
+        let state = Arc::new(HttpTransportState {
             http: Arc::new(http),
-            desk,
+            pending,
             key: key.to_owned(),
-            now: Mutex::default(),
+            current_connection: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             openings: AtomicU64::new(0),
             subscribing: tokio::sync::Mutex::default(),
-            listening: Mutex::default(),
+            listen_backoff: Mutex::default(),
             level: Mutex::default(),
             closing: Shutdown::new(),
         });
         // Nobody else can be held up by it yet, and whoever drops it ends it.
-        core.open().await?;
-        Ok(HttpTransport(core))
+        state.open().await?;
+        Ok(HttpTransport(state))
     }
 }
 
 impl HttpTransportState {
     /// The conversation, opened if need be. Those who wait for one opening share its failure.
-    async fn way(self: &Arc<Self>) -> Result<Arc<HttpConnection>, Error> {
-        self.way_for(None).await
+    async fn connection(self: &Arc<Self>) -> Result<Arc<HttpConnection>, Error> {
+        self.connection_for(None).await
     }
 
     /// The same for a call, whose clock stands still while a person logs in for the opening.
-    async fn way_for(self: &Arc<Self>, outbox: Option<&Outbox>) -> Result<Arc<HttpConnection>, Error> {
-        if let Some(way) = self.current() {
-            return Ok(way);
+    async fn connection_for(
+        self: &Arc<Self>,
+        outbox: Option<&Outbox>,
+    ) -> Result<Arc<HttpConnection>, Error> {
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
-        let core = self.clone();
+        let state = self.clone();
         // In a task of its own: a call that nobody polls must not hold up the others.
-        let mut opening = tokio::spawn(async move { core.open().await });
-        let mut logins = self.http.logins();
+        let mut opening = tokio::spawn(async move { state.open().await });
+        let mut login_state = self.http.login_state();
         loop {
-            let is_login = *logins.borrow_and_update();
+            let is_login = *login_state.borrow_and_update();
             let _paused = outbox.filter(|_| is_login).map(Outbox::pause);
             tokio::select! {
                 opened = &mut opening => {
                     return opened.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
                 }
-                _ = logins.changed() => {}
+                _ = login_state.changed() => {}
             }
         }
     }
@@ -102,11 +105,11 @@ impl HttpTransportState {
     async fn open(&self) -> Result<Arc<HttpConnection>, Error> {
         let before = self.openings.load(Ordering::Acquire);
         let mut failure = self.opening.lock().await;
-        if let Some(way) = self.current() {
-            return Ok(way);
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
         if self.closing.is_stopped() {
-            return Err(is_closed());
+            return Err(closed_error());
         }
         let waited = self.openings.load(Ordering::Acquire) != before;
         if let Some(error) = failure.as_ref().filter(|_| waited) {
@@ -114,52 +117,52 @@ impl HttpTransportState {
         }
         let opening = async {
             let opened = open(&self.http, &self.key).await?;
-            Ok(Arc::new(HttpConnection::begin(&self.http, &self.desk, opened).await))
+            Ok(Arc::new(HttpConnection::begin(&self.http, &self.pending, opened).await))
         };
         let opened = tokio::select! {
             biased;
-            () = self.closing.stopped() => Err(is_closed()),
+            () = self.closing.stopped() => Err(closed_error()),
             opened = opening => opened,
         };
         self.openings.fetch_add(1, Ordering::Release);
         *failure = opened.as_ref().err().cloned();
-        let way = opened?;
-        *lock(&self.now) = Some(way.clone());
+        let connection = opened?;
+        *lock(&self.current_connection) = Some(connection.clone());
         let level = *lock(&self.level);
         if let Some(level) = level {
             // What could not be told costs no more than log messages.
-            let _ = timeout(self.http.options.handshake, self.tell_level(&way, level)).await;
+            let _ = timeout(self.http.options.handshake, self.send_level(&connection, level)).await;
         }
-        Ok(way)
+        Ok(connection)
     }
 
     fn current(&self) -> Option<Arc<HttpConnection>> {
-        lock(&self.now).clone().filter(|way| !way.voice.is_gone())
+        lock(&self.current_connection).clone().filter(|connection| !connection.session.is_gone())
     }
 
     /// Sends a request and waits for its reply. If the server has forgotten the conversation, it is
     /// opened again, once, and so is the request sent.
-    async fn ask(
+    async fn send_with_reopen(
         self: &Arc<Self>,
         outbox: Option<&Outbox>,
-        place: PendingKind,
+        kind: PendingKind,
         write: impl Fn(&ClientCodec, &CallId) -> Result<OutgoingMessage, Error>,
     ) -> Result<(ClientCodec, ByteString), Error> {
         let mut again = false;
         loop {
-            let way = self.way_for(outbox).await?;
-            let talk = way.voice.talk.clone();
-            let id = self.desk.next_id();
-            let letter = OutgoingMessage { call: outbox.cloned(), ..write(&talk, &id)? };
-            let ticket = self.desk.register(id, outbox, place.clone())?;
-            match self.until_closed(exchange(&way, letter, ticket)).await {
-                Ok(reply) => return Ok((talk, reply)),
+            let connection = self.connection_for(outbox).await?;
+            let codec = connection.session.codec.clone();
+            let id = self.pending.next_id();
+            let outgoing = OutgoingMessage { call: outbox.cloned(), ..write(&codec, &id)? };
+            let pending_reply = self.pending.register(id, outbox, kind.clone())?;
+            match self.until_closed(send_request(&connection, outgoing, pending_reply)).await {
+                Ok(reply) => return Ok((codec, reply)),
                 Err(SendError::Gone(error)) if !again => {
                     self.http.options.note(format_args!("opening anew: {error}"));
-                    way.voice.leave(&error);
+                    connection.session.end(&error);
                     again = true;
                 }
-                Err(miss) => return Err(miss.into_error()),
+                Err(send_error) => return Err(send_error.into_error()),
             }
         }
     }
@@ -171,27 +174,28 @@ impl HttpTransportState {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.closing.stopped() => Err(is_closed().into()),
+            () = self.closing.stopped() => Err(closed_error().into()),
         }
     }
 
     async fn call(self: &Arc<Self>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
         let info = request.method.info();
         // Legacy servers say who they are once.
-        if request.method == Method::Discover && !self.way().await?.voice.talk.is_modern() {
-            let discovery = self.desk.about().discovery.clone();
+        if request.method == Method::Discover && !self.connection().await?.session.codec.is_modern()
+        {
+            let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }
-        let place = PendingKind::Call { asks: info.may_suspend };
-        let write = |talk: &ClientCodec, id: &CallId| {
+        let kind = PendingKind::Call { asks: info.may_suspend };
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            talk.call(request, id, &mut message)?;
+            codec.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
-            let heads = talk.headers(info.name, target.as_deref(), request.mirrored.as_ref());
-            Ok(OutgoingMessage::new(message, heads))
+            let headers = codec.headers(info.name, target.as_deref(), request.mirrored.as_ref());
+            Ok(OutgoingMessage::new(message, headers))
         };
-        let (talk, result) = self.ask(Some(outbox), place, write).await?;
-        talk.result(request.method, &result)
+        let (codec, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
+        codec.result(request.method, &result)
     }
 
     async fn request(
@@ -202,22 +206,22 @@ impl HttpTransportState {
     ) -> Result<Box<RawValue>, Error> {
         let params = params.map(RawValue::get);
         let target = target(method, params);
-        let write = |talk: &ClientCodec, id: &CallId| {
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            talk.request(method, params, id, &mut message)?;
-            Ok(OutgoingMessage::new(message, talk.headers(method, target.as_deref(), None)))
+            codec.request(method, params, id, &mut message)?;
+            Ok(OutgoingMessage::new(message, codec.headers(method, target.as_deref(), None)))
         };
         let known = Method::from_name(method);
-        let place = PendingKind::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
-        let (_, result) = self.ask(Some(outbox), place, write).await?;
+        let kind = PendingKind::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
+        let (_, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
         RawValue::from_string(result.to_string()).map_err(|error| {
             let problem = format!("The result of {method} is no JSON: {error}");
             Error::new(ErrorKind::ValidationFailed).with_message(problem)
         })
     }
 
-    async fn run(self: &Arc<Self>, errand: ControlRequest) -> Result<(), Error> {
-        match errand {
+    async fn run(self: &Arc<Self>, control: ControlRequest) -> Result<(), Error> {
+        match control {
             ControlRequest::Ping => self.ping().await,
             ControlRequest::LogLevel(level) => self.set_level(level).await,
             ControlRequest::RootsChanged => self.roots_changed().await,
@@ -226,52 +230,62 @@ impl HttpTransportState {
     }
 
     async fn ping(self: &Arc<Self>) -> Result<(), Error> {
-        let write = |talk: &ClientCodec, id: &CallId| {
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            talk.ping(id, &mut message);
-            let method = if talk.is_modern() { Method::Discover.name() } else { "ping" };
-            Ok(OutgoingMessage::new(message, talk.headers(method, None, None)))
+            codec.ping(id, &mut message);
+            let method = if codec.is_modern() { Method::Discover.name() } else { "ping" };
+            Ok(OutgoingMessage::new(message, codec.headers(method, None, None)))
         };
-        self.ask(None, PendingKind::ControlRequest, write).await.map(drop)
+        self.send_with_reopen(None, PendingKind::ControlRequest, write).await.map(drop)
     }
 
     /// Tells a server that keeps it which log messages are wanted.
-    async fn tell_level(&self, way: &HttpConnection, level: LogLevel) -> Result<(), SendError> {
-        let (id, mut message) = (self.desk.next_id(), Vec::new());
-        if !way.voice.talk.set_log_level(level, &id, &mut message) {
+    async fn send_level(
+        &self,
+        connection: &HttpConnection,
+        level: LogLevel,
+    ) -> Result<(), SendError> {
+        let (id, mut message) = (self.pending.next_id(), Vec::new());
+        if !connection.session.codec.set_log_level(level, &id, &mut message) {
             return Ok(());
         }
-        let ticket = self.desk.register(id, None, PendingKind::ControlRequest)?;
-        let heads = way.voice.talk.headers("logging/setLevel", None, None);
-        self.until_closed(exchange(way, OutgoingMessage::new(message, heads), ticket)).await.map(drop)
+        let pending_reply = self.pending.register(id, None, PendingKind::ControlRequest)?;
+        let headers = connection.session.codec.headers("logging/setLevel", None, None);
+        self.until_closed(send_request(
+            connection,
+            OutgoingMessage::new(message, headers),
+            pending_reply,
+        ))
+        .await
+        .map(drop)
     }
 
     async fn set_level(self: &Arc<Self>, level: LogLevel) -> Result<(), Error> {
-        let way = self.way().await?;
+        let connection = self.connection().await?;
         *lock(&self.level) = Some(level);
-        match self.tell_level(&way, level).await {
+        match self.send_level(&connection, level).await {
             Ok(()) => Ok(()),
             Err(SendError::Gone(error)) => {
-                way.voice.leave(&error);
+                connection.session.end(&error);
                 // The next session is told when it is opened.
-                self.way().await.map(drop)
+                self.connection().await.map(drop)
             }
             Err(SendError::Failed(error)) => Err(error),
         }
     }
 
     async fn roots_changed(self: &Arc<Self>) -> Result<(), Error> {
-        let way = self.way().await?;
+        let connection = self.connection().await?;
         let mut message = Vec::new();
-        if !way.voice.talk.roots_changed(&mut message) {
+        if !connection.session.codec.roots_changed(&mut message) {
             return Ok(());
         }
         let method = "notifications/roots/list_changed";
-        match way.voice.tell(message, method).await {
+        match connection.session.notify(message, method).await {
             Ok(()) => Ok(()),
             Err(SendError::Gone(error)) => {
                 // The next session begins with the roots as they are then.
-                way.voice.leave(&error);
+                connection.session.end(&error);
                 Ok(())
             }
             Err(SendError::Failed(error)) => Err(error),
@@ -279,26 +293,32 @@ impl HttpTransportState {
     }
 
     /// Sends a request of a listen, over the conversation there is.
-    async fn errand(
+    async fn send_for_listen(
         &self,
-        ticket: PendingReply,
+        pending_reply: PendingReply,
         method: &str,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
-        let way = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
-        let heads = way.voice.talk.headers(method, None, None);
+        let connection = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
+        let headers = connection.session.codec.headers(method, None, None);
         let began = Instant::now();
-        let done = self.until_closed(exchange(&way, OutgoingMessage::new(message, heads), ticket)).await;
+        let done = self
+            .until_closed(send_request(
+                &connection,
+                OutgoingMessage::new(message, headers),
+                pending_reply,
+            ))
+            .await;
         let error = match done {
             Ok(reply) => return Ok(reply),
             Err(SendError::Gone(error)) => {
-                way.voice.leave(&error);
+                connection.session.end(&error);
                 closed(&error.message)
             }
             Err(SendError::Failed(error)) => error,
         };
         if method == Method::Listen.name() {
-            lock(&self.listening).ended(began.elapsed());
+            lock(&self.listen_backoff).record_end(began.elapsed());
         }
         Err(error)
     }
@@ -307,11 +327,11 @@ impl HttpTransportState {
         self.closing.stop();
         // Whatever an opening under way leads to is ended too.
         let _opening = self.opening.lock().await;
-        let way = lock(&self.now).take();
-        if let Some(way) = way {
-            way.end(&is_closed()).await;
+        let connection = lock(&self.current_connection).take();
+        if let Some(connection) = connection {
+            connection.end(&closed_error()).await;
         }
-        self.desk.lost(&is_closed());
+        self.pending.fail_all(&closed_error());
     }
 }
 
@@ -322,7 +342,7 @@ fn target(method: &str, params: Option<&str>) -> Option<String> {
     params.get(field)?.as_str().map(str::to_owned)
 }
 
-fn is_closed() -> Error {
+fn closed_error() -> Error {
     closed("Connection closed: this client was closed; connect anew")
 }
 
@@ -334,8 +354,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 struct HttpSubscriptions(Arc<HttpTransportState>);
 
 impl SubscriptionTransport for HttpSubscriptions {
-    fn desk(&self) -> &Arc<PendingRequests> {
-        &self.0.desk
+    fn pending(&self) -> &Arc<PendingRequests> {
+        &self.0.pending
     }
 
     fn subscribing(&self) -> &tokio::sync::Mutex<()> {
@@ -343,26 +363,26 @@ impl SubscriptionTransport for HttpSubscriptions {
     }
 
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
-        let core = self.0.clone();
+        let state = self.0.clone();
         Box::pin(async move {
-            let turn = lock(&core.listening).turn();
-            match turn {
+            let next_attempt = lock(&state.listen_backoff).next_attempt();
+            match next_attempt {
                 RetryTiming::Now => {}
                 RetryTiming::At(time) => sleep_until(time).await,
                 RetryTiming::Refused(wait, _) => sleep(wait).await,
             }
-            Ok(core.way().await?.voice.talk.clone())
+            Ok(state.connection().await?.session.codec.clone())
         })
     }
 
     fn request(
         &self,
-        ticket: PendingReply,
+        pending_reply: PendingReply,
         method: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>> {
-        let core = self.0.clone();
-        Box::pin(async move { core.errand(ticket, method, message).await })
+        let state = self.0.clone();
+        Box::pin(async move { state.send_for_listen(pending_reply, method, message).await })
     }
 
     fn is_closed(&self) -> bool {
@@ -372,17 +392,17 @@ impl SubscriptionTransport for HttpSubscriptions {
 
 impl Service for HttpTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let core = self.0.clone();
+        let state = self.0.clone();
         if request.method == Method::Listen {
-            return Box::pin(listen(Arc::new(HttpSubscriptions(core)), request, outbox));
+            return Box::pin(listen(Arc::new(HttpSubscriptions(state)), request, outbox));
         }
-        Box::pin(async move { core.call(&request, &outbox).await.unwrap_or_else(Outcome::from) })
+        Box::pin(async move { state.call(&request, &outbox).await.unwrap_or_else(Outcome::from) })
     }
 }
 
 impl ClientTransport for HttpTransport {
     fn about(&self) -> Arc<ServerInfo> {
-        self.0.desk.about()
+        self.0.pending.about()
     }
 
     fn request(
@@ -391,25 +411,25 @@ impl ClientTransport for HttpTransport {
         params: Option<Box<RawValue>>,
         outbox: Outbox,
     ) -> BoxFuture<Result<Box<RawValue>, Error>> {
-        let core = self.0.clone();
-        Box::pin(async move { core.request(&method, params.as_deref(), &outbox).await })
+        let state = self.0.clone();
+        Box::pin(async move { state.request(&method, params.as_deref(), &outbox).await })
     }
 
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
-        let core = self.0.clone();
-        Box::pin(async move { core.run(errand).await })
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
+        let state = self.0.clone();
+        Box::pin(async move { state.run(control).await })
     }
 
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
-        self.0.desk.add_listener(ear);
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
+        self.0.pending.add_listener(listener);
     }
 
-    fn mirrors(&self) -> bool {
-        self.0.desk.talk().is_some_and(|talk| talk.is_modern())
+    fn sends_param_headers(&self) -> bool {
+        self.0.pending.codec().is_some_and(|codec| codec.is_modern())
     }
 
     fn close(&self) -> BoxFuture<()> {
-        let core = self.0.clone();
-        Box::pin(async move { core.close().await })
+        let state = self.0.clone();
+        Box::pin(async move { state.close().await })
     }
 }

@@ -17,8 +17,8 @@ use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter, TA
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::ClientTransportOptions;
-pub(crate) use crate::client::pending::dispatch::DispatchAction;
 use crate::client::pending::dispatch::CallRecipient;
+pub(crate) use crate::client::pending::dispatch::DispatchAction;
 
 /// The ids of a conversation's own calls begin here; those of its opening lie below, and a late
 /// answer to one of those must not be taken for another's.
@@ -34,21 +34,21 @@ pub(crate) struct PendingRequests {
 
 #[derive(Default)]
 struct PendingState {
-    talk: Option<ClientCodec>,
+    codec: Option<ClientCodec>,
     about: Arc<ServerInfo>,
-    under_way: HashMap<CallId, PendingEntry>,
+    in_flight: HashMap<CallId, PendingEntry>,
     /// The server's open questions. Dropping one withdraws it.
-    questions: HashMap<CallId, oneshot::Sender<()>>,
-    ears: Vec<Weak<dyn NotificationListener>>,
+    server_requests: HashMap<CallId, oneshot::Sender<()>>,
+    listeners: Vec<Weak<dyn NotificationListener>>,
     /// How many listens follow each resource, on the connection there is now.
-    followed: HashMap<String, usize>,
+    subscriber_counts: HashMap<String, usize>,
     /// How many connections were lost.
     losses: u64,
 }
 
 struct PendingEntry {
     reply: oneshot::Sender<Result<ByteString, Error>>,
-    place: PendingKind,
+    kind: PendingKind,
     recipient: Option<Arc<CallRecipient>>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum PendingKind {
     Listen { acknowledged: Arc<AtomicBool> },
     /// A listen that the link plays: it hears what the server says to all. `silent` until it is
     /// acknowledged; `missed`: something came before.
-    Played { filter: SubscriptionFilter, silent: bool, missed: bool },
+    EmulatedListen { filter: SubscriptionFilter, silent: bool, missed: bool },
 }
 
 impl PendingRequests {
@@ -78,8 +78,8 @@ impl PendingRequests {
     }
 
     /// How the server is spoken to; none before the first opening.
-    pub(crate) fn talk(&self) -> Option<ClientCodec> {
-        self.lock().talk.clone()
+    pub(crate) fn codec(&self) -> Option<ClientCodec> {
+        self.lock().codec.clone()
     }
 
     /// What the server said about itself at the last opening.
@@ -88,16 +88,16 @@ impl PendingRequests {
     }
 
     /// The conversation is open, for the first time or again.
-    pub(crate) fn opened(&self, talk: ClientCodec, mut about: ServerInfo) {
+    pub(crate) fn opened(&self, codec: ClientCodec, mut about: ServerInfo) {
         let can = &mut about.discovery.capabilities;
         // Each era has tasks of its own. Servers of both may speak of the other's, too.
-        if talk.is_modern() {
+        if codec.is_modern() {
             can.tasks = None;
         } else {
             can.extensions.remove(TASKS_EXTENSION);
         }
         let mut state = self.lock();
-        let again = state.talk.replace(talk).is_some();
+        let again = state.codec.replace(codec).is_some();
         state.about = Arc::new(about);
         drop(state);
         // Nobody said what changed while there was no connection.
@@ -108,7 +108,7 @@ impl PendingRequests {
                 resources: true,
                 ..SubscriptionFilter::default()
             };
-            changes(&lists).for_each(|change| self.tell_ears(&change));
+            changes(&lists).for_each(|change| self.notify_listeners(&change));
         }
     }
 
@@ -126,21 +126,21 @@ impl PendingRequests {
         self: &Arc<Self>,
         id: CallId,
         outbox: Option<&Outbox>,
-        place: PendingKind,
+        kind: PendingKind,
     ) -> Result<PendingReply, Error> {
         let recipient = outbox.map(|outbox| Arc::new(CallRecipient::new(outbox)));
         let (reply, answered) = oneshot::channel();
         let mut state = self.lock();
         let most = self.options.limits.in_flight;
-        if state.under_way.len() >= most {
+        if state.in_flight.len() >= most {
             return Err(Error::new(ErrorKind::Overloaded).with_message(format!(
                 "{most} calls to this server are under way already: wait for one to end, or raise \
                  the limit"
             )));
         }
-        state.under_way.insert(id.clone(), PendingEntry { reply, place, recipient });
+        state.in_flight.insert(id.clone(), PendingEntry { reply, kind, recipient });
         drop(state);
-        Ok(PendingReply { id, reply: answered, desk: self.clone() })
+        Ok(PendingReply { id, reply: answered, pending: self.clone() })
     }
 
     /// Begins to tell a played listen what it hears, after its acknowledgement, or after whatever
@@ -155,76 +155,79 @@ impl PendingRequests {
         if !acknowledged {
             outbox.notify(Notification::Acknowledged(filter.clone()));
         }
-        let mut unheard = acknowledged;
-        if let Some(entry) = self.lock().under_way.get_mut(id)
-            && let PendingKind::Played { silent, missed, .. } = &mut entry.place
+        let mut changes_missed = acknowledged;
+        if let Some(entry) = self.lock().in_flight.get_mut(id)
+            && let PendingKind::EmulatedListen { silent, missed, .. } = &mut entry.kind
         {
             *silent = false;
-            unheard |= *missed;
+            changes_missed |= *missed;
         }
-        if unheard {
+        if changes_missed {
             changes(filter).for_each(|change| outbox.notify(change));
         }
     }
 
     /// Counts one more listen that follows `uri`: whether it is the first on this connection, and
     /// which connection that is.
-    pub(crate) fn follow(&self, uri: &str) -> (bool, u64) {
+    pub(crate) fn add_subscriber(&self, uri: &str) -> (bool, u64) {
         let mut state = self.lock();
-        let count = state.followed.entry(uri.to_owned()).or_default();
+        let count = state.subscriber_counts.entry(uri.to_owned()).or_default();
         *count += 1;
         (*count == 1, state.losses)
     }
 
     /// Counts one listen less that follows `uri` on that connection; whether it was the last, and
     /// the connection is still there.
-    pub(crate) fn unfollow(&self, uri: &str, connection: u64) -> bool {
+    pub(crate) fn remove_subscriber(&self, uri: &str, connection: u64) -> bool {
         let mut state = self.lock();
         let same = state.losses == connection;
-        let Some(count) = state.followed.get_mut(uri).filter(|_| same) else { return false };
+        let Some(count) = state.subscriber_counts.get_mut(uri).filter(|_| same) else {
+            return false;
+        };
         *count -= 1;
         let last = *count == 0;
         if last {
-            state.followed.remove(uri);
+            state.subscriber_counts.remove(uri);
         }
         last
     }
 
-    /// Lets `ear` hear what belongs to no call, as long as anybody else holds it.
-    pub(crate) fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
+    /// Lets `listener` hear what belongs to no call, as long as anybody else holds it.
+    pub(crate) fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
         let mut state = self.lock();
-        state.ears.retain(|ear| ear.strong_count() > 0);
-        state.ears.push(ear);
+        state.listeners.retain(|listener| listener.strong_count() > 0);
+        state.listeners.push(listener);
     }
 
     /// Whether listens are played over this conversation, and nothing else is under way.
     #[cfg(feature = "http")]
-    pub(crate) fn only_listens(&self) -> bool {
+    pub(crate) fn has_only_listens(&self) -> bool {
         let state = self.lock();
-        let mut places = state.under_way.values().map(|entry| &entry.place);
-        !state.under_way.is_empty() && places.all(|place| matches!(place, PendingKind::Played { .. }))
+        let mut kinds = state.in_flight.values().map(|entry| &entry.kind);
+        !state.in_flight.is_empty()
+            && kinds.all(|kind| matches!(kind, PendingKind::EmulatedListen { .. }))
     }
 
     /// The connection is gone: everything under way fails, and open questions are withdrawn.
-    pub(crate) fn lost(&self, error: &Error) {
+    pub(crate) fn fail_all(&self, error: &Error) {
         let mut state = self.lock();
-        let under_way = std::mem::take(&mut state.under_way);
-        state.questions.clear();
-        state.followed.clear();
+        let in_flight = std::mem::take(&mut state.in_flight);
+        state.server_requests.clear();
+        state.subscriber_counts.clear();
         state.losses += 1;
         drop(state);
-        for entry in under_way.into_values() {
+        for entry in in_flight.into_values() {
             let _ = entry.reply.send(Err(error.clone()));
         }
     }
 
     /// A message was too long to be read: it may have been the reply to any of the calls under way.
-    pub(crate) fn unread(&self, error: &Error) {
+    pub(crate) fn fail_calls(&self, error: &Error) {
         let mut state = self.lock();
         let awaits_reply = |_: &CallId, entry: &mut PendingEntry| {
-            matches!(entry.place, PendingKind::ControlRequest | PendingKind::Call { .. })
+            matches!(entry.kind, PendingKind::ControlRequest | PendingKind::Call { .. })
         };
-        let failed: Vec<_> = state.under_way.extract_if(awaits_reply).collect();
+        let failed: Vec<_> = state.in_flight.extract_if(awaits_reply).collect();
         drop(state);
         for (_, entry) in failed {
             let _ = entry.reply.send(Err(error.clone()));
@@ -240,13 +243,13 @@ impl PendingRequests {
 pub(crate) struct PendingReply {
     pub(crate) id: CallId,
     reply: oneshot::Receiver<Result<ByteString, Error>>,
-    desk: Arc<PendingRequests>,
+    pending: Arc<PendingRequests>,
 }
 
 impl PendingReply {
     /// Whether there is no reply yet, be it one that nobody has looked at.
     pub(crate) fn is_open(&self) -> bool {
-        self.desk.lock().under_way.contains_key(&self.id)
+        self.pending.lock().in_flight.contains_key(&self.id)
     }
 
     /// Waits for the reply: the JSON text of its result. Once.
@@ -258,7 +261,7 @@ impl PendingReply {
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        self.desk.lock().under_way.remove(&self.id);
+        self.pending.lock().in_flight.remove(&self.id);
     }
 }
 

@@ -21,69 +21,69 @@ use wharf_wire::{ClientCodec, Line};
 use crate::Shutdown;
 use crate::client::{
     TraceEvent,
-    pending::{PendingRequests, DispatchAction},
-    stream::connector::{Connector, ConnectionParts, PeerGuard, MessageSink, MessageSource},
+    pending::{DispatchAction, PendingRequests},
+    stream::connector::{ConnectionParts, Connector, MessageSink, MessageSource, PeerGuard},
 };
 
 /// How many lines in a row may be no messages: programs print things.
-pub(crate) const GARBAGE: u32 = 1000;
+pub(crate) const MAX_INVALID_LINES: u32 = 1000;
 /// How many messages are written at once.
-const TOGETHER: usize = 64;
+const MAX_WRITE_BATCH: usize = 64;
 /// How long the last messages may take to be written.
-const FAREWELL: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One open connection. Clones are the same one.
 #[derive(Clone)]
 pub(crate) struct StreamConnection(Arc<ConnectionState>);
 
 struct ConnectionState {
-    talk: ClientCodec,
+    codec: ClientCodec,
     outgoing: mpsc::Sender<Vec<u8>>,
     dead: AtomicBool,
     /// Ends both tasks.
     closing: Shutdown,
     /// Everything under way has failed.
-    buried: Shutdown,
+    pending_failed: Shutdown,
     /// Whatever was behind the connection is gone too.
     ended: Shutdown,
 }
 
 impl StreamConnection {
-    /// Begins to read and write. `bury` is told how long it lived, once everything under way has
+    /// Begins to read and write. `on_end` is told how long it lived, once everything under way has
     /// failed.
     pub(crate) fn start<D: Connector>(
-        desk: Arc<PendingRequests>,
+        pending: Arc<PendingRequests>,
         name: String,
-        ends: ConnectionParts<D>,
-        talk: ClientCodec,
-        bury: impl FnOnce(Duration) + Send + 'static,
+        parts: ConnectionParts<D>,
+        codec: ClientCodec,
+        on_end: impl FnOnce(Duration) + Send + 'static,
     ) -> StreamConnection {
-        let room = desk.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
+        let room = pending.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
         let (outgoing, queue) = mpsc::channel(room);
         let connection = StreamConnection(Arc::new(ConnectionState {
-            talk,
+            codec,
             outgoing,
             dead: AtomicBool::new(false),
             closing: Shutdown::new(),
-            buried: Shutdown::new(),
+            pending_failed: Shutdown::new(),
             ended: Shutdown::new(),
         }));
-        let ConnectionParts { source, sink, keeper } = ends;
-        let writing = write(connection.0.closing.clone(), desk.clone(), sink, queue);
+        let ConnectionParts { source, sink, guard } = parts;
+        let writing = write(connection.0.closing.clone(), pending.clone(), sink, queue);
         let writing = tokio::spawn(writing);
-        let burial = ConnectionCleanup {
+        let cleanup = ConnectionCleanup {
             connection: connection.clone(),
-            desk,
+            pending,
             error: Error::new(ErrorKind::ConnectionClosed),
             began: Instant::now(),
-            bury: Some(Box::new(bury)),
+            on_end: Some(Box::new(on_end)),
         };
-        tokio::spawn(tend(burial, name, source, keeper, writing));
+        tokio::spawn(run_loop(cleanup, name, source, guard, writing));
         connection
     }
 
-    pub(crate) fn talk(&self) -> &ClientCodec {
-        &self.0.talk
+    pub(crate) fn codec(&self) -> &ClientCodec {
+        &self.0.codec
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -104,7 +104,7 @@ impl StreamConnection {
             && let Ok(runtime) = Handle::try_current()
         {
             let outgoing = self.0.outgoing.clone();
-            runtime.spawn(async move { timeout(FAREWELL, outgoing.send(message)).await });
+            runtime.spawn(async move { timeout(FLUSH_TIMEOUT, outgoing.send(message)).await });
         }
     }
 
@@ -114,8 +114,8 @@ impl StreamConnection {
     }
 
     /// Completes when everything under way has failed.
-    pub(crate) async fn buried(&self) {
-        self.0.buried.stopped().await;
+    pub(crate) async fn pending_failed(&self) {
+        self.0.pending_failed.stopped().await;
     }
 
     /// Completes when whatever was behind the connection is gone too.
@@ -127,56 +127,56 @@ impl StreamConnection {
 /// Fails everything under way when a connection ends, however it does.
 struct ConnectionCleanup {
     connection: StreamConnection,
-    desk: Arc<PendingRequests>,
+    pending: Arc<PendingRequests>,
     error: Error,
     began: Instant,
-    bury: Option<Box<dyn FnOnce(Duration) + Send>>,
+    on_end: Option<Box<dyn FnOnce(Duration) + Send>>,
 }
 
 impl ConnectionCleanup {
-    fn bury(&mut self) {
-        let Some(bury) = self.bury.take() else { return };
-        let ConnectionState { dead, closing, buried, .. } = &*self.connection.0;
+    fn on_end(&mut self) {
+        let Some(on_end) = self.on_end.take() else { return };
+        let ConnectionState { dead, closing, pending_failed, .. } = &*self.connection.0;
         dead.store(true, Ordering::Release);
         closing.stop();
-        bury(self.began.elapsed());
-        self.desk.lost(&self.error);
-        buried.stop();
+        on_end(self.began.elapsed());
+        self.pending.fail_all(&self.error);
+        pending_failed.stop();
     }
 }
 
 impl Drop for ConnectionCleanup {
     fn drop(&mut self) {
-        self.bury();
+        self.on_end();
         self.connection.0.ended.stop();
     }
 }
 
 /// Reads until the end, then ends the rest.
-async fn tend(
-    mut burial: ConnectionCleanup,
+async fn run_loop(
+    mut cleanup: ConnectionCleanup,
     name: String,
     mut source: impl MessageSource,
-    mut keeper: impl PeerGuard,
+    mut guard: impl PeerGuard,
     mut writing: JoinHandle<()>,
 ) {
-    let (connection, desk) = (burial.connection.clone(), burial.desk.clone());
+    let (connection, pending) = (cleanup.connection.clone(), cleanup.pending.clone());
     let shared = &*connection.0;
-    let why = watch(&connection, &desk, &mut source, &mut writing).await;
+    let why = read_until_closed(&connection, &pending, &mut source, &mut writing).await;
     // From here on, no call is sent; what was sent before is failed below.
     shared.dead.store(true, Ordering::Release);
     shared.closing.stop();
     if let Some(why) = why {
-        let words = keeper.last_words().await;
-        burial.error = why.err().unwrap_or_else(|| closed(&name, words));
-        desk.options().note(&burial.error.message);
+        let words = guard.exit_reason().await;
+        cleanup.error = why.err().unwrap_or_else(|| closed(&name, words));
+        pending.options().note(&cleanup.error.message);
     }
-    burial.bury();
+    cleanup.on_end();
     let ending = async {
-        if !writing.is_finished() && timeout(FAREWELL, &mut writing).await.is_err() {
+        if !writing.is_finished() && timeout(FLUSH_TIMEOUT, &mut writing).await.is_err() {
             writing.abort();
         }
-        keeper.end().await;
+        guard.end().await;
     };
     // A server that still has something to say must be able to finish.
     let draining = async {
@@ -190,43 +190,45 @@ async fn tend(
 }
 
 /// Reads until the connection ends, and says why; nothing if it was closed from here.
-async fn watch(
+async fn read_until_closed(
     connection: &StreamConnection,
-    desk: &Arc<PendingRequests>,
+    pending: &Arc<PendingRequests>,
     source: &mut impl MessageSource,
     writing: &mut JoinHandle<()>,
 ) -> Option<Result<(), Error>> {
-    let mut reading = pin!(read(connection, desk, source));
+    let mut reading = pin!(read(connection, pending, source));
     tokio::select! {
         why = &mut reading => Some(why),
         () = connection.0.closing.stopped() => None,
         // A server that stopped reading is about to say nothing more either.
-        _ = writing => Some(timeout(FAREWELL, reading).await.unwrap_or(Ok(()))),
+        _ = writing => Some(timeout(FLUSH_TIMEOUT, reading).await.unwrap_or(Ok(()))),
     }
 }
 
 /// Reads until the server ends the connection; an error where we must.
 async fn read(
     connection: &StreamConnection,
-    desk: &Arc<PendingRequests>,
+    pending: &Arc<PendingRequests>,
     source: &mut impl MessageSource,
 ) -> Result<(), Error> {
-    let mut garbage = 0;
+    let mut invalid_lines = 0;
     while let Some(line) = source.next().await? {
         let Line::Message(message) = line else {
-            desk.unread(&too_long(desk.options().limits.message));
+            pending.fail_calls(&too_long(pending.options().limits.message));
             continue;
         };
-        match desk.hear(message, None).await {
-            Ok(duties) => {
-                garbage = 0;
-                duties.into_iter().for_each(|duty| perform(connection, duty));
+        match pending.receive(message, None).await {
+            Ok(actions) => {
+                invalid_lines = 0;
+                actions.into_iter().for_each(|action| perform(connection, action));
             }
             Err(error) => {
-                garbage += 1;
-                desk.options().note(format_args!("skipped what is no message: {}", error.message));
-                if garbage > GARBAGE {
-                    return Err(babble());
+                invalid_lines += 1;
+                pending
+                    .options()
+                    .note(format_args!("skipped what is no message: {}", error.message));
+                if invalid_lines > MAX_INVALID_LINES {
+                    return Err(too_many_invalid_lines());
                 }
             }
         }
@@ -234,8 +236,8 @@ async fn read(
     Ok(())
 }
 
-fn perform(connection: &StreamConnection, duty: DispatchAction) {
-    match duty {
+fn perform(connection: &StreamConnection, action: DispatchAction) {
+    match action {
         DispatchAction::Send(message) => {
             // A server that does not read its answers can do without them.
             let _ = connection.0.outgoing.try_send(message);
@@ -254,7 +256,7 @@ fn perform(connection: &StreamConnection, duty: DispatchAction) {
 /// Writes until the connection ends, and then what is left.
 async fn write(
     closing: Shutdown,
-    desk: Arc<PendingRequests>,
+    pending: Arc<PendingRequests>,
     mut sink: impl MessageSink,
     mut queue: mpsc::Receiver<Vec<u8>>,
 ) {
@@ -262,13 +264,13 @@ async fn write(
         let mut messages = Vec::new();
         let count = tokio::select! {
             biased;
-            count = queue.recv_many(&mut messages, TOGETHER) => count,
+            count = queue.recv_many(&mut messages, MAX_WRITE_BATCH) => count,
             () = closing.stopped(), if !queue.is_closed() => {
                 queue.close();
                 continue;
             }
         };
-        messages.iter().for_each(|message| desk.options().trace(TraceEvent::Sent(message)));
+        messages.iter().for_each(|message| pending.options().trace(TraceEvent::Sent(message)));
         if count == 0 || sink.send(messages).await.is_err() {
             break;
         }
@@ -292,9 +294,9 @@ pub(crate) fn too_long(limit: usize) -> Error {
 }
 
 /// The server sends anything but messages.
-pub(crate) fn babble() -> Error {
+pub(crate) fn too_many_invalid_lines() -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!(
-        "Transport error: more than {GARBAGE} lines in a row were no messages; a server must print \
+        "Transport error: more than {MAX_INVALID_LINES} lines in a row were no messages; a server must print \
          its messages only, and log to stderr"
     ))
 }

@@ -16,7 +16,7 @@ use wharf_wire::{Line, Lines};
 use crate::client::ClientTransportOptions;
 
 /// How much is read at once.
-const CHUNK: usize = 64 << 10;
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Opens connections to one server.
 pub(crate) trait Connector: Send + Sync + Sized + 'static {
@@ -31,13 +31,13 @@ pub(crate) trait Connector: Send + Sync + Sized + 'static {
     fn key(&self) -> Option<String>;
 
     /// Opens a fresh connection.
-    fn dial(
+    fn open(
         &self,
         options: &ClientTransportOptions,
     ) -> impl Future<Output = Result<ConnectionParts<Self>, Error>> + Send;
 
     /// Whether there can be another connection after the first.
-    fn redials(&self) -> bool {
+    fn can_reconnect(&self) -> bool {
         true
     }
 }
@@ -46,7 +46,7 @@ pub(crate) trait Connector: Send + Sync + Sized + 'static {
 pub(crate) struct ConnectionParts<D: Connector> {
     pub(crate) source: D::Source,
     pub(crate) sink: D::Sink,
-    pub(crate) keeper: D::Guard,
+    pub(crate) guard: D::Guard,
 }
 
 /// Where messages come from.
@@ -67,7 +67,7 @@ pub(crate) trait MessageSink: Send + 'static {
 /// What lives as long as a connection does.
 pub(crate) trait PeerGuard: Send + 'static {
     /// Why the connection ended, if that can be known soon.
-    fn last_words(&mut self) -> impl Future<Output = Option<String>> + Send;
+    fn exit_reason(&mut self) -> impl Future<Output = Option<String>> + Send;
 
     /// Ends what is behind the connection, in good order, after it was told that nothing more will
     /// come. Dropping the keeper ends it at once.
@@ -76,7 +76,7 @@ pub(crate) trait PeerGuard: Send + 'static {
 
 /// Nothing is behind a connection but the connection.
 impl PeerGuard for () {
-    async fn last_words(&mut self) -> Option<String> {
+    async fn exit_reason(&mut self) -> Option<String> {
         None
     }
 
@@ -102,15 +102,15 @@ impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for LineSource<R> {
         consume_budget().await;
         loop {
             if let Some(line) = self.lines.next() {
-                self.release_connection(&line);
+                self.release_large_buffer(&line);
                 return Ok(Some(line));
             }
             if self.ended {
                 return Ok(self.lines.finish());
             }
             let buffer = self.lines.buffer();
-            buffer.reserve(CHUNK);
-            let read = self.reader.read_buf(&mut buffer.limit(CHUNK)).await;
+            buffer.reserve(CHUNK_BYTES);
+            let read = self.reader.read_buf(&mut buffer.limit(CHUNK_BYTES)).await;
             // A server that is gone without a word is no different from one that closed its end.
             self.ended = read.unwrap_or(0) == 0;
         }
@@ -119,8 +119,8 @@ impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for LineSource<R> {
 
 impl<R> LineSource<R> {
     /// What follows a long line must not keep its buffer.
-    fn release_connection(&mut self, line: &Line) {
-        if matches!(line, Line::Message(message) if message.len() > CHUNK) {
+    fn release_large_buffer(&mut self, line: &Line) {
+        if matches!(line, Line::Message(message) if message.len() > CHUNK_BYTES) {
             let buffer = self.lines.buffer();
             *buffer = BytesMut::from(&buffer[..]);
         }
@@ -150,7 +150,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
             self.lines.push(b'\n');
         }
         self.writer.write_all(&self.lines).await?;
-        self.lines.shrink_to(CHUNK);
+        self.lines.shrink_to(CHUNK_BYTES);
         self.writer.flush().await
     }
 
@@ -185,17 +185,17 @@ where
         None
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let Some((reader, writer)) = self.0.lock().await.take() else {
             return Err(Error::new(ErrorKind::ConnectionClosed).with_message(
                 "Connection closed: a pair of streams cannot be opened again; connect anew",
             ));
         };
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(ConnectionParts { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, guard: () })
     }
 
-    fn redials(&self) -> bool {
+    fn can_reconnect(&self) -> bool {
         false
     }
 }
@@ -216,13 +216,13 @@ impl Connector for TcpConnector {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
-        let stream = in_time(self, options, TcpStream::connect(&self.0)).await?;
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+        let stream = connect_within_timeout(self, options, TcpStream::connect(&self.0)).await?;
         // Messages are written whole, so waiting for more to send only delays them.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(ConnectionParts { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, guard: () })
     }
 }
 
@@ -244,26 +244,27 @@ impl Connector for UnixConnector {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let connecting = tokio::net::UnixStream::connect(&self.0);
-        let (reader, writer) = in_time(self, options, connecting).await?.into_split();
+        let (reader, writer) =
+            connect_within_timeout(self, options, connecting).await?.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(ConnectionParts { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, guard: () })
     }
 }
 
 /// Connects within the time for a handshake, or says what to look at.
-async fn in_time<T>(
-    dial: &impl Connector,
+async fn connect_within_timeout<T>(
+    connector: &impl Connector,
     options: &ClientTransportOptions,
     connecting: impl Future<Output = io::Result<T>>,
 ) -> Result<T, Error> {
     match timeout(options.handshake, connecting).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(unreachable(dial.name(), error)),
+        Ok(Err(error)) => Err(unreachable(connector.name(), error)),
         Err(_) => {
             let problem = format!("nobody answered within {} s", options.handshake.as_secs());
-            Err(unreachable(dial.name(), problem))
+            Err(unreachable(connector.name(), problem))
         }
     }
 }

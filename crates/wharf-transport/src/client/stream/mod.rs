@@ -28,30 +28,30 @@ use crate::client::{
     ClientTransportOptions,
     backoff::{ReconnectBackoff, RetryTiming},
     handshake::{HandshakeResult, open},
-    pending::{PendingRequests, PendingKind, PendingReply},
+    pending::{PendingKind, PendingReply, PendingRequests},
     stream::{connection::StreamConnection, connector::Connector},
     subscription::{SubscriptionTransport, listen},
 };
 
-/// Connects through `dial`, and finds out how to speak with the server.
+/// Connects through `connector`, and finds out how to speak with the server.
 pub(super) async fn connect<D: Connector>(
-    dial: D,
+    connector: D,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    let line = Arc::new(StreamTransportState {
-        dial,
-        desk: PendingRequests::new(options),
+    let state = Arc::new(StreamTransportState {
+        connector,
+        pending: PendingRequests::new(options),
         current: Mutex::default(),
-        gate: tokio::sync::Mutex::default(),
+        opening: tokio::sync::Mutex::default(),
         openings: AtomicU64::new(0),
-        health: Mutex::default(),
+        backoff: Mutex::default(),
         closed: Shutdown::new(),
         subscribing: tokio::sync::Mutex::default(),
         level: Mutex::default(),
     });
-    let link = StreamTransport(Arc::new(TransportHandle(line)));
-    link.0.0.connection().await?;
-    Ok(Arc::new(link))
+    let transport = StreamTransport(Arc::new(TransportHandle(state)));
+    transport.0.0.connection().await?;
+    Ok(Arc::new(transport))
 }
 
 /// A link over connections that carry a stream of messages.
@@ -62,19 +62,19 @@ struct TransportHandle<D: Connector>(Arc<StreamTransportState<D>>);
 
 impl<D: Connector> Drop for TransportHandle<D> {
     fn drop(&mut self) {
-        self.0.shut();
+        self.0.begin_close();
     }
 }
 
 struct StreamTransportState<D: Connector> {
-    dial: D,
-    desk: Arc<PendingRequests>,
+    connector: D,
+    pending: Arc<PendingRequests>,
     current: Mutex<Option<StreamConnection>>,
     /// Held by whoever opens a connection. How the last opening failed.
-    gate: tokio::sync::Mutex<Option<Error>>,
+    opening: tokio::sync::Mutex<Option<Error>>,
     /// How many openings there were.
     openings: AtomicU64,
-    health: Mutex<ReconnectBackoff>,
+    backoff: Mutex<ReconnectBackoff>,
     closed: Shutdown,
     subscribing: tokio::sync::Mutex<()>,
     /// Which log messages are wanted: every connection has to be told.
@@ -88,15 +88,15 @@ impl<D: Connector> StreamTransportState<D> {
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
-        let line = self.clone();
+        let state = self.clone();
         // In a task of its own: a call that nobody polls must not hold up the others.
-        let opening = tokio::spawn(async move { line.open().await });
+        let opening = tokio::spawn(async move { state.open().await });
         opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
 
     async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let before = self.openings.load(Ordering::Acquire);
-        let mut failure = self.gate.lock().await;
+        let mut failure = self.opening.lock().await;
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
@@ -118,46 +118,47 @@ impl<D: Connector> StreamTransportState<D> {
     async fn reopen(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let last = lock(&self.current).take();
         if let Some(last) = last {
-            last.buried().await;
+            last.pending_failed().await;
         }
         tokio::select! {
             biased;
-            () = self.closed.stopped() => Err(shut()),
-            opened = self.take_turn() => self.begin(opened?),
+            () = self.closed.stopped() => Err(closed_error()),
+            opened = self.open_when_due() => self.begin(opened?),
         }
     }
 
     /// Opens a connection when it is time to.
-    async fn take_turn(&self) -> Result<HandshakeResult<D>, Error> {
-        let turn = lock(&self.health).turn();
-        match turn {
+    async fn open_when_due(&self) -> Result<HandshakeResult<D>, Error> {
+        let next_attempt = lock(&self.backoff).next_attempt();
+        match next_attempt {
             RetryTiming::Now => {}
             RetryTiming::At(time) => sleep_until(time).await,
             RetryTiming::Refused(wait, failures) => {
                 return Err(Error::new(ErrorKind::TransportError).with_message(format!(
                     "{} failed {failures} times in a row, and is tried again in {:.1} s",
-                    self.dial.name(),
+                    self.connector.name(),
                     wait.as_secs_f64()
                 )));
             }
         }
-        let opened = open(&self.dial, &self.desk).await;
+        let opened = open(&self.connector, &self.pending).await;
         if opened.is_err() {
-            lock(&self.health).ended(Duration::ZERO);
+            lock(&self.backoff).record_end(Duration::ZERO);
         }
         opened
     }
 
     fn begin(self: &Arc<Self>, opened: HandshakeResult<D>) -> Result<StreamConnection, Error> {
-        let HandshakeResult { ends, talk, about } = opened;
-        self.desk.opened(talk.clone(), about);
-        let (desk, line) = (self.desk.clone(), Arc::downgrade(self));
-        let bury = move |lived| {
-            if let Some(line) = line.upgrade() {
-                lock(&line.health).ended(lived);
+        let HandshakeResult { parts, codec, about } = opened;
+        self.pending.opened(codec.clone(), about);
+        let (pending, state) = (self.pending.clone(), Arc::downgrade(self));
+        let on_end = move |lived| {
+            if let Some(state) = state.upgrade() {
+                lock(&state.backoff).record_end(lived);
             }
         };
-        let connection = StreamConnection::start(desk, self.dial.name(), ends, talk, bury);
+        let connection =
+            StreamConnection::start(pending, self.connector.name(), parts, codec, on_end);
         self.repeat_level(&connection);
         *lock(&self.current) = Some(connection.clone());
         // Whoever closed the link meanwhile found no connection to close.
@@ -171,39 +172,39 @@ impl<D: Connector> StreamTransportState<D> {
     fn repeat_level(&self, connection: &StreamConnection) {
         let Some(level) = *lock(&self.level) else { return };
         let mut message = Vec::new();
-        if connection.talk().set_log_level(level, &self.desk.next_id(), &mut message) {
+        if connection.codec().set_log_level(level, &self.pending.next_id(), &mut message) {
             connection.send_soon(message);
         }
     }
 
     /// Sends a request and waits for its result. Dropping the future cancels it there.
-    async fn exchange(
+    async fn send_request(
         connection: StreamConnection,
-        ticket: PendingReply,
+        pending_reply: PendingReply,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
         connection.send(message).await?;
-        SentRequest { connection, ticket }.ticket.wait().await
+        SentRequest { connection, pending_reply }.pending_reply.wait().await
     }
 
     async fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> Result<Outcome, Error> {
         let connection = self.connection().await?;
-        let talk = connection.talk().clone();
+        let codec = connection.codec().clone();
         let method = request.method;
         // Legacy servers say who they are once.
-        if method == Method::Discover && !talk.is_modern() {
-            let discovery = self.desk.about().discovery.clone();
+        if method == Method::Discover && !codec.is_modern() {
+            let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }
-        let id = self.desk.next_id();
+        let id = self.pending.next_id();
         let mut message = Vec::new();
-        talk.call(&request, &id, &mut message)?;
+        codec.call(&request, &id, &mut message)?;
         // The call may take long, and its message is sent already.
         drop(request);
-        let place = PendingKind::Call { asks: method.info().may_suspend };
-        let ticket = self.desk.register(id, Some(&outbox), place)?;
-        let result = Self::exchange(connection, ticket, message).await?;
-        talk.result(method, &result)
+        let kind = PendingKind::Call { asks: method.info().may_suspend };
+        let pending_reply = self.pending.register(id, Some(&outbox), kind)?;
+        let result = Self::send_request(connection, pending_reply, message).await?;
+        codec.result(method, &result)
     }
 
     async fn request(
@@ -213,31 +214,31 @@ impl<D: Connector> StreamTransportState<D> {
         outbox: &Outbox,
     ) -> Result<Box<RawValue>, Error> {
         let connection = self.connection().await?;
-        let id = self.desk.next_id();
+        let id = self.pending.next_id();
         let mut message = Vec::new();
-        connection.talk().request(method, params, &id, &mut message)?;
+        connection.codec().request(method, params, &id, &mut message)?;
         let known = Method::from_name(method);
-        let place = PendingKind::Call { asks: known.is_none_or(|method| method.info().may_suspend) };
-        let ticket = self.desk.register(id, Some(outbox), place)?;
-        let result = Self::exchange(connection, ticket, message).await?;
+        let kind = PendingKind::Call { asks: known.is_none_or(|method| method.info().may_suspend) };
+        let pending_reply = self.pending.register(id, Some(outbox), kind)?;
+        let result = Self::send_request(connection, pending_reply, message).await?;
         RawValue::from_string(result.to_string()).map_err(Error::from)
     }
 
-    async fn run(self: &Arc<Self>, errand: ControlRequest) -> Result<(), Error> {
+    async fn run(self: &Arc<Self>, control: ControlRequest) -> Result<(), Error> {
         let connection = self.connection().await?;
-        let (talk, id) = (connection.talk().clone(), self.desk.next_id());
+        let (codec, id) = (connection.codec().clone(), self.pending.next_id());
         let mut message = Vec::new();
-        let replies = match errand {
+        let replies = match control {
             ControlRequest::Ping => {
-                talk.ping(&id, &mut message);
+                codec.ping(&id, &mut message);
                 true
             }
             ControlRequest::LogLevel(level) => {
                 *lock(&self.level) = Some(level);
-                talk.set_log_level(level, &id, &mut message)
+                codec.set_log_level(level, &id, &mut message)
             }
             ControlRequest::RootsChanged => {
-                if talk.roots_changed(&mut message) {
+                if codec.roots_changed(&mut message) {
                     connection.send(message).await?;
                 }
                 return Ok(());
@@ -245,14 +246,14 @@ impl<D: Connector> StreamTransportState<D> {
             _ => false,
         };
         if replies {
-            let ticket = self.desk.register(id, None, PendingKind::ControlRequest)?;
-            Self::exchange(connection, ticket, message).await?;
+            let pending_reply = self.pending.register(id, None, PendingKind::ControlRequest)?;
+            Self::send_request(connection, pending_reply, message).await?;
         }
         Ok(())
     }
 
     /// Ends the conversation, without waiting.
-    fn shut(&self) {
+    fn begin_close(&self) {
         self.closed.stop();
         if let Some(connection) = &*lock(&self.current) {
             connection.close();
@@ -260,7 +261,7 @@ impl<D: Connector> StreamTransportState<D> {
     }
 
     async fn close(&self) {
-        self.shut();
+        self.begin_close();
         let last = lock(&self.current).take();
         if let Some(last) = last {
             last.ended().await;
@@ -282,7 +283,7 @@ impl<D: Connector> Service for StreamTransport<D> {
 
 impl<D: Connector> ClientTransport for StreamTransport<D> {
     fn about(&self) -> Arc<ServerInfo> {
-        self.0.0.desk.about()
+        self.0.0.pending.about()
     }
 
     fn request(
@@ -298,24 +299,24 @@ impl<D: Connector> ClientTransport for StreamTransport<D> {
         })
     }
 
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
         let handle = self.0.clone();
-        Box::pin(async move { handle.0.run(errand).await })
+        Box::pin(async move { handle.0.run(control).await })
     }
 
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
-        self.0.0.desk.add_listener(ear);
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
+        self.0.0.pending.add_listener(listener);
     }
 
     fn close(&self) -> BoxFuture<()> {
-        let line = self.0.0.clone();
-        Box::pin(async move { line.close().await })
+        let state = self.0.0.clone();
+        Box::pin(async move { state.close().await })
     }
 }
 
 impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
-    fn desk(&self) -> &Arc<PendingRequests> {
-        &self.0.desk
+    fn pending(&self) -> &Arc<PendingRequests> {
+        &self.0.pending
     }
 
     fn subscribing(&self) -> &tokio::sync::Mutex<()> {
@@ -323,20 +324,20 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
     }
 
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
-        let line = self.0.clone();
-        Box::pin(async move { Ok(line.connection().await?.talk().clone()) })
+        let state = self.0.clone();
+        Box::pin(async move { Ok(state.connection().await?.codec().clone()) })
     }
 
     fn request(
         &self,
-        ticket: PendingReply,
+        pending_reply: PendingReply,
         _: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>> {
         let connection = self.0.live();
         Box::pin(async move {
             let connection = connection.ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
-            StreamTransportState::<D>::exchange(connection, ticket, message).await
+            StreamTransportState::<D>::send_request(connection, pending_reply, message).await
         })
     }
 
@@ -344,29 +345,29 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
         self.0.closed.is_stopped()
     }
 
-    fn may_return(&self) -> bool {
-        self.0.dial.redials()
+    fn can_reconnect(&self) -> bool {
+        self.0.connector.can_reconnect()
     }
 }
 
 /// A request that was sent. Dropping it before the reply tells the server that nobody waits.
 struct SentRequest {
     connection: StreamConnection,
-    ticket: PendingReply,
+    pending_reply: PendingReply,
 }
 
 impl Drop for SentRequest {
     fn drop(&mut self) {
-        if self.connection.is_dead() || !self.ticket.is_open() {
+        if self.connection.is_dead() || !self.pending_reply.is_open() {
             return;
         }
-        let (talk, mut message) = (self.connection.talk(), Vec::new());
-        talk.cancelled(&self.ticket.id, "the caller no longer waits", &mut message);
+        let (codec, mut message) = (self.connection.codec(), Vec::new());
+        codec.cancelled(&self.pending_reply.id, "the caller no longer waits", &mut message);
         self.connection.send_soon(message);
     }
 }
 
-fn shut() -> Error {
+fn closed_error() -> Error {
     Error::new(ErrorKind::ConnectionClosed)
         .with_message("Connection closed: this client was closed; connect anew")
 }

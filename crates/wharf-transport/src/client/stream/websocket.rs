@@ -26,22 +26,22 @@ use crate::client::{
     ClientTransportOptions,
     http::{
         auth,
-        connector::{HttpConnector, ClientStream},
+        connector::{ClientStream, HttpConnector},
         error::by_status,
         server_url::ServerUrl,
     },
     stream::{
         connection::too_long,
-        connector::{Connector, ConnectionParts, MessageSink, MessageSource, unreachable},
+        connector::{ConnectionParts, Connector, MessageSink, MessageSource, unreachable},
     },
 };
 
 /// The subprotocol spoken.
-const MCP: HeaderValue = HeaderValue::from_static("mcp");
+const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
 /// How long a server may be silent before it is pinged, and how long it may take to answer that.
-const SILENCE: Duration = Duration::from_secs(30);
+const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How much a connection buffers either way.
-const BUFFER: usize = 16 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
 
 type ClientWebSocket = WebSocketStream<ClientStream>;
 type FrameWriter = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
@@ -55,10 +55,10 @@ enum HandshakeAttempt {
 /// A server at a URL, and the caller's own headers.
 pub(crate) struct WebSocketConnector {
     /// The same place, in the words of HTTP.
-    place: ServerUrl,
+    http_url: ServerUrl,
     url: String,
     headers: Vec<(HeaderName, HeaderValue)>,
-    dialer: HttpConnector,
+    connector: HttpConnector,
 }
 
 impl WebSocketConnector {
@@ -70,10 +70,10 @@ impl WebSocketConnector {
                 "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
             ));
         };
-        let place = ServerUrl::parse(&format!("http{rest}"))?;
+        let http_url = ServerUrl::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
-        let (url, dialer) = (url.to_owned(), HttpConnector::for_websocket());
-        Ok(WebSocketConnector { place, url, headers, dialer })
+        let (url, connector) = (url.to_owned(), HttpConnector::for_websocket());
+        Ok(WebSocketConnector { http_url, url, headers, connector })
     }
 
     fn request(&self) -> Result<Request<()>, tungstenite::Error> {
@@ -81,7 +81,7 @@ impl WebSocketConnector {
         for (name, value) in &self.headers {
             request.headers_mut().append(name, value.clone());
         }
-        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, MCP);
+        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
         Ok(request)
     }
 
@@ -90,14 +90,15 @@ impl WebSocketConnector {
         let late = |_| unreachable(self.name(), "it did not answer in time");
         for times in 0.. {
             // Before the clock runs: what there is to show may have to be renewed first.
-            let (mut shown, url) = (HeaderMap::new(), self.place.to_string());
-            let mark = auth::show(options, &Verb::GET, &url, &mut shown).await?;
-            let attempt = self.attempt(options, times, mark, &shown);
+            let (mut auth_headers, url) = (HeaderMap::new(), self.http_url.to_string());
+            let mark =
+                auth::attach_credentials(options, &Verb::GET, &url, &mut auth_headers).await?;
+            let attempt = self.attempt(options, times, mark, &auth_headers);
             let attempt = timeout(options.handshake, attempt).await;
             match attempt.map_err(late)?? {
                 HandshakeAttempt::Open(socket) => return Ok(*socket),
-                HandshakeAttempt::Refused(rebuff, error) => {
-                    if !auth::let_in(options, rebuff).await? {
+                HandshakeAttempt::Refused(auth_failure, error) => {
+                    if !auth::handle_auth_failure(options, auth_failure).await? {
                         return Err(error);
                     }
                 }
@@ -111,40 +112,41 @@ impl WebSocketConnector {
         options: &ClientTransportOptions,
         times: u32,
         mark: u64,
-        shown: &HeaderMap,
+        auth_headers: &HeaderMap,
     ) -> Result<HandshakeAttempt, Error> {
-        let origin = self.place.origin();
+        let origin = self.http_url.origin();
         let stream =
-            self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
+            self.connector.open(&origin).await.map_err(|error| unreachable(self.name(), error))?;
         let mut config = WebSocketConfig::default();
-        config.read_buffer_size = BUFFER;
-        config.write_buffer_size = BUFFER;
+        config.read_buffer_size = BUFFER_BYTES;
+        config.write_buffer_size = BUFFER_BYTES;
         config.max_message_size = Some(options.limits.message);
         config.max_frame_size = Some(options.limits.message);
-        let mut request = self.request().map_err(|error| self.refused(error))?;
-        for (name, value) in shown {
+        let mut request = self.request().map_err(|error| self.handshake_error(error))?;
+        for (name, value) in auth_headers {
             request.headers_mut().insert(name, value.clone());
         }
         let connected = client_async_with_config(request, stream, Some(config)).await;
         let error = match connected {
             Ok((socket, response)) => {
-                auth::tell(options, mark, response.status(), response.headers());
+                auth::report_response(options, mark, response.status(), response.headers());
                 return Ok(HandshakeAttempt::Open(Box::new(socket)));
             }
             Err(error) => error,
         };
         if let tungstenite::Error::Http(response) = &error {
             let (status, headers) = (response.status(), response.headers());
-            auth::tell(options, mark, status, headers);
-            if let Some(rebuff) = auth::rebuff(&Verb::GET, status, headers, mark, times) {
-                return Ok(HandshakeAttempt::Refused(rebuff, self.refused(error)));
+            auth::report_response(options, mark, status, headers);
+            if let Some(auth_failure) = auth::auth_failure(&Verb::GET, status, headers, mark, times)
+            {
+                return Ok(HandshakeAttempt::Refused(auth_failure, self.handshake_error(error)));
             }
         }
-        Err(self.refused(error))
+        Err(self.handshake_error(error))
     }
 
     /// What to do about a server that does not become a WebSocket.
-    fn refused(&self, error: tungstenite::Error) -> Error {
+    fn handshake_error(&self, error: tungstenite::Error) -> Error {
         let name = self.name();
         match error {
             tungstenite::Error::Http(response) => {
@@ -168,19 +170,19 @@ impl Connector for WebSocketConnector {
     type Guard = ();
 
     fn name(&self) -> String {
-        format!("ws{}", self.place.to_string().trim_start_matches("http"))
+        format!("ws{}", self.http_url.to_string().trim_start_matches("http"))
     }
 
     fn key(&self) -> Option<String> {
         Some(self.url.clone())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let (sink, stream) = self.connect(options).await?.split();
         let writer = Arc::new(Mutex::new(sink));
         let limit = options.limits.message;
         let source = FrameReader { stream, writer: writer.clone(), pinged: false, limit };
-        Ok(ConnectionParts { source, sink: writer, keeper: () })
+        Ok(ConnectionParts { source, sink: writer, guard: () })
     }
 }
 
@@ -212,7 +214,7 @@ impl MessageSource for FrameReader {
         loop {
             // A server that never pauses must not keep the task from anything else.
             consume_budget().await;
-            let Ok(frame) = timeout(SILENCE, self.stream.next()).await else {
+            let Ok(frame) = timeout(PING_INTERVAL, self.stream.next()).await else {
                 self.ping().await?;
                 continue;
             };
@@ -234,7 +236,7 @@ impl FrameReader {
     /// Sees whether the server is still there.
     async fn ping(&mut self) -> Result<(), Error> {
         let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
-        if self.pinged || !matches!(timeout(SILENCE, ping).await, Ok(Ok(()))) {
+        if self.pinged || !matches!(timeout(PING_INTERVAL, ping).await, Ok(Ok(()))) {
             return Err(Error::new(ErrorKind::ConnectionClosed)
                 .with_message("Connection closed: the server does not answer pings"));
         }

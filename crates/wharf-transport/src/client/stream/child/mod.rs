@@ -14,7 +14,7 @@ pub use crate::client::stream::child::environment::Environment;
 use crate::client::stream::child::{process::ChildProcess, stderr::StderrTail};
 use crate::client::{
     ClientTransportOptions,
-    stream::connector::{Connector, ConnectionParts, LineSink, LineSource},
+    stream::connector::{ConnectionParts, Connector, LineSink, LineSource},
 };
 
 /// A command that runs a server. No shell has a part in it.
@@ -203,7 +203,7 @@ impl Connector for ChildCommand {
         Some(format!("child:{dir}\0{}\0{}", self.program, self.args.join("\0")))
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let spawned = self.command().spawn();
         let mut child = spawned.map_err(|problem| {
             let advice = self.advice(&problem);
@@ -222,7 +222,7 @@ impl Connector for ChildCommand {
         Ok(ConnectionParts {
             source: LineSource::new(stdout, options),
             sink: LineSink::new(stdin),
-            keeper: ChildProcess::new(child, tail),
+            guard: ChildProcess::new(child, tail),
         })
     }
 }

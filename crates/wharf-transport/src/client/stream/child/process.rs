@@ -8,9 +8,9 @@ use crate::client::stream::child::stderr::StderrTail;
 use crate::client::stream::connector::PeerGuard;
 
 /// How long a process may take to end, after each hint that it should.
-const GRACE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a process that closed its output may take to be gone.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const EXIT_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A child process, which ends with this.
 pub(crate) struct ChildProcess {
@@ -23,7 +23,7 @@ impl ChildProcess {
         ChildProcess { child, tail }
     }
 
-    async fn is_gone_within(&mut self, time: Duration) -> Option<ExitStatus> {
+    async fn wait_for_exit(&mut self, time: Duration) -> Option<ExitStatus> {
         timeout(time, self.child.wait()).await.ok()?.ok()
     }
 
@@ -56,8 +56,8 @@ impl ChildProcess {
 }
 
 impl PeerGuard for ChildProcess {
-    async fn last_words(&mut self) -> Option<String> {
-        let status = self.is_gone_within(LAST_WORDS).await;
+    async fn exit_reason(&mut self) -> Option<String> {
+        let status = self.wait_for_exit(EXIT_REASON_TIMEOUT).await;
         let tail = match &mut self.tail {
             Some(tail) => tail.text().await,
             None => String::new(),
@@ -73,15 +73,15 @@ impl PeerGuard for ChildProcess {
     }
 
     async fn end(&mut self) {
-        if self.is_gone_within(GRACE).await.is_some() {
+        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
             return;
         }
         self.terminate();
-        if self.is_gone_within(GRACE).await.is_some() {
+        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
             return;
         }
         self.kill();
-        self.is_gone_within(GRACE).await;
+        self.wait_for_exit(EXIT_TIMEOUT).await;
     }
 }
 
