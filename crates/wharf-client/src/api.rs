@@ -1,4 +1,4 @@
-//! Typed calls to one server.
+//! [`ClientHandle`]: typed calls to one server.
 
 use std::{
     fmt,
@@ -23,10 +23,10 @@ use crate::{
     task::{PendingCancels, TaskDialect, list},
 };
 
-/// How long the server may take to hear what it should before the conversation ends.
+/// Time that pending `tasks/cancel` requests get before the connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Typed calls to one server, of any revision, over any link. Clones share everything.
+/// Typed calls to one server, of any revision, over any transport. Clones share all state.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -49,7 +49,7 @@ struct ClientState {
     timer: Arc<dyn Timer>,
     options: CallOptions,
     handler: Arc<dyn ClientHandler>,
-    /// Who is calling, for services in the same process.
+    /// The client's identity and capabilities, for services in the same process.
     peer: Arc<Peer>,
     log_level: Mutex<Option<LogLevel>>,
     server_state: Arc<ServerState>,
@@ -57,7 +57,7 @@ struct ClientState {
 }
 
 impl ClientHandle {
-    /// Calls over `transport`, and answers what is asked on the way with `handler`.
+    /// Creates a handle over `transport`. Requests of the server are answered by `handler`.
     #[must_use]
     pub fn new(
         transport: Arc<dyn ClientTransport>,
@@ -87,13 +87,13 @@ impl ClientHandle {
         }))
     }
 
-    /// What the server said about itself.
+    /// The server's name, version, capabilities and protocol revision.
     #[must_use]
     pub fn about(&self) -> Arc<ServerInfo> {
         self.0.transport.about()
     }
 
-    /// What the server can do.
+    /// The server's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> ServerCapabilities {
         self.about().discovery.capabilities.clone()
@@ -119,7 +119,8 @@ impl ClientHandle {
         PagedList::new(self)
     }
 
-    /// Calls a tool. Its own failures are results too: see [`ToolResult::is_error`].
+    /// Calls a tool. A failure of the tool itself is a result as well: see
+    /// [`ToolResult::is_error`].
     pub fn call(
         &self,
         tool: impl Into<String>,
@@ -129,9 +130,10 @@ impl ClientHandle {
         CallBuilder::new(self, spec.map(CallKind::Call), result::tool)
     }
 
-    /// Calls a tool and reads what it returns: its structured content, else its one text, as JSON
-    /// where that fits and as a string where it does not. A value that a server had to wrap as
-    /// `{"result": …}`, because it is no object, is unwrapped. A failure of the tool is an error.
+    /// Calls a tool and deserializes its result: the structured content, or else the only text
+    /// content, as JSON if that fits and as a string otherwise. A value that the server wrapped as
+    /// `{"result": …}`, because it is not an object, is unwrapped. A failure of the tool is an
+    /// error.
     pub fn call_as<T: DeserializeOwned>(
         &self,
         tool: impl Into<String>,
@@ -141,8 +143,8 @@ impl ClientHandle {
         CallBuilder::new(self, spec.map(CallKind::Call), result::tool_as)
     }
 
-    /// Calls a tool as a task, where the server can, and gives back its handle at once. A server
-    /// that cannot, or need not, answers as ever: then the handle has the result already.
+    /// Calls a tool as a task, if the server supports that, and returns its handle immediately. If
+    /// the server returns the result instead of creating a task, the handle holds the result.
     pub fn call_task(
         &self,
         tool: impl Into<String>,
@@ -152,17 +154,17 @@ impl ClientHandle {
         CallBuilder::new(self, spec.map(|spec| CallKind::Start(spec, None)), result::task)
     }
 
-    /// The task with this id, which an earlier [`call_task`](Caller::call_task) gave, in this
-    /// process or another. Nothing is sent.
+    /// The task with this id, which [`call_task`](ClientHandle::call_task) returned in this or
+    /// another process. Sends nothing.
     #[must_use]
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle::new(self, id.into())
     }
 
-    /// All tasks that the caller has on the server, where servers list them.
+    /// All tasks of this client (`tasks/list`), on servers that support listing them.
     ///
     /// # Errors
-    /// If the server does not list tasks, as none does that speaks the newest revision.
+    /// If the server does not list tasks. No server of the newest revision does.
     pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
         list::all(self).await
     }
@@ -173,7 +175,7 @@ impl ClientHandle {
         CallBuilder::new(self, Ok(CallKind::Call(spec)), result::resource)
     }
 
-    /// Gets a prompt's messages. Its arguments are texts.
+    /// Gets a prompt's messages. Its arguments are strings.
     pub fn prompt(
         &self,
         name: impl Into<String>,
@@ -183,7 +185,7 @@ impl ClientHandle {
         CallBuilder::new(self, spec.map(CallKind::Call), result::prompt)
     }
 
-    /// Asks how an argument of a prompt or a resource template may go on after `value`.
+    /// Requests completions of `value`, an argument of a prompt or a resource template.
     pub fn complete(
         &self,
         of: CompletionRef,
@@ -196,19 +198,20 @@ impl ClientHandle {
         CallBuilder::new(self, Ok(CallKind::Call(spec)), result::completion)
     }
 
-    /// Hears of changes, from the server's acknowledgement on.
+    /// Subscribes to change notifications, and returns when the server has acknowledged the
+    /// subscription.
     ///
     /// # Errors
-    /// If the server refuses, or does not agree in time.
+    /// If the server rejects the subscription, or does not acknowledge it in time.
     pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
         Subscription::begin(self, filter).await
     }
 
-    /// Hears when a resource changes.
+    /// Subscribes to updates of one resource.
     ///
     /// # Errors
-    /// If the server does not let clients follow resources, refuses this one, or does not agree in
-    /// time.
+    /// If the server does not support resource subscriptions, rejects this one, or does not
+    /// acknowledge it in time.
     pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, Error> {
         if !self.capabilities().resources.is_some_and(|it| it.subscribe) {
             return Err(not_offered("resource subscriptions"));
@@ -217,11 +220,11 @@ impl ClientHandle {
         self.listen(SubscriptionFilter { uris, ..SubscriptionFilter::default() }).await
     }
 
-    /// Asks for log messages from this severity on, with every call from now on, and outside of
-    /// calls where the era has such messages.
+    /// Requests log messages of this severity and above, with every call from now on. On servers of
+    /// the legacy era this includes messages outside of calls.
     ///
     /// # Errors
-    /// If the server sends no log messages, or cannot be told.
+    /// If the server sends no log messages, or cannot be reached.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
         if !self.about().discovery.capabilities.logging {
             return Err(not_offered("log messages"));
@@ -230,18 +233,18 @@ impl ClientHandle {
         self.run(ControlRequest::LogLevel(level)).await
     }
 
-    /// Sees whether the server answers.
+    /// Checks that the server responds.
     ///
     /// # Errors
-    /// If it does not, in time.
+    /// If it does not respond in time.
     pub async fn ping(&self) -> Result<(), Error> {
         self.run(ControlRequest::Ping).await
     }
 
-    /// Tells the server that the roots are others now.
+    /// Notifies the server that the list of roots has changed.
     ///
     /// # Errors
-    /// If there is nothing that lists roots, or the server cannot be told.
+    /// If the handler lists no roots, or the server cannot be reached.
     pub async fn roots_changed(&self) -> Result<(), Error> {
         if self.0.peer.capabilities.roots.is_none() {
             let problem = "This client never said that it has roots: answer `roots` first";
@@ -251,7 +254,8 @@ impl ClientHandle {
         self.run(ControlRequest::RootsChanged).await
     }
 
-    /// Any request by its name. Its result is given as it came; `null` params for none.
+    /// Sends any request by its method name and returns the result unchanged. `null` params send
+    /// none.
     pub fn request(
         &self,
         method: impl Into<String>,
@@ -262,23 +266,24 @@ impl ClientHandle {
         CallBuilder::new(self, params.map(|params| CallKind::Raw { method, params }), result::raw)
     }
 
-    /// The way to the server.
+    /// The transport of this client.
     #[must_use]
     pub fn transport(&self) -> Arc<dyn ClientTransport> {
         self.0.transport.clone()
     }
 
-    /// The server as a service: what makes a proxy of a client.
+    /// The server as a [`Service`], to build a proxy on this client.
     ///
-    /// Requests pass as they are. Where the front can be asked while it waits, and the server at
-    /// the back ends a call to ask, the questions go to the front and the call to the back again.
-    /// Where arguments are mirrored into headers on the way to the back, they are mirrored here.
+    /// Requests are forwarded unchanged. If the server ends a call with `input_required` and the
+    /// downstream client can answer requests during its call, the proxy forwards the requests to
+    /// that client and sends the call to the server again. If the transport sends `Mcp-Param-*`
+    /// headers, the proxy sets them.
     #[must_use]
     pub fn relay(&self) -> Arc<dyn Service> {
         Arc::new(ProxyService::new(self.clone()))
     }
 
-    /// Ends the conversation in good order.
+    /// Closes the connection gracefully.
     pub async fn close(&self) {
         let all_sent = async {
             self.0.pending_cancels.all_sent().await;
@@ -317,7 +322,7 @@ impl ClientHandle {
         &self.0.pending_cancels
     }
 
-    /// How the server has tasks, if this caller follows them.
+    /// The server's dialect of tasks; none if tasks are disabled in the options.
     pub(crate) fn task_dialect(&self) -> TaskDialect {
         match self.0.options.tasks {
             true => TaskDialect::of(&self.about().discovery.capabilities),
@@ -332,11 +337,11 @@ impl ClientHandle {
 
 impl fmt::Debug for ClientHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caller").field("about", &self.about()).finish_non_exhaustive()
+        f.debug_struct("ClientHandle").field("about", &self.about()).finish_non_exhaustive()
     }
 }
 
-/// Whether the server said that it has what `method` is for.
+/// Returns whether the server declared the capability that `method` requires.
 pub(crate) fn offers(capabilities: &ServerCapabilities, method: Method) -> bool {
     match method {
         Method::ListTools | Method::CallTool => capabilities.tools.is_some(),

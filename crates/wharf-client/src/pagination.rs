@@ -1,4 +1,4 @@
-//! All pages of a list.
+//! [`PagedList`]: reads all pages of a list.
 
 use std::{
     collections::HashSet,
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// What can be listed.
+/// An item type of a paginated list.
 pub trait Listable: sealed::Listable + Send + Sync + 'static {}
 
 pub(crate) mod sealed {
@@ -39,7 +39,7 @@ pub(crate) mod sealed {
     pub trait Listable: Sized {
         const METHOD: Method;
         fn page(reply: Reply) -> Option<Page<Self>>;
-        /// The items of a page that may be used.
+        /// The usable items of a page.
         fn filter_usable(
             items: Vec<Arc<Self>>,
             caller: &ClientHandle,
@@ -48,7 +48,7 @@ pub(crate) mod sealed {
             let _ = (caller, generation);
             items
         }
-        /// What must not come twice.
+        /// The name, which must be unique in the list.
         fn name(&self) -> Option<&str> {
             None
         }
@@ -85,7 +85,7 @@ listed! {
     PromptInfo = ListPrompts, Prompts {}
 }
 
-/// A list over all of its pages, read as they are needed: a stream, or [`all`](Listing::all) at
+/// A paginated list, read page by page as it is polled: a stream, or [`all`](PagedList::all) at
 /// once. A list that the server does not offer is empty.
 ///
 /// ```
@@ -109,29 +109,29 @@ pub struct PagedList<T: Listable> {
 
 type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
-/// How long all pages of one listing may take is `CallOptions::total`.
+/// The option that limits the time of all pages together.
 const TIME_LIMIT_OPTION: &str = "CallOptions::total";
 
 enum PageState<T> {
-    /// The page at this cursor comes next; the first has none.
+    /// Fetch the page at this cursor; the first page has none.
     Next(Option<String>),
     Fetching(PageFuture<T>, Instant),
-    /// It ends with this, after the items there are.
+    /// End with this error, after the remaining items.
     Fail(Error),
     Over,
 }
 
-/// What keeps a server from paging for ever.
+/// Totals of the pages read so far, to enforce the limits.
 #[derive(Default)]
 struct ListProgress {
     pages: usize,
     items: usize,
     weight: usize,
-    /// How long the server has taken so far.
+    /// Time that the server has taken so far.
     time: Duration,
     cursors: HashSet<String>,
     names: HashSet<String>,
-    /// The state of the list when its first page was asked for.
+    /// Generation of the list when its first page was requested.
     generation: Option<u64>,
 }
 
@@ -143,21 +143,21 @@ impl<T: Listable> PagedList<T> {
         PagedList { caller, cached: true, items, state, progress: ListProgress::default() }
     }
 
-    /// Asks the server, even if earlier pages are still good.
+    /// Bypasses the cache.
     pub fn no_cache(mut self) -> Self {
         self.cached = false;
         self
     }
 
-    /// The next item; none after the last.
+    /// The next item; `None` after the last.
     pub async fn next(&mut self) -> Option<Result<Arc<T>, Error>> {
         poll_fn(|cx| self.poll_item(cx)).await
     }
 
-    /// Every item. Begins once more if the list changes meanwhile.
+    /// Reads all items. Starts again once if the list changes meanwhile.
     ///
     /// # Errors
-    /// If a page cannot be read, or the list does not end.
+    /// If a page cannot be read, or the list exceeds a limit.
     pub async fn all(mut self) -> Result<Vec<Arc<T>>, Error> {
         match self.rest().await {
             Ok(all) if !self.has_changed() => return Ok(all),
@@ -180,7 +180,7 @@ impl<T: Listable> PagedList<T> {
         Ok(all)
     }
 
-    /// Whether `error` may only mean that a cursor is of an earlier state of the list.
+    /// Returns whether `error` may mean that a cursor is outdated because the list has changed.
     fn is_outdated(&self, error: &Error) -> bool {
         let is_cursor = matches!(
             error.kind,
@@ -210,7 +210,7 @@ impl<T: Listable> PagedList<T> {
         }
     }
 
-    /// Asks for a page, in the time that the pages before have left.
+    /// Requests a page, within the time that the earlier pages have left.
     fn fetch_page(&self, cursor: Option<String>) -> PageState<T> {
         let total = self.caller.options().total;
         let left = total.saturating_sub(self.progress.time);
@@ -271,7 +271,7 @@ fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
     PageState::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }
 
-/// One page, and the state of the list when it was asked for.
+/// Fetches one page. Also returns the generation of the list when it was requested.
 async fn fetch<T: Listable>(
     caller: ClientHandle,
     cursor: Option<String>,
@@ -297,6 +297,6 @@ impl<T: Listable> Stream for PagedList<T> {
 
 impl<T: Listable> fmt::Debug for PagedList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing").field("method", &T::METHOD).finish_non_exhaustive()
+        f.debug_struct("PagedList").field("method", &T::METHOD).finish_non_exhaustive()
     }
 }

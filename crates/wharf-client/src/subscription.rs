@@ -1,4 +1,4 @@
-//! Changes, as the server tells of them.
+//! [`Subscription`]: a stream of change notifications.
 
 use std::{
     fmt,
@@ -24,8 +24,8 @@ use crate::{
     },
 };
 
-/// What a server tells of changes: a stream that ends when the server ends it in good order, and
-/// with an error when the way to it is lost. Dropping it ends it here.
+/// A stream of change notifications. It ends when the server ends the subscription, and with an
+/// error when the connection is lost. Dropping it unsubscribes.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_client::*, wharf_model::{SubscriptionFilter, Error}}; }
@@ -42,7 +42,7 @@ pub struct Subscription {
     active_call: Option<ActiveCall>,
     server_state: Arc<ServerState>,
     agreed: SubscriptionFilter,
-    /// Events taken without a pause.
+    /// Events handled without returning `Pending`.
     events_in_a_row: usize,
 }
 
@@ -58,7 +58,7 @@ impl Subscription {
             request.tasking = TaskRequest::Welcome;
         }
         request.filter = Some(LiveSubscriptionFilter::new(filter));
-        // How long it goes on is for the caller to say.
+        // The caller decides how long the subscription lasts.
         let deadlines = Deadlines { idle: None, total: None };
         let transport = caller.transport();
         let active_call =
@@ -76,13 +76,13 @@ impl Subscription {
         Ok(subscription)
     }
 
-    /// What the server agreed to tell of.
+    /// The filter that the server acknowledged.
     #[must_use]
     pub fn agreed(&self) -> &SubscriptionFilter {
         &self.agreed
     }
 
-    /// The next change; none after the server's end.
+    /// The next notification; `None` after the server ended the subscription.
     pub async fn next(&mut self) -> Option<Result<Notification, Error>> {
         poll_fn(|cx| self.poll_change(cx)).await
     }
@@ -90,7 +90,8 @@ impl Subscription {
     async fn acknowledged(&mut self) -> Result<SubscriptionFilter, Error> {
         loop {
             match poll_fn(|cx| self.poll_event(cx)).await {
-                // What changed before the agreement is of no use to a listener who knows no state.
+                // Changes before the acknowledgement are dropped: the subscriber has not read any
+                // state yet.
                 Some(Ok(Notification::Acknowledged(agreed))) => return Ok(agreed),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
@@ -160,6 +161,6 @@ impl Stream for Subscription {
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listening").field("agreed", &self.agreed).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("agreed", &self.agreed).finish_non_exhaustive()
     }
 }

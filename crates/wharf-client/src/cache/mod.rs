@@ -1,4 +1,4 @@
-//! Results that are still good.
+//! Cache of results, within the time to live that the server sent.
 
 pub(crate) mod server_state;
 pub(crate) mod tool_schemas;
@@ -12,16 +12,16 @@ use std::{
 use serde::Serialize;
 use wharf_model::{CacheHint, Method, Page, Reply};
 
-/// How large one result may be, and all of them together, in bytes of JSON.
+/// Maximum size of one result, and of all together, in bytes of JSON.
 const MAX_ENTRY_BYTES: usize = 4 * 1024 * 1024;
 const MAX_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
-/// No server knows for longer than this what will not change.
+/// Upper limit for the time to live that a server sends.
 const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 type CacheKey = (Method, String);
 
-/// Results that are still good, by method and parameters.
+/// Cached results, by method and parameters.
 #[derive(Default)]
 pub(crate) struct ResultCache {
     entries: HashMap<CacheKey, CacheEntry>,
@@ -34,7 +34,7 @@ struct CacheEntry {
     reply: Reply,
     until: Instant,
     bytes: usize,
-    /// Rises with each entry: the lowest is the oldest.
+    /// Increases with each entry: the lowest number is the oldest entry.
     number: u64,
 }
 
@@ -77,7 +77,7 @@ impl ResultCache {
         self.entries.insert(key, CacheEntry { reply: reply.clone(), until, bytes, number });
     }
 
-    /// Forgets every result of `method`.
+    /// Invalidates every result of `method`.
     pub(crate) fn invalidate(&mut self, method: Method) {
         self.retain(|(of, _), _| *of != method);
     }
@@ -94,7 +94,7 @@ impl ResultCache {
     }
 }
 
-/// How long the server says a result stays good.
+/// The cache hint (time to live) of a result.
 fn hint(reply: &Reply) -> CacheHint {
     match reply {
         Reply::Tools(page) => page.cache,
@@ -106,7 +106,7 @@ fn hint(reply: &Reply) -> CacheHint {
     }
 }
 
-/// How many bytes a result is as JSON.
+/// The size of a result as JSON, in bytes.
 fn json_len(reply: &Reply) -> Option<usize> {
     fn items<T: Serialize>(page: &Page<T>, counter: &mut ByteCounter) -> serde_json::Result<()> {
         page.items().iter().try_for_each(|item| serde_json::to_writer(&mut *counter, &**item))
@@ -123,7 +123,7 @@ fn json_len(reply: &Reply) -> Option<usize> {
     written.ok().map(|()| counter.0)
 }
 
-/// Counts what is written, up to what is too much anyway.
+/// Counts the bytes written, and fails once they exceed the maximum size of an entry.
 struct ByteCounter(usize);
 
 impl Write for ByteCounter {

@@ -1,4 +1,5 @@
-//! What a caller remembers of its server, and how it hears that it is no longer so.
+//! Cached state of the server: results, tools and completed elicitations, invalidated by
+//! notifications.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -20,12 +21,12 @@ use crate::{
     },
 };
 
-/// How many visited pages are remembered: the oldest gives way.
+/// Number of completed elicitation ids that are remembered: the oldest is dropped.
 const MAX_COMPLETED_IDS: usize = 1024;
-/// How long the id of a page may be: a server must not fill the memory with them.
+/// Maximum length of an elicitation id: a server must not fill the client's memory with them.
 const MAX_ELICITATION_ID_BYTES: usize = 4096;
 
-/// What a caller remembers of its server.
+/// Cached state of one server, updated by its notifications.
 pub(crate) struct ServerState {
     handler: Arc<dyn ClientHandler>,
     state: Mutex<CachedState>,
@@ -34,8 +35,8 @@ pub(crate) struct ServerState {
 struct CachedState {
     cache: ResultCache,
     tools: ToolTable,
-    /// Rises when what was known of a method's results no longer holds: what is under way then
-    /// may be old already, and is not kept.
+    /// Incremented when the results of a method are invalidated. A result that was requested before
+    /// may be out of date, and is not cached.
     generations: [u64; METHODS.len()],
     completed: VecDeque<String>,
     waiting: Vec<Waker>,
@@ -75,7 +76,7 @@ impl ServerState {
         }
     }
 
-    /// Takes in a page of tools, and gives back those that may be used.
+    /// Adds a page of tools, and returns the usable ones.
     pub(crate) fn add_tools(
         &self,
         mut items: Vec<Arc<ToolInfo>>,
@@ -100,7 +101,7 @@ impl ServerState {
         items
     }
 
-    /// What headers must say about these arguments; `None` if there are no headers.
+    /// The `Mcp-Param-*` headers for these arguments; `None` if the transport sends none.
     pub(crate) fn mirrored(
         &self,
         tool: &str,
@@ -114,17 +115,18 @@ impl ServerState {
         tool.map_or_else(|| Ok(Mirrored::default()), |tool| tool.mirrored(arguments)).map(Some)
     }
 
-    /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
+    /// The tool's declared task support; `None` if the tool was not listed.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.lock().tools.task_support(tool)
     }
 
-    /// What is known of a tool that was listed.
+    /// The tool's entry, if the tool was listed.
     pub(crate) fn tool(&self, tool: &str) -> Option<Arc<KnownTool>> {
         self.lock().tools.get(tool)
     }
 
-    /// Completes when the server has said that all of these pages were visited.
+    /// Completes when the server has sent `notifications/elicitation/complete` for all of these
+    /// ids.
     pub(crate) fn completed(
         self: &Arc<Self>,
         names: BTreeSet<String>,
@@ -142,7 +144,7 @@ impl ServerState {
         })
     }
 
-    /// Takes note of what the server says, wherever it says it.
+    /// Handles a notification, on any stream.
     pub(crate) fn on_notification(&self, notification: &Notification) {
         match notification {
             Notification::ToolsChanged => {
@@ -154,7 +156,7 @@ impl ServerState {
             Notification::ResourcesChanged => {
                 self.lock().invalidate(&[Method::ListResources, Method::ListTemplates]);
             }
-            // It may be a part of the resource that was read.
+            // The updated resource may be a part of the one that was read.
             Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
             Notification::ElicitationComplete { id } => self.elicitation_completed(id),
             _ => {}
@@ -166,7 +168,7 @@ impl ServerState {
             return;
         }
         let mut state = self.lock();
-        // The same word may come by more than one way.
+        // The same notification may arrive on more than one stream.
         if state.completed.iter().any(|it| it == id) {
             return;
         }
@@ -177,7 +179,7 @@ impl ServerState {
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
-        // It is the user's own code, and the link must go on whatever it does.
+        // The handler is user code: its panics must not stop the transport.
         if catch_unwind(AssertUnwindSafe(|| self.handler.elicitation_complete(id))).is_err() {
             tracing::error!(id, "hearing that an elicitation is complete panicked");
         }

@@ -1,4 +1,4 @@
-//! What is known of a server's tools.
+//! The listed tools of a server: headers for their arguments, task support, output validation.
 
 use std::{
     collections::HashMap,
@@ -15,39 +15,39 @@ use wharf_schema::{
     tool_output::{Checker, Verdict},
 };
 
-/// How deep schemas are looked into.
+/// Maximum depth to which schemas are read.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// How many tools are remembered: as many as a listing reads.
+/// Maximum number of tools: as many as one paginated list reads.
 const MAX_TOOLS: usize = 100_000;
 
-/// How many bytes their texts may have together.
+/// Maximum size of all tools together, in bytes.
 const MAX_TOOL_BYTES: usize = 64 << 20;
 
-/// A schema and a result of this many bytes together are checked where the call is polled; what is
-/// larger is checked off the runtime's threads.
+/// A schema and a result of at most this many bytes together are checked where the call is polled;
+/// larger ones on a blocking thread.
 const INLINE_CHECK_BYTES: usize = 4 << 10;
 
-/// How long a schema may be that results are held against.
+/// Maximum length of an output schema: results are not validated against longer ones.
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// What is known of a server's tools, by name.
+/// Table of a server's tools, by name.
 #[derive(Default)]
 pub(crate) struct ToolTable {
     known: HashMap<String, Arc<KnownTool>>,
-    /// How many bytes the texts of `known` have.
+    /// Total size of the tools in `known`, in bytes.
     text: usize,
-    /// How tools run that were listed while the list changed: it may be another list by now, so
-    /// nothing else of them counts.
+    /// Task support of tools that were listed while the list changed. Everything else about them
+    /// may be out of date.
     outdated: HashMap<String, TaskSupport>,
 }
 
-/// One tool that was listed.
+/// A listed tool.
 pub(crate) struct KnownTool {
     info: Arc<ToolInfo>,
-    /// What must stand in headers too; why the tool cannot be used if nobody can tell.
+    /// Arguments that are sent as headers, or the reason why the tool cannot be used.
     mirrors: Result<Mirrors, String>,
-    /// Compiled when first needed; `None` if it cannot be checked.
+    /// Compiled on first use; `None` if the schema cannot be checked.
     output: OnceLock<Option<Checker>>,
 }
 
@@ -68,7 +68,7 @@ impl ToolTable {
             return;
         }
         if self.text + text > MAX_TOOL_BYTES {
-            // A server that lists other tools every time must not fill the memory with them.
+            // A server that lists other tools each time must not fill the client's memory.
             self.clear();
         }
         self.text += text;
@@ -77,44 +77,44 @@ impl ToolTable {
         }
     }
 
-    /// Takes note of a tool whose list may be out of date.
+    /// Records the task support of a tool from a list that may be out of date.
     pub(crate) fn insert_outdated(&mut self, info: &ToolInfo) {
         if self.outdated.len() < MAX_TOOLS {
             self.outdated.insert(info.name.clone(), task_support(info));
         }
     }
 
-    /// Whether the tool runs as a task, as far as anything is known of it.
+    /// The tool's task support, from a current or an outdated list.
     pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
         let known = self.known.get(name).map(|known| task_support(&known.info));
         known.or_else(|| self.outdated.get(name).cloned())
     }
 }
 
-/// Whether the text of a schema may have annotations, however they are written.
+/// Returns whether a schema's text may contain `x-mcp-header` annotations, escaped or not.
 fn may_be_mirrored(schema: &str) -> bool {
     schema.contains(header::ANNOTATION) || schema.contains('\\')
 }
 
-/// Whether calling a tool again does no harm, by its own account.
+/// Returns whether the tool's annotations declare it safe to call again.
 pub(crate) fn is_repeatable(info: &ToolInfo) -> bool {
     info.annotations.as_ref().is_some_and(|hints| {
         hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
     })
 }
 
-/// Whether a tool runs as a task, by its own account.
+/// The task support that a tool declares.
 pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
     let declared = info.execution.as_ref().and_then(|it| it.task_support.clone());
     declared.unwrap_or(TaskSupport::Forbidden)
 }
 
 impl KnownTool {
-    /// `mirrored`: whether the link mirrors arguments, so that annotations matter.
+    /// `mirrored`: the transport sends `Mcp-Param-*` headers, so annotations matter.
     pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
         let mirrors = match mirrored && may_be_mirrored(&info.input_schema.text()) {
             true => {
-                // Read once and not kept: a list may have many.
+                // Parsed once and not stored: a list may have many schemas.
                 let schema = info.input_schema.read();
                 match header::problems(&schema, MAX_SCHEMA_DEPTH).into_iter().next() {
                     Some(problem) => Err(problem),
@@ -130,7 +130,7 @@ impl KnownTool {
         Arc::ptr_eq(&self.info, info)
     }
 
-    /// Why it must not be used, if so.
+    /// The reason why the tool must not be used, if any.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.mirrors.as_ref().err().map(String::as_str)
     }
@@ -146,12 +146,12 @@ impl KnownTool {
         mirrors.read(arguments).map_err(invalid)
     }
 
-    /// Whether calling it again does no harm, by its own account.
+    /// Returns whether the tool's annotations declare it safe to call again.
     pub(crate) fn is_repeatable(&self) -> bool {
         is_repeatable(&self.info)
     }
 
-    /// How many bytes its large texts have.
+    /// The size of the tool's strings and JSON, in bytes.
     fn text(&self) -> usize {
         let info = &self.info;
         let output = info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
@@ -161,15 +161,16 @@ impl KnownTool {
         info.input_schema.text().len() + output + meta + strings
     }
 
-    /// Whether checking this result takes next to no time.
+    /// Returns whether the check of this result is cheap enough to run where the call is polled.
     pub(crate) fn is_checked_inline(&self, result: &ToolResult) -> bool {
         let schema = self.info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
         let result = result.structured.as_ref().map_or(0, |json| json.get().len());
         result == 0 || schema == 0 || schema + result <= INLINE_CHECK_BYTES
     }
 
-    /// Holds a result, which is no failure of the tool, against the tool's schema. Gives the reason
-    /// why that was not done, where it is news: this may run on any thread, and the caller logs it.
+    /// Validates a successful result against the tool's output schema. Returns the reason if it was
+    /// not checked and that is not yet logged; the caller logs it, because this may run on any
+    /// thread.
     pub(crate) fn check_output(
         &self,
         structured: Option<&JsonText>,
@@ -200,11 +201,11 @@ impl KnownTool {
     }
 }
 
-/// Why a result was not held against its schema.
+/// The reason why a result was not validated against its schema.
 pub(crate) enum UncheckedOutput {
-    /// No result of the tool can be.
+    /// No result of the tool can be validated.
     Results(String),
-    /// This one cannot.
+    /// This result cannot be validated.
     Result(String),
 }
 
@@ -221,7 +222,7 @@ impl UncheckedOutput {
     }
 }
 
-/// The schema, compiled. Its tree is not even built if it is too long for that.
+/// Compiles the schema. Its tree is not built if the text is too long.
 fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
     match schema.text().len() > MAX_SCHEMA_BYTES {
         true => Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes")),

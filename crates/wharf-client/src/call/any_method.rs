@@ -1,4 +1,4 @@
-//! Any request by its name, waited for like a call.
+//! Sends any request by its method name, with the timeouts and events of a call.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -22,7 +22,8 @@ pub(crate) async fn ask(
 ) -> Result<Box<RawValue>, Error> {
     let params = params.map(RawValue::from_string).transpose()?;
     let raw = RawRequest { caller: caller.clone(), method, params, result: ResultSlot::default() };
-    // An exchange carries requests of known methods only: any will do.
+    // An active call carries only requests of known methods: any of
+    // them will do.
     let stand_in = CallSpec::new(Method::Discover).build(None);
     match run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0 {
         Outcome::Failed(error) => Err(*error),
@@ -34,12 +35,12 @@ pub(crate) async fn ask(
 
 type ResultSlot = Arc<Mutex<Option<Box<RawValue>>>>;
 
-/// A request by its name as a service, so that an exchange can carry it.
+/// A request by its method name as a service, so that an active call can carry it.
 struct RawRequest {
     caller: ClientHandle,
     method: String,
     params: Option<Box<RawValue>>,
-    /// Where its result goes: no outcome has room for it.
+    /// The result: no outcome has room for it.
     result: ResultSlot,
 }
 

@@ -1,4 +1,4 @@
-//! One request on its way, with what happens meanwhile.
+//! One attempt of a request, and the events during it.
 
 use std::task::{Context, Poll};
 
@@ -13,20 +13,21 @@ use crate::{
     server_requests::{dispatch, dispatch::AnswerError},
 };
 
-/// Events taken in one go: a server that never pauses must not keep the task from anything else.
+/// Maximum number of events handled per poll, so that a server that never pauses does not starve
+/// other futures of the task.
 pub(crate) const MAX_EVENTS_PER_POLL: usize = 256;
 
-/// Who is asked and told while a call goes on.
+/// Receives the events of a call.
 pub(crate) trait CallEvents: Send {
-    /// Puts a question of the server's.
+    /// Answers a request of the server.
     fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>>;
-    /// Hears what the server says on the way.
+    /// Receives a notification of the server.
     fn notify(&mut self, notification: Notification);
-    /// Sees where the task stands that the call has become.
+    /// Receives the state of the task that the call became.
     fn on_task(&mut self, task: &Task);
 }
 
-/// The company of a call made here: its hooks, and whoever answers for the caller.
+/// Events of a call made through a [`ClientHandle`]: its hooks and the client's handler.
 pub(crate) struct CallerEvents<'a> {
     pub(crate) caller: &'a ClientHandle,
     pub(crate) hooks: &'a mut CallHooks,
@@ -60,7 +61,7 @@ impl CallEvents for CallerEvents<'_> {
     }
 }
 
-/// One request on its way. Its questions are answered side by side while it goes on.
+/// One attempt of a request. Requests of the server are answered concurrently while it runs.
 pub(crate) struct RequestAttempt {
     active_call: ActiveCall,
     asks: Vec<(ClientRequestId, BoxFuture<Result<String, AnswerError>>)>,
@@ -72,7 +73,7 @@ impl RequestAttempt {
         RequestAttempt { active_call, asks: Vec::new(), asked: false }
     }
 
-    /// How it ended, and whether anything was asked on the way.
+    /// Polls the outcome, and whether the server sent any request meanwhile.
     pub(crate) fn poll_end(
         &mut self,
         events: &mut dyn CallEvents,
@@ -94,7 +95,7 @@ impl RequestAttempt {
         Poll::Pending
     }
 
-    /// Brings back what has been answered; the error of an answer that does not fit.
+    /// Delivers finished answers; fails if an answer is invalid.
     fn poll_asks(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
         let answers = self.active_call.answers();
         let mut wrong = None;
@@ -125,7 +126,7 @@ impl RequestAttempt {
     }
 }
 
-/// Why a question is not answered that comes where none belongs.
+/// Error for a request of the server during a subscription.
 pub(crate) fn refuse_here(ask: &ClientRequest) -> Error {
     let message = format!("{} cannot be answered while listening", ask.method().name());
     Error::new(ErrorKind::InvalidRequest).with_message(message)

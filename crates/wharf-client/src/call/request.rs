@@ -1,4 +1,4 @@
-//! What to call, kept so that it can be sent more than once.
+//! [`CallSpec`]: a request that can be built and sent more than once.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -6,18 +6,18 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use wharf_model::{Error, ErrorKind, Meta, Method, Request, RequestBuilder};
 
-/// How long arguments may be: what is sent over a link has far lower limits.
+/// Maximum length of arguments. Transports have far lower limits.
 const MAX_ARGUMENT_BYTES: usize = 1 << 30;
 
-/// What to call, kept so that it can be sent more than once.
+/// The parts of a request, kept so that it can be sent more than once.
 #[derive(Clone, Debug)]
 pub(crate) struct CallSpec {
     pub(crate) method: Method,
     pub(crate) target: Option<String>,
-    /// The text of a JSON object.
+    /// A JSON object, as text.
     pub(crate) arguments: Option<String>,
     pub(crate) cursor: Option<String>,
-    /// The texts of other parameters.
+    /// Other parameters, as JSON text.
     pub(crate) params: Vec<(Cow<'static, str>, String)>,
     pub(crate) meta: Option<Meta>,
 }
@@ -32,7 +32,7 @@ impl CallSpec {
         CallSpec { target: Some(target.into()), ..CallSpec::new(method) }
     }
 
-    /// With arguments that must be written as an object; `null` for none.
+    /// Sets the arguments, which must serialize as an object or as `null` for none.
     pub(crate) fn arguments(mut self, arguments: &impl Serialize) -> Result<Self, Error> {
         self.arguments = object("Arguments", arguments)?;
         Ok(self)
@@ -43,7 +43,7 @@ impl CallSpec {
         self
     }
 
-    /// A request that came from elsewhere, without what answers an earlier round.
+    /// Copies a received request, without its input responses and request state.
     pub(crate) fn of(request: &Request) -> Result<Self, Error> {
         let params: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(request.params())?;
         let mut spec = CallSpec::new(request.method);
@@ -63,7 +63,7 @@ impl CallSpec {
         Ok(spec)
     }
 
-    /// The request, once more.
+    /// Builds the request, with the fields of a retry if there are any.
     pub(crate) fn build(&self, retry: Option<&RetryParams>) -> Request {
         let mut request = RequestBuilder::new(self.method);
         if let Some(target) = &self.target {
@@ -90,21 +90,21 @@ impl CallSpec {
         request.build()
     }
 
-    /// What tells this request from every other of its method.
+    /// The cache key: the parameters of the request.
     pub(crate) fn key(&self) -> String {
         self.build(None).params().to_owned()
     }
 }
 
-/// What a request carries that is sent again for want of answers.
+/// Fields of a request that is sent again after `input_required`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RetryParams {
-    /// The text of a JSON object: an answer for each key.
+    /// A JSON object, as text: one response for each key.
     pub(crate) responses: Option<String>,
     pub(crate) state: Option<String>,
 }
 
-/// The text of a value that must be an object, or nothing.
+/// Serializes a value that must be an object, or `null`.
 pub(crate) fn object(what: &str, value: &impl Serialize) -> Result<Option<String>, Error> {
     let invalid = |problem: String| Error::new(ErrorKind::InvalidParams).with_message(problem);
     let json = serde_json::to_string(value)

@@ -1,4 +1,4 @@
-//! Results as callers want them.
+//! Converts results into the types that callers requested.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
@@ -8,7 +8,8 @@ use wharf_model::{
 
 use crate::{TaskHandle, call::builder::CallResult};
 
-/// A link gave the result of another method: a fault of its own, but no reason to panic.
+/// Error for a transport that returned the result of another method: a bug of the transport, but
+/// not a reason to panic.
 pub(crate) fn unexpected() -> Error {
     Error::new(ErrorKind::InternalError)
         .with_message("The link gave the result of another method: this is a fault of the link")
@@ -56,7 +57,7 @@ pub(crate) fn raw(done: CallResult) -> Result<Box<RawValue>, Error> {
     }
 }
 
-/// How revisions before 2026-07-28 carry structured content that is no object.
+/// Structured content that is not an object, as revisions before 2026-07-28 carry it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "T: DeserializeOwned")]
 struct WrappedResult<T> {
@@ -90,7 +91,7 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
         );
         return Err(Error::new(ErrorKind::ValidationFailed).with_message(message));
     };
-    // Many tools write JSON into their text, and as many write words.
+    // Many tools write JSON into their text content, others plain text.
     serde_json::from_str(text).or_else(|error| {
         serde_json::from_value(Value::from(text)).map_err(|_| type_mismatch(&error, text))
     })

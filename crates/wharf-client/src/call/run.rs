@@ -1,4 +1,4 @@
-//! One call from beginning to end: rounds of questions, and what may be tried again.
+//! Runs one call to its end: input rounds, retries, tasks.
 
 use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
 
@@ -23,14 +23,14 @@ use crate::{
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
-/// How long to wait before an overloaded server is asked again, at first and at most.
+/// First and longest delay before a request is sent again to an overloaded server.
 const OVERLOAD_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How often a call is sent again after the connection broke, and after how long.
+/// Maximum number of retries after the connection broke, and the first delay.
 const MAX_RETRIES: usize = 2;
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How one call is made.
+/// Timeouts and cache use of one call.
 #[derive(Clone, Copy)]
 pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
@@ -91,7 +91,7 @@ async fn call(
     if !offers(&caller.about().discovery.capabilities, spec.method) {
         return Err(not_offered(spec.method.name()));
     }
-    // Metadata of the caller's own may change the result.
+    // The caller's `_meta` may change the result.
     let key = (spec.method.info().cacheable && spec.meta.is_none()).then(|| spec.key());
     let server_state = caller.server_state();
     if let (Some(key), true) = (&key, cached)
@@ -102,20 +102,20 @@ async fn call(
     let (method, generation) = (spec.method, server_state.generation(spec.method));
     let call = CallRun::new(caller, spec, hooks, idle).finish();
     let (reply, asked) = deadline::within(caller.timer(), total, "total", call).await?;
-    // What hangs on answers is good for this call only.
+    // A result that depends on input responses is not cached.
     if let (Some(key), false) = (key, asked) {
         server_state.insert(method, key, &reply, generation, caller.timer().now());
     }
     Ok(reply)
 }
 
-/// How a request ended.
+/// The end of a request.
 enum RequestEnd {
     Reply(Reply),
     Task(Box<Task>),
 }
 
-/// What a tool that was called as a task gave at once.
+/// The result of a tool call that requested a task.
 enum TaskStart {
     Task(Box<Task>),
     Result(ToolResult),
@@ -158,7 +158,7 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// The result, and whether the server asked for anything on the way.
+    /// Runs the call: the result, and whether the server requested input.
     async fn finish(mut self) -> Result<(Reply, bool), Error> {
         loop {
             let reply = match self.run_request().await? {
@@ -179,7 +179,7 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// The task that the call has become, or its result if there is one at once.
+    /// Starts the call as a task: the task, or the result if the server created none.
     async fn start(mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
         if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
@@ -201,7 +201,7 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// How the request itself ends, with all rounds of questions and tries it takes.
+    /// Sends the request until it ends, with all input rounds and retries.
     async fn run_request(&mut self) -> Result<RequestEnd, Error> {
         loop {
             match self.send_once().await? {
@@ -222,7 +222,7 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// Follows the task that the call has become. Whoever no longer waits cancels it.
+    /// Follows the task that the call became. Dropping the future cancels the task.
     async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
         let poller = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
         let cancel_on_drop = CancelOnDrop::new(self.caller, &task.id);
@@ -242,7 +242,8 @@ impl<'a> CallRun<'a> {
         request.asks = InputMode::Deliver;
         request.log_level = caller.log_level();
         request.tasking = self.tasking;
-        // Progress shows that a tool is still at work, whether anybody looks at it or not.
+        // Requested even without a callback: progress shows that the tool is still running, and
+        // resets the idle timeout.
         request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
         let transport = caller.transport();
         request.scope = transport.scope();
@@ -257,7 +258,7 @@ impl<'a> CallRun<'a> {
         Ok(outcome)
     }
 
-    /// Gets the answers that the server wants before it goes on.
+    /// Answers the requests of an `input_required` result, and prepares the retry.
     async fn answer_requests(&mut self, required: InputRequired) -> Result<(), Error> {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
@@ -295,7 +296,7 @@ impl<'a> CallRun<'a> {
         Ok(())
     }
 
-    /// Makes it possible to try once more, or gives the error back.
+    /// Prepares a retry after `error`, or returns the error.
     async fn recover(&mut self, error: Error) -> Result<(), Error> {
         match error.kind {
             ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
@@ -316,7 +317,7 @@ impl<'a> CallRun<'a> {
         }
     }
 
-    /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
+    /// Requests a task if the server lists the tool as task-only. The failed call ran nothing.
     async fn as_task(&mut self, error: Error) -> Result<(), Error> {
         if !self.runs_only_as_task().await {
             return Err(error);
@@ -325,7 +326,7 @@ impl<'a> CallRun<'a> {
         Ok(())
     }
 
-    /// Whether the server lists the tool as one that runs only as a task.
+    /// Returns whether the server lists the tool as task-only.
     async fn runs_only_as_task(&mut self) -> bool {
         let tool = self.spec.target.as_deref().unwrap_or_default();
         request_mode::support(self.caller, tool).await.is_ok_and(|it| it == TaskSupport::Required)
@@ -336,7 +337,7 @@ impl<'a> CallRun<'a> {
         is_tool && !self.listed_again && self.caller.transport().sends_param_headers()
     }
 
-    /// The server's idea of which arguments are mirrored is another: looks the tool up afresh.
+    /// Lists the tool again after `HeaderMismatch`: the server expects other `Mcp-Param-*` headers.
     async fn list_again(&mut self) -> Result<(), Error> {
         self.listed_again = true;
         find_tool(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
@@ -369,18 +370,19 @@ impl<'a> CallRun<'a> {
     }
 }
 
-/// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
-/// the list has changed: a server that was started again may be another.
+/// Returns whether the tool declares itself safe to call again. Lists it if it was not listed or if
+/// the list has changed, because a restarted server may be another version.
 async fn is_repeatable(caller: &ClientHandle, tool: &str) -> bool {
     if let Some(known) = caller.server_state().tool(tool) {
         return known.is_repeatable();
     }
-    // What was listed while the list changed is not remembered, and counts here nevertheless.
+    // A tool listed while the list changed is not cached, but counts here.
     let listed = find_tool(caller, tool).await;
     listed.is_ok_and(|tool| tool.is_some_and(|info| tool_schemas::is_repeatable(&info)))
 }
 
-/// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
+/// Lists tools, without the cache, until `name` is found. The result is not cached if the list
+/// changes meanwhile.
 pub(crate) async fn find_tool(
     caller: &ClientHandle,
     name: &str,
@@ -394,12 +396,12 @@ pub(crate) async fn find_tool(
     Ok(None)
 }
 
-/// How long to put off a call that the server put off `times` times before.
+/// Delay before a retry, after the server deferred the call `times` times.
 pub(crate) fn overload_delay(times: usize) -> Duration {
     deadline::backoff(OVERLOAD_DELAY.0, times, OVERLOAD_DELAY.1)
 }
 
-/// Holds structured content against the tool's schema, where the tool was listed.
+/// Validates structured content against the tool's output schema, if the tool was listed.
 async fn check(
     caller: &ClientHandle,
     tool: Option<&str>,
@@ -422,7 +424,7 @@ async fn check(
     Ok(())
 }
 
-/// Sends one request and waits for its end: how it ended, and whether anything was asked.
+/// Sends one request: its outcome, and whether the server sent any request meanwhile.
 pub(crate) async fn send_request(
     caller: &ClientHandle,
     service: &dyn Service,
@@ -430,7 +432,7 @@ pub(crate) async fn send_request(
     hooks: &mut CallHooks,
     idle: Duration,
 ) -> (Outcome, bool) {
-    // The whole call has a deadline of its own, around all of its requests.
+    // The total timeout applies to the whole call, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
     let active_call = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
     let (mut round, mut events) =

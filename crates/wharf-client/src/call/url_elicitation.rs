@@ -1,4 +1,4 @@
-//! Pages that the user must visit before a call can succeed.
+//! URL elicitations that a call requires before it can succeed (`UrlElicitationRequired`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,14 +13,14 @@ use wharf_model::{
 
 use crate::{ClientHandle, call::deadline, server_requests::dispatch};
 
-/// How long to wait for the server's word that a page was visited, before the call is tried anyway:
-/// not every server sends word.
+/// Delay before the call is retried without `notifications/elicitation/complete`: not every server
+/// sends it.
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Pages one error may ask for.
+/// Maximum number of URL elicitations in one error.
 const MAX_ELICITATIONS: usize = 16;
 
-/// Which pages a call has asked the user to visit.
+/// URL elicitations of one call, so that each is presented once.
 #[derive(Default)]
 pub(crate) struct UrlElicitations {
     opened: BTreeSet<String>,
@@ -33,7 +33,8 @@ struct RequiredElicitations {
 }
 
 impl UrlElicitations {
-    /// Puts the pages that `error` names to the user, and waits until they may have been visited.
+    /// Presents the URLs that `error` names to the user, and waits until they may have been
+    /// completed.
     pub(crate) async fn open(
         &mut self,
         caller: &ClientHandle,
@@ -52,7 +53,7 @@ impl UrlElicitations {
             let message = "The server asks for too many pages to be visited before this call";
             return Err(error.with_message(message));
         }
-        // Without an id, the address is what tells pages apart.
+        // Without an id, the URL identifies the elicitation.
         let name = |page: &ElicitUrl| page.id.clone().unwrap_or_else(|| page.url.clone());
         let names: BTreeSet<String> = pages.iter().map(name).collect();
         let new = pages.into_iter().filter(|page| self.opened.insert(name(page)));

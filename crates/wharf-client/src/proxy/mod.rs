@@ -1,4 +1,4 @@
-//! A client as a service for others: a proxy.
+//! Proxy: a client as a service for downstream clients.
 
 pub(crate) mod progress_tokens;
 pub(crate) mod subscription;
@@ -27,10 +27,11 @@ use crate::{
     server_requests::dispatch,
 };
 
-/// A client as a service. What its back asks goes to its front, in the way of the front.
+/// Forwards requests to the upstream server, and the server's requests to the downstream client in
+/// the input mode of that client.
 pub(crate) struct ProxyService {
     caller: ClientHandle,
-    /// The back, as a front sees it that may not take tasks.
+    /// The upstream server, for downstream clients without its task dialect.
     task_proxy: Arc<TaskProxy>,
     suspended: Arc<SuspendedCalls>,
     tokens: Arc<ProgressTokens>,
@@ -81,7 +82,7 @@ impl ProxyService {
                 None => transport.call(request, outbox),
             },
             Method::TaskResult => {
-                // How long it takes is up to the task.
+                // The task decides how long this takes.
                 outbox.set_deadlines(Deadlines { idle: None, total: None });
                 transport.call(request, outbox)
             }
@@ -91,11 +92,11 @@ impl ProxyService {
         }
     }
 
-    /// For a front that ends its call to be asked.
+    /// Forwards a call for a downstream client that must end its call to receive requests.
     fn forward_suspended(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let task_proxy = self.task_proxy.clone();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
-        // The call keeps its own time, which it may change.
+        // The suspended call has its own deadlines, which it may change.
         outbox.set_deadlines(Deadlines { idle: None, total: None });
         let begin = move |request| ActiveCall::start(&*task_proxy, request, timer, deadlines);
         Box::pin(suspended_calls::run(self.suspended.clone(), begin, request, outbox))
@@ -128,7 +129,7 @@ impl ProxyService {
     }
 }
 
-/// One call on its way through.
+/// One forwarded call that may be sent more than once.
 struct ProxiedCall {
     caller: ClientHandle,
     task_proxy: Arc<TaskProxy>,
@@ -150,7 +151,7 @@ impl ProxiedCall {
         self.task_proxy.call(request, self.outbox.clone()).await
     }
 
-    /// Puts the back's questions to the front.
+    /// Forwards the requests of an `input_required` result to the downstream client.
     async fn ask(&mut self, required: InputRequired) -> Result<Option<RetryParams>, Error> {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
@@ -190,7 +191,7 @@ impl ProxiedCall {
     }
 }
 
-/// A page without the tools that cannot be called over this link.
+/// Removes tools from a page that cannot be called over this transport.
 fn usable(outcome: Outcome, caller: &ClientHandle, state: u64) -> Outcome {
     let Outcome::Complete(Reply::Tools(page)) = outcome else { return outcome };
     let kept: Vec<Arc<ToolInfo>> =
@@ -201,10 +202,10 @@ fn usable(outcome: Outcome, caller: &ClientHandle, state: u64) -> Outcome {
     Reply::Tools(Page { body: Arc::new(PageBody::new(kept)), ..page }).into()
 }
 
-/// All of a request that a retry of it needs.
+/// The parts of a request that are needed to send it again.
 pub(crate) struct RepeatableRequest {
     pub(crate) spec: CallSpec,
-    /// What the front itself sent along of an earlier round.
+    /// Input responses and request state that the downstream client sent.
     pub(crate) first: Option<RetryParams>,
     asks: InputMode,
     log_level: Option<LogLevel>,

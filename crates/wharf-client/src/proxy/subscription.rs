@@ -1,4 +1,4 @@
-//! A listen that is passed on, while what it wants may change.
+//! A subscription that the proxy forwards, with a filter that may change.
 
 use std::{
     collections::BTreeSet,
@@ -15,23 +15,24 @@ use wharf_model::{
 
 use crate::{ClientTransport, proxy::progress_tokens::ProgressTokens};
 
-/// Listens at the back to what the front wants to hear. When that changes, another listen takes
-/// over once it is agreed on, so that nothing is missed in between.
+/// Subscribes at the upstream server with the filter of the downstream client. When the filter
+/// changes, a new subscription replaces the old one after its acknowledgement, so that no change is
+/// missed in between.
 pub(crate) struct ProxySubscription {
     transport: Arc<dyn ClientTransport>,
-    /// Who listens.
+    /// Extensions of the downstream request, with its principal.
     scope: RequestExtensions,
     peer: Arc<Peer>,
-    /// What the front wants to hear.
+    /// The filter of the downstream client.
     live: LiveSubscriptionFilter,
-    /// How many changes of it were seen.
+    /// Number of filter changes handled.
     edits: u64,
-    /// The resources that the back was asked about.
+    /// Resources that the active subscription includes.
     subscribed_uris: BTreeSet<String>,
     active: ActiveCall,
-    /// What takes over.
+    /// The subscription that will replace the active one.
     next: Option<ActiveCall>,
-    /// Whether the front was told that the listen has begun.
+    /// Set once the downstream client has received the acknowledgement.
     acknowledged: bool,
     outbox: Outbox,
     tokens: Arc<ProgressTokens>,
@@ -69,7 +70,7 @@ impl ProxySubscription {
         }
     }
 
-    /// Until the back ends it.
+    /// Runs until the server ends the subscription.
     pub(crate) async fn run(mut self) -> Outcome {
         loop {
             match self.next_event().await {
@@ -82,7 +83,7 @@ impl ProxySubscription {
                     self.forward(notification).await
                 }
                 SubscriptionEvent::Active(_) => {}
-                // What the back refuses, the front goes without.
+                // The server rejected the changed filter: the old subscription stays.
                 SubscriptionEvent::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
                 SubscriptionEvent::Next(Event::Done(outcome)) => return outcome,
                 SubscriptionEvent::Next(Event::Notify(notification)) => {
@@ -124,13 +125,14 @@ impl ProxySubscription {
 
     fn switch_to_next(&mut self) {
         let Some(next) = self.next.take() else { return };
-        // What it still has to say was said before the other one began.
+        // Its remaining notifications precede those of the new subscription.
         let cx = &mut Context::from_waker(Waker::noop());
         while let Poll::Ready(Event::Notify(unheard)) = self.active.poll_event(cx) {
             self.tokens.translate(unheard).into_iter().for_each(|said| self.outbox.notify(said));
         }
         self.active = next;
-        // The front was promised these before the back knew of them.
+        // The downstream client subscribed to these before the server did: they may have changed in
+        // between.
         let promised = self.live.read(|filter| filter.uris.clone());
         for uri in promised.difference(&self.subscribed_uris) {
             self.outbox.notify(Notification::ResourceUpdated { uri: (&**uri).into() });
@@ -139,7 +141,7 @@ impl ProxySubscription {
     }
 }
 
-/// A listen that lasts until it is dropped.
+/// Starts a subscription without deadlines; dropping it ends it.
 fn listen(
     transport: &dyn ClientTransport,
     scope: &RequestExtensions,

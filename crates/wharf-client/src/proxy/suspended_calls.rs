@@ -1,5 +1,5 @@
-//! Between a back that waits for answers in the middle of a call, and a front that ends its call to
-//! be asked and comes back with the answers: meanwhile the back's call is parked here.
+//! Calls suspended between an upstream server that waits for answers during its call, and a
+//! downstream client that ends its call to receive requests and sends the answers with a retry.
 
 use std::{
     collections::BTreeMap,
@@ -15,17 +15,18 @@ use wharf_model::{
     Outbox, Outcome, Peer, Principal, Request,
 };
 
-/// How many calls may wait for their fronts.
+/// Maximum number of suspended calls.
 const MAX_SUSPENDED_CALLS: usize = 256;
-/// How long one may wait. It is let go when the next one comes or goes.
+/// Maximum time that a call stays suspended. Expired calls are dropped when another is added or
+/// taken.
 const MAX_SUSPENSION: Duration = Duration::from_secs(600);
 
-/// The calls that wait for their fronts to come back.
+/// Table of suspended calls.
 #[derive(Default)]
 pub(crate) struct SuspendedCalls(Mutex<Vec<SuspendedCall>>);
 
 struct SuspendedCall {
-    /// What nobody can guess, and the front brings back.
+    /// Unguessable `requestState` that the client sends back.
     state: String,
     identity: CallIdentity,
     since: Instant,
@@ -33,7 +34,8 @@ struct SuspendedCall {
     asked: Vec<(ClientRequestId, ClientRequest)>,
 }
 
-/// Who called what: nobody else may go on with it, and with nothing else.
+/// Caller and parameters of a call: only the same principal may resume it, with the same
+/// parameters.
 #[derive(Clone, PartialEq)]
 pub(crate) struct CallIdentity {
     principal: Option<Principal>,
@@ -54,7 +56,7 @@ impl CallIdentity {
 }
 
 impl SuspendedCalls {
-    /// The call that this request goes on with.
+    /// Removes the call that this request resumes.
     fn take(
         &self,
         request: &Request,
@@ -74,7 +76,7 @@ impl SuspendedCalls {
         taken
     }
 
-    /// Keeps the call until its front comes back, and says what it must bring.
+    /// Stores the call until its client retries, and returns the `input_required` outcome.
     fn put(
         &self,
         call: ActiveCall,
@@ -89,7 +91,7 @@ impl SuspendedCalls {
         let state = format!("{:032x}", u128::from_ne_bytes(random));
         let requests = asked.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
         let required = InputRequired { requests, state: Some(state.clone()) };
-        // Declared before the lock, and so dropped after it.
+        // Declared before the lock guard, so dropped after the lock is released.
         let _expired;
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         _expired = take_expired(&mut held, now);
@@ -101,7 +103,7 @@ impl SuspendedCalls {
     }
 }
 
-/// Those that waited too long. Dropping them runs the code of others: not under the lock.
+/// Removes expired calls. Dropping them runs user code, which must not happen under the lock.
 fn take_expired(held: &mut Vec<SuspendedCall>, now: Instant) -> Vec<SuspendedCall> {
     let is_expired =
         |it: &mut SuspendedCall| now.saturating_duration_since(it.since) >= MAX_SUSPENSION;
@@ -112,7 +114,7 @@ fn key(id: ClientRequestId) -> String {
     format!("ask-{}", id.0)
 }
 
-/// Makes the call, or goes on with the one that was parked, until it ends or asks.
+/// Starts the call, or resumes the suspended one, until it ends or needs input.
 pub(crate) async fn run(
     suspended: Arc<SuspendedCalls>,
     begin: impl FnOnce(Request) -> ActiveCall,
@@ -131,7 +133,7 @@ pub(crate) async fn run(
 }
 
 impl SuspendedCall {
-    /// Goes on with the answers there are; what has none is asked again.
+    /// Delivers the answers that the request carries. Requests without an answer stay open.
     fn answered(
         mut self,
         answers: Option<&str>,
@@ -149,7 +151,7 @@ impl SuspendedCall {
     }
 }
 
-/// Until the call ends, or waits for answers that only the front can give.
+/// Runs until the call ends, or waits for answers of the downstream client.
 async fn run_until_input(
     mut call: ActiveCall,
     mut asked: Vec<(ClientRequestId, ClientRequest)>,

@@ -1,4 +1,4 @@
-//! Tasks between a back that has them and a front that may not take them.
+//! Proxies tasks to downstream clients that may not support the server's task dialect.
 
 use wharf_model::{
     BoxFuture, ClientRequest, Error, Method, Notification, Outbox, Outcome, Request, Service, Task,
@@ -13,8 +13,8 @@ use crate::{
     task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
-/// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
-/// every other front it is followed here, and the front gets the result.
+/// The upstream server. Its tasks are passed to a downstream client with the same task dialect. For
+/// other clients the proxy follows the task and returns its result.
 pub(crate) struct TaskProxy {
     caller: ClientHandle,
 }
@@ -24,7 +24,7 @@ impl TaskProxy {
         TaskProxy { caller }
     }
 
-    /// Whether a front that says this takes the tasks of the back as they are.
+    /// Returns whether a client with this task request handles the server's tasks itself.
     fn is_same_dialect(&self, tasking: TaskRequest) -> bool {
         match tasking {
             TaskRequest::Welcome => self.caller.task_dialect() == TaskDialect::Extension,
@@ -73,7 +73,7 @@ impl Service for TaskProxy {
     }
 }
 
-/// Calls a tool as a task that runs only as one. Nothing ran before.
+/// Calls a task-only tool again, as a task. The failed call ran nothing.
 async fn as_task(
     caller: &ClientHandle,
     tool: &str,
@@ -81,7 +81,7 @@ async fn as_task(
     repeatable: Result<RepeatableRequest, Error>,
     outbox: &Outbox,
 ) -> Outcome {
-    // Whatever the list says, the error stays what it is.
+    // If listing the tool fails, the caller still gets the original error.
     let support = request_mode::support(caller, tool).await;
     match repeatable {
         Ok(repeatable) if support == Ok(TaskSupport::Required) => {
@@ -110,7 +110,7 @@ async fn follow_task(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outco
     }
 }
 
-/// The front of a call whose task is followed for it.
+/// Sends events of the followed task to the downstream client.
 struct DownstreamClient(Outbox);
 
 impl CallEvents for DownstreamClient {
@@ -123,7 +123,7 @@ impl CallEvents for DownstreamClient {
         self.0.notify(notification);
     }
 
-    /// A look at the task shows that it is alive.
+    /// Resets the idle timeout: the task is alive.
     fn on_task(&mut self, _: &Task) {
         self.0.touch();
     }

@@ -1,4 +1,4 @@
-//! Questions of the server's, put to whoever answers them.
+//! Dispatches requests of the server to the handler, and validates the answers.
 
 use std::{
     any::Any,
@@ -19,15 +19,15 @@ use wharf_schema::elicitation_form;
 
 use crate::ClientHandler;
 
-/// Questions that may be open at once: whoever asks more is not waiting for people.
+/// Maximum number of open requests of the server: people cannot answer more.
 pub(crate) const MAX_OPEN_REQUESTS: usize = 64;
 
-/// Why there is no answer.
+/// Error of an answer to a request of the server.
 #[derive(Debug)]
 pub(crate) enum AnswerError {
-    /// Nobody answers such questions, or whoever does failed: the server is told.
+    /// The handler does not support the request, or failed: the error is sent to the server.
     Refused(Error),
-    /// What was answered does not fit the question: the fault is on this side, and the call fails.
+    /// The answer does not match the request: a bug on this side, so the call fails.
     Invalid(Error),
 }
 
@@ -38,10 +38,11 @@ impl From<AnswerError> for Error {
     }
 }
 
-/// Puts a question that belongs to no call to `handler`: the JSON text of the result.
+/// Passes a request of the server that belongs to no call to `handler`. Returns the result as JSON
+/// text.
 ///
-/// Questions that its capabilities do not declare are refused, forms are completed with their
-/// defaults and held against their schema, and a panic is an error.
+/// Requests that its capabilities do not declare are rejected. Forms are completed with their
+/// defaults and validated against their schema. A panic becomes an error.
 pub fn answer_to(
     handler: &Arc<dyn ClientHandler>,
     ask: ClientRequest,
@@ -64,7 +65,7 @@ pub(crate) fn put(
     }
 }
 
-/// Why a client with these capabilities does not answer `ask`, if so.
+/// The error for a client without the capability that `ask` requires, if so.
 pub(crate) fn refusal(can: &ClientCapabilities, ask: &ClientRequest) -> Option<Error> {
     let needed = ask.needs();
     if can.has(&needed) {
@@ -97,7 +98,7 @@ fn begin(
             let answering = handler.elicit_url(*page);
             Box::pin(async move {
                 let mut result = answered(answering).await?;
-                // What happens on the page never passes the client.
+                // Input on the web page never passes through the client.
                 result.content = None;
                 text(&result)
             })
@@ -125,7 +126,7 @@ fn text(result: &impl Serialize) -> Result<String, AnswerError> {
     serde_json::to_string(result).map_err(|error| AnswerError::Invalid(error.into()))
 }
 
-/// An accepted form with its defaults, held against its schema.
+/// Adds defaults to an accepted form, and validates it against its schema.
 fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, AnswerError> {
     let content = result.content.take();
     if result.action == ElicitAction::Accept {
@@ -137,7 +138,7 @@ fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, Answ
     Ok(result)
 }
 
-/// Somebody's future, whose panics end nothing but itself.
+/// Turns panics of the handler's future into errors.
 struct PanicGuard(Option<BoxFuture<Result<String, AnswerError>>>);
 
 impl Future for PanicGuard {
@@ -157,7 +158,7 @@ impl Drop for PanicGuard {
     }
 }
 
-/// The panic's own text is for this side's log, not for the server.
+/// The panic message goes to the client's log, not to the server.
 fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -166,7 +167,8 @@ fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
     AnswerError::Refused(Error::new(ErrorKind::InternalError).with_message(message))
 }
 
-/// Waits for all answers side by side: one JSON object of them. The first that fails ends it.
+/// Waits for all answers concurrently, and returns them as one JSON object. Fails with the first
+/// error.
 pub(crate) async fn all<E>(
     asked: Vec<(String, BoxFuture<Result<String, E>>)>,
 ) -> Result<String, E> {

@@ -1,4 +1,4 @@
-//! Cancelling a task that its caller no longer waits for.
+//! Cancels a task when the future that follows it is dropped.
 
 use std::{
     future::poll_fn,
@@ -15,10 +15,10 @@ use crate::{
     call::{deadline, request::CallSpec},
 };
 
-/// How long a server may take to hear that a task is not wanted any more.
+/// Timeout of `tasks/cancel`.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Cancels a task when it is dropped, unless it was let go.
+/// Cancels a task on drop, unless disarmed.
 pub(crate) struct CancelOnDrop(Option<(ClientHandle, String)>);
 
 impl CancelOnDrop {
@@ -26,7 +26,7 @@ impl CancelOnDrop {
         CancelOnDrop(Some((caller.clone(), id.to_owned())))
     }
 
-    /// The task is over, or may go on by itself.
+    /// Keeps the task: it has ended, or may continue on its own.
     pub(crate) fn disarm(mut self) {
         self.0 = None;
     }
@@ -41,7 +41,7 @@ impl Drop for CancelOnDrop {
             let _ = deadline::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
             drop(all_sent);
         });
-        // Most of it is done at once: a server in this process needs no more.
+        // The first poll often suffices: a server in this process needs no more.
         let is_over = cancelling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if let (false, Ok(runtime)) = (is_over, tokio::runtime::Handle::try_current()) {
             runtime.spawn(cancelling);
@@ -58,7 +58,7 @@ pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error>
     }
 }
 
-/// What must still be said before the conversation ends.
+/// Cancellations in flight, which `close` waits for.
 #[derive(Clone, Default)]
 pub(crate) struct PendingCancels(Arc<Mutex<(usize, Vec<Waker>)>>);
 
@@ -68,7 +68,7 @@ impl PendingCancels {
         PendingCancel(self.clone())
     }
 
-    /// Completes when all is said.
+    /// Completes when all cancellations are sent.
     pub(crate) async fn all_sent(&self) {
         poll_fn(|cx| {
             let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,16 +1,17 @@
-//! How a server has tasks.
+//! The tasks dialect of a server.
 
 use wharf_model::{ServerCapabilities, TASKS_EXTENSION, TaskRequest};
 
-/// How a server has tasks. It is read off what the server offers: nothing here knows eras.
+/// The tasks dialect of a server, derived from its capabilities and not from its era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskDialect {
-    /// Not at all.
+    /// The server has no tasks.
     None,
-    /// The server makes them as it likes. A look at a task shows all of it, questions and result
-    /// too, and answers are brought.
+    /// `io.modelcontextprotocol/tasks`: the server decides which calls become tasks; `tasks/get`
+    /// returns input requests and the result; input is sent with `tasks/update`.
     Extension,
-    /// The caller asks for them. The result is fetched, and whoever fetches it is asked.
+    /// Tasks of the legacy era: the client requests a task; `tasks/result` returns the result, and input
+    /// requests arrive during that request.
     Legacy,
 }
 
@@ -24,7 +25,7 @@ impl TaskDialect {
         if calls.is_some() { TaskDialect::Legacy } else { TaskDialect::None }
     }
 
-    /// What the caller of a tool says about tasks who follows them, and needs none.
+    /// The task request of a tool call that does not need a task itself.
     pub(crate) fn tasking(self, must_be_task: bool) -> TaskRequest {
         match self {
             TaskDialect::None => TaskRequest::Unknown,

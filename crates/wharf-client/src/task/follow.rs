@@ -1,4 +1,4 @@
-//! A task, followed to its end.
+//! Follows a task to its end: polls it, answers its input requests, fetches its result.
 
 use std::{
     collections::BTreeMap,
@@ -26,22 +26,22 @@ use crate::{
     server_requests::{dispatch, dispatch::AnswerError},
 };
 
-/// How often answers are brought again after the connection broke, and after how long.
+/// Maximum number of retries of a task request after the connection broke, and the first delay.
 const MAX_RETRIES: usize = 5;
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Why a task that was followed gave no result.
+/// The reason why following a task gave no result.
 pub(crate) enum FollowError {
-    /// It is over, and this is how it ended.
+    /// The task has ended with this error.
     Over(Error),
-    /// Nobody can reach the server. The task may go on.
+    /// The server cannot be reached. The task may still be running.
     Lost(Error),
-    /// It is not worth following: it should not go on.
+    /// The task cannot be followed any further, and should be cancelled.
     Abandoned(Error),
 }
 
 impl FollowError {
-    /// What an error means that a request about the task ended with.
+    /// Classifies the error of a task request.
     fn of(error: Error) -> Self {
         match error.kind {
             _ if is_interruption(&error) => FollowError::Lost(error),
@@ -59,10 +59,10 @@ impl From<FollowError> for Error {
     }
 }
 
-/// Follows a task to its end: answers what it asks, and fetches its result where that takes a
+/// Follows a task to its end: answers its input requests, and fetches the result if that needs a
 /// request of its own.
 ///
-/// Gives the result, and whether anything was asked on the way.
+/// Returns the result, and whether the task requested input.
 pub(crate) async fn follow(
     poller: TaskPoller,
     task: Option<Task>,
@@ -93,10 +93,10 @@ struct TaskFollower<'a> {
     poller: TaskPoller,
     task_dialect: TaskDialect,
     events: &'a mut dyn CallEvents,
-    /// Every question there was: each is put once.
+    /// All input requests so far: each is passed on once.
     known: BTreeMap<String, ClientRequest>,
     answering: Vec<(String, BoxFuture<Result<String, AnswerError>>)>,
-    /// What was answered, until all of it is brought to the server together.
+    /// Answers that are collected until all can be sent together.
     answers: BTreeMap<String, String>,
     rounds: usize,
     fetch: Option<RequestAttempt>,
@@ -105,7 +105,7 @@ struct TaskFollower<'a> {
 
 enum FollowEvent {
     Saw(Result<Task, Error>),
-    /// All that was asked is answered.
+    /// All open requests are answered.
     Answered(Result<(), AnswerError>),
     Fetched(Outcome),
 }
@@ -131,7 +131,7 @@ impl TaskFollower<'_> {
                 FollowEvent::Fetched(outcome) => {
                     self.fetch = None;
                     match result(outcome) {
-                        // The watch will tell when it is worth another try.
+                        // The poller signals when another attempt is useful.
                         Err(error) if is_interruption(&error) => {}
                         end => return end.map_err(FollowError::Over),
                     }
@@ -177,7 +177,7 @@ impl TaskFollower<'_> {
         }
     }
 
-    /// Takes note of where the task stands; its result, if it has come.
+    /// Handles the state of the task; returns the result if there is one.
     async fn on_task(&mut self, task: Task) -> Result<Option<ToolResult>, FollowError> {
         self.events.on_task(&task);
         Ok(match (task.state, self.task_dialect) {
@@ -203,7 +203,7 @@ impl TaskFollower<'_> {
         })
     }
 
-    /// Puts those questions that are new.
+    /// Passes on the input requests that are new.
     fn add_requests(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
         self.drop_closed(&requests);
         if requests.len() > dispatch::MAX_OPEN_REQUESTS {
@@ -239,7 +239,7 @@ impl TaskFollower<'_> {
         Ok(())
     }
 
-    /// Lets go of questions that are no longer open: somebody else has settled them.
+    /// Drops requests that are no longer open: another client has answered them.
     fn drop_closed(&mut self, open: &[(String, ClientRequest)]) {
         let known = &mut self.known;
         self.answering.retain(|(key, _)| {
@@ -251,7 +251,7 @@ impl TaskFollower<'_> {
         });
     }
 
-    /// Brings the answers to the server. It takes each of them once, so they may be sent again.
+    /// Sends the answers (`tasks/update`). The server applies each once, so a retry is safe.
     async fn send_answers(&mut self) -> Result<(), Error> {
         let answers = std::mem::take(&mut self.answers);
         let pairs = answers.into_iter().map(|(key, json)| format!("{}:{json}", Value::from(key)));
@@ -270,7 +270,7 @@ impl TaskFollower<'_> {
         }
     }
 
-    /// The result of a task that is over.
+    /// Fetches the result of a task that has ended.
     async fn fetch_result(&mut self) -> Result<ToolResult, Error> {
         let (caller, id) = (self.poller.caller().clone(), self.poller.id().to_owned());
         let mut tries = 0;
@@ -291,7 +291,7 @@ impl TaskFollower<'_> {
     }
 }
 
-/// Asks for a task's result. The server asks meanwhile what it must know.
+/// Starts `tasks/result`. The server may send input requests during it.
 pub(crate) fn start_fetch(
     caller: &ClientHandle,
     id: &str,
@@ -316,7 +316,7 @@ pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
     }
 }
 
-/// Brings answers to a task: the text of a JSON object.
+/// Sends answers to a task: a JSON object, as text.
 pub(crate) async fn update(
     caller: &ClientHandle,
     id: &str,
@@ -335,7 +335,8 @@ pub(crate) async fn update(
 fn is_interruption(error: &Error) -> bool {
     match error.kind {
         ErrorKind::ConnectionClosed | ErrorKind::TransportError => true,
-        // Said on a stream that had begun: the token ended while we waited, and asking again shows the next one.
+        // On an open stream this means that the token expired meanwhile; a retry attaches a new
+        // one.
         ErrorKind::Unauthenticated => {
             error.data.as_ref().is_none_or(|it| it.get("httpStatus").is_none())
         }

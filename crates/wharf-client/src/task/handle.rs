@@ -1,4 +1,4 @@
-//! A task in the caller's hands.
+//! [`TaskHandle`]: a task that the caller controls.
 
 use std::{
     fmt,
@@ -19,8 +19,8 @@ use crate::call::{
 use crate::task::{cancel_on_drop, poll};
 use crate::{CallBuilder, ClientHandle};
 
-/// A task in the caller's hands. Dropping the handle leaves the task alone: whoever keeps its
-/// [id](TaskHandle::id) comes back to it with [`ClientHandle::task`], in another process too.
+/// A task that the caller controls. Dropping the handle does not cancel the task:
+/// [`ClientHandle::task`] with its [id](TaskHandle::id) returns to it, in another process as well.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -39,21 +39,21 @@ pub struct TaskHandle(Arc<TaskHandleState>);
 
 struct TaskHandleState {
     caller: ClientHandle,
-    /// None if the server answered at once, so that there is no task.
+    /// `None` if the server returned the result without creating a task.
     id: Option<String>,
-    /// The tool, if it was called here.
+    /// The tool's name, if this client called it.
     tool: Option<String>,
     state: Mutex<KnownTask>,
 }
 
-/// What is known of a task.
+/// The last known state of a task.
 enum KnownTask {
     Unknown,
-    /// Where it stood when it was made.
+    /// The state at creation.
     First(Task),
-    /// How it ended, which never changes.
+    /// The final state.
     End(Task),
-    /// There is no task: only a result.
+    /// There is no task, only a result.
     Result(ToolResult),
 }
 
@@ -80,17 +80,17 @@ impl TaskHandle {
         TaskHandle(Arc::new(TaskHandleState { caller, id, tool, state }))
     }
 
-    /// What names the task, to be kept by whoever wants to come back to it. None if the server
-    /// answered at once: then there is no task, and [`wait`](TaskHandle::wait) has the result.
+    /// The task's id, to return to the task later. `None` if the server returned the result without
+    /// creating a task: then [`wait`](TaskHandle::wait) returns it.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
     }
 
-    /// Where the task stands. Once it is over, that never changes.
+    /// Gets the state of the task. The final state is cached.
     ///
     /// # Errors
-    /// If there is no task, the server does not know it, or cannot be reached.
+    /// If there is no task, the server does not have it, or cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
         if let KnownTask::End(task) = &*self.known() {
             return Ok(task.clone());
@@ -100,27 +100,27 @@ impl TaskHandle {
         self.settle(poll::read(outcome, id)?).await
     }
 
-    /// Waits for the end of the task: its result, as if the tool had been called. What it asks
-    /// meanwhile is answered. Giving up the wait leaves the task alone.
+    /// Waits for the end of the task and returns its result, like a call of the tool. Input
+    /// requests are answered meanwhile. Dropping the future does not cancel the task.
     pub fn wait(&self) -> CallBuilder<ToolResult> {
         CallBuilder::new(&self.0.caller, Ok(CallKind::Wait(self.clone())), result::tool)
     }
 
-    /// Asks the server to stop it. It may end otherwise nevertheless.
+    /// Requests cancellation. The task may still end in another state.
     ///
     /// # Errors
-    /// If there is no task, the server does not know it or says that it is over, or cannot be
-    /// reached.
+    /// If there is no task, the server does not have it, the task has ended, or the server cannot
+    /// be reached.
     pub async fn cancel(&self) -> Result<(), Error> {
         cancel_on_drop::cancel(&self.0.caller, self.known_id()?).await
     }
 
-    /// Answers questions of the task: an object with an answer for each key, as
-    /// [`TaskState::InputRequired`] has them. [`wait`](TaskHandle::wait) does it by itself.
+    /// Answers input requests of the task: an object with one answer for each key of
+    /// [`TaskState::InputRequired`]. [`wait`](TaskHandle::wait) does this itself.
     ///
     /// # Errors
-    /// If the answers are no object, the server takes answers only from those who wait, does not
-    /// know the task, or cannot be reached.
+    /// If the answers are not an object, the server accepts answers only during
+    /// [`wait`](TaskHandle::wait), does not have the task, or cannot be reached.
     pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
         let (caller, id) = (&self.0.caller, self.known_id()?);
         if caller.task_dialect() == TaskDialect::Legacy {
@@ -132,7 +132,7 @@ impl TaskHandle {
         follow::update(caller, id, answers, caller.options().idle).await
     }
 
-    /// Where it stands now, and each time that changes, up to its end.
+    /// A stream of the task's states, from the current one to the final one.
     pub fn changes(&self) -> TaskChanges {
         TaskChanges::new(self.clone())
     }
@@ -141,7 +141,7 @@ impl TaskHandle {
         self.0.tool.as_deref()
     }
 
-    /// Follows it to its end.
+    /// Follows the task to its end.
     pub(crate) async fn follow(
         &self,
         hooks: &mut CallHooks,
@@ -159,7 +159,7 @@ impl TaskHandle {
         result.map_err(Error::from)
     }
 
-    /// A look at it after the other; none if it is over.
+    /// A poller of the task; `None` if it has ended.
     pub(super) fn poller(&self) -> Result<Option<TaskPoller>, Error> {
         if matches!(*self.known(), KnownTask::End(_)) {
             return Ok(None);
@@ -168,7 +168,7 @@ impl TaskHandle {
         TaskPoller::new(&self.0.caller, self.known_id()?, None, idle).map(Some)
     }
 
-    /// The task with its result, where that takes a request of its own; its end is kept.
+    /// Completes a final state with its result, if that needs a request of its own, and caches it.
     pub(super) async fn settle(&self, mut task: Task) -> Result<Task, Error> {
         if !task.status().is_terminal() {
             return Ok(task);
@@ -205,7 +205,7 @@ impl TaskHandle {
     }
 }
 
-/// What the end of a task means to whoever called the tool.
+/// Converts a final state to the result of the tool call.
 fn ended(task: &Task) -> Result<ToolResult, Error> {
     match &task.state {
         TaskState::Completed(result) => Ok((**result).clone()),

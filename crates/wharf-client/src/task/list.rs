@@ -1,4 +1,4 @@
-//! The caller's tasks, where servers list them.
+//! Lists the client's tasks (`tasks/list`).
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::{
     task::request_mode,
 };
 
-/// All of the caller's tasks, page by page.
+/// All tasks of the client, over all pages.
 pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let lists = |can: &wharf_model::Meta| can.contains_key("list");
     if !caller.capabilities().tasks.as_deref().is_some_and(lists) {

@@ -1,4 +1,4 @@
-//! Calls that became tasks: followed for the caller, or held by a handle.
+//! Calls that became tasks: followed to their end, or controlled by a handle.
 
 mod cancel_on_drop;
 mod dialect;

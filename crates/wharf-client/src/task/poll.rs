@@ -1,4 +1,4 @@
-//! Looking at a task again and again, and being told of it where the server tells.
+//! Polls a task with `tasks/get`, and subscribes to its status notifications.
 
 use std::{
     task::{Context, Poll, ready},
@@ -21,40 +21,40 @@ use crate::{
     },
 };
 
-/// How long to wait between two looks if the server does not say.
+/// Poll interval if the server sends none.
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// How often it may be looked at, and how seldom, whatever the server says.
+/// Limits of the poll interval, whatever the server sends.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
-/// How often to look at it, at most, where the server agreed to tell: word may be lost.
+/// Shortest poll interval while subscribed: notifications may be lost.
 const SUBSCRIBED_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// How long the id of a task may be: it is sent with each look.
+/// Maximum length of a task id: it is sent with each poll.
 const MAX_TASK_ID_BYTES: usize = 4096;
 
-/// Looks at a task until nobody wants to know any more.
+/// Polls the state of a task.
 pub(crate) struct TaskPoller {
     caller: ClientHandle,
     id: String,
     idle: Duration,
     poll: PollState,
-    /// Hears of the task; gone if the server does not tell.
+    /// Subscription to the task; `None` if the server does not support it.
     subscription: Option<ActiveCall>,
-    /// Whether the server agreed to tell.
+    /// Set once the server has acknowledged the subscription.
     subscribed: bool,
-    /// What was seen last.
+    /// The last known state.
     seen: Option<Task>,
-    /// Since when there was no sign of life, and how often it was looked for in vain.
+    /// Start of the current series of failed polls, and their number.
     failing_since: Option<(Instant, usize)>,
 }
 
 enum PollState {
     Pause(BoxFuture<()>),
-    /// Since when, and what will be seen.
+    /// Start of the poll, and its future.
     At(Instant, BoxFuture<Outcome>),
 }
 
 impl TaskPoller {
-    /// `seen` is what is known of the task; without it, the first look is at once.
+    /// `seen` is the known state of the task; without it, the first poll is sent immediately.
     pub(crate) fn new(
         caller: &ClientHandle,
         id: &str,
@@ -92,8 +92,8 @@ impl TaskPoller {
         &self.id
     }
 
-    /// Where the task stands, each time there is reason to think that it has changed. What the
-    /// server says of its progress meanwhile goes to `on_progress`.
+    /// The state of the task, whenever it may have changed. Progress notifications are passed to
+    /// `on_progress`.
     pub(crate) fn poll_task(
         &mut self,
         on_progress: &mut dyn FnMut(Notification),
@@ -138,7 +138,7 @@ impl TaskPoller {
         }
     }
 
-    /// Tries again later, unless there was no sign of life for too long.
+    /// Schedules a retry, unless polls have failed for longer than the idle timeout.
     fn retry_later(&mut self, since: Instant, error: Error) -> Result<(), Error> {
         let (since, tries) = self.failing_since.unwrap_or((since, 0));
         if self.caller.timer().now().saturating_duration_since(since) >= self.idle {
@@ -160,7 +160,7 @@ impl TaskPoller {
         self.poll = PollState::Pause(sleep_for(&self.caller, jittered(pause)));
     }
 
-    /// What the server tells of the task.
+    /// Polls the subscription for a new state of the task.
     fn poll_subscription(
         &mut self,
         on_progress: &mut dyn FnMut(Notification),
@@ -172,7 +172,8 @@ impl TaskPoller {
                 Event::Notify(Notification::Task(task)) if self.is_newer(&task) => {
                     return Poll::Ready(*task);
                 }
-                // It goes on under the token of the call, which the call itself no longer hears.
+                // Task progress uses the token of the call, which has ended: the subscription
+                // receives it.
                 Event::Notify(Notification::TaskProgress {
                     id, progress, total, message, ..
                 }) if id == self.id => {
@@ -189,7 +190,7 @@ impl TaskPoller {
                     let answers = self.subscription.as_ref().map(ActiveCall::answers);
                     answers.map(|it| it.deliver(id, Err(refuse_here(&ask))));
                 }
-                // It is no loss: who is not told looks.
+                // Without a subscription, polling suffices.
                 Event::Done(_) => (self.subscription, self.subscribed) = (None, false),
             }
         }
@@ -197,7 +198,7 @@ impl TaskPoller {
         Poll::Pending
     }
 
-    /// Word may come late, after a look that saw more.
+    /// A notification may arrive after a poll that returned a newer state.
     fn is_newer(&self, task: &Task) -> bool {
         let is_older = |seen: &Task| task.updated_at < seen.updated_at || task == seen;
         task.id == self.id && !self.seen.as_ref().is_some_and(is_older)
@@ -208,17 +209,17 @@ fn is_extension(caller: &ClientHandle) -> bool {
     caller.task_dialect() == TaskDialect::Extension
 }
 
-/// How long to wait until the next look.
+/// The delay before the next poll.
 fn interval(task: &Task, subscribed: bool) -> Duration {
     let asked = task.poll_interval.map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
     let asked = if subscribed { asked.max(SUBSCRIBED_POLL_INTERVAL) } else { asked };
     asked.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
-/// Up to a tenth longer: many who began together must not look together.
+/// Adds up to 10 % of jitter, so that many clients do not poll at the same time.
 fn jittered(pause: Duration) -> Duration {
     let mut random = [0; 1];
-    // Without random numbers there is no jitter, which is no reason to fail.
+    // Without random numbers there is no jitter, which is not a reason to fail.
     let _ = getrandom::fill(&mut random);
     pause + pause.mul_f64(f64::from(random[0]) / 2560.0)
 }
@@ -228,7 +229,7 @@ fn sleep_for(caller: &ClientHandle, pause: Duration) -> BoxFuture<()> {
     Box::pin(async move { deadline::sleep(&timer, pause).await })
 }
 
-/// One look.
+/// Sends `tasks/get`.
 pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<Outcome> {
     let (caller, id) = (caller.clone(), id.to_owned());
     Box::pin(async move {
@@ -236,7 +237,7 @@ pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<
     })
 }
 
-/// The task that was asked for, and no other.
+/// Checks that the outcome is the requested task.
 pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
     match outcome {
         Outcome::Complete(Reply::Task(task)) if task.id == id => Ok(*task),
@@ -260,7 +261,7 @@ fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
         .for_caller()
 }
 
-/// What is told of a task that nobody can reach any more.
+/// Adds the id of a task that cannot be reached to the error.
 pub(crate) fn with_task_id(mut error: Error, id: &str) -> Error {
     let lost = "; the server may still be at work on the task";
     error.message = format!("{}{lost} {}", error.message, wharf_model::excerpt(id)).into();

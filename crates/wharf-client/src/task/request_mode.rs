@@ -1,4 +1,4 @@
-//! What a caller says about tasks, and asks about them.
+//! Decides whether a call requests a task, and sends task requests.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// What a caller says about tasks who needs none.
+/// The task request of a call that does not need a task itself.
 pub(crate) fn tasking(caller: &ClientHandle, spec: &CallSpec) -> TaskRequest {
     if spec.method != Method::CallTool {
         return TaskRequest::default();
@@ -27,7 +27,7 @@ pub(crate) fn tasking(caller: &ClientHandle, spec: &CallSpec) -> TaskRequest {
     caller.task_dialect().tasking(support == Some(TaskSupport::Required))
 }
 
-/// Whether `error` may mean that the tool runs only as a task, and was called without one.
+/// Returns whether `error` may mean that the tool is task-only and was called without a task.
 pub(crate) fn may_require_task(
     caller: &ClientHandle,
     method: Method,
@@ -44,8 +44,8 @@ pub(crate) fn may_require_task(
         )
 }
 
-/// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
-/// an error. What it says decides only whether the list is looked at once more.
+/// Returns whether a failed result may mean that the tool is task-only: not every server reports
+/// this as an error. The text only decides whether the tool is listed again.
 pub(crate) fn may_be_task_required(
     caller: &ClientHandle,
     tasking: TaskRequest,
@@ -56,13 +56,13 @@ pub(crate) fn may_be_task_required(
         && result.is_error
         && caller.task_dialect() == TaskDialect::Legacy
         && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
-            // Such a text is short, and a long one must not be copied.
+            // Such a message is short, and a long one must not be copied.
             text.len() <= 4096 && names_tasks(text)
         })
 }
 
-/// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
-/// list that changes while it is asked for is not remembered, and counts here nevertheless.
+/// The tool's declared task support; lists the tool if it is not cached. A list that changes
+/// meanwhile is not cached, but counts here.
 pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSupport, Error> {
     if let Some(known) = caller.server_state().task_support(tool) {
         return Ok(known);
@@ -71,12 +71,12 @@ pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSup
     Ok(listed.map_or(TaskSupport::Forbidden, |info| tool_schemas::task_support(&info)))
 }
 
-/// Sends one request about tasks that asks nothing and says nothing on the way.
+/// Sends one task request, without callbacks.
 pub(crate) async fn send(caller: &ClientHandle, spec: CallSpec, idle: Duration) -> Outcome {
     send_with(caller, spec, None, idle).await
 }
 
-/// The same, with answers.
+/// Sends one task request with the fields of a retry.
 pub(crate) async fn send_with(
     caller: &ClientHandle,
     spec: CallSpec,

@@ -1,4 +1,4 @@
-//! Where a task stands, each time it stands otherwise.
+//! [`TaskChanges`]: a stream of the states of a task.
 
 use std::{
     fmt,
@@ -12,8 +12,8 @@ use wharf_model::{BoxFuture, Error, Task};
 
 use crate::task::{TaskHandle, TaskPoller};
 
-/// Where a task stands: now, and each time that changes. The stream ends with the task, and after an
-/// error. Made by [`TaskHandle::changes`].
+/// A stream of the states of a task: the current one, and each change. It ends with the final state
+/// or after an error. Created by [`TaskHandle::changes`].
 #[must_use = "changes are heard when the stream is polled"]
 pub struct TaskChanges {
     handle: TaskHandle,
@@ -23,7 +23,7 @@ pub struct TaskChanges {
 
 enum ChangesState {
     Watching(Box<TaskPoller>),
-    /// It is over; its result is on the way.
+    /// The task has ended; its result is being fetched.
     Settling(BoxFuture<Result<Task, Error>>),
     Failed(Option<Error>),
     Over,
@@ -39,7 +39,7 @@ impl TaskChanges {
         TaskChanges { handle, state, last: None }
     }
 
-    /// Where the task stands next; none after its end.
+    /// The next state; `None` after the final one.
     pub async fn next(&mut self) -> Option<Result<Task, Error>> {
         poll_fn(|cx| self.poll_task(cx)).await
     }

@@ -88,7 +88,7 @@ impl ClientTransportOptions {
 
 impl fmt::Debug for ClientTransportOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkOptions")
+        f.debug_struct("ClientTransportOptions")
             .field("client", &self.client)
             .field("pin", &self.pin)
             .field("limits", &self.limits)
