@@ -1,4 +1,4 @@
-//! How long to wait before another connection is tried.
+//! Reconnect backoff.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 const FIRST_DELAY: Duration = Duration::from_millis(100);
 const MAX_DELAY: Duration = Duration::from_secs(5);
-/// A connection that lasted this long was a good one.
+/// A connection that lasted this long counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(5);
-/// After this many bad ones in a row, calls no longer wait.
+/// After this many short connections in a row, calls fail instead of waiting.
 const MAX_FAILURES: u32 = 5;
 
-/// How long to wait after `failures` in a row: twice as long each time, and never quite the same,
-/// so that many clients of one server do not come back at once.
+/// Exponential delay after `failures` in a row, with jitter so that many clients of one server do
+/// not reconnect at the same time.
 pub(crate) fn delay(failures: u32) -> Duration {
     let doubled = FIRST_DELAY.saturating_mul(1 << failures.saturating_sub(1).min(10));
     let most = doubled.min(MAX_DELAY);
@@ -20,25 +20,25 @@ pub(crate) fn delay(failures: u32) -> Duration {
     most.mul_f64(0.75 + f64::from(clock.subsec_nanos() % 1000) / 4000.0)
 }
 
-/// How the connections of a link have fared.
+/// History of a transport's connections, to delay reconnects.
 #[derive(Debug, Default)]
 pub(crate) struct ReconnectBackoff {
     failures: u32,
     not_before: Option<Instant>,
 }
 
-/// When another connection may be tried.
+/// The time at which the next connection may be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryTiming {
     Now,
-    /// Soon enough to wait for it.
+    /// Soon enough for calls to wait.
     At(Instant),
-    /// Not for this long, after so many failures in a row.
+    /// Calls fail: the remaining delay, and the number of failures in a row.
     Refused(Duration, u32),
 }
 
 impl ReconnectBackoff {
-    /// A connection ended after it `lived` so long, or could not be had at all.
+    /// Records that a connection ended after `lived`, or could not be opened.
     pub(crate) fn record_end(&mut self, lived: Duration) {
         self.failures = if lived >= STABLE_AFTER { 1 } else { self.failures.saturating_add(1) };
         self.not_before = Some(Instant::now() + delay(self.failures));

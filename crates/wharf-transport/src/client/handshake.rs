@@ -1,4 +1,5 @@
-//! Opens the conversation over a fresh connection: finds out the revision, and who is there.
+//! Handshake over a new stream connection: negotiates the revision and learns the server's
+//! description.
 
 use std::sync::Arc;
 
@@ -20,14 +21,14 @@ use crate::client::{
     },
 };
 
-/// An open conversation.
+/// The result of a handshake.
 pub(super) struct HandshakeResult<D: Connector> {
     pub(super) parts: ConnectionParts<D>,
     pub(super) codec: ClientCodec,
     pub(super) about: ServerInfo,
 }
 
-/// Opens a connection and the conversation over it.
+/// Opens a connection and runs the handshake over it.
 pub(super) async fn open<D: Connector>(
     connector: &D,
     pending: &Arc<PendingRequests>,
@@ -39,7 +40,7 @@ pub(super) async fn open<D: Connector>(
         Negotiation::new(options.client.clone(), Carrier::Lines, options.pin, remembered);
     let parts = connector.open(options).await?;
     let opened = HandshakeDriver::new(connector, pending, negotiation, parts).run().await;
-    // What a pinned client speaks says nothing about what the server would rather.
+    // A pinned revision does not show which one the server prefers.
     if let Some(key) = key.filter(|_| options.pin.is_none()) {
         match &opened {
             Ok(opened) => options.revision_cache.put(&key, opened.codec.revision()),
@@ -49,18 +50,18 @@ pub(super) async fn open<D: Connector>(
     opened
 }
 
-/// Moves the messages of an opening.
+/// Sends and receives the messages of a negotiation.
 struct HandshakeDriver<'a, D: Connector> {
     connector: &'a D,
     pending: &'a Arc<PendingRequests>,
     negotiation: Negotiation,
     parts: ConnectionParts<D>,
-    /// Reads what comes before the revision is settled.
+    /// Decodes messages before the revision is negotiated.
     codec: ClientCodec,
     /// The id of the last request.
     asked: Option<CallId>,
     invalid_lines: u32,
-    /// No opening takes longer than this, whatever the server answers.
+    /// Upper limit for the whole handshake.
     end: Instant,
 }
 
@@ -111,7 +112,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         }
     }
 
-    /// The connection ended: takes another.
+    /// Opens another connection after the server closed this one.
     async fn reopen(&mut self) -> Result<(), Error> {
         if !self.connector.can_reconnect() {
             return Err(closed(&self.connector.name(), Some("it said nothing before".into())));
@@ -121,7 +122,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         Ok(())
     }
 
-    /// What the end of the connection says about a failure.
+    /// Adds the reason why the connection ended to the error.
     async fn explain(&mut self, mut error: Error) -> Error {
         if let Some(words) = self.parts.guard.exit_reason().await {
             error.message =
@@ -145,11 +146,11 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Waits for a reply, and for what the opening makes of it.
+    /// Waits for a reply, and returns the next step of the negotiation.
     async fn answer(&mut self, patience: Patience) -> Result<Step, Error> {
         let deadline = (Instant::now() + self.pending.options().time(patience)).min(self.end);
         loop {
-            // A timeout looks at the clock only if there is nothing to read.
+            // `timeout_at` checks the clock only if there is nothing to read.
             if Instant::now() >= deadline {
                 return Ok(self.negotiation.answered(Answered::Silence));
             }
@@ -172,7 +173,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         if self.invalid_lines > MAX_INVALID_LINES { Err(too_many_invalid_lines()) } else { Ok(()) }
     }
 
-    /// What the opening makes of a message, if it is a reply.
+    /// Receives a message; returns the next step if it is a reply.
     async fn receive(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
         self.pending.options().trace(TraceEvent::Received(&message));
         let Ok(heard) = self.codec.hear(message) else {
@@ -184,7 +185,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         for incoming in heard {
             match incoming {
                 ServerMessage::Reply { id, result } => {
-                    // What the server could not read is what was sent last.
+                    // An error without an id concerns the last request.
                     let Some(id) = id.or_else(|| self.asked.clone()) else { continue };
                     let result = result.as_deref();
                     step = Some(self.negotiation.answered(Answered::Reply(id, result)));
@@ -207,7 +208,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     }
 }
 
-/// What the server said about itself when the conversation was opened.
+/// The server's description from the handshake.
 pub(super) fn server_info(
     codec: &ClientCodec,
     info: Implementation,
@@ -219,7 +220,7 @@ pub(super) fn server_info(
     about
 }
 
-/// The id of a request that we wrote.
+/// The id of a request that this client wrote.
 fn id_of(message: &[u8]) -> Option<CallId> {
     let message: Value = serde_json::from_slice(message).ok()?;
     message.get("id")?.as_u64().map(CallId::from)

@@ -1,4 +1,4 @@
-//! Which revision each server spoke the last time.
+//! Cache of the revision that each server used last.
 
 use std::{
     collections::HashMap,
@@ -9,12 +9,13 @@ use std::{
 
 use wharf_wire::Revision;
 
-/// How many servers are remembered; the rest are asked again.
+/// Maximum number of servers; the cache is cleared when it is full.
 const MAX_SERVERS: usize = 4096;
 
-/// Remembers which revision a server spoke, so that the next connection need not find out again.
+/// Remembers the revision of each server, so that the next connection does not negotiate again.
 ///
-/// Servers are known by a digest of a key (a URL, a command line), because keys may hold secrets.
+/// Servers are identified by a digest of a key (a URL, a command line), because keys may hold
+/// secrets.
 ///
 /// ```
 /// use wharf_transport::client::RevisionCache;
@@ -33,27 +34,27 @@ pub struct RevisionCache {
 }
 
 impl RevisionCache {
-    /// Remembers until it is dropped.
+    /// Creates a cache in memory.
     #[must_use]
     pub fn in_memory() -> Self {
         RevisionCache { revisions: Mutex::default(), file: None }
     }
 
-    /// Remembers in a file, one server a line. One that cannot be read is as good as none: what it
-    /// says is only where to begin.
+    /// Creates a cache in a file, with one server per line. An unreadable file counts as empty: an
+    /// entry is only a first guess.
     #[must_use]
     pub fn in_file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         RevisionCache { revisions: Mutex::new(read(&path)), file: Some(path) }
     }
 
-    /// What the server with this key spoke the last time.
+    /// The last revision of the server with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Revision> {
         self.revisions().get(&digest(key)).copied()
     }
 
-    /// Remembers that the server with this key speaks `revision`.
+    /// Stores the revision of the server with this key.
     pub fn put(&self, key: &str, revision: Revision) {
         let mut revisions = self.revisions();
         if revisions.len() >= MAX_SERVERS {
@@ -64,7 +65,7 @@ impl RevisionCache {
         }
     }
 
-    /// Forgets what the server with this key spoke.
+    /// Removes the server with this key.
     pub fn remove(&self, key: &str) {
         let mut revisions = self.revisions();
         if revisions.remove(&digest(key)).is_some() {
@@ -76,7 +77,8 @@ impl RevisionCache {
         self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file that cannot be written costs a probe next time, and is no reason to fail a call.
+    /// If the file cannot be written, the next handshake needs a probe. That is not a reason to
+    /// fail a call.
     fn save(&self, revisions: &HashMap<u64, Revision>) {
         if let Some(path) = &self.file {
             let _ = write(path, revisions);
@@ -93,7 +95,7 @@ fn read(path: &Path) -> HashMap<u64, Revision> {
     text.lines().filter_map(pair).take(MAX_SERVERS).collect()
 }
 
-/// Writes beside the file first, so that another process never reads half of it.
+/// Writes a temporary file and renames it, so that other processes never read a partial one.
 fn write(path: &Path, revisions: &HashMap<u64, Revision>) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
@@ -106,7 +108,7 @@ fn write(path: &Path, revisions: &HashMap<u64, Revision>) -> io::Result<()> {
     fs::rename(&beside, path)
 }
 
-/// FNV-1a: short, and the same in every process. Two keys that meet cost one wrong first guess.
+/// FNV-1a: short, and the same in every process. A collision costs one wrong first guess.
 fn digest(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

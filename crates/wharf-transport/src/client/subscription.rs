@@ -1,5 +1,5 @@
-//! Listens: as the server knows them, or played by the link for servers that know none; either way
-//! they go on over another connection when one breaks.
+//! Subscriptions: `subscriptions/listen` on modern servers, emulated on legacy servers. They are
+//! renewed after a reconnect.
 
 use std::{
     sync::{
@@ -27,25 +27,25 @@ use crate::client::{
     pending::{PendingKind, PendingReply, PendingRequests},
 };
 
-/// How often in a row a listen tries to go on before it gives up.
+/// Maximum number of failed attempts in a row.
 const MAX_ATTEMPTS: u32 = 10;
-/// How long a listen must last for the trouble before it to be forgotten.
+/// A subscription that lasted this long resets the count of failures.
 const SETTLED_AFTER: Duration = Duration::from_secs(10);
-/// How long a server may take to take note that a resource is no longer followed.
+/// Timeout of `resources/unsubscribe`.
 const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What listens need of the link they go over.
+/// The parts of a transport that subscriptions need.
 pub(crate) trait SubscriptionTransport: Send + Sync + 'static {
     fn pending(&self) -> &Arc<PendingRequests>;
 
-    /// Serializes subscribing and unsubscribing, so that they reach the server in order.
+    /// Serializes subscribe and unsubscribe requests, so that they reach the server in order.
     fn subscribing(&self) -> &Mutex<()>;
 
-    /// Completes when there is a connection, opened if need be: how to speak over it.
+    /// Completes when there is a connection, opened if necessary: returns its codec.
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>>;
 
-    /// Sends a request, over the connection there is, and waits for its result. `method` is its
-    /// name. Dropping the future gives it up.
+    /// Sends a request over the current connection and waits for its result. `method` is its name.
+    /// Dropping the future cancels it.
     fn request(
         &self,
         pending_reply: PendingReply,
@@ -53,16 +53,17 @@ pub(crate) trait SubscriptionTransport: Send + Sync + 'static {
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>>;
 
-    /// Whether the link was closed, and no connection will follow.
+    /// Returns whether the transport was closed and will not reconnect.
     fn is_closed(&self) -> bool;
 
-    /// Whether another connection can follow one that broke.
+    /// Returns whether the transport can reconnect.
     fn can_reconnect(&self) -> bool {
         true
     }
 }
 
-/// Listens until the server ends it, the link is closed, or no connection can be had.
+/// Subscribes until the server ends the subscription, the transport is closed, or reconnecting
+/// fails.
 pub(crate) async fn listen(
     transport: Arc<dyn SubscriptionTransport>,
     request: Request,
@@ -95,7 +96,7 @@ pub(crate) async fn listen(
     }
 }
 
-/// Listens over one connection.
+/// Runs the subscription over one connection.
 async fn listen_once(
     transport: &Arc<dyn SubscriptionTransport>,
     codec: &ClientCodec,
@@ -116,7 +117,7 @@ async fn listen_once(
     Ok(())
 }
 
-/// Plays a listen for a server that knows none.
+/// Emulates a subscription on a legacy server.
 async fn emulate(
     transport: &Arc<dyn SubscriptionTransport>,
     codec: &ClientCodec,
@@ -132,7 +133,7 @@ async fn emulate(
     };
     let filter = agreed_filter(wanted, &pending.about().discovery.capabilities);
     let kind = PendingKind::EmulatedListen { filter: filter.clone(), silent: true, missed: false };
-    // Nothing is sent under this id, so it ends only with the connection.
+    // No request is sent under this id, so it ends only with the connection.
     let mut pending_reply = pending.register(id, Some(outbox), kind)?;
     let mut subscription = Vec::new();
     for uri in &filter.uris {
@@ -143,7 +144,7 @@ async fn emulate(
     pending_reply.wait().await.map(drop)
 }
 
-/// What of `wanted` a server can tell.
+/// The part of the requested filter that the server's capabilities support.
 fn agreed_filter(wanted: SubscriptionFilter, can: &ServerCapabilities) -> SubscriptionFilter {
     let lists =
         |it: &Option<wharf_model::ListCapability>| it.as_ref().is_some_and(|it| it.list_changed);
@@ -157,12 +158,12 @@ fn agreed_filter(wanted: SubscriptionFilter, can: &ServerCapabilities) -> Subscr
     }
 }
 
-/// A resource that a listen follows; dropping it unsubscribes if it was the last.
+/// A subscription to a resource; dropping it unsubscribes if it was the last.
 struct ResourceSubscription {
     transport: Arc<dyn SubscriptionTransport>,
     codec: ClientCodec,
     uri: String,
-    /// Over which connection; none if the server refused.
+    /// The number of its connection; `None` if the server rejected it.
     connection: Option<u64>,
 }
 
@@ -172,7 +173,7 @@ impl ResourceSubscription {
         codec: &ClientCodec,
         uri: &str,
     ) -> Result<Self, Error> {
-        // In a task of its own: a listen that nobody polls must not hold up the others.
+        // Spawned: a subscription that is not polled must not block the others.
         let mut task = JoinSet::new();
         task.spawn(Self::subscribe_in_order(transport.clone(), codec.clone(), uri.to_owned()));
         let begun = task.join_next().await.and_then(Result::ok);
@@ -187,7 +188,7 @@ impl ResourceSubscription {
         let turns = transport.clone();
         let _turn = turns.subscribing().lock().await;
         let (first, connection) = transport.pending().add_subscriber(&uri);
-        // Made before the request, which may be given up while it is under way.
+        // Created before the request, so that a dropped request is counted too.
         let mut subscription =
             ResourceSubscription { transport, codec, uri, connection: Some(connection) };
         if first && let Err(error) = subscription.subscribe().await {
@@ -198,7 +199,7 @@ impl ResourceSubscription {
         Ok(subscription)
     }
 
-    /// Subscribes, within a time: whoever else subscribes has to wait for it.
+    /// Subscribes within a timeout, because other subscriptions wait for it.
     async fn subscribe(&self) -> Result<(), Error> {
         let patience = self.transport.pending().options().handshake;
         let subscribing = subscribe(&self.transport, &self.codec, &self.uri, true);
@@ -222,14 +223,14 @@ impl Drop for ResourceSubscription {
                     timeout(UNSUBSCRIBE_TIMEOUT, subscribe(&transport, &codec, &uri, false)).await;
             }
         };
-        // Without a runtime there is no connection either.
+        // Without a runtime there is no connection.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(unsubscribing);
         }
     }
 }
 
-/// Subscribes to a resource, or unsubscribes.
+/// Sends `resources/subscribe` or `resources/unsubscribe`.
 async fn subscribe(
     transport: &Arc<dyn SubscriptionTransport>,
     codec: &ClientCodec,

@@ -1,4 +1,4 @@
-//! What is shown to a server that wants to know who is calling, and what its refusals lead to.
+//! Attaches credentials to requests, and handles 401 and 403 responses.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header::WWW_AUTHENTICATE,
@@ -9,26 +9,27 @@ use crate::client::ClientTransportOptions;
 use crate::client::http::response::HttpResponse;
 
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
-/// How many challenges of one refusal are read, and how much of each.
+/// Maximum number of `WWW-Authenticate` challenges of one response that are read, and the maximum
+/// length of each.
 const MAX_CHALLENGES: usize = 16;
 const MAX_CHALLENGE_BYTES: usize = 8 << 10;
 
-/// A request that was answered, and the credential that was shown with it.
+/// A response, and the mark of the credentials that its request carried.
 pub(super) struct AuthAttempt {
     pub(super) response: HttpResponse,
     pub(super) mark: u64,
 }
 
-/// Who waits for an answer, and may be asked for something.
+/// The party that waits for the response, and may have to log in for it.
 #[derive(Clone, Copy)]
 pub(super) enum AuthWait<'a> {
     Background,
     Interactive,
-    /// Whoever made this call.
+    /// The caller of this call, whose deadline is paused.
     Call(&'a Outbox),
 }
 
-/// Puts what there is to show into `headers`, instead of what was there.
+/// Sets the credential headers of a request, replacing those of the same name.
 pub(crate) async fn attach_credentials(
     options: &ClientTransportOptions,
     verb: &Verb,
@@ -48,7 +49,7 @@ pub(crate) async fn attach_credentials(
     Ok(pass.mark)
 }
 
-/// Tells whoever gets us in what the server said.
+/// Reports the status and the DPoP nonce of a response to the credentials provider.
 pub(crate) fn report_response(
     options: &ClientTransportOptions,
     mark: u64,
@@ -61,7 +62,8 @@ pub(crate) fn report_response(
     }
 }
 
-/// Whether to send a request again that was answered so. If nobody waits for it, nobody is asked.
+/// Returns whether to send the request again after this response. Background requests do not start
+/// a login.
 pub(super) async fn should_retry(
     options: &ClientTransportOptions,
     verb: &Verb,
@@ -73,7 +75,7 @@ pub(super) async fn should_retry(
     match auth_failure(verb, response.status, &response.headers, mark, times) {
         Some(mut auth_failure) => {
             auth_failure.waited = !matches!(wait, AuthWait::Background);
-            // People take their time, which is not the server's.
+            // The time that a login takes does not count against the server.
             let _paused = match wait {
                 AuthWait::Call(outbox) => Some(outbox.pause()),
                 AuthWait::Background | AuthWait::Interactive => None,
@@ -84,7 +86,7 @@ pub(super) async fn should_retry(
     }
 }
 
-/// Whether there is a way in after a refusal.
+/// Passes a rejection to the credentials provider; returns whether to retry.
 pub(crate) async fn handle_auth_failure(
     options: &ClientTransportOptions,
     auth_failure: AuthFailure,
@@ -94,7 +96,7 @@ pub(crate) async fn handle_auth_failure(
     credentials.refused(auth_failure).await
 }
 
-/// What a refusal says, if it is one.
+/// Describes a 401 or 403 response; `None` for any other status.
 pub(crate) fn auth_failure(
     verb: &Verb,
     status: StatusCode,

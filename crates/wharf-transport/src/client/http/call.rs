@@ -1,4 +1,4 @@
-//! One request and its reply.
+//! Sends one request and receives its reply.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::client::http::{
 };
 use crate::{client::pending::PendingReply, task_set::Tasks};
 
-/// Sends a request and waits for its reply: the JSON text of its result.
+/// Sends a request and waits for its reply: the result as JSON text.
 pub(super) async fn send_request(
     connection: &HttpConnection,
     outgoing: OutgoingMessage,
@@ -51,7 +51,7 @@ async fn reply(
             Ok(ready(pending_reply).await?)
         }
         MediaKind::Events => reply_from_stream(connection, response, pending_reply).await,
-        // The server may have put the reply on the stream of what it says by itself.
+        // The server may send the reply on its GET stream.
         MediaKind::Other if response.status.as_u16() == 202 && connection.is_reading() => {
             response.drain().await;
             Ok(pending_reply.wait().await?)
@@ -60,7 +60,7 @@ async fn reply(
     }
 }
 
-/// Hears the events of a reply until the reply itself is there, on whichever stream it comes.
+/// Receives the events of a reply stream until the reply arrives, on this or another stream.
 async fn reply_from_stream(
     connection: &HttpConnection,
     response: HttpResponse,
@@ -80,14 +80,14 @@ async fn reply_from_stream(
                 connection.session.detach(stream.drain());
                 return Ok(reply?);
             }
-            // The server knows the request, so it is not sent again.
+            // The server has received the request, so it is not sent again.
             event = stream.next() => event.map_err(|send_error| SendError::Failed(send_error.into_error()))?,
         };
         connection.session.receive_event(&connection.tasks, event, Some(&pending_reply.id)).await;
     }
 }
 
-/// The reply to a message of HTTP+SSE, which comes on the stream that was there before.
+/// Waits for the reply to a message of HTTP+SSE, which arrives on the open SSE stream.
 async fn reply_on_sse_stream(
     connection: &HttpConnection,
     outgoing: OutgoingMessage,
@@ -115,7 +115,7 @@ fn not_json_rpc(connection: &HttpConnection, error: &Error) -> Error {
     Error::new(ErrorKind::TransportError).with_message(problem)
 }
 
-/// The reply, which must be there.
+/// Returns the reply, which must have arrived.
 async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
     tokio::select! {
         biased;
@@ -127,7 +127,8 @@ async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
     }
 }
 
-/// Tells a legacy server when nobody waits for a reply any more: that the connection ends does not.
+/// Sends `notifications/cancelled` to a legacy server when the caller drops its request: closing
+/// the connection does not cancel it there.
 struct CancelOnDrop {
     session: Arc<HttpSession>,
     tasks: Arc<Tasks>,

@@ -1,4 +1,4 @@
-//! An open conversation.
+//! An open connection over HTTP, and its background stream.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,23 +18,24 @@ use crate::client::http::{
 };
 use crate::{client::pending::PendingRequests, task_set::Tasks};
 
-/// How long the last words may take.
+/// Timeout of the last messages and of the DELETE on close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the first call waits for the answer to the stream: some servers give none until they have an event.
+/// Time that the first call waits for the response to the GET stream: some servers send none until
+/// their first event.
 const GET_STREAM_WAIT: Duration = Duration::from_millis(500);
 
-/// How messages travel.
+/// How messages are exchanged over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionMode {
-    /// Each request stands alone.
+    /// Stateless: each request is independent.
     Modern,
-    /// Requests belong to a session, if the server wants one, with streams that can be resumed.
+    /// Requests belong to a session, if the server uses one, with resumable streams.
     Session,
     /// HTTP+SSE of 2024-11-05.
     Events,
 }
 
-/// An open conversation. Dropping it ends what it does in the background.
+/// An open connection. Dropping it ends its background stream.
 pub(super) struct HttpConnection {
     pub(super) kind: ConnectionMode,
     pub(super) session: Arc<HttpSession>,
@@ -43,7 +44,7 @@ pub(super) struct HttpConnection {
 }
 
 impl HttpConnection {
-    /// Takes up the conversation that was just opened.
+    /// Creates the connection after a handshake.
     pub(super) async fn begin(
         http: &Arc<HttpSender>,
         pending: &Arc<PendingRequests>,
@@ -60,13 +61,13 @@ impl HttpConnection {
         let session =
             Arc::new(HttpSession::new(http.clone(), pending.clone(), codec.clone(), to, session));
         let tasks = Arc::new(Tasks::default());
-        // Made first: if whoever opens it gives up from here on, the session is ended.
+        // Created first, so that the session is ended if this future is dropped later.
         let mut connection = HttpConnection { kind, session, tasks, reader: None };
         if let Some(message) = then
             && let Err(send_error) =
                 connection.session.notify(message, "notifications/initialized").await
         {
-            // A server that minds will say so when it is called.
+            // A server that insists on it rejects the first call.
             let error = send_error.into_error();
             http.options
                 .note(format_args!("the server refused notifications/initialized: {error}"));
@@ -82,23 +83,23 @@ impl HttpConnection {
             }
         };
         connection.reader = reader.map(|it| it.abort_handle());
-        // A server that has a question before the stream is there may have nowhere to put it.
+        // Before the GET stream is open, a server may not be able to send requests.
         let _ = timeout(GET_STREAM_WAIT, is_answered).await;
         connection
     }
 
-    /// Whether what the server says by itself is heard.
+    /// Returns whether the background stream is being read.
     pub(super) fn is_reading(&self) -> bool {
         self.reader.as_ref().is_some_and(|it| !it.is_finished())
     }
 
-    /// Says goodbye, briefly.
+    /// Closes the connection within a short timeout.
     pub(super) async fn end(&self, error: &Error) {
         self.session.end(error);
         self.tasks.finish(Instant::now() + CLOSE_TIMEOUT).await;
         if self.session.has_session() {
             let ended = async {
-                // A server may keep its sessions to itself, whatever we say.
+                // A server may refuse DELETE.
                 if let Ok(response) = self.session.delete().await {
                     response.drain().await;
                 }
@@ -116,7 +117,7 @@ impl Drop for HttpConnection {
         if let Some(reader) = &self.reader {
             reader.abort();
         }
-        // Nobody is left to wait for it, but the server need not keep what nobody comes back to.
+        // Ends the session in the background, so that the server can free it.
         if self.session.has_session() && !self.session.is_gone() {
             let session = self.session.clone();
             self.session.detach(async move {
@@ -126,7 +127,7 @@ impl Drop for HttpConnection {
     }
 }
 
-/// Hears what the server of a session says by itself, if it wants to.
+/// Reads the GET stream of a session, if the server offers one.
 async fn read_get_stream(
     session: Arc<HttpSession>,
     tasks: Arc<Tasks>,
@@ -138,7 +139,7 @@ async fn read_get_stream(
         Ok(response) if response.status.is_success() && response.media() == MediaKind::Events => {
             response.events(session.http.options.limits.message)
         }
-        // Most servers have nothing to say by themselves.
+        // Most servers offer no GET stream.
         _ => return,
     };
     let mut stream = ResumableStream::new(session.clone(), StreamKind::Get, stream);
@@ -148,8 +149,8 @@ async fn read_get_stream(
             Err(SendError::Gone(error)) => return session.end(&error),
             Err(SendError::Failed(error)) => {
                 session.http.options.note(format_args!("the server's own stream ended: {error}"));
-                // A listener would wait for ever for what cannot come: it begins anew elsewhere,
-                // unless that would end a call.
+                // Subscriptions would wait for notifications that cannot arrive. Ending the session
+                // makes them reconnect, unless a call is in flight.
                 if session.pending.has_only_listens() {
                     session.end(&error);
                 }
@@ -159,7 +160,7 @@ async fn read_get_stream(
     }
 }
 
-/// Hears everything that a server of HTTP+SSE says.
+/// Reads the SSE stream of an HTTP+SSE server.
 async fn read(session: Arc<HttpSession>, tasks: Arc<Tasks>, mut stream: Box<SseStream>) {
     let error = loop {
         match stream.next().await {

@@ -1,4 +1,4 @@
-//! Connections to servers.
+//! Opens TCP and TLS connections to servers.
 
 use std::{
     fmt, io,
@@ -26,15 +26,15 @@ use crate::client::http::server_url::Origin;
 #[cfg(feature = "tls")]
 use crate::client::http::tls::{TlsClientStream, TlsTrust};
 
-/// How long a connection may take, names and keys included.
+/// Timeout of a connection, including DNS and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an address may be silent before the next one is tried beside it.
+/// Delay before the next address is tried in parallel (happy eyeballs).
 const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
-/// How often the system asks whether a silent server is still there; it is gone after four times.
+/// Interval of TCP keep-alive probes; the connection is dropped after four without an answer.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Why there is no connection, for people.
+/// Connection error, as text for users.
 #[derive(Debug)]
 pub(crate) struct ConnectError(String);
 
@@ -46,7 +46,7 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// Connects to whatever a URL names.
+/// Connects to the origin of a URL.
 #[derive(Clone, Default)]
 pub(crate) struct HttpConnector {
     #[cfg(feature = "tls")]
@@ -54,7 +54,7 @@ pub(crate) struct HttpConnector {
 }
 
 impl HttpConnector {
-    /// Connects for WebSocket, which HTTP/2 has not.
+    /// Creates a connector for WebSocket, which needs HTTP/1.1.
     #[cfg(feature = "websocket")]
     pub(crate) fn for_websocket() -> HttpConnector {
         HttpConnector {
@@ -137,9 +137,9 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
         };
         ConnectError(problem)
     })?;
-    // Messages are written whole, so waiting for more to send only delays them.
+    // Messages are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
-    // A server that is gone without a word would leave its streams silent for ever.
+    // A server that vanished would otherwise leave its streams open for ever.
     let probes = TcpKeepalive::new()
         .with_time(KEEPALIVE_INTERVAL)
         .with_interval(KEEPALIVE_INTERVAL)
@@ -148,7 +148,7 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
     Ok(stream)
 }
 
-/// The first address that answers. A name may have some that nobody can reach.
+/// The first address that accepts the connection. Some addresses of a name may be unreachable.
 async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
@@ -177,7 +177,7 @@ pub(crate) enum ClientStream {
     Encrypted(Box<TlsClientStream>),
 }
 
-/// Does the same with whichever connection it is.
+/// Runs the same code on either variant.
 macro_rules! each {
     ($stream:expr, $it:ident => $do:expr) => {
         match $stream.get_mut() {

@@ -1,4 +1,4 @@
-//! Why a server refused.
+//! Converts HTTP error responses to errors.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,20 +17,20 @@ use crate::client::http::{
     server_url::ServerUrl,
 };
 
-/// How much of a refusal's body is read.
+/// Maximum length of an error body that is read.
 const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
-/// How much of a challenge is kept.
+/// Maximum length of a challenge that is kept.
 const MAX_CHALLENGE_BYTES: usize = 8 << 10;
-/// The longest time to come back after that is passed on.
+/// Maximum `Retry-After` that is passed on.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long it may take to come.
+/// Timeout for reading the body.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
-/// What servers say of sessions that they do not have.
+/// Words by which servers report an unknown session.
 const SESSION_GONE_WORDS: [&str; 6] =
     ["valid", "not found", "unknown", "expired", "no session", "terminated"];
 
-/// What a status says by itself.
+/// The error kind of a status without a JSON-RPC body.
 pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
     match status.as_u16() {
         401 => ErrorKind::Unauthenticated,
@@ -42,16 +42,16 @@ pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
     }
 }
 
-/// Whether a status says nothing about which revision the server speaks.
+/// Returns whether a status shows nothing about the server's revision.
 pub(super) fn is_inconclusive(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 429) || status.is_server_error()
 }
 
-/// A refusal: its body, as far as it is worth reading, and the error it amounts to.
+/// An error response: its body and the resulting error.
 pub(super) struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) error: Error,
-    /// Whether the body is a message.
+    /// The body is a JSON-RPC message.
     is_message: bool,
     body: Bytes,
 }
@@ -77,25 +77,26 @@ impl ErrorResponse {
                 Error::new(by_status(status)).with_message(problem)
             }
         };
-        // What the server itself said stays as it is, except where HTTP decided and not the server.
+        // The server's own error data is kept, unless HTTP decided the status and not the server.
         if error.data.is_none() || is_inconclusive(status) {
             add_data(&mut error, status, &headers);
         }
         ErrorResponse { status, error, is_message, body }
     }
 
-    /// Whether no modern server would say so: it is another one by now.
+    /// Returns whether the response cannot come from a modern server: the server was replaced.
     pub(super) fn is_of_another_era(&self) -> bool {
         let is_foreign = matches!(self.status.as_u16(), 400 | 404 | 405) && !self.is_message;
         is_foreign || self.error.kind.is_unsupported_protocol_version()
     }
 
-    /// The message that it carries.
+    /// The JSON-RPC message in the body.
     pub(super) fn message(&self) -> Option<&[u8]> {
         self.is_message.then_some(&self.body)
     }
 
-    /// Whether it says that there is no such session. Some servers say so with 400, in words.
+    /// Returns whether the response means that the session does not exist. Some servers answer 400
+    /// with a text.
     pub(super) fn is_about_session(&self) -> bool {
         if self.is_message
             && (self.error.kind.is_method_not_found() || self.error.kind.is_invalid_params())
@@ -114,7 +115,7 @@ impl ErrorResponse {
     }
 }
 
-/// The error that the body carries, if it is a message.
+/// The JSON-RPC error in the body, if any.
 fn json_rpc_error(codec: &ClientCodec, body: &Bytes) -> Option<Error> {
     let heard = codec.hear(body.clone()).ok()?;
     heard.into_iter().find_map(|it| match it {
@@ -123,7 +124,7 @@ fn json_rpc_error(codec: &ClientCodec, body: &Bytes) -> Option<Error> {
     })
 }
 
-/// The server's own error. Where the status says more than its number, the status counts.
+/// The server's own error, with the kind of the status if that is more specific.
 fn with_status(
     mut json_rpc_error: Error,
     status: StatusCode,
@@ -137,7 +138,7 @@ fn with_status(
     json_rpc_error
 }
 
-/// What the headers say to programs.
+/// Adds status, challenges and `Retry-After` as error data.
 fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
     let mut data = match error.data.take().map(|it| *it) {
         Some(Value::Object(data)) => data,
@@ -149,7 +150,7 @@ fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
     if !challenges.is_empty() {
         let mut challenge = challenges.join(", ");
         challenge.truncate(MAX_CHALLENGE_BYTES);
-        // The one thing that a challenge says which the status does not.
+        // `insufficient_scope` is the one detail of a challenge that the status lacks.
         if error.kind.is_forbidden() && challenge.contains("insufficient_scope") {
             error.kind = ErrorKind::InsufficientScope;
         }
@@ -164,7 +165,7 @@ fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
     error.data = Some(Box::new(Value::Object(data)));
 }
 
-/// Seconds, or a date.
+/// Parses `Retry-After`: seconds, or a date.
 fn parse_retry_after(text: &str) -> Option<Duration> {
     let text = text.trim();
     match text.parse::<u64>() {

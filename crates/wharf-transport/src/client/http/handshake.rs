@@ -1,4 +1,5 @@
-//! How a conversation is opened, and of which kind it is.
+//! Handshake over HTTP: negotiates the revision and detects the mode (stateless, session,
+//! HTTP+SSE).
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,35 +21,36 @@ use crate::client::http::{
 };
 use crate::client::{TraceEvent, handshake::server_info};
 
-/// How much is read of an answer that is no message.
+/// Maximum length of a body that is not a JSON-RPC message.
 const MAX_OTHER_BODY_BYTES: usize = 1 << 20;
-/// How many events may come before the one that is waited for.
+/// Maximum number of events before the reply.
 const MAX_EVENTS_BEFORE_REPLY: usize = 1000;
 
-/// What an opening led to.
+/// The result of a handshake.
 pub(super) struct HttpHandshakeResult {
     pub(super) codec: ClientCodec,
     pub(super) about: ServerInfo,
-    /// What to say first.
+    /// The first message to send (`notifications/initialized`).
     pub(super) then: Option<Vec<u8>>,
     pub(super) mode: DetectedMode,
 }
 
-/// How messages are to travel.
+/// The detected mode.
 pub(super) enum DetectedMode {
     Modern,
-    /// With the id of the session, if the server wants one.
+    /// With the session id, if the server assigned one.
     Session(Option<HeaderValue>),
-    /// Replies come on the stream; messages go to the place.
+    /// Replies arrive on the stream; messages are posted to the URL.
     Events(Box<SseStream>, ServerUrl),
 }
 
-/// Finds out what the server speaks, and opens the conversation. `key` is what it is remembered by.
+/// Negotiates the revision. `key` identifies the server in the revision cache.
 pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandshakeResult, Error> {
     let options = &http.options;
     let remembered = options.revision_cache.get(key).filter(|_| options.pin.is_none());
     if let Some(credentials) = &options.credentials {
-        // Where they are kept, somebody may have to unlock them first: no server waits for that.
+        // The token store may have to be unlocked by the user: that must not run against a timeout
+        // of the server.
         credentials.show("POST", &http.url.to_string()).await?;
     }
     let client = options.client.clone();
@@ -65,7 +67,7 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
                     None => negotiation.answered(Answered::Silence),
                 }
             }
-            // Every answer over HTTP came with its request.
+            // Every reply over HTTP arrives with its request.
             Step::Wait(_) => negotiation.answered(Answered::Silence),
             Step::TryEvents => {
                 prober.try_events().await?;
@@ -84,14 +86,14 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
     }
 }
 
-/// What the opening goes over.
+/// Sends the messages of the negotiation.
 struct Prober<'a> {
     http: &'a HttpSender,
-    /// The headers of the last answer.
+    /// The headers of the last response.
     last: HeaderMap,
-    /// Reads what comes before the revision is settled.
+    /// Decodes messages before the revision is negotiated.
     codec: ClientCodec,
-    /// Once it goes over HTTP+SSE.
+    /// Set once the negotiation uses HTTP+SSE.
     events: Option<(Box<SseStream>, ServerUrl)>,
 }
 
@@ -99,14 +101,15 @@ impl Prober<'_> {
     fn mode(self, codec: &ClientCodec) -> Result<DetectedMode, Error> {
         Ok(match self.events {
             Some((stream, to)) => DetectedMode::Events(stream, to),
-            // A session is nothing to a modern server, even if it names one.
+            // A modern server has no session, even if it sends a session id.
             None if codec.is_modern() => DetectedMode::Modern,
             None => DetectedMode::Session(session_id(&self.last)?),
         })
     }
 
-    /// Sends a message: the status and the body of the answer, or the reply out of its events; nothing
-    /// if that takes too long. Getting in first takes as long as it takes: people may be asked.
+    /// Sends a message: the status and the body of the response, or the reply from its events;
+    /// `None` after the timeout. Authorization is not limited by the timeout, because it may
+    /// involve the user.
     async fn send(
         &mut self,
         message: Vec<u8>,
@@ -132,7 +135,7 @@ impl Prober<'_> {
         Ok(Some((status, body)))
     }
 
-    /// The answer to a request, once we got in; nothing if it takes too long.
+    /// Sends a request, with retries after authorization; `None` after the timeout.
     async fn send_authenticated(
         &self,
         verb: &Verb,
@@ -159,7 +162,7 @@ impl Prober<'_> {
         }
     }
 
-    /// Sends a message whose reply comes on the stream that is there.
+    /// Posts a message; its reply arrives on the SSE stream.
     async fn send_over_sse(
         &mut self,
         heads: &HeaderMap,
@@ -176,7 +179,7 @@ impl Prober<'_> {
             response.drain().await;
             Ok(())
         };
-        // The reply may overtake the answer to the message.
+        // The reply may arrive before the response to the POST.
         let (_, reply) = tokio::try_join!(post, reply(stream, &self.codec))?;
         let body = reply.unwrap_or_default();
         self.trace(&body);
@@ -203,12 +206,12 @@ impl Prober<'_> {
                 let mut stream = response.events(limit);
                 Ok(reply(&mut stream, &self.codec).await?.unwrap_or_default())
             }
-            // It is shown to whoever looks into it, and otherwise means nothing.
+            // The body is only used for the trace.
             _ => Ok(response.read_all(limit.min(MAX_OTHER_BODY_BYTES)).await.unwrap_or_default()),
         }
     }
 
-    /// Opens the stream of HTTP+SSE, whose first event says where messages go.
+    /// Opens the SSE stream of HTTP+SSE; its first event names the URL for messages.
     async fn try_events(&mut self) -> Result<(), Error> {
         let (http, url, patience) = (self.http, &self.http.url, self.http.options.handshake);
         let late = || Error::new(ErrorKind::RequestTimeout);
@@ -242,7 +245,7 @@ impl Prober<'_> {
     }
 }
 
-/// The first event that is a reply; none if the stream ends without.
+/// The first event that is a reply; `None` if the stream ends without one.
 async fn reply(stream: &mut SseStream, codec: &ClientCodec) -> Result<Option<Bytes>, Error> {
     for _ in 0..MAX_EVENTS_BEFORE_REPLY {
         let Some(event) = stream.next().await? else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! Links over HTTP, to servers of every revision.
+//! HTTP client transport, for servers of every revision.
 //!
-//! A modern server takes each request by itself. A legacy one may want a session, and streams that
-//! are resumed where they break off; the oldest have one stream for everything they say (HTTP+SSE).
-//! Which of them it is comes out when the conversation is opened (`open`), and is then a `HttpConnection`.
+//! A modern server is stateless. A legacy server may use a session and resumable streams. The
+//! oldest servers send all messages on one stream (HTTP+SSE). The handshake detects the mode and
+//! results in an `HttpConnection`.
 
 pub(super) mod auth;
 mod call;
@@ -28,10 +28,10 @@ use self::send::HttpSender;
 use super::ClientTransportOptions;
 use crate::client::http::{server_url::ServerUrl, transport::HttpTransport};
 
-/// Connects to a server at a URL, with `headers` of the caller's own in every request.
+/// Connects to a server at a URL, with additional `headers` in every request.
 ///
-/// Headers go to the URL's own origin only: a redirect to another is not followed. Those that the
-/// protocol itself sets are left out.
+/// Headers are sent to the URL's own origin only: a redirect to another origin is not followed.
+/// Headers that the protocol sets are ignored.
 ///
 /// ```no_run
 /// # async fn connect() -> Result<(), wharf_model::Error> {
@@ -47,7 +47,7 @@ use crate::client::http::{server_url::ServerUrl, transport::HttpTransport};
 /// ```
 ///
 /// # Errors
-/// If the URL or a header cannot be used, nobody answers there, or no revision is known to both.
+/// If the URL or a header is invalid, the server cannot be reached, or there is no common revision.
 pub async fn connect_http(
     url: &str,
     headers: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! What came back: a message, a stream of events, or something else.
+//! A response: a JSON-RPC message, an SSE stream, or another body.
 
 use std::{future::poll_fn, pin::Pin, time::Duration};
 
@@ -13,14 +13,14 @@ use tokio::{task::coop::consume_budget, time::timeout};
 use wharf_model::{Error, ErrorKind, excerpt};
 use wharf_wire::sse::{Events, ServerEvent};
 
-/// How much of a body nobody wants is read, so that the connection can be used again.
+/// Maximum length of an unused body that is read to reuse the connection.
 const MAX_DRAIN_BYTES: u64 = 64 << 10;
-/// How long that may take.
+/// Timeout for reading it.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How much of a body is read to be shown.
+/// Maximum length of a body excerpt in an error.
 const MAX_EXCERPT_BYTES: usize = 1 << 10;
 
-/// A response whose body is still to be read.
+/// A response with an unread body.
 pub(super) struct HttpResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -28,7 +28,7 @@ pub(super) struct HttpResponse {
     body: Incoming,
 }
 
-/// What a body is.
+/// The kind of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MediaKind {
     Json,
@@ -48,7 +48,7 @@ impl HttpResponse {
     }
 
     pub(super) fn media(&self) -> MediaKind {
-        // Nothing was said to be accepted, but some servers do not ask.
+        // The client accepts no content encoding, but some servers encode nevertheless.
         let encoding = self.headers.get(CONTENT_ENCODING);
         if encoding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
             return MediaKind::Other;
@@ -61,7 +61,7 @@ impl HttpResponse {
         }
     }
 
-    /// The status line and the type, for people.
+    /// Status line, content type and encoding, for errors and traces.
     pub(super) fn status_line(&self) -> String {
         let (version, status) = (self.version, self.status);
         let coded = self.headers.get(CONTENT_ENCODING).and_then(|it| it.to_str().ok());
@@ -72,7 +72,7 @@ impl HttpResponse {
         }
     }
 
-    /// The whole body, which must not be longer than `limit`.
+    /// Reads the body, up to `limit` bytes.
     pub(super) async fn read_all(mut self, limit: usize) -> Result<Bytes, Error> {
         let too_large = || {
             let problem = format!("The server's answer is longer than {limit} bytes");
@@ -87,7 +87,7 @@ impl HttpResponse {
             if first.len() + read_all.len() + chunk.len() > limit {
                 return Err(too_large());
             }
-            // Most bodies come in one piece, which need not be copied.
+            // Most bodies arrive in one chunk, which is not copied.
             if first.is_empty() && read_all.is_empty() {
                 first = chunk;
                 continue;
@@ -98,7 +98,7 @@ impl HttpResponse {
         Ok(if read_all.is_empty() { first } else { read_all.freeze() })
     }
 
-    /// The beginning of the body, on one line, for an error that shows what came.
+    /// Reads the start of the body as one printable line, for an error.
     pub(super) async fn read_start(mut self) -> String {
         let mut seen = Vec::new();
         let read = async {
@@ -113,7 +113,7 @@ impl HttpResponse {
         printable_excerpt(&seen)
     }
 
-    /// Reads what nobody wants, if it is little, so that the connection can be used again.
+    /// Reads the rest of an unused body if it is short, so that the connection can be reused.
     pub(super) async fn drain(mut self) {
         if self.body.size_hint().upper().is_none_or(|upper| upper > MAX_DRAIN_BYTES) {
             return;
@@ -122,34 +122,34 @@ impl HttpResponse {
         let _ = timeout(DRAIN_TIMEOUT, read).await;
     }
 
-    /// The body as a stream of events, none of them longer than `limit`.
+    /// The body as an SSE stream with events of at most `limit` bytes.
     pub(super) fn events(self, limit: usize) -> SseStream {
         SseStream { body: self.body, events: Events::new(limit), received_any: false }
     }
 }
 
-/// Printable, and short.
+/// A short excerpt without control characters.
 pub(super) fn printable_excerpt(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     excerpt(plain.trim()).into_owned()
 }
 
-/// Events as they come.
+/// A stream of server-sent events (SSE).
 pub(super) struct SseStream {
     body: Incoming,
     events: Events,
-    /// Whether anything came at all.
+    /// Set once any bytes were received.
     received_any: bool,
 }
 
 impl SseStream {
-    /// The next event; none once the stream has ended. Nothing is lost if the future is dropped.
+    /// The next event; `None` at the end of the stream. Cancel-safe.
     ///
     /// # Errors
-    /// `ContentTooLarge` if an event is too long; anything else if the connection broke.
+    /// `ContentTooLarge` if an event is too long; another error if the connection broke.
     pub(super) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
-        // A server that never pauses must not keep the task from anything else.
+        // A server that never pauses must not starve other futures of the task.
         consume_budget().await;
         loop {
             if let Some(event) = self.events.next() {
@@ -163,17 +163,17 @@ impl SseStream {
         }
     }
 
-    /// Where to resume.
+    /// The last event id, to resume after.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.events.last_id()
     }
 
-    /// When to come back.
+    /// The reconnection time that the server sent.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.events.retry()
     }
 
-    /// Whether anything came at all.
+    /// Returns whether any bytes were received.
     pub(super) fn received_any(&self) -> bool {
         self.received_any
     }

@@ -1,4 +1,4 @@
-//! A stream of events that is taken up again where it broke off.
+//! Resumability: reconnects an SSE stream with `Last-Event-ID`.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -15,31 +15,31 @@ use crate::client::http::{
     session::{HttpSession, SendError},
 };
 
-/// When to come back if the server does not say.
+/// Reconnection time if the server sends none.
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
-/// However little the server says: a broken one must not keep us busy.
+/// Lower limit of the reconnection time: a broken server must not keep the client busy.
 const MIN_RETRY: Duration = Duration::from_millis(50);
-/// However often it was in vain.
+/// Upper limit of the reconnection time.
 const MAX_RETRY: Duration = Duration::from_secs(60);
-/// A stream that lasted this long was a good one, even if nothing came.
+/// A stream that lasted this long counts as stable, even without events.
 const STABLE_AFTER: Duration = Duration::from_secs(1);
-/// How long the end of a stream is waited for once the reply is there.
+/// Time to read the end of a stream after the reply.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest pause of our own choice: whoever follows a server wants to know that it is gone.
+/// Longest backoff of the client's own choice: subscribers need to learn that a server is gone.
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
-/// How often in a row a stream is taken up in vain.
+/// Maximum number of failed reconnects in a row.
 const MAX_ATTEMPTS: u32 = 8;
 
-/// When to try again.
+/// Delay before the next reconnect.
 #[derive(Debug, Default)]
 pub(super) struct ReconnectDelay {
     pub(super) retry: Option<Duration>,
-    /// How often in a row it was in vain.
+    /// Number of failures in a row.
     pub(super) failures: u32,
 }
 
 impl ReconnectDelay {
-    /// What the server asked for, longer each time it was in vain, and not the same for everybody.
+    /// The server's reconnection time, with exponential backoff and jitter.
     pub(super) fn duration(&self) -> Duration {
         let base = self.retry.unwrap_or(DEFAULT_RETRY).clamp(MIN_RETRY, MAX_RETRY);
         let longer = base.saturating_mul(1 << self.failures.min(10)).min(base.max(MAX_BACKOFF));
@@ -52,23 +52,23 @@ impl ReconnectDelay {
     }
 }
 
-/// What a stream is.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamKind {
-    /// The reply to a request, which ends with its connection.
+    /// The reply to a request, which cannot be resumed.
     Once,
-    /// The reply to a request, which goes on after an event that can be named.
+    /// The reply to a request, resumable after an event with an id.
     Reply,
-    /// What the server says by itself, which can also begin anew.
+    /// The GET stream of a session, which can also be opened anew.
     Get,
 }
 
-/// A stream of a legacy server.
+/// An SSE stream that reconnects.
 pub(super) struct ResumableStream {
     session: Arc<HttpSession>,
     kind: StreamKind,
     stream: Option<SseStream>,
-    /// When the stream was opened.
+    /// The time at which the stream was opened.
     since: Instant,
     last: Option<String>,
     delay: ReconnectDelay,
@@ -91,7 +91,7 @@ impl ResumableStream {
         }
     }
 
-    /// Reads what is left of the stream, if it ends soon, so that its connection can be used again.
+    /// Reads the rest of the stream if it ends soon, so that its connection can be reused.
     pub(super) async fn drain(mut self) {
         if let Some(stream) = &mut self.stream {
             let rest = async { while let Ok(Some(_)) = stream.next().await {} };
@@ -99,8 +99,8 @@ impl ResumableStream {
         }
     }
 
-    /// The next event. It ends only with the reason why nothing more can come: `Gone` if nothing
-    /// of the whole conversation can.
+    /// The next event. Fails once the stream cannot be resumed; with `Gone` if the session has
+    /// ended as well.
     pub(super) async fn next(&mut self) -> Result<ServerEvent, SendError> {
         loop {
             let Some(stream) = &mut self.stream else {
@@ -144,7 +144,7 @@ impl ResumableStream {
             Err(error) => {
                 self.delay.failures += 1;
                 self.session.http.options.note(format_args!("cannot go on with a stream: {error}"));
-                // Nothing else of this conversation can be reached either.
+                // The whole session is out of reach.
                 return self
                     .check_resumable(error)
                     .map_err(|send_error| SendError::Gone(send_error.into_error()));
@@ -161,7 +161,7 @@ impl ResumableStream {
             || response.status.as_u16() == 429;
         match self.session.error_for(response).await {
             SendError::Gone(error) => {
-                // Whatever was under way there is lost with it.
+                // All requests in flight are lost with the session.
                 self.session.end(&error);
                 Err(SendError::Failed(not_resumed(&error)))
             }

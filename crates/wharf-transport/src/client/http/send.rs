@@ -1,4 +1,4 @@
-//! One request over HTTP, with redirects followed by hand.
+//! Sends one HTTP request, with authorization and redirects within the origin.
 
 use std::{convert::Infallible, error::Error as _, io, pin::Pin, task, time::Duration};
 
@@ -24,16 +24,16 @@ use crate::client::http::{
     server_url::ServerUrl,
 };
 
-/// How often a server may send us on.
+/// Maximum number of redirects.
 const MAX_REDIRECTS: usize = 5;
-/// The longest head of a response.
+/// Maximum length of response headers.
 const MAX_HEADER_BYTES: usize = 256 << 10;
-/// How long a connection is kept for the next request. Many servers close after five seconds, and a
-/// request that meets such an end is lost.
+/// Time that an idle connection is kept for reuse. Many servers close it after five seconds, and a
+/// request sent at that moment is lost.
 const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
-/// How often a silent HTTP/2 connection is asked whether it is alive.
+/// Interval of keep-alive pings on an idle HTTP/2 connection.
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
-/// What the protocol itself puts into headers: nobody else may.
+/// Headers that the protocol sets and users must not.
 const RESERVED_HEADERS: [&str; 7] = [
     "accept",
     "connection",
@@ -49,13 +49,13 @@ pub(super) struct HttpSender {
     client: Client<HttpConnector, FullBody>,
     pub(super) options: ClientTransportOptions,
     pub(super) url: ServerUrl,
-    /// The user's own headers.
+    /// Headers that the user added.
     user_headers: HeaderMap,
-    /// Whether the opening of a conversation waits until somebody is let in.
+    /// Set while a handshake waits for a login.
     logging_in: watch::Sender<bool>,
 }
 
-/// A login that an opening waits for.
+/// Guard: a handshake waits for a login.
 pub(super) struct LoginGuard<'a>(&'a watch::Sender<bool>);
 
 impl Drop for LoginGuard<'_> {
@@ -82,19 +82,19 @@ impl HttpSender {
         Ok(HttpSender { client, options, url, user_headers, logging_in: watch::Sender::new(false) })
     }
 
-    /// Tells all who wait for the opening that it waits for a login, until what this returns is dropped.
+    /// Signals that the handshake waits for a login, until the guard is dropped.
     pub(super) fn begin_login(&self) -> LoginGuard<'_> {
         self.logging_in.send_replace(true);
         LoginGuard(&self.logging_in)
     }
 
-    /// Whether an opening waits for a login, now and whenever that changes.
+    /// Watches whether a handshake waits for a login.
     pub(super) fn login_state(&self) -> watch::Receiver<bool> {
         self.logging_in.subscribe()
     }
 
-    /// Sends a request to `to`, which is of the server's origin, or to where it sends us within it.
-    /// If it is refused, and there is a way in, it is sent again.
+    /// Sends a request to `to`, a URL of the server's origin, and follows redirects within it.
+    /// Retries after a rejection if authorization succeeds.
     pub(super) async fn send(
         &self,
         verb: Verb,
@@ -102,12 +102,12 @@ impl HttpSender {
         headers: &HeaderMap,
         body: Bytes,
     ) -> Result<HttpResponse, Error> {
-        // Streams and farewells come and go by themselves.
+        // GET streams and DELETE run in the background.
         let wait = if verb == Verb::POST { AuthWait::Interactive } else { AuthWait::Background };
         self.send_for(wait, verb, to, headers, body).await
     }
 
-    /// The same. If nobody waits for it, nobody is asked to let us in.
+    /// Sends the request on behalf of `wait`. Background requests do not start a login.
     pub(super) async fn send_for(
         &self,
         wait: AuthWait<'_>,
@@ -127,7 +127,7 @@ impl HttpSender {
         }
     }
 
-    /// Sends a request once, with what we have to show.
+    /// Sends a request once, with credentials, and follows redirects.
     pub(super) async fn attempt(
         &self,
         verb: &Verb,
@@ -156,7 +156,7 @@ impl HttpSender {
         let mut request = Request::new(FullBody(Some(body.clone())));
         *request.method_mut() = verb.clone();
         *request.uri_mut() = to.uri().clone();
-        // In this order, so that the user's headers never replace the protocol's.
+        // In this order, so that user headers never replace those of the protocol.
         *request.headers_mut() = self.user_headers.clone();
         request.headers_mut().extend(headers.clone());
         if *verb == Verb::POST {
@@ -181,7 +181,7 @@ impl HttpSender {
     }
 }
 
-/// The headers of the user that may be sent. They may hold secrets, whatever their names.
+/// Parses the user's headers. All are marked sensitive, because any may hold a secret.
 fn parse_user_headers(
     headers: &[(String, String)],
     options: &ClientTransportOptions,
@@ -210,7 +210,7 @@ fn parse_user_headers(
     Ok(user_headers)
 }
 
-/// Where the server sends us, if it does and we go there.
+/// The target of a redirect, if the response is one that may be followed.
 fn redirect_target(
     verb: &Verb,
     from: &ServerUrl,
@@ -231,7 +231,7 @@ fn redirect_target(
     };
     let next = from.join(location).map_err(|error| refused(error.message.into_owned()))?;
     if next.origin() != from.origin() {
-        // Credentials belong to one origin, and so does the trust in what the server says.
+        // Credentials and trust belong to one origin.
         let there = next.origin();
         return Err(refused(format!(
             "not followed to {there}, which is another origin; connect to it instead if you trust it"
@@ -243,7 +243,7 @@ fn redirect_target(
     Ok(Some(next))
 }
 
-/// A request that nobody answered.
+/// Converts an error of a request without a response.
 fn request_error(to: &ServerUrl, error: &legacy::Error) -> Error {
     let mut cause = error.source();
     while let Some(it) = cause {
@@ -258,7 +258,7 @@ fn request_error(to: &ServerUrl, error: &legacy::Error) -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!("{to}: {error}"))
 }
 
-/// What became of a connection that a request or a body was lost with.
+/// Converts an error of a connection that failed during a request or a body.
 pub(super) fn connection_error(to: &ServerUrl, error: &hyper::Error) -> Error {
     if error.is_parse() || error.is_parse_too_large() {
         let problem = format!("{to} does not answer as HTTP says: {error}");
@@ -273,7 +273,7 @@ fn io_text(error: &(dyn std::error::Error + 'static)) -> String {
     error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), |it| it.kind().to_string())
 }
 
-/// A body that is there as a whole.
+/// A complete request body.
 struct FullBody(Option<Bytes>);
 
 impl Body for FullBody {

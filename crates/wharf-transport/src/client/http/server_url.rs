@@ -1,18 +1,18 @@
-//! Where a server is, and what a server may send us to.
+//! The server's URL, and the resolution of URLs that the server sends.
 
 use std::fmt;
 
 use http::{Uri, uri::Scheme};
 use wharf_model::{Error, ErrorKind, excerpt};
 
-/// The longest URL that is followed.
+/// Maximum length of a URL.
 const MAX_URL_BYTES: usize = 8 << 10;
 
-/// An absolute URL of `http` or `https`, without user, password or fragment.
+/// An absolute `http` or `https` URL without credentials and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerUrl(Uri);
 
-/// What credentials belong to: scheme, host and port.
+/// Origin: scheme, host and port. Credentials are bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     encrypted: bool,
@@ -48,7 +48,7 @@ impl ServerUrl {
         Origin::of(&self.0)
     }
 
-    /// What `reference`, relative or not, means here.
+    /// Resolves `reference`, relative or absolute, against this URL.
     pub(crate) fn join(&self, reference: &str) -> Result<ServerUrl, Error> {
         let reference = reference.split('#').next().unwrap_or_default().trim();
         if has_scheme(reference) {
@@ -81,7 +81,7 @@ impl ServerUrl {
     }
 }
 
-/// Shows no query: it may hold secrets.
+/// Omits the query, which may hold secrets.
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin(), self.0.path())
@@ -99,13 +99,13 @@ impl Origin {
         self.encrypted
     }
 
-    /// The same host and port without encryption.
+    /// The same host and port without TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn unencrypted(&self) -> Origin {
         Origin { encrypted: false, host: self.host.clone(), port: self.port }
     }
 
-    /// The name or address, as a resolver takes it.
+    /// The host name or address, as a resolver takes it.
     pub(crate) fn host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
@@ -129,7 +129,7 @@ fn has_scheme(reference: &str) -> bool {
     scheme.is_some_and(|it| it.starts_with(|first: char| first.is_ascii_alphabetic()))
 }
 
-/// The path with `.` and `..` worked out.
+/// Resolves `.` and `..` segments (RFC 3986, section 5.2.4).
 fn remove_dot_segments(path: &str) -> String {
     let mut segments_kept: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
@@ -151,7 +151,7 @@ fn remove_dot_segments(path: &str) -> String {
 }
 
 fn bad_url(url: &str, why: &str) -> Error {
-    // Whatever could be a secret is not repeated.
+    // Parts that may hold secrets are omitted.
     let shown = url.split(['?', '#']).next().unwrap_or_default();
     let shown = match shown.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
     {

@@ -1,4 +1,4 @@
-//! What an open conversation needs to say something.
+//! Posts the messages of one HTTP session (`Mcp-Session-Id`), and dispatches those it receives.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -30,26 +30,26 @@ use crate::{
     task_set::Tasks,
 };
 
-/// What legacy servers tell sessions apart by.
+/// The session id of legacy servers.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// The longest id that is sent back to a server.
+/// Maximum length of a session id or event id that is sent back.
 const MAX_ID_BYTES: usize = 4 << 10;
-/// How long a server may take for what it only has to take note of.
+/// Timeout of a notification or a response.
 const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many answers may be on their way to the server before reading waits for them.
+/// Maximum number of answers in flight before reading waits (back-pressure).
 const MAX_CONCURRENT_ANSWERS: usize = 32;
-/// How often an answer is sent to a server that cannot take it, and the pauses between, which double:
-/// about two minutes in all.
+/// Maximum number of attempts to deliver an answer, and the delays between them, which double:
+/// about two minutes in total.
 const MAX_ANSWER_ATTEMPTS: u32 = 30;
 const FIRST_ANSWER_DELAY: Duration = Duration::from_millis(250);
 const MAX_ANSWER_DELAY: Duration = Duration::from_secs(5);
 
-/// A message and the headers that repeat what it says.
+/// A message and its `Mcp-*` headers.
 pub(super) struct OutgoingMessage {
     pub(super) message: Vec<u8>,
     pub(super) headers: Vec<(String, String)>,
-    /// The call that it is.
+    /// The call that the message belongs to.
     pub(super) call: Option<Outbox>,
 }
 
@@ -59,12 +59,12 @@ impl OutgoingMessage {
     }
 }
 
-/// Why a request has no reply.
+/// Error of a request.
 #[derive(Debug)]
 pub(super) enum SendError {
-    /// The server knows nothing of this conversation, and did nothing about the request.
+    /// The server does not have this session, and did not process the request.
     Gone(Error),
-    /// Anything else.
+    /// Any other error.
     Failed(Error),
 }
 
@@ -82,14 +82,14 @@ impl SendError {
     }
 }
 
-/// An open conversation, as its calls and its tasks share it.
+/// An open session, shared by its calls and background tasks.
 pub(super) struct HttpSession {
     pub(super) http: Arc<HttpSender>,
     pub(super) pending: Arc<PendingRequests>,
     pub(super) codec: ClientCodec,
-    /// Where messages go.
+    /// The URL that messages are posted to.
     pub(super) to: ServerUrl,
-    /// Headers of every request: the session.
+    /// Headers of every request: the session id.
     pub(super) session_headers: HeaderMap,
     gone: Mutex<bool>,
     answer_permits: Arc<Semaphore>,
@@ -121,19 +121,20 @@ impl HttpSession {
         !self.session_headers.is_empty()
     }
 
-    /// Whether the server keeps something that it may forget: a session, or the stream of HTTP+SSE.
+    /// Returns whether the server holds state that it may lose: a session, or an HTTP+SSE stream.
     fn has_server_state(&self) -> bool {
         self.has_session() || self.to != self.http.url
     }
 
-    /// Whether the conversation is over, whoever ended it.
+    /// Returns whether the session has ended, on either side.
     pub(super) fn is_gone(&self) -> bool {
         *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the conversation. Where it was more than single requests, all that was under way fails.
+    /// Ends the session. Unless the server is stateless, all requests in flight fail.
     pub(super) fn end(&self, error: &Error) {
-        // Held until everybody knows, so that nothing of the next conversation is taken for this.
+        // Held until all requests have failed, so that requests of the next session are not
+        // affected.
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         if !std::mem::replace(&mut *gone, true) && !self.codec.is_modern() {
             self.pending.fail_all(&closed(&error.message));
@@ -159,7 +160,7 @@ impl HttpSession {
         self.http.send_for(wait, Verb::POST, &self.to, &headers, body).await
     }
 
-    /// Opens the stream of what the server says by itself, or goes on after the event `last`.
+    /// Opens the GET stream, or resumes after the event `last`.
     pub(super) async fn get(&self, last: Option<&str>) -> Result<HttpResponse, Error> {
         let mut headers = self.session_headers.clone();
         headers.extend(to_header_map(&self.codec.headers("", None, None))?);
@@ -169,18 +170,18 @@ impl HttpSession {
         self.http.send(Verb::GET, &self.http.url, &headers, Bytes::new()).await
     }
 
-    /// Ends the session.
+    /// Ends the session (DELETE).
     pub(super) async fn delete(&self) -> Result<HttpResponse, Error> {
         let mut headers = self.session_headers.clone();
         headers.extend(to_header_map(&self.codec.headers("", None, None))?);
         self.http.send(Verb::DELETE, &self.http.url, &headers, Bytes::new()).await
     }
 
-    /// Sends what has no reply: any success will do, whatever it carries.
+    /// Sends a message without a reply. Any success status counts.
     pub(super) async fn notify(&self, message: Vec<u8>, method: &str) -> Result<(), SendError> {
         let outgoing = OutgoingMessage::new(message, self.codec.headers(method, None, None));
         let sent = async {
-            // Nobody waits for it, so nobody logs in for it.
+            // Sent in the background: no login is started for it.
             let answer = self.post_for(AuthWait::Background, outgoing).await?;
             if !answer.status.is_success() {
                 return Err(self.error_for(answer).await);
@@ -194,7 +195,7 @@ impl HttpSession {
         }
     }
 
-    /// What a status amounts to that is no success.
+    /// Converts an error response.
     pub(super) async fn error_for(&self, answer: HttpResponse) -> SendError {
         let refusal = ErrorResponse::read(answer, &self.to, Some(&self.codec)).await;
         let is_gone = match self.codec.is_modern() {
@@ -207,7 +208,7 @@ impl HttpSession {
         if is_gone { SendError::Gone(refusal.error) } else { SendError::Failed(refusal.error) }
     }
 
-    /// Hears a message, and does what it asks for.
+    /// Dispatches a message, and sends the answers it requires.
     pub(super) async fn receive(
         self: &Arc<Self>,
         tasks: &Tasks,
@@ -218,7 +219,7 @@ impl HttpSession {
             let session = self.clone();
             match action {
                 DispatchAction::Send(message) => {
-                    // A server that asks faster than it listens has to wait.
+                    // Back-pressure for a server that sends requests faster than it reads answers.
                     let turn = self.answer_permits.clone().acquire_owned().await;
                     self.spawn(tasks, async move {
                         session.answer(message).await;
@@ -235,7 +236,7 @@ impl HttpSession {
         Ok(())
     }
 
-    /// Hears an event. What is no message is noted, and otherwise left alone.
+    /// Dispatches an event. An event that is not a message is only traced.
     pub(super) async fn receive_event(
         self: &Arc<Self>,
         tasks: &Tasks,
@@ -249,8 +250,8 @@ impl HttpSession {
         }
     }
 
-    /// Answers the server, which waits for it: one that cannot take the answer now is told again. An
-    /// answer counts once, however often it comes.
+    /// Sends an answer to the server, with retries if the server is temporarily unavailable. The
+    /// server applies an answer once, so a retry is safe.
     async fn answer(&self, message: Vec<u8>) {
         let mut pause = FIRST_ANSWER_DELAY;
         for left in (0..MAX_ANSWER_ATTEMPTS).rev() {
@@ -266,19 +267,19 @@ impl HttpSession {
         }
     }
 
-    /// Runs a task that nobody waits for, and nothing ends.
+    /// Spawns a detached task.
     pub(super) fn detach(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(task);
     }
 
-    /// Runs a task from wherever the caller is, which may be no task.
+    /// Spawns a task of this session, also from outside of the runtime.
     pub(super) fn spawn(&self, tasks: &Tasks, task: impl Future<Output = ()> + Send + 'static) {
         let _context = self.runtime.enter();
         tasks.spawn(task);
     }
 }
 
-/// Whether the same may be taken a little later.
+/// Returns whether a retry may succeed.
 fn is_temporary(kind: ErrorKind) -> bool {
     use ErrorKind::{ConnectionClosed, Overloaded, RateLimited, TemporarilyUnavailable};
     [ConnectionClosed, Overloaded, RateLimited, TemporarilyUnavailable].contains(&kind)
@@ -288,7 +289,7 @@ pub(super) fn closed(why: &str) -> Error {
     Error::new(ErrorKind::ConnectionClosed).with_message(why.to_owned())
 }
 
-/// An answer that is neither a message nor a stream.
+/// Error for a response that is neither a message nor an SSE stream.
 pub(super) async fn unexpected(answer: HttpResponse, from: &ServerUrl) -> Error {
     let (status_line, media) = (answer.status_line(), answer.media());
     let wanted =
@@ -311,7 +312,7 @@ pub(super) fn to_header_map(pairs: &[(String, String)]) -> Result<HeaderMap, Err
     pairs.iter().map(header).collect()
 }
 
-/// The id of a session as the server gave it, if it may be sent back.
+/// The session id that the server assigned, if it is valid.
 pub(super) fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
     let Some(id) = headers.get(SESSION_ID) else { return Ok(None) };
     let visible = |byte: &u8| (0x21..=0x7e).contains(byte);

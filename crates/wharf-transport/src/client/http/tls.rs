@@ -1,4 +1,4 @@
-//! Encryption by rustls, with the system's own list of whom to trust.
+//! TLS with rustls and the system's root certificates.
 
 use std::{io, sync::Arc};
 
@@ -11,7 +11,7 @@ use tokio_rustls::{
 
 pub(super) type TlsClientStream = TlsStream<TcpStream>;
 
-/// Whom to trust. The list is read when it is first needed: that takes milliseconds.
+/// TLS configuration. Root certificates are loaded on first use, which takes milliseconds.
 #[derive(Clone, Default)]
 pub(super) struct TlsTrust {
     config: Arc<OnceCell<Arc<ClientConfig>>>,
@@ -61,8 +61,9 @@ fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Whether a handshake failed because the server does not speak TLS: true if it answered with something else, false if
-/// it hung up, which may have that reason. None if it failed for another one.
+/// Detects a handshake with a server that does not use TLS: `Some(true)` if it answered with
+/// something else, `Some(false)` if it closed the connection, which may have this reason, and
+/// `None` for any other error.
 pub(super) fn is_not_tls(error: &io::Error) -> Option<bool> {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match (inner, error.kind()) {

@@ -1,4 +1,4 @@
-//! The link itself: opens the conversation, and opens it again when the server has forgotten it.
+//! HTTP client transport: opens a connection, and reopens it when the server has lost the session.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -30,23 +30,23 @@ use crate::{
     },
 };
 
-/// A link over HTTP.
+/// Client transport over HTTP.
 pub(super) struct HttpTransport(Arc<HttpTransportState>);
 
 struct HttpTransportState {
     http: Arc<HttpSender>,
     pending: Arc<PendingRequests>,
-    /// What the server is remembered by.
+    /// Key of the server in the revision cache.
     key: String,
     current_connection: Mutex<Option<Arc<HttpConnection>>>,
-    /// Held while the conversation is opened. How the last opening failed.
+    /// Locked during a handshake. Holds the error of the last one.
     opening: tokio::sync::Mutex<Option<Error>>,
-    /// How many openings there were.
+    /// Number of handshakes so far.
     openings: AtomicU64,
     subscribing: tokio::sync::Mutex<()>,
-    /// How listens have fared.
+    /// Reconnect backoff of subscriptions.
     listen_backoff: Mutex<ReconnectBackoff>,
-    /// Which log messages are wanted: every session has to be told.
+    /// Requested log level: set again in every new session.
     level: Mutex<Option<LogLevel>>,
     closing: Shutdown,
 }
@@ -66,19 +66,20 @@ impl HttpTransport {
             level: Mutex::default(),
             closing: Shutdown::new(),
         });
-        // Nobody else can be held up by it yet, and whoever drops it ends it.
+        // Not spawned: no other call waits for it yet, and dropping the future aborts it.
         state.open().await?;
         Ok(HttpTransport(state))
     }
 }
 
 impl HttpTransportState {
-    /// The conversation, opened if need be. Those who wait for one opening share its failure.
+    /// The connection, opened if necessary. Concurrent callers share one handshake and its error.
     async fn connection(self: &Arc<Self>) -> Result<Arc<HttpConnection>, Error> {
         self.connection_for(None).await
     }
 
-    /// The same for a call, whose clock stands still while a person logs in for the opening.
+    /// The connection for a call, whose deadline is paused while the user logs in for the
+    /// handshake.
     async fn connection_for(
         self: &Arc<Self>,
         outbox: Option<&Outbox>,
@@ -87,7 +88,7 @@ impl HttpTransportState {
             return Ok(connection);
         }
         let state = self.clone();
-        // In a task of its own: a call that nobody polls must not hold up the others.
+        // Spawned: a call that is not polled must not block the handshake for others.
         let mut opening = tokio::spawn(async move { state.open().await });
         let mut login_state = self.http.login_state();
         loop {
@@ -130,7 +131,7 @@ impl HttpTransportState {
         *lock(&self.current_connection) = Some(connection.clone());
         let level = *lock(&self.level);
         if let Some(level) = level {
-            // What could not be told costs no more than log messages.
+            // If this fails, only log messages are missing.
             let _ = timeout(self.http.options.handshake, self.send_level(&connection, level)).await;
         }
         Ok(connection)
@@ -140,8 +141,8 @@ impl HttpTransportState {
         lock(&self.current_connection).clone().filter(|connection| !connection.session.is_gone())
     }
 
-    /// Sends a request and waits for its reply. If the server has forgotten the conversation, it is
-    /// opened again, once, and so is the request sent.
+    /// Sends a request and waits for its reply. If the server has lost the session, opens a new one
+    /// and sends the request again, once.
     async fn send_with_reopen(
         self: &Arc<Self>,
         outbox: Option<&Outbox>,
@@ -180,7 +181,7 @@ impl HttpTransportState {
 
     async fn call(self: &Arc<Self>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
         let info = request.method.info();
-        // Legacy servers say who they are once.
+        // Legacy servers describe themselves only in the handshake.
         if request.method == Method::Discover && !self.connection().await?.session.codec.is_modern()
         {
             let discovery = self.pending.about().discovery.clone();
@@ -239,7 +240,7 @@ impl HttpTransportState {
         self.send_with_reopen(None, PendingKind::ControlRequest, write).await.map(drop)
     }
 
-    /// Tells a server that keeps it which log messages are wanted.
+    /// Sets the log level on servers that store it (`logging/setLevel`).
     async fn send_level(
         &self,
         connection: &HttpConnection,
@@ -267,7 +268,7 @@ impl HttpTransportState {
             Ok(()) => Ok(()),
             Err(SendError::Gone(error)) => {
                 connection.session.end(&error);
-                // The next session is told when it is opened.
+                // The next session gets the level when it is opened.
                 self.connection().await.map(drop)
             }
             Err(SendError::Failed(error)) => Err(error),
@@ -284,7 +285,7 @@ impl HttpTransportState {
         match connection.session.notify(message, method).await {
             Ok(()) => Ok(()),
             Err(SendError::Gone(error)) => {
-                // The next session begins with the roots as they are then.
+                // The next session starts with the current roots.
                 connection.session.end(&error);
                 Ok(())
             }
@@ -292,7 +293,7 @@ impl HttpTransportState {
         }
     }
 
-    /// Sends a request of a listen, over the conversation there is.
+    /// Sends a request of a subscription over the current connection.
     async fn send_for_listen(
         &self,
         pending_reply: PendingReply,
@@ -325,7 +326,7 @@ impl HttpTransportState {
 
     async fn close(&self) {
         self.closing.stop();
-        // Whatever an opening under way leads to is ended too.
+        // Waits for a handshake in progress, to close its connection as well.
         let _opening = self.opening.lock().await;
         let connection = lock(&self.current_connection).take();
         if let Some(connection) = connection {
@@ -335,7 +336,7 @@ impl HttpTransportState {
     }
 }
 
-/// What a raw request names, where a header must repeat it.
+/// The tool name, prompt name or URI of a raw request, for the `Mcp-Name` header.
 fn target(method: &str, params: Option<&str>) -> Option<String> {
     let field = Method::from_name(method)?.info().mirrored?;
     let params: Value = serde_json::from_str(params?).ok()?;
@@ -350,7 +351,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What listens need of the link.
+/// Subscriptions over this transport.
 struct HttpSubscriptions(Arc<HttpTransportState>);
 
 impl SubscriptionTransport for HttpSubscriptions {

@@ -1,4 +1,4 @@
-//! Whom each message of the server is for.
+//! Dispatches messages of the server to calls, subscriptions and listeners.
 
 use std::{
     sync::{
@@ -20,23 +20,23 @@ use wharf_wire::{CallId, ClientCodec, ServerMessage, ServerNotification};
 use crate::client::TraceEvent;
 use crate::client::pending::{PendingEntry, PendingKind, PendingRequests, changes};
 
-/// How long reading waits for a call that has not looked at what came before.
+/// Time that reading waits for a call with a full outbox.
 const RECIPIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the link has to do about a message.
+/// An action that a message requires of the transport.
 pub(crate) enum DispatchAction {
-    /// Send this: the answer to a ping, or a refusal.
+    /// Send this message: the answer to a ping, or an error.
     Send(Vec<u8>),
-    /// Run this beside whatever else goes on, and send what comes of it; nothing if the question
-    /// was withdrawn. The question counts as open until it is dropped, after sending: a server that
-    /// takes no answers must not pile them up.
+    /// Run this future concurrently and send its message; `None` if the request was withdrawn. The
+    /// request counts as open until it is dropped, after sending, so that answers do not accumulate
+    /// for a server that does not read them.
     Answer(BoxFuture<Option<(Vec<u8>, OpenServerRequest)>>),
 }
 
-/// A call that is told things, as fast as it looks at them.
+/// A call that receives notifications, with back-pressure.
 pub(super) struct CallRecipient {
     outbox: Outbox,
-    /// Whether it let reading wait in vain; then nobody waits for it again until it has room.
+    /// Set after reading waited in vain. Then it does not wait again until the outbox has room.
     stalled: AtomicBool,
 }
 
@@ -45,12 +45,12 @@ impl CallRecipient {
         CallRecipient { outbox: outbox.clone(), stalled: AtomicBool::new(false) }
     }
 
-    /// Tells it, as soon as it has room, if that is soon.
+    /// Delivers a notification once the outbox has room, within the timeout.
     async fn notify(&self, notification: Notification) {
         self.notify_until(Instant::now() + RECIPIENT_TIMEOUT, notification).await;
     }
 
-    /// Tells it, as soon as it has room, if that is before `end`.
+    /// Delivers a notification once the outbox has room, before `end`.
     async fn notify_until(&self, end: Instant, notification: Notification) {
         let end = if self.stalled.load(Ordering::Relaxed) { Instant::now() } else { end };
         let stalled = timeout_at(end, self.outbox.room()).await.is_err();
@@ -62,12 +62,12 @@ impl CallRecipient {
 }
 
 impl PendingRequests {
-    /// Takes in one message, in the order of arrival: wakes whoever waits for it, and says what
-    /// else there is to do. On HTTP, `belongs_to` is the call on whose stream it came. Waits a
-    /// moment for a call that is slow to look at what it is told.
+    /// Dispatches one message, in order of arrival, and returns the actions that it requires. On
+    /// HTTP, `belongs_to` is the call on whose stream it arrived. Waits up to the timeout for a
+    /// call with a full outbox.
     ///
     /// # Errors
-    /// If it is no message. Nothing has happened then.
+    /// If it is not a JSON-RPC message. It has no effect then.
     pub(crate) async fn receive(
         self: &Arc<Self>,
         message: Bytes,
@@ -82,7 +82,7 @@ impl PendingRequests {
         Ok(actions)
     }
 
-    /// Takes in one part of a message.
+    /// Dispatches one part of a message.
     pub(crate) async fn dispatch(
         self: &Arc<Self>,
         codec: &ClientCodec,
@@ -120,12 +120,12 @@ impl PendingRequests {
     fn on_reply(&self, id: Option<CallId>, result: Result<ByteString, Error>) {
         let mut state = self.lock();
         let sent = |entry: &PendingEntry| !matches!(entry.kind, PendingKind::EmulatedListen { .. });
-        // What the server could not read can only be the one thing that was sent.
+        // An error without an id can only concern the one request in flight.
         let id = id.or_else(|| {
             let mut ids = state.in_flight.iter().filter(|(_, entry)| sent(entry));
             ids.next().filter(|_| ids.next().is_none()).map(|(id, _)| id.clone())
         });
-        // A late reply finds nobody.
+        // A late reply has no entry and is ignored.
         let id = id.filter(|id| state.in_flight.get(id).is_some_and(sent));
         let entry = id.and_then(|id| state.in_flight.remove(&id));
         drop(state);
@@ -134,7 +134,7 @@ impl PendingRequests {
         }
     }
 
-    /// The server takes a question back, or ends a listen.
+    /// The server withdraws its request, or ends a subscription.
     fn on_cancelled(&self, id: &CallId) {
         let mut state = self.lock();
         let listens = |entry: &PendingEntry| matches!(entry.kind, PendingKind::Listen { .. });
@@ -162,7 +162,7 @@ impl PendingRequests {
                     call.notify(notification).await;
                 }
             }
-            // The word of a task whose call has not heard yet that it is one.
+            // Progress of a task, before the call has received the task.
             Notification::TaskProgress { progress, total, message, .. }
                 if self.recipient(token.as_ref()).is_some() =>
             {
@@ -185,7 +185,7 @@ impl PendingRequests {
         }
     }
 
-    /// Tells a listen what came under its id.
+    /// Delivers a notification to the subscription with this id.
     async fn on_listen_notification(&self, id: Option<&CallId>, notification: Notification) {
         let Some((listen, acknowledged)) = self.listen(id) else { return };
         match notification {
@@ -198,7 +198,7 @@ impl PendingRequests {
         }
     }
 
-    /// Tells everybody who wants to hear it.
+    /// Delivers a notification to all listeners and matching subscriptions.
     async fn broadcast(&self, notification: Notification) {
         self.notify_listeners(&notification);
         let mut listeners = Vec::new();
@@ -214,7 +214,7 @@ impl PendingRequests {
                 _ => *missed = true,
             }
         }
-        // However many do not look, reading waits once.
+        // One timeout for all of them together.
         let end = Instant::now() + RECIPIENT_TIMEOUT;
         for listener in listeners {
             listener.notify_until(end, notification.clone()).await;
@@ -226,7 +226,8 @@ impl PendingRequests {
         listeners.iter().for_each(|listener| listener.on_notification(notification));
     }
 
-    /// What to do about a question: put it to the call it belongs to, or else to `UnsolicitedRequestHandler`.
+    /// Passes a server request to the call it belongs to, or else to
+    /// [`UnsolicitedRequestHandler`](crate::client::UnsolicitedRequestHandler).
     fn on_server_request(
         self: &Arc<Self>,
         codec: &ClientCodec,
@@ -281,7 +282,7 @@ impl PendingRequests {
         Some((entry.recipient.clone()?, acknowledged.clone()))
     }
 
-    /// The call under way, if there is exactly one whose `asks` fits.
+    /// The only call in flight for which `fits(asks)` holds, if there is exactly one.
     fn only_call(&self, fits: impl Fn(bool) -> bool) -> Option<Arc<CallRecipient>> {
         let state = self.lock();
         let is_call =
@@ -291,7 +292,7 @@ impl PendingRequests {
     }
 }
 
-/// An open question of the server; dropping it makes room for another.
+/// An open request of the server; dropping it frees its slot.
 pub(crate) struct OpenServerRequest {
     pending: Arc<PendingRequests>,
     id: CallId,

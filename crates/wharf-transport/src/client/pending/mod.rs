@@ -1,4 +1,4 @@
-//! What is under way with one server.
+//! Requests and subscriptions in flight with one server.
 
 pub(crate) mod dispatch;
 
@@ -20,12 +20,12 @@ use crate::client::ClientTransportOptions;
 use crate::client::pending::dispatch::CallRecipient;
 pub(crate) use crate::client::pending::dispatch::DispatchAction;
 
-/// The ids of a conversation's own calls begin here; those of its opening lie below, and a late
-/// answer to one of those must not be taken for another's.
+/// First id of calls. Lower ids belong to the handshake, so that a late reply to it is not taken
+/// for the reply to a call.
 const FIRST_ID: u64 = 16;
 
-/// What is under way with one server, over however many connections: calls, listens, the server's
-/// questions, and who hears the rest.
+/// Everything in flight with one server, over all of its connections: calls, subscriptions,
+/// requests of the server, and listeners.
 pub(crate) struct PendingRequests {
     options: ClientTransportOptions,
     next: AtomicU64,
@@ -37,12 +37,12 @@ struct PendingState {
     codec: Option<ClientCodec>,
     about: Arc<ServerInfo>,
     in_flight: HashMap<CallId, PendingEntry>,
-    /// The server's open questions. Dropping one withdraws it.
+    /// Open requests of the server. Dropping one withdraws it.
     server_requests: HashMap<CallId, oneshot::Sender<()>>,
     listeners: Vec<Weak<dyn NotificationListener>>,
-    /// How many listens follow each resource, on the connection there is now.
+    /// Number of subscriptions to each resource, on the current connection.
     subscriber_counts: HashMap<String, usize>,
-    /// How many connections were lost.
+    /// Number of connections lost.
     losses: u64,
 }
 
@@ -52,18 +52,18 @@ struct PendingEntry {
     recipient: Option<Arc<CallRecipient>>,
 }
 
-/// What goes on under an id, and what may belong to it.
+/// The kind of a request in flight.
 #[derive(Clone, Debug)]
 pub(crate) enum PendingKind {
-    /// A request whose reply is all that anybody wants.
+    /// A request that only has a reply.
     ControlRequest,
-    /// A call. `asks`: the server may have questions about it.
+    /// A call. `asks`: the server may send requests about it.
     Call { asks: bool },
-    /// A listen that the server knows as one. `acknowledged`: whether it went on before, over
-    /// another connection.
+    /// A subscription of a modern server. `acknowledged`: it was acknowledged before, on another
+    /// connection.
     Listen { acknowledged: Arc<AtomicBool> },
-    /// A listen that the link plays: it hears what the server says to all. `silent` until it is
-    /// acknowledged; `missed`: something came before.
+    /// A subscription that the client emulates for a legacy server: it receives broadcast
+    /// notifications. `silent` until it is acknowledged; `missed`: a notification arrived before.
     EmulatedListen { filter: SubscriptionFilter, silent: bool, missed: bool },
 }
 
@@ -77,20 +77,20 @@ impl PendingRequests {
         &self.options
     }
 
-    /// How the server is spoken to; none before the first opening.
+    /// The codec of the negotiated revision; `None` before the first handshake.
     pub(crate) fn codec(&self) -> Option<ClientCodec> {
         self.lock().codec.clone()
     }
 
-    /// What the server said about itself at the last opening.
+    /// The server's description from the last handshake.
     pub(crate) fn about(&self) -> Arc<ServerInfo> {
         self.lock().about.clone()
     }
 
-    /// The conversation is open, for the first time or again.
+    /// Records a finished handshake, the first or a later one.
     pub(crate) fn opened(&self, codec: ClientCodec, mut about: ServerInfo) {
         let can = &mut about.discovery.capabilities;
-        // Each era has tasks of its own. Servers of both may speak of the other's, too.
+        // Each era has its own tasks. Servers of both eras may declare both.
         if codec.is_modern() {
             can.tasks = None;
         } else {
@@ -100,7 +100,7 @@ impl PendingRequests {
         let again = state.codec.replace(codec).is_some();
         state.about = Arc::new(about);
         drop(state);
-        // Nobody said what changed while there was no connection.
+        // Changes while there was no connection were not notified.
         if again {
             let lists = SubscriptionFilter {
                 tools: true,
@@ -112,16 +112,16 @@ impl PendingRequests {
         }
     }
 
-    /// An id that no message of this conversation had.
+    /// A new request id, unique in this transport.
     pub(crate) fn next_id(&self) -> CallId {
         CallId::from(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Notes that a request is under way, until the ticket is dropped. Do so before sending it.
-    /// What belongs to it goes to `outbox`.
+    /// Registers a request in flight until the returned reply is dropped. Call it before sending
+    /// the request. Its notifications go to `outbox`.
     ///
     /// # Errors
-    /// If too much is under way.
+    /// If too many requests are in flight.
     pub(crate) fn register(
         self: &Arc<Self>,
         id: CallId,
@@ -143,7 +143,7 @@ impl PendingRequests {
         Ok(PendingReply { id, reply: answered, pending: self.clone() })
     }
 
-    /// Begins to tell a played listen what it hears, after its acknowledgement, or after whatever
+    /// Starts delivery to an emulated subscription: sends its acknowledgement, or all changes that
     /// it may have missed if it was `acknowledged` before.
     pub(crate) fn acknowledge(
         &self,
@@ -167,8 +167,8 @@ impl PendingRequests {
         }
     }
 
-    /// Counts one more listen that follows `uri`: whether it is the first on this connection, and
-    /// which connection that is.
+    /// Counts one more subscriber of `uri`: returns whether it is the first on this connection, and
+    /// the number of the connection.
     pub(crate) fn add_subscriber(&self, uri: &str) -> (bool, u64) {
         let mut state = self.lock();
         let count = state.subscriber_counts.entry(uri.to_owned()).or_default();
@@ -176,8 +176,8 @@ impl PendingRequests {
         (*count == 1, state.losses)
     }
 
-    /// Counts one listen less that follows `uri` on that connection; whether it was the last, and
-    /// the connection is still there.
+    /// Counts one subscriber of `uri` less on that connection: returns whether it was the last and
+    /// the connection is still open.
     pub(crate) fn remove_subscriber(&self, uri: &str, connection: u64) -> bool {
         let mut state = self.lock();
         let same = state.losses == connection;
@@ -192,14 +192,15 @@ impl PendingRequests {
         last
     }
 
-    /// Lets `listener` hear what belongs to no call, as long as anybody else holds it.
+    /// Adds a listener for notifications that belong to no call. It is dropped with its last strong
+    /// reference.
     pub(crate) fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
         let mut state = self.lock();
         state.listeners.retain(|listener| listener.strong_count() > 0);
         state.listeners.push(listener);
     }
 
-    /// Whether listens are played over this conversation, and nothing else is under way.
+    /// Returns whether only emulated subscriptions are in flight, and at least one.
     #[cfg(feature = "http")]
     pub(crate) fn has_only_listens(&self) -> bool {
         let state = self.lock();
@@ -208,7 +209,7 @@ impl PendingRequests {
             && kinds.all(|kind| matches!(kind, PendingKind::EmulatedListen { .. }))
     }
 
-    /// The connection is gone: everything under way fails, and open questions are withdrawn.
+    /// Fails everything in flight and withdraws open requests, after the connection was lost.
     pub(crate) fn fail_all(&self, error: &Error) {
         let mut state = self.lock();
         let in_flight = std::mem::take(&mut state.in_flight);
@@ -221,7 +222,8 @@ impl PendingRequests {
         }
     }
 
-    /// A message was too long to be read: it may have been the reply to any of the calls under way.
+    /// Fails all calls after a message that was too long to read: it may have been the reply to any
+    /// of them.
     pub(crate) fn fail_calls(&self, error: &Error) {
         let mut state = self.lock();
         let awaits_reply = |_: &CallId, entry: &mut PendingEntry| {
@@ -239,7 +241,7 @@ impl PendingRequests {
     }
 }
 
-/// A request under way; dropping it forgets the id, so that a late reply is ignored.
+/// A request in flight; dropping it removes the id, so that a late reply is ignored.
 pub(crate) struct PendingReply {
     pub(crate) id: CallId,
     reply: oneshot::Receiver<Result<ByteString, Error>>,
@@ -247,12 +249,12 @@ pub(crate) struct PendingReply {
 }
 
 impl PendingReply {
-    /// Whether there is no reply yet, be it one that nobody has looked at.
+    /// Returns whether there is no reply yet, not even an unread one.
     pub(crate) fn is_open(&self) -> bool {
         self.pending.lock().in_flight.contains_key(&self.id)
     }
 
-    /// Waits for the reply: the JSON text of its result. Once.
+    /// Waits for the reply: the result as JSON text. Call it once.
     pub(crate) async fn wait(&mut self) -> Result<ByteString, Error> {
         let reply = (&mut self.reply).await;
         reply.unwrap_or_else(|_| Err(Error::new(ErrorKind::ConnectionClosed)))
@@ -265,7 +267,7 @@ impl Drop for PendingReply {
     }
 }
 
-/// Everything that a listener with this filter may have missed.
+/// All changes that a subscriber with this filter may have missed.
 pub(crate) fn changes(filter: &SubscriptionFilter) -> impl Iterator<Item = Notification> {
     let lists = [
         (filter.tools, Notification::ToolsChanged),

@@ -1,4 +1,4 @@
-//! One connection: a task that reads, a task that writes, and its end.
+//! One stream connection: its reader task, its writer task and its shutdown.
 
 use std::{
     pin::pin,
@@ -25,14 +25,14 @@ use crate::client::{
     stream::connector::{ConnectionParts, Connector, MessageSink, MessageSource, PeerGuard},
 };
 
-/// How many lines in a row may be no messages: programs print things.
+/// Maximum number of lines in a row that are not messages: some servers print other output.
 pub(crate) const MAX_INVALID_LINES: u32 = 1000;
-/// How many messages are written at once.
+/// Maximum number of messages per write.
 const MAX_WRITE_BATCH: usize = 64;
-/// How long the last messages may take to be written.
+/// Timeout for writing the last messages.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One open connection. Clones are the same one.
+/// An open connection. Clones share it.
 #[derive(Clone)]
 pub(crate) struct StreamConnection(Arc<ConnectionState>);
 
@@ -40,17 +40,17 @@ struct ConnectionState {
     codec: ClientCodec,
     outgoing: mpsc::Sender<Vec<u8>>,
     dead: AtomicBool,
-    /// Ends both tasks.
+    /// Stops both tasks.
     closing: Shutdown,
-    /// Everything under way has failed.
+    /// Set once everything in flight has failed.
     pending_failed: Shutdown,
-    /// Whatever was behind the connection is gone too.
+    /// Set once the process behind the connection has ended too.
     ended: Shutdown,
 }
 
 impl StreamConnection {
-    /// Begins to read and write. `on_end` is told how long it lived, once everything under way has
-    /// failed.
+    /// Starts the tasks. `on_end` gets the lifetime of the connection, once everything in flight
+    /// has failed.
     pub(crate) fn start<D: Connector>(
         pending: Arc<PendingRequests>,
         name: String,
@@ -90,7 +90,7 @@ impl StreamConnection {
         self.0.dead.load(Ordering::Acquire)
     }
 
-    /// Sends a message, as soon as there is room for it.
+    /// Sends a message, once the queue has room.
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Error> {
         if self.is_dead() || self.0.outgoing.send(message).await.is_err() {
             return Err(Error::new(ErrorKind::ConnectionClosed));
@@ -98,7 +98,7 @@ impl StreamConnection {
         Ok(())
     }
 
-    /// Sends a message from where nobody can wait; not at all if the server reads nothing.
+    /// Sends a message without waiting; drops it if the server does not read.
     pub(crate) fn send_soon(&self, message: Vec<u8>) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.0.outgoing.try_send(message)
             && let Ok(runtime) = Handle::try_current()
@@ -108,23 +108,23 @@ impl StreamConnection {
         }
     }
 
-    /// Ends the connection in good order.
+    /// Closes the connection gracefully.
     pub(crate) fn close(&self) {
         self.0.closing.stop();
     }
 
-    /// Completes when everything under way has failed.
+    /// Completes when everything in flight has failed.
     pub(crate) async fn pending_failed(&self) {
         self.0.pending_failed.stopped().await;
     }
 
-    /// Completes when whatever was behind the connection is gone too.
+    /// Completes when the process behind the connection has ended too.
     pub(crate) async fn ended(&self) {
         self.0.ended.stopped().await;
     }
 }
 
-/// Fails everything under way when a connection ends, however it does.
+/// Fails everything in flight when the connection ends, also after a panic.
 struct ConnectionCleanup {
     connection: StreamConnection,
     pending: Arc<PendingRequests>,
@@ -152,7 +152,7 @@ impl Drop for ConnectionCleanup {
     }
 }
 
-/// Reads until the end, then ends the rest.
+/// Reads until the connection ends, then shuts it down.
 async fn run_loop(
     mut cleanup: ConnectionCleanup,
     name: String,
@@ -163,7 +163,7 @@ async fn run_loop(
     let (connection, pending) = (cleanup.connection.clone(), cleanup.pending.clone());
     let shared = &*connection.0;
     let why = read_until_closed(&connection, &pending, &mut source, &mut writing).await;
-    // From here on, no call is sent; what was sent before is failed below.
+    // From here on no call is sent; those sent before fail below.
     shared.dead.store(true, Ordering::Release);
     shared.closing.stop();
     if let Some(why) = why {
@@ -178,7 +178,7 @@ async fn run_loop(
         }
         guard.end().await;
     };
-    // A server that still has something to say must be able to finish.
+    // The server must be able to write its remaining output while it shuts down.
     let draining = async {
         while let Ok(Some(_)) = source.next().await {}
         std::future::pending::<()>().await;
@@ -189,7 +189,7 @@ async fn run_loop(
     }
 }
 
-/// Reads until the connection ends, and says why; nothing if it was closed from here.
+/// Reads until the connection ends and returns the reason; `None` if this side closed it.
 async fn read_until_closed(
     connection: &StreamConnection,
     pending: &Arc<PendingRequests>,
@@ -200,12 +200,12 @@ async fn read_until_closed(
     tokio::select! {
         why = &mut reading => Some(why),
         () = connection.0.closing.stopped() => None,
-        // A server that stopped reading is about to say nothing more either.
+        // A server that stopped reading will close its side soon.
         _ = writing => Some(timeout(FLUSH_TIMEOUT, reading).await.unwrap_or(Ok(()))),
     }
 }
 
-/// Reads until the server ends the connection; an error where we must.
+/// Reads until the server closes the connection; fails if this side must close it.
 async fn read(
     connection: &StreamConnection,
     pending: &Arc<PendingRequests>,
@@ -239,7 +239,7 @@ async fn read(
 fn perform(connection: &StreamConnection, action: DispatchAction) {
     match action {
         DispatchAction::Send(message) => {
-            // A server that does not read its answers can do without them.
+            // Dropped if the server does not read its answers.
             let _ = connection.0.outgoing.try_send(message);
         }
         DispatchAction::Answer(answering) => {
@@ -253,7 +253,7 @@ fn perform(connection: &StreamConnection, action: DispatchAction) {
     }
 }
 
-/// Writes until the connection ends, and then what is left.
+/// Writes until the connection ends, then the remaining messages.
 async fn write(
     closing: Shutdown,
     pending: Arc<PendingRequests>,
@@ -285,7 +285,7 @@ pub(crate) fn closed(name: &str, words: Option<String>) -> Error {
         .with_message(format!("Connection closed by {name}{words}"))
 }
 
-/// The server sent a message of more than `limit` bytes.
+/// Error: the server sent a message of more than `limit` bytes.
 pub(crate) fn too_long(limit: usize) -> Error {
     Error::new(ErrorKind::ContentTooLarge).with_message(format!(
         "Content too large: the server sent a message of more than {limit} bytes; ask for less, or \
@@ -293,7 +293,7 @@ pub(crate) fn too_long(limit: usize) -> Error {
     ))
 }
 
-/// The server sends anything but messages.
+/// Error: the server sent too many lines that are not messages.
 pub(crate) fn too_many_invalid_lines() -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!(
         "Transport error: more than {MAX_INVALID_LINES} lines in a row were no messages; a server must print \

@@ -1,4 +1,4 @@
-//! How connections are opened, and what carries their messages.
+//! Opens stream connections, and frames messages as lines.
 
 use std::{fmt, future::Future, io};
 
@@ -15,7 +15,7 @@ use wharf_wire::{Line, Lines};
 
 use crate::client::ClientTransportOptions;
 
-/// How much is read at once.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Opens connections to one server.
@@ -24,57 +24,56 @@ pub(crate) trait Connector: Send + Sync + Sized + 'static {
     type Sink: MessageSink;
     type Guard: PeerGuard;
 
-    /// What people are told that the server is.
+    /// The server's name in errors.
     fn name(&self) -> String;
 
-    /// What the server is remembered by, if it can be met again.
+    /// The server's key in the revision cache; `None` if it cannot be reconnected to.
     fn key(&self) -> Option<String>;
 
-    /// Opens a fresh connection.
+    /// Opens a new connection.
     fn open(
         &self,
         options: &ClientTransportOptions,
     ) -> impl Future<Output = Result<ConnectionParts<Self>, Error>> + Send;
 
-    /// Whether there can be another connection after the first.
+    /// Returns whether another connection can follow the first.
     fn can_reconnect(&self) -> bool {
         true
     }
 }
 
-/// The ends of a fresh connection.
+/// The parts of a new connection.
 pub(crate) struct ConnectionParts<D: Connector> {
     pub(crate) source: D::Source,
     pub(crate) sink: D::Sink,
     pub(crate) guard: D::Guard,
 }
 
-/// Where messages come from.
+/// Reads messages.
 pub(crate) trait MessageSource: Send + 'static {
-    /// The next message; none at the end. Dropping the future loses nothing.
+    /// The next message; `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Option<Line>, Error>> + Send;
 }
 
-/// Where messages go.
+/// Writes messages.
 pub(crate) trait MessageSink: Send + 'static {
     /// Sends messages, in order.
     fn send(&mut self, messages: Vec<Vec<u8>>) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Says that nothing more will come.
+    /// Closes the writing side.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// What lives as long as a connection does.
+/// Guard of the process behind a connection.
 pub(crate) trait PeerGuard: Send + 'static {
-    /// Why the connection ended, if that can be known soon.
+    /// The reason why the connection ended, if it is available soon.
     fn exit_reason(&mut self) -> impl Future<Output = Option<String>> + Send;
 
-    /// Ends what is behind the connection, in good order, after it was told that nothing more will
-    /// come. Dropping the keeper ends it at once.
+    /// Shuts the process down gracefully, after its stdin was closed. Dropping the guard kills it.
     fn end(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Nothing is behind a connection but the connection.
+/// Sockets have no process to guard.
 impl PeerGuard for () {
     async fn exit_reason(&mut self) -> Option<String> {
         None
@@ -83,7 +82,7 @@ impl PeerGuard for () {
     async fn end(&mut self) {}
 }
 
-/// Messages in lines.
+/// Reads messages from lines.
 pub(crate) struct LineSource<R> {
     reader: R,
     lines: Lines,
@@ -98,7 +97,7 @@ impl<R> LineSource<R> {
 
 impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for LineSource<R> {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
-        // A server that never pauses must not keep the task from anything else.
+        // A server that never pauses must not starve other futures of the task.
         consume_budget().await;
         loop {
             if let Some(line) = self.lines.next() {
@@ -111,14 +110,14 @@ impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for LineSource<R> {
             let buffer = self.lines.buffer();
             buffer.reserve(CHUNK_BYTES);
             let read = self.reader.read_buf(&mut buffer.limit(CHUNK_BYTES)).await;
-            // A server that is gone without a word is no different from one that closed its end.
+            // A read error counts as the end of the stream.
             self.ended = read.unwrap_or(0) == 0;
         }
     }
 }
 
 impl<R> LineSource<R> {
-    /// What follows a long line must not keep its buffer.
+    /// Frees the large buffer after a long line.
     fn release_large_buffer(&mut self, line: &Line) {
         if matches!(line, Line::Message(message) if message.len() > CHUNK_BYTES) {
             let buffer = self.lines.buffer();
@@ -127,7 +126,7 @@ impl<R> LineSource<R> {
     }
 }
 
-/// Messages into lines.
+/// Writes messages as lines.
 pub(crate) struct LineSink<W> {
     writer: W,
     lines: Vec<u8>,
@@ -143,8 +142,8 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
     async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         self.lines.clear();
         for message in messages {
-            // A caller's own JSON may be laid out over lines; between its tokens a blank will do.
-            // Not DEL, which may stand in a text as it is.
+            // JSON of the caller may contain line breaks between tokens, which are replaced by
+            // spaces. DEL is kept, because it may be part of a string.
             let flat = message.iter().map(|byte| if *byte < b' ' { b' ' } else { *byte });
             self.lines.extend(flat);
             self.lines.push(b'\n');
@@ -159,7 +158,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
     }
 }
 
-/// One pair of streams, used once.
+/// A pair of streams, which can be used once.
 pub(crate) struct StreamPair<R, W>(Mutex<Option<(R, W)>>);
 
 impl<R, W> StreamPair<R, W> {
@@ -200,7 +199,7 @@ where
     }
 }
 
-/// Lines over TCP, to a host and port.
+/// JSON lines over TCP, to a host and port.
 pub(crate) struct TcpConnector(pub(crate) String);
 
 impl Connector for TcpConnector {
@@ -218,7 +217,7 @@ impl Connector for TcpConnector {
 
     async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let stream = connect_within_timeout(self, options, TcpStream::connect(&self.0)).await?;
-        // Messages are written whole, so waiting for more to send only delays them.
+        // Messages are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
@@ -226,7 +225,7 @@ impl Connector for TcpConnector {
     }
 }
 
-/// Lines over a Unix socket.
+/// JSON lines over a Unix socket.
 #[cfg(unix)]
 pub(crate) struct UnixConnector(pub(crate) std::path::PathBuf);
 
@@ -253,7 +252,7 @@ impl Connector for UnixConnector {
     }
 }
 
-/// Connects within the time for a handshake, or says what to look at.
+/// Connects within the handshake timeout, or fails with advice.
 async fn connect_within_timeout<T>(
     connector: &impl Connector,
     options: &ClientTransportOptions,
@@ -269,7 +268,7 @@ async fn connect_within_timeout<T>(
     }
 }
 
-/// There is no connection to `name`, because of `problem`.
+/// Error: cannot connect to `name`, because of `problem`.
 pub(crate) fn unreachable(name: impl fmt::Display, problem: impl fmt::Display) -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!(
         "Cannot connect to {name}: {problem}; check the address, and that the server is running"

@@ -1,4 +1,4 @@
-//! A link over connections that carry a stream of messages: lines, or WebSocket.
+//! Client transport over stream connections: JSON lines, or WebSocket.
 
 pub(crate) mod child;
 pub(crate) mod connection;
@@ -33,7 +33,7 @@ use crate::client::{
     subscription::{SubscriptionTransport, listen},
 };
 
-/// Connects through `connector`, and finds out how to speak with the server.
+/// Connects through `connector` and runs the handshake.
 pub(super) async fn connect<D: Connector>(
     connector: D,
     options: ClientTransportOptions,
@@ -54,10 +54,11 @@ pub(super) async fn connect<D: Connector>(
     Ok(Arc::new(transport))
 }
 
-/// A link over connections that carry a stream of messages.
+/// Client transport over stream connections.
 struct StreamTransport<D: Connector>(Arc<TransportHandle<D>>);
 
-/// Closes the link with its last user, be it a call under way. The link's tasks hold none.
+/// Closes the transport with its last user, which may be a call in flight. Background tasks hold no
+/// handle.
 struct TransportHandle<D: Connector>(Arc<StreamTransportState<D>>);
 
 impl<D: Connector> Drop for TransportHandle<D> {
@@ -70,26 +71,26 @@ struct StreamTransportState<D: Connector> {
     connector: D,
     pending: Arc<PendingRequests>,
     current: Mutex<Option<StreamConnection>>,
-    /// Held by whoever opens a connection. How the last opening failed.
+    /// Locked while a connection is opened. Holds the error of the last attempt.
     opening: tokio::sync::Mutex<Option<Error>>,
-    /// How many openings there were.
+    /// Number of attempts so far.
     openings: AtomicU64,
     backoff: Mutex<ReconnectBackoff>,
     closed: Shutdown,
     subscribing: tokio::sync::Mutex<()>,
-    /// Which log messages are wanted: every connection has to be told.
+    /// Requested log level: set again on every new connection.
     level: Mutex<Option<LogLevel>>,
 }
 
 impl<D: Connector> StreamTransportState<D> {
-    /// The connection there is, or another. Opening one goes on if this future is dropped, and
-    /// those who wait for it share its failure.
+    /// The current connection, or a new one. Opening it continues if this future is dropped, and
+    /// concurrent callers share its error.
     async fn connection(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
         let state = self.clone();
-        // In a task of its own: a call that nobody polls must not hold up the others.
+        // Spawned: a call that is not polled must not block the others.
         let opening = tokio::spawn(async move { state.open().await });
         opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
@@ -114,7 +115,7 @@ impl<D: Connector> StreamTransportState<D> {
         lock(&self.current).clone().filter(|connection| !connection.is_dead())
     }
 
-    /// Opens a connection. Whatever went on over the last one has failed before.
+    /// Opens a connection, after everything on the last one has failed.
     async fn reopen(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let last = lock(&self.current).take();
         if let Some(last) = last {
@@ -127,7 +128,7 @@ impl<D: Connector> StreamTransportState<D> {
         }
     }
 
-    /// Opens a connection when it is time to.
+    /// Opens a connection when the backoff permits it.
     async fn open_when_due(&self) -> Result<HandshakeResult<D>, Error> {
         let next_attempt = lock(&self.backoff).next_attempt();
         match next_attempt {
@@ -161,14 +162,14 @@ impl<D: Connector> StreamTransportState<D> {
             StreamConnection::start(pending, self.connector.name(), parts, codec, on_end);
         self.repeat_level(&connection);
         *lock(&self.current) = Some(connection.clone());
-        // Whoever closed the link meanwhile found no connection to close.
+        // A concurrent `close` found no connection to close.
         if self.closed.is_stopped() {
             connection.close();
         }
         Ok(connection)
     }
 
-    /// Tells a fresh connection which log messages are wanted.
+    /// Sets the log level on a new connection.
     fn repeat_level(&self, connection: &StreamConnection) {
         let Some(level) = *lock(&self.level) else { return };
         let mut message = Vec::new();
@@ -177,7 +178,8 @@ impl<D: Connector> StreamTransportState<D> {
         }
     }
 
-    /// Sends a request and waits for its result. Dropping the future cancels it there.
+    /// Sends a request and waits for its result. Dropping the future cancels the request on the
+    /// server.
     async fn send_request(
         connection: StreamConnection,
         pending_reply: PendingReply,
@@ -191,7 +193,7 @@ impl<D: Connector> StreamTransportState<D> {
         let connection = self.connection().await?;
         let codec = connection.codec().clone();
         let method = request.method;
-        // Legacy servers say who they are once.
+        // Legacy servers describe themselves only in the handshake.
         if method == Method::Discover && !codec.is_modern() {
             let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
@@ -199,7 +201,7 @@ impl<D: Connector> StreamTransportState<D> {
         let id = self.pending.next_id();
         let mut message = Vec::new();
         codec.call(&request, &id, &mut message)?;
-        // The call may take long, and its message is sent already.
+        // Frees the request early: the call may take long.
         drop(request);
         let kind = PendingKind::Call { asks: method.info().may_suspend };
         let pending_reply = self.pending.register(id, Some(&outbox), kind)?;
@@ -252,7 +254,7 @@ impl<D: Connector> StreamTransportState<D> {
         Ok(())
     }
 
-    /// Ends the conversation, without waiting.
+    /// Starts closing, without waiting.
     fn begin_close(&self) {
         self.closed.stop();
         if let Some(connection) = &*lock(&self.current) {
@@ -350,7 +352,7 @@ impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
     }
 }
 
-/// A request that was sent. Dropping it before the reply tells the server that nobody waits.
+/// A sent request. Dropping it before the reply sends `notifications/cancelled`.
 struct SentRequest {
     connection: StreamConnection,
     pending_reply: PendingReply,

@@ -1,4 +1,4 @@
-//! Messages over WebSocket: each is one text message.
+//! WebSocket connector: each message is one text message.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -36,25 +36,25 @@ use crate::client::{
     },
 };
 
-/// The subprotocol spoken.
+/// The WebSocket subprotocol.
 const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
-/// How long a server may be silent before it is pinged, and how long it may take to answer that.
+/// Heartbeat: idle time before a ping, and timeout of the pong.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
-/// How much a connection buffers either way.
+/// Size of the read buffer and of the write buffer.
 const BUFFER_BYTES: usize = 16 << 10;
 
 type ClientWebSocket = WebSocketStream<ClientStream>;
 type FrameWriter = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
 
-/// What became of an attempt to connect.
+/// The result of a WebSocket handshake.
 enum HandshakeAttempt {
     Open(Box<ClientWebSocket>),
     Refused(AuthFailure, Error),
 }
 
-/// A server at a URL, and the caller's own headers.
+/// A server's URL, and the user's headers.
 pub(crate) struct WebSocketConnector {
-    /// The same place, in the words of HTTP.
+    /// The same URL with the scheme `http` or `https`.
     http_url: ServerUrl,
     url: String,
     headers: Vec<(HeaderName, HeaderValue)>,
@@ -85,11 +85,12 @@ impl WebSocketConnector {
         Ok(request)
     }
 
-    /// Connects, once we got in: people may be asked, however long that takes.
+    /// Connects, with retries after authorization. Authorization has no timeout, because it may
+    /// involve the user.
     async fn connect(&self, options: &ClientTransportOptions) -> Result<ClientWebSocket, Error> {
         let late = |_| unreachable(self.name(), "it did not answer in time");
         for times in 0.. {
-            // Before the clock runs: what there is to show may have to be renewed first.
+            // Before the timeout starts: the credentials may have to be renewed first.
             let (mut auth_headers, url) = (HeaderMap::new(), self.http_url.to_string());
             let mark =
                 auth::attach_credentials(options, &Verb::GET, &url, &mut auth_headers).await?;
@@ -145,7 +146,7 @@ impl WebSocketConnector {
         Err(self.handshake_error(error))
     }
 
-    /// What to do about a server that does not become a WebSocket.
+    /// Converts a failed WebSocket handshake to an error with advice.
     fn handshake_error(&self, error: tungstenite::Error) -> Error {
         let name = self.name();
         match error {
@@ -200,11 +201,11 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
     Ok((name, value))
 }
 
-/// Messages from a WebSocket. Pings are answered while reading.
+/// Reads messages from a WebSocket, and answers pings.
 pub(crate) struct FrameReader {
     stream: SplitStream<ClientWebSocket>,
     writer: FrameWriter,
-    /// Whether a ping of ours is unanswered.
+    /// Set while a ping is unanswered.
     pinged: bool,
     limit: usize,
 }
@@ -212,7 +213,7 @@ pub(crate) struct FrameReader {
 impl MessageSource for FrameReader {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
         loop {
-            // A server that never pauses must not keep the task from anything else.
+            // A server that never pauses must not starve other futures of the task.
             consume_budget().await;
             let Ok(frame) = timeout(PING_INTERVAL, self.stream.next()).await else {
                 self.ping().await?;
@@ -225,7 +226,7 @@ impl MessageSource for FrameReader {
                 Some(Ok(Message::Close(_))) | None => return Ok(None),
                 Some(Ok(_)) => {}
                 Some(Err(tungstenite::Error::Capacity(_))) => return Err(too_long(self.limit)),
-                // A server that is gone without a word is no different from one that said goodbye.
+                // A read error counts as the end of the stream.
                 Some(Err(_)) => return Ok(None),
             }
         }
@@ -233,7 +234,7 @@ impl MessageSource for FrameReader {
 }
 
 impl FrameReader {
-    /// Sees whether the server is still there.
+    /// Sends a heartbeat ping; fails if the last one is unanswered.
     async fn ping(&mut self) -> Result<(), Error> {
         let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
         if self.pinged || !matches!(timeout(PING_INTERVAL, ping).await, Ok(Ok(()))) {

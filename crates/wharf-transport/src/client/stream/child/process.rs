@@ -1,4 +1,4 @@
-//! The process behind a connection, and its end.
+//! The child process behind a connection, and its graceful shutdown.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -7,12 +7,12 @@ use tokio::{process::Child, time::timeout};
 use crate::client::stream::child::stderr::StderrTail;
 use crate::client::stream::connector::PeerGuard;
 
-/// How long a process may take to end, after each hint that it should.
+/// Time that a process gets to exit after each step of the shutdown.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a process that closed its output may take to be gone.
+/// Time that a process gets to exit after it closed its stdout.
 const EXIT_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A child process, which ends with this.
+/// A child process, killed on drop.
 pub(crate) struct ChildProcess {
     child: Child,
     tail: Option<StderrTail>,
@@ -27,8 +27,8 @@ impl ChildProcess {
         timeout(time, self.child.wait()).await.ok()?.ok()
     }
 
-    /// Sends a signal to the child and whatever it started, unless it is gone: then its number may
-    /// be somebody else's.
+    /// Sends a signal to the child's process group, unless the child has exited: then its id may
+    /// belong to another process.
     #[cfg(unix)]
     fn signal(&mut self, signal: rustix::process::Signal) {
         let group = self.child.id().and_then(|id| i32::try_from(id).ok());
@@ -42,7 +42,7 @@ impl ChildProcess {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    /// There is no gentler way on other systems.
+    /// Other systems have no SIGTERM.
     #[cfg(not(unix))]
     fn terminate(&mut self) {
         self.kill();
@@ -87,7 +87,7 @@ impl PeerGuard for ChildProcess {
 
 impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Tokio kills the child alone; this is for whatever it started.
+        // Tokio kills only the child itself; this kills its process group.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.kill();
         }

@@ -1,4 +1,4 @@
-//! What a child says on its stderr.
+//! Reads a child's stderr, and keeps its last lines.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -15,21 +15,21 @@ use wharf_wire::{Line, Lines};
 
 use crate::client::{Trace, TraceEvent};
 
-/// How much of the end is kept.
+/// Maximum size of the tail.
 const MAX_TAIL_BYTES: usize = 4 << 10;
-/// How much is read at once.
+/// Bytes per read.
 const CHUNK_BYTES: usize = 4 << 10;
-/// How long the last lines may take: a grandchild may hold the pipe for ever.
+/// Time to read the last lines: a grandchild may keep the pipe open.
 const TAIL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The end of what a child said.
+/// The last lines of a child's stderr.
 pub(super) struct StderrTail {
     tail: Arc<Mutex<String>>,
     reading: JoinHandle<()>,
 }
 
 impl StderrTail {
-    /// Reads until the end, showing each line to `trace`.
+    /// Reads to the end, and passes each line to `trace`.
     pub(super) fn follow(
         stderr: impl AsyncRead + Send + Unpin + 'static,
         trace: Option<Trace>,
@@ -39,7 +39,7 @@ impl StderrTail {
         StderrTail { tail, reading }
     }
 
-    /// The last lines, once the child is gone.
+    /// The last lines, after the child has exited.
     pub(super) async fn text(&mut self) -> String {
         if !self.reading.is_finished() {
             let _ = timeout(TAIL_TIMEOUT, &mut self.reading).await;
@@ -77,7 +77,7 @@ async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, tail: Ar
     }
 }
 
-/// Text without the codes that would steer a terminal.
+/// The line without terminal control characters.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     text.chars().filter(|it| !it.is_control() || *it == '\t').collect()
