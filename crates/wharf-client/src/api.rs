@@ -247,7 +247,7 @@ impl ClientHandle {
     /// If the handler lists no roots, or the server cannot be reached.
     pub async fn roots_changed(&self) -> Result<(), Error> {
         if self.0.peer.capabilities.roots.is_none() {
-            let problem = "This client never said that it has roots: answer `roots` first";
+            let problem = "This client has not declared the roots capability: set a handler with `ClientHandlerBuilder::roots` first";
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
         }
         self.0.peer.roots_changed();
@@ -355,6 +355,6 @@ pub(crate) fn offers(capabilities: &ServerCapabilities, method: Method) -> bool 
 }
 
 pub(crate) fn not_offered(what: &str) -> Error {
-    let message = format!("This server does not offer {what}: it was not asked");
+    let message = format!("The server does not support {what}: the request was not sent");
     Error::new(ErrorKind::CapabilityNotSupported).with_message(message)
 }

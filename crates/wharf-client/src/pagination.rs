@@ -98,7 +98,7 @@ listed! {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a list is read when it is polled"]
+#[must_use = "a list does nothing unless polled"]
 pub struct PagedList<T: Listable> {
     caller: ClientHandle,
     cached: bool,
@@ -244,7 +244,7 @@ impl<T: Listable> PagedList<T> {
                 limit_exceeded(T::METHOD, format!("more than {} pages", options.pages))
             }
             Some(next) if !progress.cursors.insert(next.clone()) => {
-                limit_exceeded(T::METHOD, "a cursor that it gave before".into())
+                limit_exceeded(T::METHOD, "a cursor that it sent before".into())
             }
             next => PageState::Next(next),
         }
@@ -256,7 +256,7 @@ impl ListProgress {
         let Some(name) = item.name() else { return true };
         let is_new = self.names.insert(name.to_owned());
         if !is_new {
-            tracing::warn!(name, "left out: the server lists another of the same name before it");
+            tracing::warn!(name, "ignored a listed item with a duplicate name");
         }
         is_new
     }
@@ -264,8 +264,8 @@ impl ListProgress {
 
 fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
     let message = format!(
-        "{}: the server gave {what}, so the listing was stopped; \
-         `CallOptions::{{pages, items, listed}}` say how much is read",
+        "{}: the server sent {what}, so reading the list was stopped; \
+         raise `CallOptions::{{pages, items, listed}}` to read more",
         method.name()
     );
     PageState::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))

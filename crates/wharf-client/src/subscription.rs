@@ -37,7 +37,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "changes are heard when the stream is polled"]
+#[must_use = "the stream does nothing unless polled"]
 pub struct Subscription {
     active_call: Option<ActiveCall>,
     server_state: Arc<ServerState>,
@@ -96,7 +96,7 @@ impl Subscription {
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
                 None => {
-                    let message = "The server ended the listen before it agreed to anything";
+                    let message = "The server ended the subscription before it acknowledged it";
                     return Err(Error::new(ErrorKind::SubscriptionFailed).with_message(message));
                 }
             }

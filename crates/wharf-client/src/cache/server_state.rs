@@ -88,7 +88,7 @@ impl ServerState {
             let tool = earlier.unwrap_or_else(|| KnownTool::new(info.clone(), mirrored));
             let reason = tool.problem();
             if let Some(reason) = reason {
-                tracing::warn!(tool = info.name, reason, "a tool cannot be used and is left out");
+                tracing::warn!(tool = info.name, reason, "ignored a tool that cannot be used");
             }
             let usable = reason.is_none();
             let mut state = self.lock();
@@ -181,7 +181,7 @@ impl ServerState {
         waiting.into_iter().for_each(Waker::wake);
         // The handler is user code: its panics must not stop the transport.
         if catch_unwind(AssertUnwindSafe(|| self.handler.elicitation_complete(id))).is_err() {
-            tracing::error!(id, "hearing that an elicitation is complete panicked");
+            tracing::error!(id, "the handler panicked in `elicitation_complete`");
         }
     }
 

@@ -213,10 +213,10 @@ impl UncheckedOutput {
     pub(crate) fn warn(self, tool: &str) {
         match self {
             UncheckedOutput::Results(reason) => {
-                tracing::warn!(tool, reason, "results are not checked against the output schema");
+                tracing::warn!(tool, reason, "cannot validate results against the output schema");
             }
             UncheckedOutput::Result(reason) => {
-                tracing::warn!(tool, reason, "a result was not checked")
+                tracing::warn!(tool, reason, "cannot validate a result against the output schema")
             }
         }
     }
@@ -225,7 +225,7 @@ impl UncheckedOutput {
 /// Compiles the schema. Its tree is not built if the text is too long.
 fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
     match schema.text().len() > MAX_SCHEMA_BYTES {
-        true => Err(format!("the schema has more than {MAX_SCHEMA_BYTES} bytes")),
+        true => Err(format!("the schema is longer than {MAX_SCHEMA_BYTES} bytes")),
         false => Checker::new(&schema.read()),
     }
 }

@@ -115,7 +115,7 @@ impl RequestAttempt {
         self.asked = true;
         if self.asks.len() >= dispatch::MAX_OPEN_REQUESTS {
             let message = format!(
-                "This client answers at most {} questions at once",
+                "This client answers at most {} requests at once",
                 dispatch::MAX_OPEN_REQUESTS
             );
             let error = Error::new(ErrorKind::Overloaded).with_message(message);
@@ -128,6 +128,6 @@ impl RequestAttempt {
 
 /// Error for a request of the server during a subscription.
 pub(crate) fn refuse_here(ask: &ClientRequest) -> Error {
-    let message = format!("{} cannot be answered while listening", ask.method().name());
+    let message = format!("{} cannot be answered during a subscription", ask.method().name());
     Error::new(ErrorKind::InvalidRequest).with_message(message)
 }

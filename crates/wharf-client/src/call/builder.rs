@@ -83,7 +83,7 @@ pub(crate) enum CallResult {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a call is sent when it is awaited"]
+#[must_use = "a call does nothing unless awaited"]
 pub struct CallBuilder<T> {
     pub(crate) caller: ClientHandle,
     pub(crate) what: Result<CallKind, Error>,

@@ -11,8 +11,9 @@ use crate::{TaskHandle, call::builder::CallResult};
 /// Error for a transport that returned the result of another method: a bug of the transport, but
 /// not a reason to panic.
 pub(crate) fn unexpected() -> Error {
-    Error::new(ErrorKind::InternalError)
-        .with_message("The link gave the result of another method: this is a fault of the link")
+    Error::new(ErrorKind::InternalError).with_message(
+        "The transport returned the result of another method: this is a bug of the transport",
+    )
 }
 
 pub(crate) fn tool(done: CallResult) -> Result<ToolResult, Error> {
@@ -85,8 +86,8 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
     }
     let [text] = texts[..] else {
         let message = format!(
-            "The tool returned no structured content and {} texts, so there is not one thing to \
-             read: use `call` for the whole result",
+            "The tool returned no structured content and {} texts, so there is no single value to \
+             deserialize: use `call` for the whole result",
             texts.len()
         );
         return Err(Error::new(ErrorKind::ValidationFailed).with_message(message));
@@ -99,6 +100,6 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error>
 
 fn type_mismatch(error: &serde_json::Error, text: &str) -> Error {
     let message =
-        format!("The tool's result is not of the type asked for: {error}: {}", excerpt(text));
+        format!("The tool's result does not match the requested type: {error}: {}", excerpt(text));
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }

@@ -264,10 +264,12 @@ impl<'a> CallRun<'a> {
         let most = self.caller.options().rounds;
         if requests.is_empty() {
             if state.is_none() {
-                return Err(protocol_violation("says that it needs input, but not which"));
+                return Err(protocol_violation(
+                    "returned input_required without requests and without state",
+                ));
             }
             if self.overloads >= most {
-                return Err(limit_exceeded(&format!("put the call off {most} times")));
+                return Err(limit_exceeded(&format!("deferred the call {most} times")));
             }
             deadline::sleep(self.caller.timer(), overload_delay(self.overloads)).await;
             self.overloads += 1;
@@ -275,16 +277,16 @@ impl<'a> CallRun<'a> {
             return Ok(());
         }
         if self.rounds >= most {
-            return Err(limit_exceeded(&format!("asked for input more than {most} times")));
+            return Err(limit_exceeded(&format!("requested input more than {most} times")));
         }
         self.rounds += 1;
         let distinct: BTreeSet<&String> = requests.iter().map(|(key, _)| key).collect();
         if distinct.len() < requests.len() {
-            return Err(protocol_violation("asks two questions under one key"));
+            return Err(protocol_violation("sent two input requests with the same key"));
         }
         if requests.len() > dispatch::MAX_OPEN_REQUESTS {
             return Err(protocol_violation(&format!(
-                "asks more than {} questions at once",
+                "sent more than {} input requests at once",
                 dispatch::MAX_OPEN_REQUESTS
             )));
         }
@@ -447,11 +449,11 @@ pub(crate) async fn send_request(
 }
 
 pub(crate) fn protocol_violation(what: &str) -> Error {
-    let message = format!("The server {what}: it breaks the protocol");
+    let message = format!("The server {what}: this violates the protocol");
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }
 
 pub(crate) fn limit_exceeded(what: &str) -> Error {
-    let message = format!("The server {what}; `CallOptions::rounds` says how often it may");
+    let message = format!("The server {what}; raise `CallOptions::rounds` to allow more");
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }

@@ -50,7 +50,7 @@ impl UrlElicitations {
             _ => return Err(error),
         };
         if pages.len() > MAX_ELICITATIONS || self.tries >= caller.options().rounds {
-            let message = "The server asks for too many pages to be visited before this call";
+            let message = "The server requires too many URL elicitations before this call";
             return Err(error.with_message(message));
         }
         // Without an id, the URL identifies the elicitation.
@@ -63,7 +63,9 @@ impl UrlElicitations {
         let answers = dispatch::all(asked.collect()).await?;
         let answers: BTreeMap<String, ElicitResult> = serde_json::from_str(&answers)?;
         if answers.values().any(|answer| answer.action != ElicitAction::Accept) {
-            return Err(error.with_message("The user did not want to visit the page it takes"));
+            return Err(
+                error.with_message("The user declined the URL elicitation that this call requires")
+            );
         }
         let pause = deadline::backoff(FIRST_RETRY_DELAY, self.tries, idle);
         self.tries += 1;

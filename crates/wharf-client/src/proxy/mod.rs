@@ -156,10 +156,11 @@ impl ProxiedCall {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
         if self.rounds >= most {
-            return Err(run::limit_exceeded(&format!("asked for input more than {most} times")));
+            return Err(run::limit_exceeded(&format!("requested input more than {most} times")));
         }
         if requests.len() > dispatch::MAX_OPEN_REQUESTS {
-            let what = format!("asks more than {} questions at once", dispatch::MAX_OPEN_REQUESTS);
+            let what =
+                format!("sent more than {} input requests at once", dispatch::MAX_OPEN_REQUESTS);
             return Err(run::protocol_violation(&what));
         }
         self.rounds += 1;

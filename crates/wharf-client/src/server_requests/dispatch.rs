@@ -131,7 +131,8 @@ fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, Answ
     let content = result.content.take();
     if result.action == ElicitAction::Accept {
         result.content = Some(elicitation_form::check(schema, content).map_err(|problem| {
-            let message = format!("The answer to the server's form does not fit it: {problem}");
+            let message =
+                format!("The answer to the server's form does not match its schema: {problem}");
             AnswerError::Invalid(Error::new(ErrorKind::InvalidParams).with_message(message))
         })?);
     }
@@ -162,8 +163,8 @@ impl Drop for PanicGuard {
 fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text, "answering the server panicked");
-    let message = "The client failed to answer";
+    tracing::error!(panic = text, "the handler of a server request panicked");
+    let message = "The client failed to handle the request";
     AnswerError::Refused(Error::new(ErrorKind::InternalError).with_message(message))
 }
 

@@ -208,7 +208,7 @@ impl TaskFollower<'_> {
         self.drop_closed(&requests);
         if requests.len() > dispatch::MAX_OPEN_REQUESTS {
             return Err(run::protocol_violation(&format!(
-                "asks more than {} questions at once",
+                "sent more than {} input requests at once",
                 dispatch::MAX_OPEN_REQUESTS
             )));
         }
@@ -218,7 +218,7 @@ impl TaskFollower<'_> {
                 Some(known) if *known == ask => continue,
                 Some(_) => {
                     return Err(run::protocol_violation(
-                        "asks another question under a key it has used",
+                        "sent another input request with a key it has used",
                     ));
                 }
                 None => {}
@@ -232,7 +232,7 @@ impl TaskFollower<'_> {
             self.rounds += 1;
             if self.rounds > most {
                 return Err(run::limit_exceeded(&format!(
-                    "asked for input more than {most} times"
+                    "requested input more than {most} times"
                 )));
             }
         }

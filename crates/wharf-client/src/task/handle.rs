@@ -124,8 +124,7 @@ impl TaskHandle {
     pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
         let (caller, id) = (&self.0.caller, self.known_id()?);
         if caller.task_dialect() == TaskDialect::Legacy {
-            let problem =
-                "This server puts the questions of a task to whoever waits for it: `wait`";
+            let problem = "This server sends the input requests of a task only while the client waits for it: use `wait`";
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
         }
         let answers = object("Answers", &answers)?.unwrap_or_else(|| "{}".into());
@@ -195,7 +194,8 @@ impl TaskHandle {
 
     fn known_id(&self) -> Result<&str, Error> {
         self.id().ok_or_else(|| {
-            let problem = "The server answered at once, so there is no task: `wait` has the result";
+            let problem =
+                "The server returned the result without creating a task: `wait` returns it";
             Error::new(ErrorKind::TaskNotFound).with_message(problem)
         })
     }

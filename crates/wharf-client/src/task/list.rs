@@ -14,7 +14,7 @@ use crate::{
 pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let lists = |can: &wharf_model::Meta| can.contains_key("list");
     if !caller.capabilities().tasks.as_deref().is_some_and(lists) {
-        let problem = "This server does not list tasks: keep the ids that `call_task` gives";
+        let problem = "The server does not list tasks: store the ids that `call_task` returns";
         return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
     }
     let options = caller.options();
@@ -35,6 +35,6 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
             Some(_) => break,
         }
     }
-    let message = "The server's list of tasks does not end, so the listing was stopped";
+    let message = "The server's list of tasks exceeds the limits, so reading it was stopped; raise `CallOptions::{pages, items}` to read more";
     Err(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }

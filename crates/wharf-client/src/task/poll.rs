@@ -62,7 +62,7 @@ impl TaskPoller {
         idle: Duration,
     ) -> Result<Self, Error> {
         if id.len() > MAX_TASK_ID_BYTES {
-            let what = format!("names a task with more than {MAX_TASK_ID_BYTES} bytes");
+            let what = format!("sent a task id of more than {MAX_TASK_ID_BYTES} bytes");
             return Err(run::protocol_violation(&what));
         }
         let pause = seen.as_ref().map_or(Duration::ZERO, |task| interval(task, false));
@@ -241,7 +241,7 @@ pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<
 pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
     match outcome {
         Outcome::Complete(Reply::Task(task)) if task.id == id => Ok(*task),
-        Outcome::Complete(Reply::Task(_)) => Err(run::protocol_violation("shows another task")),
+        Outcome::Complete(Reply::Task(_)) => Err(run::protocol_violation("returned another task")),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),
     }
@@ -263,7 +263,7 @@ fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
 
 /// Adds the id of a task that cannot be reached to the error.
 pub(crate) fn with_task_id(mut error: Error, id: &str) -> Error {
-    let lost = "; the server may still be at work on the task";
+    let lost = "; the server may still be running the task";
     error.message = format!("{}{lost} {}", error.message, wharf_model::excerpt(id)).into();
     error
 }

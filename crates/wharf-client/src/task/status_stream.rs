@@ -14,7 +14,7 @@ use crate::task::{TaskHandle, TaskPoller};
 
 /// A stream of the states of a task: the current one, and each change. It ends with the final state
 /// or after an error. Created by [`TaskHandle::changes`].
-#[must_use = "changes are heard when the stream is polled"]
+#[must_use = "the stream does nothing unless polled"]
 pub struct TaskChanges {
     handle: TaskHandle,
     state: ChangesState,

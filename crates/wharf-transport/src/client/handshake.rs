@@ -115,9 +115,9 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     /// Opens another connection after the server closed this one.
     async fn reopen(&mut self) -> Result<(), Error> {
         if !self.connector.can_reconnect() {
-            return Err(closed(&self.connector.name(), Some("it said nothing before".into())));
+            return Err(closed(&self.connector.name(), Some("it sent nothing before".into())));
         }
-        self.pending.options().note("the connection ended; opening another");
+        self.pending.options().note("the connection ended; opening another one");
         self.parts = self.connector.open(self.pending.options()).await?;
         Ok(())
     }
@@ -177,7 +177,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     async fn receive(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
         self.pending.options().trace(TraceEvent::Received(&message));
         let Ok(heard) = self.codec.hear(message) else {
-            self.pending.options().note("skipped what is no message");
+            self.pending.options().note("skipped a line that is not a JSON-RPC message");
             self.count_invalid_line()?;
             return Ok(None);
         };

@@ -205,7 +205,8 @@ impl ResourceSubscription {
         let subscribing = subscribe(&self.transport, &self.codec, &self.uri, true);
         timeout(patience, subscribing).await.unwrap_or_else(|_| {
             let seconds = patience.as_secs();
-            let problem = format!("The server did not answer resources/subscribe in {seconds} s");
+            let problem =
+                format!("The server did not respond to resources/subscribe in {seconds} s");
             Err(Error::new(ErrorKind::RequestTimeout).with_message(problem))
         })
     }

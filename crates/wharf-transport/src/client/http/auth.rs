@@ -40,7 +40,7 @@ pub(crate) async fn attach_credentials(
     let pass = credentials.show(verb.as_str(), url).await?;
     for (name, value) in pass.headers {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            let problem = format!("What is to be shown as {name} fits no header");
+            let problem = format!("The credentials contain an invalid value for the header {name}");
             Error::new(ErrorKind::InvalidCredentials).with_message(problem)
         })?;
         value.set_sensitive(true);
@@ -92,7 +92,7 @@ pub(crate) async fn handle_auth_failure(
     auth_failure: AuthFailure,
 ) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
-    options.note(format_args!("refused with {}: looking for a way in", auth_failure.status));
+    options.note(format_args!("rejected with {}: trying to authorize", auth_failure.status));
     credentials.refused(auth_failure).await
 }
 

@@ -110,8 +110,10 @@ async fn reply_on_sse_stream(
 }
 
 fn not_json_rpc(connection: &HttpConnection, error: &Error) -> Error {
-    let problem =
-        format!("{} answered with what is no message: {}", connection.session.to, error.message);
+    let problem = format!(
+        "{} returned something that is not a JSON-RPC message: {}",
+        connection.session.to, error.message
+    );
     Error::new(ErrorKind::TransportError).with_message(problem)
 }
 
@@ -121,7 +123,7 @@ async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
         biased;
         reply = pending_reply.wait() => reply,
         () = std::future::ready(()) => {
-            let problem = "The server's answer holds no reply to the request";
+            let problem = "The server's response contains no reply to the request";
             Err(Error::new(ErrorKind::TransportError).with_message(problem))
         }
     }
@@ -148,7 +150,7 @@ impl Drop for CancelOnDrop {
         let session = self.session.clone();
         self.session.spawn(&self.tasks, async move {
             let mut message = Vec::new();
-            session.codec.cancelled(&id, "The caller no longer waits for it", &mut message);
+            session.codec.cancelled(&id, "The caller dropped the request", &mut message);
             let _ = session.notify(message, "notifications/cancelled").await;
         });
     }

@@ -24,7 +24,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// their first event.
 const GET_STREAM_WAIT: Duration = Duration::from_millis(500);
 
-/// How messages are exchanged over HTTP.
+/// The message exchange pattern over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionMode {
     /// Stateless: each request is independent.
@@ -70,7 +70,7 @@ impl HttpConnection {
             // A server that insists on it rejects the first call.
             let error = send_error.into_error();
             http.options
-                .note(format_args!("the server refused notifications/initialized: {error}"));
+                .note(format_args!("the server rejected notifications/initialized: {error}"));
         }
         pending.opened(codec, about);
         let (answered, is_answered) = oneshot::channel();
@@ -148,7 +148,7 @@ async fn read_get_stream(
             Ok(event) => session.receive_event(&tasks, event, None).await,
             Err(SendError::Gone(error)) => return session.end(&error),
             Err(SendError::Failed(error)) => {
-                session.http.options.note(format_args!("the server's own stream ended: {error}"));
+                session.http.options.note(format_args!("the GET stream ended: {error}"));
                 // Subscriptions would wait for notifications that cannot arrive. Ending the session
                 // makes them reconnect, unless a call is in flight.
                 if session.pending.has_only_listens() {
@@ -165,7 +165,7 @@ async fn read(session: Arc<HttpSession>, tasks: Arc<Tasks>, mut stream: Box<SseS
     let error = loop {
         match stream.next().await {
             Ok(Some(event)) => session.receive_event(&tasks, event, None).await,
-            Ok(None) => break closed("The server ended the stream that its replies come on"),
+            Ok(None) => break closed("The server closed the SSE stream that carries its replies"),
             Err(error) => break error,
         }
     };

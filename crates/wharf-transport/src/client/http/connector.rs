@@ -68,7 +68,7 @@ impl HttpConnector {
             Ok(connected) => connected,
             Err(_) => {
                 let seconds = CONNECT_TIMEOUT.as_secs();
-                Err(ConnectError(format!("{origin} did not answer within {seconds} s")))
+                Err(ConnectError(format!("{origin} did not respond within {seconds} s")))
             }
         }
     }
@@ -92,7 +92,7 @@ impl HttpConnector {
                         "{origin} ended the TLS handshake ({error}); if it does not speak TLS, try {plain}"
                     )
                 }
-                None => format!("{origin} cannot be trusted ({error})"),
+                None => format!("{origin} has no trusted certificate ({error})"),
             })),
         }
     }
@@ -126,7 +126,7 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
     let (host, port) = (origin.host(), origin.port());
     let addresses = match lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(error) => return Err(ConnectError(format!("there is no host {host:?} ({error})"))),
+        Err(error) => return Err(ConnectError(format!("cannot resolve host {host:?} ({error})"))),
     };
     let stream = first_of(addresses).await.map_err(|error| {
         let problem = match error.kind() {

@@ -169,7 +169,7 @@ impl Prober<'_> {
         message: Bytes,
     ) -> Result<(StatusCode, Bytes), Error> {
         let (http, Some((stream, to))) = (self.http, &mut self.events) else {
-            return Err(closed("There is no stream to reply on"));
+            return Err(closed("There is no SSE stream for replies"));
         };
         let post = async {
             let response = http.send(Verb::POST, to, heads, message).await?;
@@ -191,7 +191,9 @@ impl Prober<'_> {
         match body.trim_ascii_start().first() {
             None => {}
             Some(b'{' | b'[') => options.trace(TraceEvent::Received(body)),
-            Some(_) => options.note(format_args!("no message: {}", printable_excerpt(body))),
+            Some(_) => {
+                options.note(format_args!("not a JSON-RPC message: {}", printable_excerpt(body)))
+            }
         }
     }
 
@@ -223,20 +225,20 @@ impl Prober<'_> {
         }
         if !response.status.is_success() || response.media() != MediaKind::Events {
             let status_line = response.status_line();
-            return Err(not_mcp_server(
-                url,
-                &format!("a GET of it is answered with {status_line}"),
-            ));
+            return Err(not_mcp_server(url, &format!("a GET request returned {status_line}")));
         }
         let mut stream = response.events(http.options.limits.message);
         let first = timeout(patience, stream.next()).await.map_err(|_| late())??;
         let Some(event) = first.filter(|it| it.name.as_deref() == Some("endpoint")) else {
-            return Err(not_mcp_server(url, "its stream does not begin with an endpoint"));
+            return Err(not_mcp_server(
+                url,
+                "its SSE stream does not begin with an endpoint event",
+            ));
         };
         let to = url.join(&String::from_utf8_lossy(&event.data))?;
         if to.origin() != url.origin() {
             let there = to.origin();
-            let why = format!("it wants messages sent to {there}, which is another origin");
+            let why = format!("its endpoint event names {there}, which is another origin");
             return Err(not_mcp_server(url, &why));
         }
         http.options.note(format_args!("HTTP+SSE of 2024-11-05: messages go to {to}"));
@@ -254,10 +256,10 @@ async fn reply(stream: &mut SseStream, codec: &ClientCodec) -> Result<Option<Byt
             return Ok(Some(event.data));
         }
     }
-    Err(closed("The server says a lot, but does not reply"))
+    Err(closed("The server sent too many events without a reply"))
 }
 
 fn not_mcp_server(url: &ServerUrl, why: &str) -> Error {
-    let problem = format!("{url} is no MCP server that we can speak with: {why}");
+    let problem = format!("{url} is not a supported MCP server: {why}");
     Error::new(ErrorKind::TransportError).with_message(problem)
 }

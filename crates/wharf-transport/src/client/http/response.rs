@@ -75,7 +75,7 @@ impl HttpResponse {
     /// Reads the body, up to `limit` bytes.
     pub(super) async fn read_all(mut self, limit: usize) -> Result<Bytes, Error> {
         let too_large = || {
-            let problem = format!("The server's answer is longer than {limit} bytes");
+            let problem = format!("The server's response is longer than {limit} bytes");
             Error::new(ErrorKind::ContentTooLarge).with_message(problem)
         };
         if self.body.size_hint().lower() > limit as u64 {
@@ -185,7 +185,8 @@ async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
             None => return Ok(None),
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
-                let problem = format!("The connection broke while the server answered ({error})");
+                let problem =
+                    format!("The connection broke during the server's response ({error})");
                 return Err(Error::new(ErrorKind::ConnectionClosed).with_message(problem));
             }
         };

@@ -143,7 +143,7 @@ impl ResumableStream {
             Ok(response) => response,
             Err(error) => {
                 self.delay.failures += 1;
-                self.session.http.options.note(format_args!("cannot go on with a stream: {error}"));
+                self.session.http.options.note(format_args!("cannot resume a stream: {error}"));
                 // The whole session is out of reach.
                 return self
                     .check_resumable(error)
@@ -180,6 +180,6 @@ fn ended() -> Error {
 }
 
 fn not_resumed(error: &Error) -> Error {
-    let problem = format!("The stream broke off and could not be resumed: {}", error.message);
+    let problem = format!("The stream was interrupted and could not be resumed: {}", error.message);
     Error::new(ErrorKind::ConnectionClosed).with_message(problem)
 }

@@ -195,12 +195,11 @@ fn parse_user_headers(
             Error::new(ErrorKind::InvalidParams).with_message(problem)
         };
         let known =
-            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("a bad name"))?;
-        let mut value = HeaderValue::from_str(value.trim())
-            .map_err(|_| bad("a value that no header can carry"))?;
+            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("an invalid name"))?;
+        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad("an invalid value"))?;
         value.set_sensitive(true);
         if known.as_str().starts_with("mcp-") || RESERVED_HEADERS.contains(&known.as_str()) {
-            options.note(format_args!("the header {known} is left out: the protocol sets it"));
+            options.note(format_args!("ignored the header {known}: the protocol sets it"));
         } else if known == USER_AGENT {
             user_headers.insert(known, value);
         } else {
@@ -227,7 +226,7 @@ fn redirect_target(
     };
     let location = response.headers.get(LOCATION).and_then(|it| it.to_str().ok());
     let Some(location) = location else {
-        return Err(refused("it does not say where to".into()));
+        return Err(refused("there is no Location header".into()));
     };
     let next = from.join(location).map_err(|error| refused(error.message.into_owned()))?;
     if next.origin() != from.origin() {
@@ -261,11 +260,11 @@ fn request_error(to: &ServerUrl, error: &legacy::Error) -> Error {
 /// Converts an error of a connection that failed during a request or a body.
 pub(super) fn connection_error(to: &ServerUrl, error: &hyper::Error) -> Error {
     if error.is_parse() || error.is_parse_too_large() {
-        let problem = format!("{to} does not answer as HTTP says: {error}");
+        let problem = format!("{to} returned invalid HTTP: {error}");
         return Error::new(ErrorKind::TransportError).with_message(problem);
     }
     let why = error.source().map_or_else(|| error.to_string(), io_text);
-    let problem = format!("{to} closed the connection before it answered ({why})");
+    let problem = format!("{to} closed the connection before it responded ({why})");
     Error::new(ErrorKind::ConnectionClosed).with_message(problem)
 }
 

@@ -32,10 +32,10 @@ impl ServerUrl {
             return Err(bad("it must begin with http:// or https://"));
         }
         if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
-            return Err(bad("credentials belong into a header, such as Authorization"));
+            return Err(bad("send credentials in a header, such as Authorization"));
         }
         match uri.host() {
-            None | Some("" | "[]") => Err(bad("it names no host")),
+            None | Some("" | "[]") => Err(bad("it has no host")),
             Some(_) => Ok(ServerUrl(uri)),
         }
     }
@@ -158,7 +158,7 @@ fn bad_url(url: &str, why: &str) -> Error {
         Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
         _ => shown.to_owned(),
     };
-    let message = format!("The URL {:?} cannot be used: {why}", excerpt(&shown));
+    let message = format!("invalid URL {:?}: {why}", excerpt(&shown));
     Error::new(ErrorKind::InvalidParams).with_message(message)
 }
 

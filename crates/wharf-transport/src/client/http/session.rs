@@ -246,7 +246,7 @@ impl HttpSession {
         if event.name.as_deref().is_none_or(|name| name == "message")
             && let Err(error) = self.receive(tasks, event.data, belongs_to).await
         {
-            self.http.options.note(format_args!("an event was no message: {error}"));
+            self.http.options.note(format_args!("an event was not a JSON-RPC message: {error}"));
         }
     }
 
@@ -260,7 +260,8 @@ impl HttpSession {
             let error = send_error.into_error();
             if is_gone || left == 0 || !is_temporary(error.kind) {
                 let options = &self.http.options;
-                return options.note(format_args!("an answer did not reach the server: {error}"));
+                return options
+                    .note(format_args!("cannot deliver an answer to the server: {error}"));
             }
             sleep(pause).await;
             pause = (pause * 2).min(MAX_ANSWER_DELAY);
@@ -292,8 +293,7 @@ pub(super) fn closed(why: &str) -> Error {
 /// Error for a response that is neither a message nor an SSE stream.
 pub(super) async fn unexpected(answer: HttpResponse, from: &ServerUrl) -> Error {
     let (status_line, media) = (answer.status_line(), answer.media());
-    let wanted =
-        if media == MediaKind::Other { "a message or a stream of events" } else { "a reply" };
+    let wanted = if media == MediaKind::Other { "a message or an SSE stream" } else { "a reply" };
     let shown = answer.read_start().await;
     let colon = if shown.is_empty() { "" } else { ": " };
     let problem = format!("{from} answered with {status_line} instead of {wanted}{colon}{shown}");
@@ -302,7 +302,7 @@ pub(super) async fn unexpected(answer: HttpResponse, from: &ServerUrl) -> Error 
 
 pub(super) fn to_header_map(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
     let bad = |name: &str| {
-        let problem = format!("The header {name} cannot carry what the message says");
+        let problem = format!("The header {name} has an invalid name or value");
         Error::new(ErrorKind::InvalidParams).with_message(problem)
     };
     let header = |(name, value): &(String, String)| {
@@ -317,7 +317,8 @@ pub(super) fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, Err
     let Some(id) = headers.get(SESSION_ID) else { return Ok(None) };
     let visible = |byte: &u8| (0x21..=0x7e).contains(byte);
     if id.is_empty() || id.len() > MAX_ID_BYTES || !id.as_bytes().iter().all(visible) {
-        let problem = "The server gave a session id that is empty, too long, or not visible ASCII";
+        let problem =
+            "The server assigned a session id that is empty, too long, or not visible ASCII";
         return Err(Error::new(ErrorKind::TransportError).with_message(problem));
     }
     let mut id = id.clone();
@@ -328,7 +329,7 @@ pub(super) fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, Err
 fn event_id(id: &str) -> Result<HeaderValue, Error> {
     let value = HeaderValue::from_bytes(id.as_bytes()).ok().filter(|_| id.len() <= MAX_ID_BYTES);
     value.ok_or_else(|| {
-        let problem = "The stream cannot be resumed: the id of its last event fits no header";
+        let problem = "The stream cannot be resumed: its last event id is not a valid header value";
         Error::new(ErrorKind::ConnectionClosed).with_message(problem)
     })
 }

@@ -47,7 +47,7 @@ fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
     if roots.is_empty() {
         let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
         return Err(io::Error::other(format!(
-            "this system has no list of certificates to trust{why}; SSL_CERT_FILE can name one"
+            "this system has no root certificates{why}; set SSL_CERT_FILE"
         )));
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

@@ -159,7 +159,7 @@ impl HttpTransportState {
             match self.until_closed(send_request(&connection, outgoing, pending_reply)).await {
                 Ok(reply) => return Ok((codec, reply)),
                 Err(SendError::Gone(error)) if !again => {
-                    self.http.options.note(format_args!("opening anew: {error}"));
+                    self.http.options.note(format_args!("opening a new session: {error}"));
                     connection.session.end(&error);
                     again = true;
                 }
@@ -216,7 +216,7 @@ impl HttpTransportState {
         let kind = PendingKind::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
         let (_, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
         RawValue::from_string(result.to_string()).map_err(|error| {
-            let problem = format!("The result of {method} is no JSON: {error}");
+            let problem = format!("The result of {method} is not JSON: {error}");
             Error::new(ErrorKind::ValidationFailed).with_message(problem)
         })
     }
@@ -344,7 +344,7 @@ fn target(method: &str, params: Option<&str>) -> Option<String> {
 }
 
 fn closed_error() -> Error {
-    closed("Connection closed: this client was closed; connect anew")
+    closed("Connection closed: this client was closed; create a new one")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -103,7 +103,8 @@ impl PendingRequests {
             | ServerMessage::Refused { .. }
                 if codec.is_modern() =>
             {
-                self.options.note("ignored a request, which a server of this revision cannot make");
+                self.options
+                    .note("ignored a request: servers of this revision cannot send requests");
             }
             ServerMessage::Ping { id } => {
                 return Some(DispatchAction::Send(written(|out| codec.pong(&id, out))));
@@ -244,7 +245,7 @@ impl PendingRequests {
         }
         if state.server_requests.len() >= most {
             let error = Error::new(ErrorKind::Overloaded)
-                .with_message(format!("{most} questions are open already: wait for an answer"));
+                .with_message(format!("{most} requests are open already: wait for an answer"));
             return Some(refuse(codec, &id, &error));
         }
         state.server_requests.insert(id.clone(), open);

@@ -134,7 +134,7 @@ impl PendingRequests {
         let most = self.options.limits.in_flight;
         if state.in_flight.len() >= most {
             return Err(Error::new(ErrorKind::Overloaded).with_message(format!(
-                "{most} calls to this server are under way already: wait for one to end, or raise \
+                "{most} calls to this server are in flight already: wait for one to end, or raise \
                  the limit"
             )));
         }

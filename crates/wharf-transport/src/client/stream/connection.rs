@@ -224,9 +224,10 @@ async fn read(
             }
             Err(error) => {
                 invalid_lines += 1;
-                pending
-                    .options()
-                    .note(format_args!("skipped what is no message: {}", error.message));
+                pending.options().note(format_args!(
+                    "skipped a line that is not a JSON-RPC message: {}",
+                    error.message
+                ));
                 if invalid_lines > MAX_INVALID_LINES {
                     return Err(too_many_invalid_lines());
                 }
@@ -296,7 +297,7 @@ pub(crate) fn too_long(limit: usize) -> Error {
 /// Error: the server sent too many lines that are not messages.
 pub(crate) fn too_many_invalid_lines() -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!(
-        "Transport error: more than {MAX_INVALID_LINES} lines in a row were no messages; a server must print \
-         its messages only, and log to stderr"
+        "Transport error: more than {MAX_INVALID_LINES} lines in a row were not messages; a server must print \
+         only messages to stdout, and log to stderr"
     ))
 }

@@ -187,7 +187,7 @@ where
     async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let Some((reader, writer)) = self.0.lock().await.take() else {
             return Err(Error::new(ErrorKind::ConnectionClosed).with_message(
-                "Connection closed: a pair of streams cannot be opened again; connect anew",
+                "Connection closed: a pair of streams cannot be reopened; create a new client",
             ));
         };
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
@@ -262,7 +262,7 @@ async fn connect_within_timeout<T>(
         Ok(Ok(stream)) => Ok(stream),
         Ok(Err(error)) => Err(unreachable(connector.name(), error)),
         Err(_) => {
-            let problem = format!("nobody answered within {} s", options.handshake.as_secs());
+            let problem = format!("no response within {} s", options.handshake.as_secs());
             Err(unreachable(connector.name(), problem))
         }
     }

@@ -364,14 +364,14 @@ impl Drop for SentRequest {
             return;
         }
         let (codec, mut message) = (self.connection.codec(), Vec::new());
-        codec.cancelled(&self.pending_reply.id, "the caller no longer waits", &mut message);
+        codec.cancelled(&self.pending_reply.id, "the caller dropped the request", &mut message);
         self.connection.send_soon(message);
     }
 }
 
 fn closed_error() -> Error {
     Error::new(ErrorKind::ConnectionClosed)
-        .with_message("Connection closed: this client was closed; connect anew")
+        .with_message("Connection closed: this client was closed; create a new one")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

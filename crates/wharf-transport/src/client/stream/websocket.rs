@@ -66,9 +66,8 @@ impl WebSocketConnector {
         let url = url.trim();
         let is_websocket = url.starts_with("ws://") || url.starts_with("wss://");
         let Some(rest) = url.strip_prefix("ws").filter(|_| is_websocket) else {
-            return Err(Error::new(ErrorKind::InvalidParams).with_message(
-                "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
-            ));
+            return Err(Error::new(ErrorKind::InvalidParams)
+                .with_message("invalid URL: for WebSocket it must begin with ws:// or wss://"));
         };
         let http_url = ServerUrl::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
@@ -88,7 +87,7 @@ impl WebSocketConnector {
     /// Connects, with retries after authorization. Authorization has no timeout, because it may
     /// involve the user.
     async fn connect(&self, options: &ClientTransportOptions) -> Result<ClientWebSocket, Error> {
-        let late = |_| unreachable(self.name(), "it did not answer in time");
+        let late = |_| unreachable(self.name(), "it did not respond in time");
         for times in 0.. {
             // Before the timeout starts: the credentials may have to be renewed first.
             let (mut auth_headers, url) = (HeaderMap::new(), self.http_url.to_string());
@@ -153,12 +152,12 @@ impl WebSocketConnector {
             tungstenite::Error::Http(response) => {
                 let status = response.status();
                 Error::new(by_status(status)).with_message(format!(
-                    "{name} answered with HTTP {status}, and not as a WebSocket; check the path and \
+                    "{name} answered with HTTP {status} and not as a WebSocket; check the path and \
                      the headers"
                 ))
             }
             tungstenite::Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_)) => {
-                unreachable(name, "it is a WebSocket, but does not speak the subprotocol mcp")
+                unreachable(name, "it is a WebSocket, but does not support the subprotocol mcp")
             }
             error => unreachable(name, error),
         }
@@ -189,7 +188,7 @@ impl Connector for WebSocketConnector {
 
 fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), Error> {
     let bad = || {
-        let message = format!("The header {name:?} cannot be sent: check its name and value");
+        let message = format!("invalid header {name:?}: check its name and value");
         Error::new(ErrorKind::InvalidParams).with_message(message)
     };
     let name = HeaderName::try_from(name).map_err(|_| bad())?;

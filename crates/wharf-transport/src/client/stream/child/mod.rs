@@ -152,17 +152,17 @@ impl ChildCommand {
     fn advice(&self, problem: &io::Error) -> String {
         let missing_dir = self.dir.as_ref().filter(|dir| !dir.is_dir());
         match problem.kind() {
-            _ if missing_dir.is_some() => "check the directory it is to run in".into(),
+            _ if missing_dir.is_some() => "check its working directory".into(),
             io::ErrorKind::NotFound if self.program.contains(['/', '\\']) => {
-                "check that the file is there, and so is what its first line names".into()
+                "check that the file and the interpreter in its first line exist".into()
             }
             io::ErrorKind::NotFound if self.program.contains(' ') => {
-                "give the program and its arguments apart".into()
+                "pass the program and its arguments separately".into()
             }
             io::ErrorKind::NotFound => {
-                "check that it is installed and on the PATH, or give its whole path".into()
+                "check that it is installed and on the PATH, or use its full path".into()
             }
-            io::ErrorKind::PermissionDenied => "check that the file may be executed".into(),
+            io::ErrorKind::PermissionDenied => "check that the file is executable".into(),
             _ => "check the command".into(),
         }
     }
