@@ -39,7 +39,7 @@ async fn a_server_that_answers_at_once_makes_a_handle_that_is_done() {
     assert_eq!(text(&task.wait().await.unwrap()), "at once");
     for error in [task.get().await.unwrap_err(), task.cancel().await.unwrap_err()] {
         assert_eq!(error.kind, ErrorKind::TaskNotFound);
-        assert!(error.message.contains("`wait` has the result"), "{}", error.message);
+        assert!(error.message.contains("`wait` returns it"), "{}", error.message);
     }
     assert_eq!(link.count(), 1);
 }

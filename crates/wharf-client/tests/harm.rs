@@ -49,7 +49,7 @@ async fn a_key_stands_for_one_question() {
     let link =
         Played::shown([asking(&[("q", "Your name?")]), asking(&[("q", "Your PIN?")])]).link();
     let error = answering(&link, answers()).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("under a key it has used"), "{}", error.message);
+    assert!(error.message.contains("with a key it has used"), "{}", error.message);
     // A question that is shown for ever is answered once.
     let link = Played::shown([]).always_looks(shown(asking(&[("q", "?")]))).link();
     let options = CallOptions::default().total(60 * SECOND);
@@ -64,7 +64,7 @@ async fn too_many_questions_at_once_are_not_put() {
     let questions: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, "?")).collect();
     let link = Played::shown([asking(&questions)]).link();
     let error = answering(&link, answers()).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("more than 64 questions"), "{}", error.message);
+    assert!(error.message.contains("more than 64 input requests"), "{}", error.message);
     assert!(link.of(Method::UpdateTask).is_empty());
 }
 

@@ -50,7 +50,7 @@ async fn every_list_is_a_stream_that_reads_pages_as_needed() {
 async fn a_server_that_pages_for_ever_is_stopped() {
     let link = Fake::default().always(|_| tools(&[], Some("same"))).link();
     let error = caller(&link).tools().all().await.unwrap_err();
-    assert!(error.message.contains("a cursor that it gave before"), "{error}");
+    assert!(error.message.contains("a cursor that it sent before"), "{error}");
     assert_eq!(link.count(), 2);
 
     let count = std::sync::atomic::AtomicUsize::new(0);

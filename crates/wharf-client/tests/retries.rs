@@ -215,7 +215,7 @@ async fn pages_nobody_visits_leave_the_error_as_it_is() {
     let link = Fake::default().then(pages(json!([sign_in("e-1")]))).link();
     let declining = ClientHandlerBuilder::new().elicit_url(async |_| Ok(ElicitResult::decline()));
     let error = answering(&link, declining).call("t", ()).await.unwrap_err();
-    assert!(error.kind.is_url_elicitation_required() && error.message.contains("did not want"));
+    assert!(error.kind.is_url_elicitation_required() && error.message.contains("declined"));
     assert_eq!(link.count(), 1);
 }
 

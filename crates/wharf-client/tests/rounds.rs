@@ -94,7 +94,7 @@ async fn a_server_that_only_puts_a_call_off_is_asked_again_later() {
     assert_eq!(last, json!({"name": "t", "requestState": "2"}));
     let link = Fake::default().always(|_| required(vec![], Some("s"))).link();
     let error = caller(&link).call("t", ()).await.unwrap_err();
-    assert!(error.message.contains("put the call off 8 times"), "{error}");
+    assert!(error.message.contains("deferred the call 8 times"), "{error}");
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn questions_that_break_the_protocol_end_the_call() {
     let numbered: Vec<String> = (0..65).map(|n| n.to_string()).collect();
     let numbered = numbered.iter().map(|key| (&**key, ClientRequest::Roots)).collect();
     for (outcome, problem) in [
-        (required(vec![], None), "but not which"),
-        (required(many, None), "two questions under one key"),
-        (required(numbered, None), "more than 64 questions"),
+        (required(vec![], None), "without requests"),
+        (required(many, None), "two input requests with the same key"),
+        (required(numbered, None), "more than 64 input requests"),
     ] {
         let link = Fake::default().then(outcome).link();
         let error = answering(&link, everything()).call("t", ()).await.unwrap_err();

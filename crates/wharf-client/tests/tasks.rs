@@ -180,7 +180,7 @@ async fn a_server_that_stays_away_is_given_up_but_not_its_task() {
     let link = Played::shown([]).always_looks(Error::new(ErrorKind::ConnectionClosed)).link();
     let error = caller(&link).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
-    assert!(error.message.contains("still be at work on the task t-1"), "{}", error.message);
+    assert!(error.message.contains("still be running the task t-1"), "{}", error.message);
     tokio::time::sleep(SECOND).await;
     assert!(link.of(Method::CancelTask).is_empty());
 }

@@ -65,7 +65,7 @@ async fn tools_that_are_left_out_are_named_with_the_reason() {
     caller(&link).tools().all().await.unwrap();
     let said = record.0.lock().unwrap().clone();
     assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("\"a\"") && said[0].contains("same name"), "{said:?}");
+    assert!(said[0].contains("\"a\"") && said[0].contains("duplicate name"), "{said:?}");
     assert!(said[1].contains("\"b\"") && said[1].contains("x-mcp-header"), "{said:?}");
 }
 

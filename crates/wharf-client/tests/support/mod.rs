@@ -51,7 +51,7 @@ type Always = Box<dyn Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync>;
 /// A link that plays back steps in order, and then what it always does.
 pub struct Fake {
     pub about: ServerInfo,
-    pub mirrors: bool,
+    pub sends_param_headers: bool,
     steps: Mutex<VecDeque<Step>>,
     always: Mutex<Option<Always>>,
     sent: Mutex<Vec<Sent>>,
@@ -77,7 +77,7 @@ impl Fake {
         let discovery = Discovery { capabilities, ..Discovery::default() };
         Fake {
             about: ServerInfo::new(Implementation::new("fake", "1"), discovery),
-            mirrors: false,
+            sends_param_headers: false,
             steps: Mutex::default(),
             always: Mutex::default(),
             sent: Mutex::default(),
@@ -89,7 +89,7 @@ impl Fake {
     }
 
     pub fn mirroring(mut self) -> Self {
-        self.mirrors = true;
+        self.sends_param_headers = true;
         self
     }
 
@@ -158,7 +158,7 @@ impl Fake {
     /// Says something outside of any call.
     pub fn say(&self, notification: Notification) {
         for ear in &*self.ears.lock().unwrap() {
-            ear.upgrade().unwrap().heard(&notification);
+            ear.upgrade().unwrap().on_notification(&notification);
         }
     }
 }
@@ -234,8 +234,8 @@ impl ClientTransport for Fake {
         self.ears.lock().unwrap().push(ear);
     }
 
-    fn mirrors(&self) -> bool {
-        self.mirrors
+    fn sends_param_headers(&self) -> bool {
+        self.sends_param_headers
     }
 
     fn close(&self) -> BoxFuture<()> {

@@ -136,9 +136,9 @@ async fn a_server_that_became_another_is_asked_anew() {
     .await;
     let link = connect(&site.url()).await;
     assert_eq!(call(&link, "x").await.unwrap(), "modern");
-    assert!(link.mirrors());
+    assert!(link.sends_param_headers());
     downgraded.store(1, Ordering::SeqCst);
     assert_eq!(call(&link, "x").await.unwrap(), "legacy");
-    assert!(!link.mirrors());
+    assert!(!link.sends_param_headers());
     assert_eq!(link.about().revision, "2025-11-25");
 }

@@ -64,7 +64,7 @@ async fn whatever_no_modern_server_says_means_legacy() {
         let link = connect(&site.url()).await;
         assert_eq!(link.about().revision, "2025-11-25", "{probe:?}");
         assert_eq!(call(&link, "x").await.unwrap(), "legacy", "{probe:?}");
-        assert!(!link.mirrors());
+        assert!(!link.sends_param_headers());
     }
 }
 
@@ -87,7 +87,7 @@ async fn some_statuses_are_no_verdict() {
     for (probe, kind) in answers {
         let site = answering(probe).await;
         let options = options();
-        let verdicts = options.verdicts.clone();
+        let verdicts = options.revision_cache.clone();
         let error = refused(&site.url(), options).await;
         assert_eq!(error.kind, kind, "{probe:?}: {error:?}");
         let data = error.data.unwrap();
@@ -176,7 +176,7 @@ async fn the_verdict_is_remembered_and_revised() {
     let verdicts = Arc::new(RevisionCache::in_memory());
     let again = || {
         let mut options = options();
-        options.verdicts = verdicts.clone();
+        options.revision_cache = verdicts.clone();
         options
     };
     connect_http(&site.url(), Vec::new(), again()).await.unwrap().close().await;

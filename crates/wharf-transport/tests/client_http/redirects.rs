@@ -89,7 +89,7 @@ async fn loops_and_other_redirects_end() {
     }
     let site =
         Site::new(|_: Seen, mut wire: ServerProtocol| async move { wire.status(307).await }).await;
-    says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["where"]);
+    says(&refused(&site.url(), options()).await, ErrorKind::TransportError, &["Location"]);
 }
 
 #[tokio::test(start_paused = true)]

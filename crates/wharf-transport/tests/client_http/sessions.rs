@@ -208,7 +208,7 @@ async fn questions_are_answered_by_post() {
 struct ServerNotification(std::sync::Mutex<Vec<String>>);
 
 impl NotificationListener for ServerNotification {
-    fn heard(&self, notification: &Notification) {
+    fn on_notification(&self, notification: &Notification) {
         self.0.lock().unwrap().push(format!("{notification:?}"));
     }
 }

@@ -383,8 +383,8 @@ impl ClientBuilder {
         options.pin = self.pin.map(|pin| pin.0);
         options.limits = self.limits;
         options.trace = self.trace.clone();
-        options.verdicts = self.verdicts.clone();
-        options.orphans = Arc::new(AnswerOrphans(self.answer.clone()));
+        options.revision_cache = self.verdicts.clone();
+        options.unsolicited_requests = Arc::new(AnswerOrphans(self.answer.clone()));
         let opening = self.opening();
         options.handshake = self.handshake.unwrap_or(options.handshake).min(opening);
         // A server that does not answer a probe must have time left to answer a handshake.
