@@ -8,10 +8,10 @@ use std::{
 use tokio::time::Instant;
 
 /// Tells the time, in milliseconds since 1970. It never goes back.
-pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+pub(crate) type ClockFn = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The clock of what ends with the process: tokio's, so that tests can pause it.
-pub(crate) fn of_the_process() -> Clock {
+pub(crate) fn of_the_process() -> ClockFn {
     let (wall, start) = (wall(), Instant::now());
     Box::new(move || wall.saturating_add(millis(start.elapsed())))
 }

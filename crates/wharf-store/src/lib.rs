@@ -23,4 +23,4 @@ pub use crate::{memory::*, open::open};
 /// The examples of the guide are tests.
 #[cfg(all(doctest, feature = "contract"))]
 #[doc = include_str!("../../../docs/stores.md")]
-struct Guide;
+struct GuideExamples;

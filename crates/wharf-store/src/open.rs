@@ -4,7 +4,7 @@ use wharf_model::{Error, Stores};
 
 use crate::{
     memory::memory_stores,
-    url::{Url, unknown, wrong},
+    url::{StoreUrl, unknown, wrong},
 };
 
 /// Opens the stores that a URL names:
@@ -34,7 +34,7 @@ use crate::{
 /// If the URL is none of these, or the store cannot be reached. What went wrong is told without
 /// the URL, which may hold a password.
 pub async fn open(url: &str) -> Result<Stores, Error> {
-    let url = Url::parse(url)?;
+    let url = StoreUrl::parse(url)?;
     match url.scheme {
         "memory" if url.rest.is_empty() && url.settings.is_empty() => Ok(memory_stores()),
         "memory" => Err(wrong("memory: takes nothing more")),

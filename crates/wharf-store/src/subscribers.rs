@@ -11,18 +11,18 @@ use wharf_model::BusSubscriber;
 
 /// The ears of this process, by topic.
 #[derive(Clone, Default)]
-pub(crate) struct Ears(Arc<Mutex<Table>>);
+pub(crate) struct SubscriberTable(Arc<Mutex<TopicTable>>);
 
 #[derive(Default)]
-struct Table {
-    topics: HashMap<String, Topic, RandomState>,
+struct TopicTable {
+    topics: HashMap<String, TopicSubscribers, RandomState>,
     next: u64,
 }
 
 /// Those who hear one topic. It is copied when it changes, so that saying something copies nothing.
-type Topic = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
+type TopicSubscribers = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
 
-impl Ears {
+impl SubscriberTable {
     /// Adds an ear until what is returned is dropped; then `gone` is called.
     pub(crate) fn add(
         &self,
@@ -36,7 +36,7 @@ impl Ears {
         let others = table.topics.remove(topic).unwrap_or_default();
         let all = others.iter().cloned().chain([(number, ear)]).collect();
         table.topics.insert(topic.to_owned(), all);
-        Box::new(Place { ears: self.clone(), topic: topic.to_owned(), number, gone })
+        Box::new(SubscriptionGuard { ears: self.clone(), topic: topic.to_owned(), number, gone })
     }
 
     /// Tells all who hear the topic. Nothing is locked meanwhile: ears may come and go.
@@ -50,7 +50,8 @@ impl Ears {
     fn remove(&self, topic: &str, number: u64) {
         let mut table = self.table();
         let Some(ears) = table.topics.remove(topic) else { return };
-        let rest: Topic = ears.iter().filter(|(each, _)| *each != number).cloned().collect();
+        let rest: TopicSubscribers =
+            ears.iter().filter(|(each, _)| *each != number).cloned().collect();
         if !rest.is_empty() {
             table.topics.insert(topic.to_owned(), rest);
         }
@@ -59,13 +60,13 @@ impl Ears {
         drop(ears);
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, TopicTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(feature = "redis")]
-impl Ears {
+impl SubscriberTable {
     /// Tells all who hear one of the topics that something may have been said.
     pub(crate) fn missed<'a>(&self, topics: impl IntoIterator<Item = &'a String>) {
         for topic in topics {
@@ -80,14 +81,14 @@ impl Ears {
     }
 }
 
-struct Place<F: Fn()> {
-    ears: Ears,
+struct SubscriptionGuard<F: Fn()> {
+    ears: SubscriberTable,
     topic: String,
     number: u64,
     gone: F,
 }
 
-impl<F: Fn()> Drop for Place<F> {
+impl<F: Fn()> Drop for SubscriptionGuard<F> {
     fn drop(&mut self) {
         self.ears.remove(&self.topic, self.number);
         (self.gone)();

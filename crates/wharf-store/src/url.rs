@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use wharf_model::{Error, ErrorKind};
 
 /// A URL, taken apart as far as all stores have it in common.
-pub(crate) struct Url<'a> {
+pub(crate) struct StoreUrl<'a> {
     pub(crate) scheme: &'a str,
     /// Between the scheme and the settings.
     pub(crate) rest: &'a str,
     pub(crate) settings: Vec<(String, String)>,
 }
 
-impl<'a> Url<'a> {
+impl<'a> StoreUrl<'a> {
     pub(crate) fn parse(url: &'a str) -> Result<Self, Error> {
         let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
@@ -21,7 +21,7 @@ impl<'a> Url<'a> {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             (name.to_owned(), value.to_owned())
         });
-        Ok(Url { scheme, rest, settings: settings.collect() })
+        Ok(StoreUrl { scheme, rest, settings: settings.collect() })
     }
 }
 

@@ -21,14 +21,14 @@ use wharf_store::{MemoryBus, MemoryEvents, MemoryRecords, contract};
 macro_rules! faults {
     ($($fault:ident)*) => {
         #[derive(Clone, Copy, Debug, PartialEq)]
-        enum Fault {
+        enum StoreFault {
             NoneAtAll,
             $($fault,)*
         }
 
-        use Fault::*;
+        use StoreFault::*;
 
-        const FAULTS: &[Fault] = &[$($fault),*];
+        const FAULTS: &[StoreFault] = &[$($fault),*];
     };
 }
 
@@ -50,19 +50,19 @@ faults! {
     NeverForgets
 }
 
-struct Faulty {
+struct FaultyStore {
     inner: Arc<MemoryRecords>,
-    fault: Fault,
+    fault: StoreFault,
     backwards: AtomicU64,
 }
 
-impl Faulty {
-    fn with(fault: Fault) -> Arc<dyn RecordStore> {
-        Arc::new(Faulty { inner: Arc::default(), fault, backwards: AtomicU64::new(1 << 41) })
+impl FaultyStore {
+    fn with(fault: StoreFault) -> Arc<dyn RecordStore> {
+        Arc::new(FaultyStore { inner: Arc::default(), fault, backwards: AtomicU64::new(1 << 41) })
     }
 }
 
-impl RecordStore for Faulty {
+impl RecordStore for FaultyStore {
     fn now(&self) -> Stored<u64> {
         if self.fault != GoesBackInTime {
             return self.inner.now();
@@ -183,17 +183,17 @@ async fn is_caught(run: impl Future<Output = ()> + Send + 'static) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn records_with_a_fault_are_caught() {
-    contract::records(|| async { Faulty::with(NoneAtAll) }).await;
+    contract::records(|| async { FaultyStore::with(NoneAtAll) }).await;
     for fault in FAULTS {
-        let run = contract::records(|| async { Faulty::with(*fault) });
+        let run = contract::records(|| async { FaultyStore::with(*fault) });
         assert!(is_caught(run).await, "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_with_a_fault_are_caught() {
-    struct Faulty(MemoryEvents, fn(Retention) -> Retention, fn(u64) -> u64);
-    impl EventStore for Faulty {
+    struct FaultyStore(MemoryEvents, fn(Retention) -> Retention, fn(u64) -> u64);
+    impl EventStore for FaultyStore {
         fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
             let (number, change) = (self.0.append(stream, event, (self.1)(keep)), self.2);
             Box::pin(async move { number.await.map(change) })
@@ -216,7 +216,7 @@ async fn events_with_a_fault_are_caught() {
     for (name, keep, number) in faults {
         let make = move || async move {
             let faulty: Arc<dyn EventStore> =
-                Arc::new(Faulty(MemoryEvents::default(), keep, number));
+                Arc::new(FaultyStore(MemoryEvents::default(), keep, number));
             faulty
         };
         assert_eq!(is_caught(contract::events(make)).await, name != "none at all", "{name}");
@@ -225,8 +225,8 @@ async fn events_with_a_fault_are_caught() {
 
 #[tokio::test(start_paused = true)]
 async fn buses_with_a_fault_are_caught() {
-    struct Faulty(MemoryBus, fn(&MemoryBus, &str, Vec<u8>) -> Stored<()>);
-    impl Bus for Faulty {
+    struct FaultyStore(MemoryBus, fn(&MemoryBus, &str, Vec<u8>) -> Stored<()>);
+    impl Bus for FaultyStore {
         fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
             (self.1)(&self.0, topic, message)
         }
@@ -246,7 +246,7 @@ async fn buses_with_a_fault_are_caught() {
         |bus, topic, message| bus.publish(if topic == "lef" { "left" } else { topic }, message);
     for publish in [twice, one_topic] {
         let make = move || async move {
-            let faulty: Arc<dyn Bus> = Arc::new(Faulty(MemoryBus::default(), publish));
+            let faulty: Arc<dyn Bus> = Arc::new(FaultyStore(MemoryBus::default(), publish));
             faulty
         };
         assert!(is_caught(contract::bus(make)).await);

@@ -16,16 +16,16 @@ use wharf_model::{PutResult, Record, Sharing, Stores};
 use wharf_store::{contract, open};
 
 /// A directory that goes away with the test.
-struct Directory(PathBuf);
+struct TestDirectory(PathBuf);
 
-impl Directory {
+impl TestDirectory {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wharf-store-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
-        Directory(path)
+        TestDirectory(path)
     }
 
     /// The URL of a new file in it.
@@ -42,7 +42,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -50,27 +50,27 @@ impl Drop for Directory {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     contract::records(|| async { open(&directory.fresh()).await.unwrap().tasks }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records_of_two_who_share_the_file() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     contract::records(|| async { directory.pair().await.map(|stores| stores.sessions).to_vec() })
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     contract::events(|| async { directory.pair().await.map(|stores| stores.events).to_vec() })
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bus_nonces_and_rates() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     contract::bus(|| async { open(&directory.fresh()).await.unwrap().bus }).await;
     contract::nonces(|| async { directory.pair().await.map(|stores| stores.nonces).to_vec() })
         .await;
@@ -79,7 +79,7 @@ async fn bus_nonces_and_rates() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_stored_outlives_who_stored_it() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     for settings in ["", "?synchronous=normal", "?synchronous=full"] {
         let url = directory.fresh() + settings;
         let first = open(&url).await.unwrap();
@@ -93,7 +93,7 @@ async fn what_is_stored_outlives_who_stored_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writes_at_once_are_all_written() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let stores = open(&url).await.unwrap();
     let inserts = (0..2_000).map(|n| {
@@ -110,7 +110,7 @@ async fn many_writes_at_once_are_all_written() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_record_that_changes_hands_counts_for_its_new_owner() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let store = open(&directory.fresh()).await.unwrap().tasks;
     let record = |id: &str, owner: &str| Record {
         id: id.to_owned(),
@@ -128,7 +128,7 @@ async fn a_record_that_changes_hands_counts_for_its_new_owner() {
 
 #[tokio::test]
 async fn more_than_can_wait_is_refused() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let stores = open(&url).await.unwrap();
     // Another process writes, so that ours must wait.
@@ -162,7 +162,7 @@ async fn more_than_can_wait_is_refused() {
 async fn the_file_is_its_owners() {
     use std::os::unix::fs::PermissionsExt;
 
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let stores = open(&url).await.unwrap();
     stores.tasks.insert(Record::default(), 1).await.unwrap();
@@ -175,7 +175,7 @@ async fn the_file_is_its_owners() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let stores = open(&url).await.unwrap();
     let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
@@ -199,7 +199,7 @@ async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
 #[cfg(unix)]
 #[tokio::test]
 async fn a_file_that_is_deleted_is_missed_and_welcome_back() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let path = url.strip_prefix("sqlite:").unwrap();
     let stores = open(&url).await.unwrap();
@@ -229,7 +229,7 @@ async fn until(is: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn files_of_others_are_left_alone() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let path = url.strip_prefix("sqlite:").unwrap();
     let theirs = rusqlite::Connection::open(path).unwrap();
@@ -262,7 +262,7 @@ async fn bad_urls_say_what_to_write() {
 
 #[tokio::test]
 async fn a_url_may_have_slashes() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let path = directory.0.join("slashes.db");
     let stores = open(&format!("sqlite://{}", path.display())).await.unwrap();
     assert!(Arc::strong_count(&stores.tasks) == 1 && path.exists());
@@ -299,7 +299,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
     if let Ok(url) = std::env::var(URL) {
         return write_until_killed(&url);
     }
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let url = directory.fresh();
     let mut acknowledged = Vec::new();
     // Two at a time, so that the one that is killed leaves locks behind for the other.

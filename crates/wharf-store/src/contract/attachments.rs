@@ -5,13 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use wharf_model::{PutResult, Record, RecordStore};
+use wharf_model::{PutResult, Record};
 
-use crate::contract::{Handles, count, record, together, told};
+use crate::contract::{RecordHandles, count, record, together, told};
 
-type Store = Handles<dyn RecordStore>;
-
-pub(super) async fn the_first_value_stays(store: Store) {
+pub(super) async fn the_first_value_stays(store: RecordHandles) {
     let store = store.one();
     let held = |id: &str| Record { fence: 3, ..record(id, "o") };
     assert!(told(store.insert(held("a"), 10).await) && told(store.insert(held("b"), 10).await));
@@ -35,7 +33,7 @@ pub(super) async fn the_first_value_stays(store: Store) {
     assert_eq!(told(store.kept("a").await).len(), 2, "and a change of it forgets nothing");
 }
 
-pub(super) async fn one_of_many_is_kept(store: Store) {
+pub(super) async fn one_of_many_is_kept(store: RecordHandles) {
     assert!(told(store.one().insert(record("a", "o"), 10).await));
     let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
         told(store.keep("a", 0, "step", racer.to_string().into_bytes()).await)
@@ -47,7 +45,7 @@ pub(super) async fn one_of_many_is_kept(store: Store) {
     assert_eq!(count(&all, &known), all.len() - 1, "the others learn what the first kept");
 }
 
-pub(super) async fn an_earlier_holder_keeps_nothing(store: Store) {
+pub(super) async fn an_earlier_holder_keeps_nothing(store: RecordHandles) {
     let store = store.one();
     assert!(told(store.insert(Record { fence: 1, ..record("a", "o") }, 10).await));
     assert_eq!(told(store.keep("a", 1, "one", vec![1]).await), PutResult::Kept);
@@ -61,7 +59,7 @@ pub(super) async fn an_earlier_holder_keeps_nothing(store: Store) {
     assert_eq!(told(store.kept("a").await).len(), 1, "what was lost is not there");
 }
 
-pub(super) async fn a_holder_that_lost_keeps_nothing_more(store: Store) {
+pub(super) async fn a_holder_that_lost_keeps_nothing_more(store: RecordHandles) {
     assert!(told(store.one().insert(record("a", "o"), 10).await));
     let taken_over = Arc::new(AtomicBool::new(false));
     let racers = store.in_turn().take(8).enumerate().map(|(racer, store)| {
@@ -88,7 +86,7 @@ pub(super) async fn a_holder_that_lost_keeps_nothing_more(store: Store) {
     running.await.expect("no racer panics");
 }
 
-pub(super) async fn what_is_removed_takes_all_along(store: Store) {
+pub(super) async fn what_is_removed_takes_all_along(store: RecordHandles) {
     let store = store.one();
     assert!(told(store.insert(record("a", "o"), 10).await));
     assert_eq!(told(store.keep("a", 0, "one", vec![1]).await), PutResult::Kept);

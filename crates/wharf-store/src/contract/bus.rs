@@ -4,24 +4,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_model::{Bus, BusSubscriber};
 
-use super::{Handles, told, until};
+use super::{StoreHandles, told, until};
 
-type Store = Handles<dyn Bus>;
+type BusHandles = StoreHandles<dyn Bus>;
 
 const HELLO: &[u8] = b"hello";
 
 /// Writes down what it hears.
 #[derive(Default)]
-struct Notes(Mutex<Vec<(String, Vec<u8>)>>);
+struct MessageRecorder(Mutex<Vec<(String, Vec<u8>)>>);
 
-impl BusSubscriber for Notes {
+impl BusSubscriber for MessageRecorder {
     fn hear(&self, topic: &str, message: &[u8]) {
         let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         notes.push((topic.to_owned(), message.to_vec()));
     }
 }
 
-impl Notes {
+impl MessageRecorder {
     /// All but the greetings.
     fn heard(&self) -> Vec<(String, Vec<u8>)> {
         let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,7 +35,7 @@ impl Notes {
 }
 
 /// Greets until every ear heard it: a bus between processes may take a moment to be there.
-async fn greet(store: &Store, topic: &str, ears: &[Arc<Notes>]) {
+async fn greet(store: &BusHandles, topic: &str, ears: &[Arc<MessageRecorder>]) {
     for bus in &store.0 {
         until("an ear hears", async || {
             told(bus.publish(topic, HELLO.to_vec()).await);
@@ -45,14 +45,14 @@ async fn greet(store: &Store, topic: &str, ears: &[Arc<Notes>]) {
     }
 }
 
-pub(super) async fn messages_are_heard_once_and_in_order(store: Store) {
+pub(super) async fn messages_are_heard_once_and_in_order(store: BusHandles) {
     // Whoever says something right after it began to hear, hears itself.
-    let first: Arc<Notes> = Arc::default();
+    let first: Arc<MessageRecorder> = Arc::default();
     let _first = store.one().subscribe("t", first.clone());
     told(store.one().publish("t", b"at once".to_vec()).await);
     until("it hears itself", async || !first.heard().is_empty()).await;
 
-    let ears: Vec<Arc<Notes>> = store.in_turn().take(3).map(|_| Arc::default()).collect();
+    let ears: Vec<Arc<MessageRecorder>> = store.in_turn().take(3).map(|_| Arc::default()).collect();
     let places = store.in_turn().zip(&ears).map(|(bus, ear)| bus.subscribe("t", ear.clone()));
     let places: Vec<_> = places.collect();
     greet(&store, "t", &ears).await;
@@ -67,8 +67,8 @@ pub(super) async fn messages_are_heard_once_and_in_order(store: Store) {
     drop(places);
 }
 
-pub(super) async fn topics_are_apart(store: Store) {
-    let (left, right): (Arc<Notes>, Arc<Notes>) = Default::default();
+pub(super) async fn topics_are_apart(store: BusHandles) {
+    let (left, right): (Arc<MessageRecorder>, Arc<MessageRecorder>) = Default::default();
     let _left = store.one().subscribe("left", left.clone());
     let _right = store.one().subscribe("right *", right.clone());
     for (topic, ear) in [("left", &left), ("right *", &right)] {
@@ -84,8 +84,8 @@ pub(super) async fn topics_are_apart(store: Store) {
     assert_eq!(right.heard(), [said("right *", b"right *"), said("right *", b"end")]);
 }
 
-pub(super) async fn who_is_gone_hears_nothing(store: Store) {
-    let (stays, goes): (Arc<Notes>, Arc<Notes>) = Default::default();
+pub(super) async fn who_is_gone_hears_nothing(store: BusHandles) {
+    let (stays, goes): (Arc<MessageRecorder>, Arc<MessageRecorder>) = Default::default();
     let _stays = store.one().subscribe("t", stays.clone());
     let place = store.one().subscribe("t", goes.clone());
     greet(&store, "t", &[stays.clone(), goes.clone()]).await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use wharf_model::{NonceStore, Rate, RateStore};
 
-use super::{Handles, SHORT, count, together, told, until};
+use super::{SHORT, StoreHandles, count, together, told, until};
 
-pub(super) async fn a_nonce_is_claimed_once(store: Handles<dyn NonceStore>) {
+pub(super) async fn a_nonce_is_claimed_once(store: StoreHandles<dyn NonceStore>) {
     for nonce in ["one", "two \u{e9}/\0"] {
         let claims = store
             .in_turn()
@@ -17,7 +17,7 @@ pub(super) async fn a_nonce_is_claimed_once(store: Handles<dyn NonceStore>) {
     }
 }
 
-pub(super) async fn a_claim_ends(store: Handles<dyn NonceStore>) {
+pub(super) async fn a_claim_ends(store: StoreHandles<dyn NonceStore>) {
     let store = store.one();
     let long = Duration::from_secs(600);
     assert!(told(store.claim("long", Duration::MAX).await), "for ever is not too long");
@@ -29,7 +29,7 @@ pub(super) async fn a_claim_ends(store: Handles<dyn NonceStore>) {
 
 /// So many who take from one bucket at the same time.
 async fn race(
-    store: &Handles<dyn RateStore>,
+    store: &StoreHandles<dyn RateStore>,
     racers: usize,
     rate: Rate,
 ) -> Vec<Result<(), Duration>> {
@@ -40,7 +40,7 @@ async fn race(
     together(racers).await
 }
 
-pub(super) async fn a_burst_is_all_there_is(store: Handles<dyn RateStore>) {
+pub(super) async fn a_burst_is_all_there_is(store: StoreHandles<dyn RateStore>) {
     // So slow that no token comes back while this runs.
     let rate = Rate { per_second: 0.0001, burst: 5.0 };
     let taken = race(&store, 24, rate).await;
@@ -53,7 +53,7 @@ pub(super) async fn a_burst_is_all_there_is(store: Handles<dyn RateStore>) {
     assert_eq!(other.taken().await, Ok(()), "every key has a bucket of its own");
 }
 
-pub(super) async fn tokens_come_back(store: Handles<dyn RateStore>) {
+pub(super) async fn tokens_come_back(store: StoreHandles<dyn RateStore>) {
     let store = store.one();
     let rate = Rate { per_second: 10.0, burst: 1.0 };
     let take = async || {
@@ -64,7 +64,7 @@ pub(super) async fn tokens_come_back(store: Handles<dyn RateStore>) {
     until("a token comes back", async || take().await.is_ok()).await;
 }
 
-pub(super) async fn what_never_comes_back_is_a_quota(store: Handles<dyn RateStore>) {
+pub(super) async fn what_never_comes_back_is_a_quota(store: StoreHandles<dyn RateStore>) {
     let rate = Rate { per_second: 0.0, burst: 2.0 };
     let taken = race(&store, 6, rate).await;
     assert_eq!(count(&taken, &Ok(())), 2, "a burst, and never more");

@@ -1,12 +1,10 @@
 //! Versions, and who wins them.
 
-use wharf_model::{Record, RecordStore};
+use wharf_model::Record;
 
-use crate::contract::{Handles, count, record, together, told};
+use crate::contract::{RecordHandles, count, record, together, told};
 
-type Store = Handles<dyn RecordStore>;
-
-pub(super) async fn a_record_comes_back_as_it_was(store: Store) {
+pub(super) async fn a_record_comes_back_as_it_was(store: RecordHandles) {
     let store = store.one();
     let now = told(store.now().await);
     let full = Record {
@@ -28,7 +26,7 @@ pub(super) async fn a_record_comes_back_as_it_was(store: Store) {
     assert_eq!(told(store.load("nobody").await), None, "nothing is made up");
 }
 
-pub(super) async fn versions_are_the_stores(store: Store) {
+pub(super) async fn versions_are_the_stores(store: RecordHandles) {
     let store = store.one();
     let sent = Record { version: 77, ..record("a", "o") };
     assert!(told(store.insert(sent, 10).await));
@@ -52,7 +50,7 @@ pub(super) async fn versions_are_the_stores(store: Store) {
     assert_eq!(told(store.load("b").await), None, "nor made");
 }
 
-pub(super) async fn one_swap_of_a_version_wins(store: Store) {
+pub(super) async fn one_swap_of_a_version_wins(store: RecordHandles) {
     assert!(told(store.one().insert(record("a", "o"), 10).await));
     for version in 1..=10 {
         let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
@@ -68,7 +66,7 @@ pub(super) async fn one_swap_of_a_version_wins(store: Store) {
     }
 }
 
-pub(super) async fn no_change_is_lost(store: Store) {
+pub(super) async fn no_change_is_lost(store: RecordHandles) {
     const RACERS: usize = 8;
     const ROUNDS: usize = 10;
     let zero = Record { body: vec![0], ..record("a", "o") };
@@ -87,7 +85,7 @@ pub(super) async fn no_change_is_lost(store: Store) {
     assert_eq!(end.version, (RACERS * ROUNDS) as u64 + 1, "and every change is counted");
 }
 
-pub(super) async fn the_clock_does_not_go_back(store: Store) {
+pub(super) async fn the_clock_does_not_go_back(store: RecordHandles) {
     let mut latest = 0;
     for store in store.in_turn().take(100) {
         let now = told(store.now().await);

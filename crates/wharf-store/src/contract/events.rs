@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use wharf_model::{EventStore, Events, Retention};
 
-use super::{Handles, SHORT, together, told, until};
+use super::{SHORT, StoreHandles, together, told, until};
 
-type Store = Handles<dyn EventStore>;
+type EventHandles = StoreHandles<dyn EventStore>;
 
 const KEEP: Retention =
     Retention { events: 1_000, bytes: 1_000_000, ttl: Duration::from_secs(600) };
 
-pub(super) async fn events_come_back_in_order(store: Store) {
+pub(super) async fn events_come_back_in_order(store: EventHandles) {
     let store = store.one();
     assert_eq!(told(store.read("s", 0, 9).await), Events::default(), "there is nothing yet");
     for number in 1..=5 {
@@ -29,7 +29,7 @@ pub(super) async fn events_come_back_in_order(store: Store) {
     }
 }
 
-pub(super) async fn numbers_have_no_gaps(store: Store) {
+pub(super) async fn numbers_have_no_gaps(store: EventHandles) {
     const EACH: usize = 20;
     let racers = store.in_turn().take(8).enumerate().map(|(racer, store)| async move {
         let mut mine = Vec::new();
@@ -56,7 +56,7 @@ pub(super) async fn numbers_have_no_gaps(store: Store) {
     assert_eq!(whole.len(), 8 * EACH);
 }
 
-pub(super) async fn old_events_go(store: Store) {
+pub(super) async fn old_events_go(store: EventHandles) {
     let store = store.one();
     let few = Retention { events: 3, ..KEEP };
     let small = Retention { bytes: 25, ..KEEP };
@@ -79,7 +79,7 @@ pub(super) async fn old_events_go(store: Store) {
     assert_eq!(read.events, [(12, vec![12; 10])], "until it is not the newest");
 }
 
-pub(super) async fn streams_end(store: Store) {
+pub(super) async fn streams_end(store: EventHandles) {
     let store = store.one();
     let brief = Retention { ttl: SHORT, ..KEEP };
     told(store.append("brief", vec![1], brief).await);

@@ -2,11 +2,9 @@
 
 use wharf_model::{PutResult, Record, RecordStore};
 
-use super::{Handles, SHORT, record, told, until};
+use super::{RecordHandles, SHORT, record, told, until};
 
-type Store = Handles<dyn RecordStore>;
-
-pub(super) async fn what_expired_is_gone(store: Store) {
+pub(super) async fn what_expired_is_gone(store: RecordHandles) {
     let store = store.one();
     let fleeting = Record { due: Some(1), ..soon(&**store, record("a", "o")).await };
     let expires = fleeting.expires;
@@ -23,7 +21,7 @@ pub(super) async fn what_expired_is_gone(store: Store) {
     assert!(!told(store.remove("a").await), "it was removed already");
 }
 
-pub(super) async fn a_new_expiry_counts(store: Store) {
+pub(super) async fn a_new_expiry_counts(store: RecordHandles) {
     let store = store.one();
     for id in ["longer", "for ever"] {
         // Where everything is slow, it may have expired before it is swapped: then once more.
@@ -52,7 +50,7 @@ pub(super) async fn a_new_expiry_counts(store: Store) {
     assert_eq!(told(store.list("o", None, 9).await).len(), 2);
 }
 
-pub(super) async fn what_expired_makes_room(store: Store) {
+pub(super) async fn what_expired_makes_room(store: RecordHandles) {
     let store = store.one();
     assert!(told(store.insert(record("stays", "o"), 3).await));
     for id in ["a", "b"] {
@@ -65,7 +63,7 @@ pub(super) async fn what_expired_makes_room(store: Store) {
     }
 }
 
-pub(super) async fn an_id_that_expired_begins_anew(store: Store) {
+pub(super) async fn an_id_that_expired_begins_anew(store: RecordHandles) {
     let store = store.one();
     let first = Record { due: Some(1), ..soon(&**store, record("a", "one")).await };
     assert!(told(store.insert(first, 10).await));
@@ -81,7 +79,7 @@ pub(super) async fn an_id_that_expired_begins_anew(store: Store) {
     assert_eq!(told(store.list("two", None, 9).await).len(), 1);
 }
 
-pub(super) async fn sweeps_are_bounded(store: Store) {
+pub(super) async fn sweeps_are_bounded(store: RecordHandles) {
     let store = store.one();
     assert!(told(store.insert(record("stays", "o"), 10).await));
     for id in ["a", "b", "c", "d", "e"] {

@@ -38,30 +38,30 @@ use wharf_model::{Bus, Error, EventStore, NonceStore, RateStore, Record, RecordS
 pub use crate::contract::durability::{find_traces, leave_traces};
 
 /// One or more handles on one store.
-pub struct Handles<T: ?Sized>(Vec<Arc<T>>);
+pub struct StoreHandles<T: ?Sized>(Vec<Arc<T>>);
 
-impl<T: ?Sized> From<Arc<T>> for Handles<T> {
+impl<T: ?Sized> From<Arc<T>> for StoreHandles<T> {
     fn from(handle: Arc<T>) -> Self {
-        Handles(vec![handle])
+        StoreHandles(vec![handle])
     }
 }
 
-impl<T: ?Sized> From<Vec<Arc<T>>> for Handles<T> {
+impl<T: ?Sized> From<Vec<Arc<T>>> for StoreHandles<T> {
     /// # Panics
     /// If there are none.
     fn from(handles: Vec<Arc<T>>) -> Self {
         assert!(!handles.is_empty(), "a store has at least one handle");
-        Handles(handles)
+        StoreHandles(handles)
     }
 }
 
-impl<T: ?Sized> fmt::Debug for Handles<T> {
+impl<T: ?Sized> fmt::Debug for StoreHandles<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handles").field(&self.0.len()).finish()
+        f.debug_tuple("StoreHandles").field(&self.0.len()).finish()
     }
 }
 
-impl<T: ?Sized> Handles<T> {
+impl<T: ?Sized> StoreHandles<T> {
     fn one(&self) -> &Arc<T> {
         &self.0[0]
     }
@@ -71,6 +71,8 @@ impl<T: ?Sized> Handles<T> {
         self.0.iter().cycle().cloned()
     }
 }
+
+type RecordHandles = StoreHandles<dyn RecordStore>;
 
 /// The promises of a port, each held against an empty store of its own.
 macro_rules! promises {
@@ -83,7 +85,7 @@ macro_rules! promises {
         where
             F: Fn() -> R,
             R: Future<Output = H>,
-            H: Into<Handles<dyn $port>>,
+            H: Into<StoreHandles<dyn $port>>,
         {
             $($promise(make().await.into()).await;)+
         }

@@ -1,12 +1,10 @@
 //! Who may insert, and in which order records are listed and due.
 
-use wharf_model::{Record, RecordStore};
+use wharf_model::Record;
 
-use super::{Handles, SHORT, count, record, together, told, until};
+use super::{RecordHandles, SHORT, count, record, together, told, until};
 
-type Store = Handles<dyn RecordStore>;
-
-pub(super) async fn an_id_is_taken_once(store: Store) {
+pub(super) async fn an_id_is_taken_once(store: RecordHandles) {
     let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
         told(store.insert(record("a", &format!("owner {racer}")), 10).await)
     });
@@ -17,7 +15,7 @@ pub(super) async fn an_id_is_taken_once(store: Store) {
     assert_eq!(there.owner, format!("owner {winner}"), "the others changed nothing");
 }
 
-pub(super) async fn an_owner_has_so_many(store: Store) {
+pub(super) async fn an_owner_has_so_many(store: RecordHandles) {
     let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
         told(store.insert(record(&format!("r{racer}"), "o"), 7).await)
     });
@@ -34,7 +32,7 @@ pub(super) async fn an_owner_has_so_many(store: Store) {
     assert!(!told(store.insert(record("none", "q"), 0).await), "none is none");
 }
 
-pub(super) async fn lists_are_in_order_and_paged(store: Store) {
+pub(super) async fn lists_are_in_order_and_paged(store: RecordHandles) {
     let store = store.one();
     let sent = [("b", 20), ("z", 10), ("c", 20), ("a", 20), ("y", 1_000), ("B", 20), ("m", 9)];
     for (id, created) in sent {
@@ -66,7 +64,7 @@ pub(super) async fn lists_are_in_order_and_paged(store: Store) {
     assert_eq!(ids(told(store.list("nobody", None, 9).await)), [""; 0], "of nobody");
 }
 
-pub(super) async fn due_is_in_order(store: Store) {
+pub(super) async fn due_is_in_order(store: RecordHandles) {
     let store = store.one();
     let now = told(store.now().await);
     let sent = [
@@ -95,7 +93,7 @@ pub(super) async fn due_is_in_order(store: Store) {
     assert_eq!(told(store.due(100).await), ["never", "late"], "a swap says anew when");
 }
 
-pub(super) async fn what_becomes_due_shows(store: Store) {
+pub(super) async fn what_becomes_due_shows(store: RecordHandles) {
     let store = store.one();
     let soon = told(store.now().await) + u64::try_from(SHORT.as_millis()).expect("it is short");
     assert!(told(store.insert(Record { due: Some(soon), ..record("a", "o") }, 10).await));

@@ -2,24 +2,24 @@ use std::sync::Arc;
 
 use wharf_model::{EventStore, Events, Retention, Stored};
 
-use crate::encrypted::Keys;
+use crate::encrypted::BoundCipher;
 
 /// By how much an event is longer when it is sealed, about.
 const LONGER: usize = 64;
 
 /// Streams whose events the store cannot read.
-pub(super) struct SealedEvents {
+pub(super) struct EncryptedEvents {
     store: Arc<dyn EventStore>,
-    keys: Keys,
+    keys: BoundCipher,
 }
 
-impl SealedEvents {
-    pub(super) fn new(store: Arc<dyn EventStore>, keys: Keys) -> Self {
-        SealedEvents { store, keys }
+impl EncryptedEvents {
+    pub(super) fn new(store: Arc<dyn EventStore>, keys: BoundCipher) -> Self {
+        EncryptedEvents { store, keys }
     }
 }
 
-impl EventStore for SealedEvents {
+impl EventStore for EncryptedEvents {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let event = self.keys.close([stream, ""], &event);
         // As many as would be kept if they were not sealed.

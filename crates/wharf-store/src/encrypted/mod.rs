@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use wharf_model::{StateCipher, Stores};
 
-use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedRecords};
+use crate::encrypted::{bus::EncryptedBus, events::EncryptedEvents, records::EncryptedRecords};
 
 /// The same stores, with everything sealed that they need not read: the bodies of records, what is
 /// kept beside them, the events of streams, and what is said on the bus.
@@ -23,8 +23,8 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 /// ```
 /// # use std::sync::Arc;
 /// use wharf_model::{Record, StateCipher};
-/// # struct Keys;
-/// # impl StateCipher for Keys {
+/// # struct BoundCipher;
+/// # impl StateCipher for BoundCipher {
 /// #     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
 /// #         [context, plain].concat().iter().map(|byte| format!("{:02x}", !byte)).collect()
 /// #     }
@@ -36,7 +36,7 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
-/// # let keys = Arc::new(Keys);
+/// # let keys = Arc::new(BoundCipher);
 /// let bare = wharf_store::memory_stores();
 /// let sealed = wharf_store::sealed(bare.clone(), keys);
 ///
@@ -48,25 +48,25 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 /// ```
 #[must_use]
 pub fn sealed(stores: Stores, keys: Arc<dyn StateCipher>) -> Stores {
-    let keys = |kind| Keys { seal: keys.clone(), kind };
+    let keys = |kind| BoundCipher { seal: keys.clone(), kind };
     Stores {
-        tasks: Arc::new(SealedRecords::new(stores.tasks, keys("task"))),
-        sessions: Arc::new(SealedRecords::new(stores.sessions, keys("session"))),
-        grants: Arc::new(SealedRecords::new(stores.grants, keys("grant"))),
-        events: Arc::new(SealedEvents::new(stores.events, keys("event"))),
-        bus: Arc::new(SealedBus::new(stores.bus, keys("bus"))),
+        tasks: Arc::new(EncryptedRecords::new(stores.tasks, keys("task"))),
+        sessions: Arc::new(EncryptedRecords::new(stores.sessions, keys("session"))),
+        grants: Arc::new(EncryptedRecords::new(stores.grants, keys("grant"))),
+        events: Arc::new(EncryptedEvents::new(stores.events, keys("event"))),
+        bus: Arc::new(EncryptedBus::new(stores.bus, keys("bus"))),
         ..stores
     }
 }
 
 /// Keys for one kind of thing.
 #[derive(Clone)]
-struct Keys {
+struct BoundCipher {
     seal: Arc<dyn StateCipher>,
     kind: &'static str,
 }
 
-impl Keys {
+impl BoundCipher {
     /// Seals what lies in this place.
     fn close(&self, place: [&str; 2], plain: &[u8]) -> Vec<u8> {
         self.seal.seal_bytes(&self.context(place), plain)

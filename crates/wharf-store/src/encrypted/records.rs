@@ -2,21 +2,21 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use wharf_model::{Error, ErrorKind, PutResult, Record, RecordStore, Stored};
 
-use crate::encrypted::Keys;
+use crate::encrypted::BoundCipher;
 
 /// For how long a record rests that is due and does not open here: others may have its key.
 const REST: u64 = 30_000;
 
 /// Records whose bodies, and what is kept beside them, the store cannot read.
 #[derive(Clone)]
-pub(super) struct SealedRecords {
+pub(super) struct EncryptedRecords {
     store: Arc<dyn RecordStore>,
-    keys: Keys,
+    keys: BoundCipher,
 }
 
-impl SealedRecords {
-    pub(super) fn new(store: Arc<dyn RecordStore>, keys: Keys) -> Self {
-        SealedRecords { store, keys }
+impl EncryptedRecords {
+    pub(super) fn new(store: Arc<dyn RecordStore>, keys: BoundCipher) -> Self {
+        EncryptedRecords { store, keys }
     }
 
     fn close(&self, record: Record) -> Record {
@@ -47,7 +47,7 @@ impl SealedRecords {
     }
 }
 
-impl RecordStore for SealedRecords {
+impl RecordStore for EncryptedRecords {
     fn now(&self) -> Stored<u64> {
         self.store.now()
     }

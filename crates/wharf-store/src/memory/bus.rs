@@ -4,12 +4,12 @@ use std::{any::Any, fmt, future::ready, sync::Arc};
 
 use wharf_model::{Bus, BusSubscriber, Stored};
 
-use crate::subscribers::Ears;
+use crate::subscribers::SubscriberTable;
 
 /// Carries messages within this process: each is heard before `publish` returns its future.
 #[derive(Default)]
 pub struct MemoryBus {
-    ears: Ears,
+    ears: SubscriberTable,
 }
 
 impl Bus for MemoryBus {

@@ -12,25 +12,25 @@ use hashbrown::HashMap;
 use wharf_model::{Error, EventStore, Events, Retention, Stored};
 
 use super::{full, lock};
-use crate::clock::{self, Clock, millis};
+use crate::clock::{self, ClockFn, millis};
 
 /// Keeps streams while the process lives. Past its limits it refuses what is new rather than forget.
 pub struct MemoryEvents {
     most: usize,
     most_bytes: usize,
-    clock: Clock,
-    table: Mutex<Table>,
+    clock: ClockFn,
+    table: Mutex<StreamTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    streams: HashMap<String, Stream, RandomState>,
+struct StreamTable {
+    streams: HashMap<String, MemoryStream, RandomState>,
     expiring: BTreeSet<(u64, String)>,
     bytes: usize,
 }
 
 #[derive(Default)]
-struct Stream {
+struct MemoryStream {
     newest: u64,
     events: VecDeque<Vec<u8>>,
     bytes: usize,
@@ -83,7 +83,7 @@ impl MemoryEvents {
     }
 }
 
-impl Table {
+impl StreamTable {
     fn forget(&mut self, name: &str) {
         let Some(stream) = self.streams.remove(name) else { return };
         self.expiring.remove(&(stream.expires, name.to_owned()));
@@ -99,7 +99,7 @@ impl Table {
     }
 }
 
-impl Stream {
+impl MemoryStream {
     fn append(&mut self, event: Vec<u8>, keep: Retention) {
         self.newest += 1;
         self.bytes += event.len();

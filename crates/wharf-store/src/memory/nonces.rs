@@ -16,11 +16,11 @@ use super::lock;
 /// Remembers claims until they expire. Past its limit it refuses new ones rather than forget.
 pub struct MemoryNonces {
     most: usize,
-    claims: Mutex<Claims>,
+    claims: Mutex<ClaimTable>,
 }
 
 #[derive(Default)]
-struct Claims {
+struct ClaimTable {
     expiry: HashMap<String, Instant, RandomState>,
     by_expiry: BTreeMap<Instant, Vec<String>>,
 }

@@ -17,17 +17,17 @@ use super::lock;
 /// is forgotten, and its caller begins with a full one.
 pub struct MemoryRates {
     most: usize,
-    buckets: Mutex<Buckets>,
+    buckets: Mutex<BucketTable>,
 }
 
 #[derive(Default)]
-struct Buckets {
-    by_key: HashMap<String, Bucket, RandomState>,
+struct BucketTable {
+    by_key: HashMap<String, TokenBucket, RandomState>,
     by_use: BTreeMap<u64, String>,
     uses: u64,
 }
 
-struct Bucket {
+struct TokenBucket {
     tokens: f64,
     at: Instant,
     last_use: u64,
@@ -57,7 +57,7 @@ impl MemoryRates {
             {
                 buckets.by_key.remove(&oldest);
             }
-            let fresh = Bucket { tokens: rate.burst, at: now, last_use: 0 };
+            let fresh = TokenBucket { tokens: rate.burst, at: now, last_use: 0 };
             buckets.by_key.insert(key.to_owned(), fresh);
         }
         let Some(bucket) = buckets.by_key.get_mut(key) else { return Ok(()) };

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use wharf_model::{Error, PutResult, Record, RecordStore, Stored};
 
 use super::{full, lock};
-use crate::clock::{self, Clock};
+use crate::clock::{self, ClockFn};
 
 /// Keeps records while the process lives. Past its limits it refuses what is new rather than forget.
 ///
@@ -32,20 +32,20 @@ use crate::clock::{self, Clock};
 pub struct MemoryRecords {
     most: usize,
     most_bytes: usize,
-    clock: Clock,
-    table: Mutex<Table>,
+    clock: ClockFn,
+    table: Mutex<RecordTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    rows: HashMap<String, Row, RandomState>,
+struct RecordTable {
+    rows: HashMap<String, RecordRow, RandomState>,
     owners: HashMap<String, BTreeSet<(u64, String)>, RandomState>,
     due: BTreeSet<(u64, String)>,
     expiring: BTreeSet<(u64, String)>,
     bytes: usize,
 }
 
-struct Row {
+struct RecordRow {
     record: Record,
     kept: BTreeMap<String, Vec<u8>>,
 }
@@ -72,26 +72,26 @@ impl MemoryRecords {
     /// Does something to the table, at the time it is now.
     fn at_once<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Table, u64) -> Result<T, Error>,
+        work: impl FnOnce(&mut RecordTable, u64) -> Result<T, Error>,
     ) -> Stored<T> {
         let now = (self.clock)();
         Box::pin(ready(work(&mut lock(&self.table), now)))
     }
 
-    fn has_room(&self, table: &mut Table, now: u64, rows: usize, bytes: usize) -> bool {
-        let fits = |table: &Table| {
+    fn has_room(&self, table: &mut RecordTable, now: u64, rows: usize, bytes: usize) -> bool {
+        let fits = |table: &RecordTable| {
             table.rows.len() + rows <= self.most && table.bytes + bytes <= self.most_bytes
         };
         fits(table) || (table.sweep(now, usize::MAX) > 0 && fits(table))
     }
 }
 
-impl Table {
-    fn live(&self, id: &str, now: u64) -> Option<&Row> {
+impl RecordTable {
+    fn live(&self, id: &str, now: u64) -> Option<&RecordRow> {
         self.rows.get(id).filter(|row| row.record.expires.is_none_or(|expires| expires > now))
     }
 
-    fn put(&mut self, row: Row) {
+    fn put(&mut self, row: RecordRow) {
         let record = &row.record;
         let id = || record.id.clone();
         self.due.extend(record.due.map(|due| (due, id())));
@@ -101,7 +101,7 @@ impl Table {
         self.rows.insert(id(), row);
     }
 
-    fn take(&mut self, id: &str) -> Option<Row> {
+    fn take(&mut self, id: &str) -> Option<RecordRow> {
         let row = self.rows.remove(id)?;
         let record = &row.record;
         let at = |time| (time, id.to_owned());
@@ -148,7 +148,7 @@ impl Table {
     }
 }
 
-impl Row {
+impl RecordRow {
     fn size(&self) -> usize {
         let kept: usize = self.kept.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.record.body.len() + kept
@@ -176,7 +176,7 @@ impl RecordStore for MemoryRecords {
                 return Err(full());
             }
             record.version = 1;
-            table.put(Row { record, kept: BTreeMap::new() });
+            table.put(RecordRow { record, kept: BTreeMap::new() });
             Ok(true)
         })
     }
@@ -197,7 +197,7 @@ impl RecordStore for MemoryRecords {
             }
             let Some(old) = table.take(&record.id) else { return Ok(false) };
             record.version += 1;
-            table.put(Row { record, kept: old.kept });
+            table.put(RecordRow { record, kept: old.kept });
             Ok(true)
         })
     }

@@ -7,26 +7,26 @@ use tokio::{sync::watch, task::AbortHandle, time::timeout};
 use wharf_model::{Bus, BusSubscriber, Error, Stored};
 
 use crate::redis::{
-    connector::Dial,
-    reconnect::{Link, PATIENCE},
+    connector::RedisConnector,
+    reconnect::{PATIENCE, RedisClient},
 };
-use crate::subscribers::Ears;
+use crate::subscribers::SubscriberTable;
 
 /// Topics in one command.
 const CHUNK: usize = 500;
 
 pub(super) struct RedisBus {
     /// Says.
-    link: Arc<Link>,
-    hearing: Arc<Hearing>,
+    link: Arc<RedisClient>,
+    hearing: Arc<ChannelSubscriptions>,
     follower: AbortHandle,
 }
 
-struct Hearing {
-    link: Link,
+struct ChannelSubscriptions {
+    link: RedisClient,
     /// How all channels begin.
     prefix: String,
-    ears: Ears,
+    ears: SubscriberTable,
     /// Counts how often ears came and went,
     changes: watch::Sender<u64>,
     /// and which of these changes Redis knows of.
@@ -34,22 +34,26 @@ struct Hearing {
 }
 
 impl RedisBus {
-    pub(super) async fn open(dial: Dial, link: Arc<Link>, prefix: &str) -> RedisResult<Self> {
-        let (ears, start) = (Ears::default(), prefix.to_owned());
+    pub(super) async fn open(
+        dial: RedisConnector,
+        link: Arc<RedisClient>,
+        prefix: &str,
+    ) -> RedisResult<Self> {
+        let (ears, start) = (SubscriberTable::default(), prefix.to_owned());
         let heard = ears.clone();
         let listener = move |message: PushInfo| {
             if let Some((topic, message)) = read(message, &start) {
                 heard.hear(&topic, &message);
             }
         };
-        let hearing = Arc::new(Hearing {
-            link: Link::open(dial, redis::cmd("PING"), Arc::new(listener)).await?,
+        let hearing = Arc::new(ChannelSubscriptions {
+            link: RedisClient::open(dial, redis::cmd("PING"), Arc::new(listener)).await?,
             prefix: prefix.to_owned(),
             ears,
             changes: watch::Sender::new(0),
             known: watch::Sender::new(0),
         });
-        let follower = tokio::spawn(Hearing::follow(hearing.clone())).abort_handle();
+        let follower = tokio::spawn(ChannelSubscriptions::follow(hearing.clone())).abort_handle();
         Ok(RedisBus { link, hearing, follower })
     }
 
@@ -83,7 +87,7 @@ impl Drop for RedisBus {
     }
 }
 
-impl Hearing {
+impl ChannelSubscriptions {
     fn changed(&self) {
         self.changes.send_modify(|changes| *changes += 1);
     }

@@ -10,16 +10,16 @@ use sha2::{Digest, Sha256};
 use wharf_model::{NonceStore, Rate, RateStore, Stored, Taking};
 
 use super::exact;
-use crate::redis::reconnect::Link;
+use crate::redis::reconnect::RedisClient;
 use crate::{clock::millis, memory::MemoryRates};
 
 pub(super) struct RedisNonces {
-    link: Arc<Link>,
+    link: Arc<RedisClient>,
     prefix: String,
 }
 
 impl RedisNonces {
-    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
+    pub(super) fn new(link: Arc<RedisClient>, prefix: &str) -> Self {
         RedisNonces { link, prefix: format!("{prefix}:n:") }
     }
 }
@@ -40,7 +40,7 @@ impl NonceStore for RedisNonces {
 /// Token buckets that all processes share. While Redis is gone each counts for itself: callers are
 /// limited less strictly, but nobody is refused for it, and nobody is without limit.
 pub(super) struct RedisRates {
-    link: Arc<Link>,
+    link: Arc<RedisClient>,
     prefix: String,
     local: Arc<MemoryRates>,
 }
@@ -48,7 +48,7 @@ pub(super) struct RedisRates {
 static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/take.lua")));
 
 impl RedisRates {
-    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
+    pub(super) fn new(link: Arc<RedisClient>, prefix: &str) -> Self {
         RedisRates { link, prefix: format!("{prefix}:q:"), local: Arc::default() }
     }
 }

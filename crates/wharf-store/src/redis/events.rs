@@ -7,10 +7,10 @@ use wharf_model::{EventStore, Events, Retention, Stored};
 
 use super::{exact, limit};
 use crate::clock::millis;
-use crate::redis::reconnect::Link;
+use crate::redis::reconnect::RedisClient;
 
 pub(super) struct RedisEvents {
-    link: Arc<Link>,
+    link: Arc<RedisClient>,
     prefix: String,
 }
 
@@ -18,7 +18,7 @@ static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scr
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/read.lua")));
 
 impl RedisEvents {
-    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
+    pub(super) fn new(link: Arc<RedisClient>, prefix: &str) -> Self {
         RedisEvents { link, prefix: prefix.to_owned() }
     }
 

@@ -20,12 +20,12 @@ use self::{
     events::RedisEvents,
     records::RedisRecords,
 };
-use crate::redis::{connector::Dial, reconnect::Link};
-use crate::url::{Url, wrong};
+use crate::redis::{connector::RedisConnector, reconnect::RedisClient};
+use crate::url::{StoreUrl, wrong};
 
 /// Connects: once for commands, once for what other processes say.
-pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
-    let Named {
+pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
+    let RedisConfig {
         info,
         prefix,
         #[cfg(feature = "redis-tls")]
@@ -36,13 +36,13 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         let message = format!("cannot reach Redis at {address}: {why}");
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     };
-    let dial = Dial::open(info).map_err(cannot)?;
+    let dial = RedisConnector::open(info).map_err(cannot)?;
     #[cfg(feature = "redis-tls")]
     let dial = match files {
-        Some(files) => dial.encrypted(tls::Tls::load(files).await?),
+        Some(files) => dial.encrypted(tls::TlsDialer::load(files).await?),
         None => dial,
     };
-    let link = Link::open(dial.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
+    let link = RedisClient::open(dial.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
     let link = Arc::new(link.map_err(cannot)?);
     let bus = RedisBus::open(dial, link.clone(), &format!("{prefix}:b:")).await;
     let bus = Arc::new(bus.map_err(cannot)?);
@@ -54,7 +54,7 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         events: Arc::new(RedisEvents::new(link.clone(), &prefix)),
         rates: Arc::new(RedisRates::new(link.clone(), &prefix)),
         nonces: Arc::new(RedisNonces::new(link.clone(), &prefix)),
-        health: Arc::new(Both(link, bus.clone())),
+        health: Arc::new(RedisHealth(link, bus.clone())),
         bus,
         reach: Sharing::Fleet,
     })
@@ -69,20 +69,20 @@ fn write_probe(prefix: &str) -> Cmd {
 
 /// What a URL names.
 #[derive(Debug)]
-struct Named {
+struct RedisConfig {
     info: ConnectionInfo,
     /// How all keys begin. It is a hash tag: a cluster keeps all of it in one slot, without which no
     /// script could touch two keys.
     prefix: String,
     /// For `rediss:`.
     #[cfg(feature = "redis-tls")]
-    files: Option<tls::Files>,
+    files: Option<tls::TlsFiles>,
 }
 
-fn parse(url: &Url<'_>) -> Result<Named, Error> {
+fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     let mut prefix = "wharf";
     #[cfg(feature = "redis-tls")]
-    let mut files = (url.scheme == "rediss").then(tls::Files::default);
+    let mut files = (url.scheme == "rediss").then(tls::TlsFiles::default);
     for (name, value) in &url.settings {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
@@ -104,7 +104,7 @@ fn parse(url: &Url<'_>) -> Result<Named, Error> {
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     // A command must not wait until Redis has acknowledged the one before.
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    Ok(Named {
+    Ok(RedisConfig {
         info: info.set_redis_settings(settings),
         prefix: format!("{{{prefix}}}"),
         #[cfg(feature = "redis-tls")]
@@ -114,9 +114,9 @@ fn parse(url: &Url<'_>) -> Result<Named, Error> {
 
 const SETTINGS: &str = "the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
 
-struct Both(Arc<Link>, Arc<RedisBus>);
+struct RedisHealth(Arc<RedisClient>, Arc<RedisBus>);
 
-impl Health for Both {
+impl Health for RedisHealth {
     fn is_ready(&self) -> bool {
         self.0.is_up() && self.1.is_up() && !self.0.is_full()
     }
@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn urls_name_a_redis_and_a_prefix() {
-        let parse = |url| parse(&Url::parse(url).unwrap());
-        let Named { info, prefix, .. } =
+        let parse = |url| parse(&StoreUrl::parse(url).unwrap());
+        let RedisConfig { info, prefix, .. } =
             parse("redis://me:secret@host:7000/3?prefix=mine").unwrap();
         assert_eq!((info.addr().to_string().as_str(), prefix.as_str()), ("host:7000", "{mine}"));
         assert_eq!(info.redis_settings().db(), 3);

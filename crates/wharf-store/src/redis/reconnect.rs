@@ -21,7 +21,7 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind, LogThrottle};
 
-use crate::redis::connector::{Connection, Dial};
+use crate::redis::connector::{RedisConnection, RedisConnector};
 
 /// How long Redis may take for one command, or to connect. Whoever asks waits for no longer while nobody
 /// knows yet that it is gone; a disk that takes longer to be flushed is as good as gone.
@@ -38,21 +38,21 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// What hears the messages that come without having been asked for.
-pub(super) type Listener = Arc<dyn Fn(PushInfo) + Send + Sync>;
+pub(super) type PushListener = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
 /// A connection, and the task that mends it.
-pub(super) struct Link {
-    shared: Arc<Shared>,
+pub(super) struct RedisClient {
+    shared: Arc<ConnectionManager>,
     keeper: AbortHandle,
 }
 
-struct Shared {
-    dial: Dial,
-    listener: Listener,
+struct ConnectionManager {
+    dial: RedisConnector,
+    listener: PushListener,
     /// What a new connection must be able to do.
     probe: Cmd,
     /// The connection of this generation, if there is one.
-    state: watch::Sender<State>,
+    state: watch::Sender<ConnectionState>,
     /// The newest generation that is known to be of no use.
     broken: watch::Sender<u64>,
     queue: Semaphore,
@@ -64,15 +64,19 @@ struct Shared {
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct ConnectionState {
     generation: u64,
-    connection: Option<Connection>,
+    connection: Option<RedisConnection>,
 }
 
-impl Link {
+impl RedisClient {
     /// Connects. Only this first attempt fails; later ones are made until one succeeds, and `probe` on it.
-    pub(super) async fn open(dial: Dial, probe: Cmd, listener: Listener) -> RedisResult<Self> {
-        let shared = Arc::new(Shared {
+    pub(super) async fn open(
+        dial: RedisConnector,
+        probe: Cmd,
+        listener: PushListener,
+    ) -> RedisResult<Self> {
+        let shared = Arc::new(ConnectionManager {
             dial,
             listener,
             probe,
@@ -83,10 +87,10 @@ impl Link {
             answered: AtomicBool::new(true),
             full: AtomicBool::new(false),
         });
-        let connection = Shared::connect(&shared, 1).await?;
-        shared.state.send_replace(State { generation: 1, connection: Some(connection) });
-        let keeper = tokio::spawn(Shared::keep(shared.clone())).abort_handle();
-        Ok(Link { shared, keeper })
+        let connection = ConnectionManager::connect(&shared, 1).await?;
+        shared.state.send_replace(ConnectionState { generation: 1, connection: Some(connection) });
+        let keeper = tokio::spawn(ConnectionManager::keep(shared.clone())).abort_handle();
+        Ok(RedisClient { shared, keeper })
     }
 
     /// Whether Redis is there, as far as anybody knows.
@@ -102,7 +106,8 @@ impl Link {
     /// The generation of the connection, as soon as there is one that is not `known`.
     pub(super) async fn newer_than(&self, known: u64) -> u64 {
         let mut states = self.shared.state.subscribe();
-        let newer = |state: &State| state.generation > known && state.connection.is_some();
+        let newer =
+            |state: &ConnectionState| state.generation > known && state.connection.is_some();
         // It never closes: the sender is ours.
         states.wait_for(newer).await.map_or(known, |state| state.generation)
     }
@@ -110,7 +115,8 @@ impl Link {
     /// Completes when this generation is of no use any more.
     pub(super) async fn gone(&self, generation: u64) {
         let mut states = self.shared.state.subscribe();
-        let gone = |state: &State| state.generation != generation || state.connection.is_none();
+        let gone =
+            |state: &ConnectionState| state.generation != generation || state.connection.is_none();
         let _ = states.wait_for(gone).await;
     }
 
@@ -167,19 +173,19 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for RedisClient {
     fn drop(&mut self) {
         self.keeper.abort();
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for RedisClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &self.is_up()).finish_non_exhaustive()
+        f.debug_struct("RedisClient").field("is_up", &self.is_up()).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl ConnectionManager {
     fn is_up(&self) -> bool {
         let state = self.state.borrow();
         // Who mends it may not have come to it yet.
@@ -187,12 +193,12 @@ impl Shared {
     }
 
     /// The connection and its generation, unless it is known to be of no use.
-    fn current(&self) -> Option<(u64, Connection)> {
-        let State { generation, connection } = self.state.borrow().clone();
+    fn current(&self) -> Option<(u64, RedisConnection)> {
+        let ConnectionState { generation, connection } = self.state.borrow().clone();
         connection.filter(|_| self.is_up()).map(|connection| (generation, connection))
     }
 
-    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<Connection> {
+    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<RedisConnection> {
         let weak = Arc::downgrade(shared);
         let listener = shared.listener.clone();
         let push = move |message: PushInfo| {
@@ -247,14 +253,15 @@ impl Shared {
             attempts = if since.elapsed() > LONGEST_PAUSE { 0 } else { attempts + 1 };
             let connection = loop {
                 sleep(pause(attempts)).await;
-                match Shared::connect(&shared, generation + 1).await {
+                match ConnectionManager::connect(&shared, generation + 1).await {
                     Ok(connection) => break connection,
                     Err(why) => tracing::debug!(%why, attempts, "redis cannot be reached"),
                 }
                 attempts += 1;
             };
             tracing::info!("redis can be reached again");
-            let state = State { generation: generation + 1, connection: Some(connection) };
+            let state =
+                ConnectionState { generation: generation + 1, connection: Some(connection) };
             shared.state.send_replace(state);
         }
     }

@@ -9,10 +9,10 @@ use redis::{FromRedisValue, RedisResult, Script, Value};
 use wharf_model::{PutResult, Record, RecordStore, Stored};
 
 use super::{exact, limit};
-use crate::redis::reconnect::Link;
+use crate::redis::reconnect::RedisClient;
 
 pub(super) struct RedisRecords {
-    link: Arc<Link>,
+    link: Arc<RedisClient>,
     /// How all keys begin.
     base: String,
 }
@@ -37,10 +37,10 @@ scripts! {
 
 /// The fields of a record's hash, in the order that [`record`] reads them.
 const FIELDS: [&str; 7] = ["v", "o", "c", "f", "d", "e", "b"];
-type Fields = (u64, String, u64, u64, String, String, Vec<u8>);
+type RecordFields = (u64, String, u64, u64, String, String, Vec<u8>);
 
 impl RedisRecords {
-    pub(super) fn new(link: Arc<Link>, base: String) -> Self {
+    pub(super) fn new(link: Arc<RedisClient>, base: String) -> Self {
         RedisRecords { link, base }
     }
 
@@ -83,7 +83,7 @@ impl RecordStore for RedisRecords {
         Box::pin(async move {
             let mut get = redis::cmd("HMGET");
             get.arg(key).arg(&FIELDS);
-            let read = async |connection: &mut _| -> RedisResult<Option<Fields>> {
+            let read = async |connection: &mut _| -> RedisResult<Option<RecordFields>> {
                 let values: Value = get.query_async(connection).await?;
                 // Where there is no hash, all of its fields are nil.
                 match &values {
@@ -109,7 +109,7 @@ impl RecordStore for RedisRecords {
     fn list(&self, owner: &str, after: Option<&str>, most: usize) -> Stored<Vec<Record>> {
         let mut arguments = vec![owner.into(), text(limit(most))];
         arguments.extend(after.map(Into::into));
-        let rows = self.run::<Vec<(String, Fields)>>(&LIST, arguments);
+        let rows = self.run::<Vec<(String, RecordFields)>>(&LIST, arguments);
         Box::pin(async move {
             Ok(rows.await?.into_iter().map(|(id, fields)| record(id, fields)).collect())
         })
@@ -158,7 +158,7 @@ fn text(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
-fn record(id: String, fields: Fields) -> Record {
+fn record(id: String, fields: RecordFields) -> Record {
     let (version, owner, created, fence, due, expires, body) = fields;
     let time = |text: String| text.parse().ok();
     Record { id, owner, created, version, fence, due: time(due), expires: time(expires), body }

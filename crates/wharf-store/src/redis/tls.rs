@@ -17,12 +17,12 @@ use tokio_rustls::{
 };
 use wharf_model::Error;
 
-use crate::redis::{connector::Connection, reconnect::PATIENCE};
+use crate::redis::{connector::RedisConnection, reconnect::PATIENCE};
 use crate::url::wrong;
 
 /// The files that the URL names.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Files {
+pub(super) struct TlsFiles {
     /// The authority that must have signed Redis's certificate; the system's own if there is none.
     pub(super) ca: Option<String>,
     /// Who we are, for a Redis that wants to know.
@@ -30,7 +30,7 @@ pub(super) struct Files {
     pub(super) key: Option<String>,
 }
 
-impl Files {
+impl TlsFiles {
     /// The place of a setting.
     pub(super) fn named(&mut self, setting: &str) -> &mut Option<String> {
         match setting {
@@ -43,32 +43,32 @@ impl Files {
 
 /// Whom to trust, and who we are.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(super) struct TlsDialer {
     connector: TlsConnector,
 }
 
 /// Ends what moves the bytes of a connection when nobody has the connection any more.
-pub(super) struct Driver(AbortHandle);
+pub(super) struct ConnectionDriver(AbortHandle);
 
-impl Drop for Driver {
+impl Drop for ConnectionDriver {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Tls {
+impl TlsDialer {
     /// Reads the files, or the system's list, which takes milliseconds.
-    pub(super) async fn load(files: Files) -> Result<Self, Error> {
+    pub(super) async fn load(files: TlsFiles) -> Result<Self, Error> {
         let loaded = tokio::task::spawn_blocking(move || config(&files)).await;
         let config = loaded.map_err(Error::from_std)??;
-        Ok(Tls { connector: TlsConnector::from(Arc::new(config)) })
+        Ok(TlsDialer { connector: TlsConnector::from(Arc::new(config)) })
     }
 
     pub(super) async fn connect(
         &self,
         info: &ConnectionInfo,
         config: &AsyncConnectionConfig,
-    ) -> RedisResult<Connection> {
+    ) -> RedisResult<RedisConnection> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(io::Error::from(io::ErrorKind::Unsupported).into());
         };
@@ -82,12 +82,12 @@ impl Tls {
         };
         let connected = timeout(PATIENCE, connecting).await;
         let (redis, driver) = connected.map_err(|_| silent())??;
-        let driver = Driver(tokio::spawn(driver).abort_handle());
-        Ok(Connection { redis, _driver: Some(Arc::new(driver)) })
+        let driver = ConnectionDriver(tokio::spawn(driver).abort_handle());
+        Ok(RedisConnection { redis, _driver: Some(Arc::new(driver)) })
     }
 }
 
-fn config(files: &Files) -> Result<ClientConfig, Error> {
+fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
     let roots = match &files.ca {
         Some(path) => authority(path)?,
         None => authorities_of_the_system()?,

@@ -17,7 +17,7 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 use wharf_model::{Error, ErrorKind, Health, LogThrottle, Stored};
 
-use super::file::{Identity, Place};
+use super::file::{DatabaseFile, FileIdentity};
 use crate::clock;
 
 /// Jobs that wait for one of the threads.
@@ -30,23 +30,23 @@ const PROBE: Duration = Duration::from_secs(1);
 const WHEN_FULL: Duration = Duration::from_secs(60);
 
 /// The threads, which end when it is dropped and all that was queued is done.
-pub(super) struct Engine {
-    writes: SyncSender<Box<dyn Job>>,
-    reads: SyncSender<Box<dyn Job>>,
+pub(super) struct SqliteEngine {
+    writes: SyncSender<Box<dyn DatabaseJob>>,
+    reads: SyncSender<Box<dyn DatabaseJob>>,
     ready: Arc<AtomicBool>,
 }
 
-impl Engine {
-    pub(super) fn start(place: &Place) -> Result<Self, Error> {
+impl SqliteEngine {
+    pub(super) fn start(place: &DatabaseFile) -> Result<Self, Error> {
         let (writer, reader) = (place.writer()?, place.reader()?);
         let ready = Arc::new(AtomicBool::new(true));
         let (writes, to_write) = sync_channel(QUEUE);
         let (reads, to_read) = sync_channel(QUEUE);
         let is_ready = ready.clone();
-        let presence = Presence::of(place)?;
+        let presence = FileMonitor::of(place)?;
         spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready, &presence))?;
         spawn("wharf-store-read", move || read_all(&reader, &to_read))?;
-        Ok(Engine { writes, reads, ready })
+        Ok(SqliteEngine { writes, reads, ready })
     }
 
     /// Does `work` in a transaction. The answer comes when that is on the disk.
@@ -66,31 +66,31 @@ impl Engine {
     }
 }
 
-impl Health for Engine {
+impl Health for SqliteEngine {
     fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 }
 
-impl fmt::Debug for Engine {
+impl fmt::Debug for SqliteEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("ready", &self.ready).finish_non_exhaustive()
+        f.debug_struct("SqliteEngine").field("ready", &self.ready).finish_non_exhaustive()
     }
 }
 
 /// Something to do with the database, and somebody who waits for it.
-trait Job: Send {
+trait DatabaseJob: Send {
     fn run(&mut self, db: &Connection, now: u64) -> rusqlite::Result<()>;
     fn end(self: Box<Self>, failure: Option<&Error>);
 }
 
-struct Work<F, T> {
+struct QueuedJob<F, T> {
     work: Option<F>,
     done: Option<T>,
     asker: oneshot::Sender<Result<T, Error>>,
 }
 
-impl<F, T> Job for Work<F, T>
+impl<F, T> DatabaseJob for QueuedJob<F, T>
 where
     F: FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send,
     T: Send,
@@ -113,12 +113,12 @@ where
 }
 
 fn queue<T: Send + 'static>(
-    jobs: SyncSender<Box<dyn Job>>,
+    jobs: SyncSender<Box<dyn DatabaseJob>>,
     work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
 ) -> Stored<T> {
     Box::pin(async move {
         let (asker, answer) = oneshot::channel();
-        let job = Work { work: Some(work), done: None, asker };
+        let job = QueuedJob { work: Some(work), done: None, asker };
         jobs.try_send(Box::new(job)).map_err(|refused| match refused {
             TrySendError::Full(_) => Error::overloaded(Duration::from_secs(1))
                 .with_message("Too much waits to be stored"),
@@ -130,15 +130,15 @@ fn queue<T: Send + 'static>(
 
 /// Whether the file is where it was. Somebody may delete it or put another in its place: SQLite would
 /// go on writing to what no later process finds.
-struct Presence {
-    place: Place,
-    identity: Identity,
+struct FileMonitor {
+    place: DatabaseFile,
+    identity: FileIdentity,
 }
 
-impl Presence {
-    fn of(place: &Place) -> Result<Self, Error> {
+impl FileMonitor {
+    fn of(place: &DatabaseFile) -> Result<Self, Error> {
         let identity = place.identity().map_err(Error::from_std)?;
-        Ok(Presence { place: place.clone(), identity })
+        Ok(FileMonitor { place: place.clone(), identity })
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -152,9 +152,9 @@ impl Presence {
 
 fn write_all(
     db: &Connection,
-    jobs: &Receiver<Box<dyn Job>>,
+    jobs: &Receiver<Box<dyn DatabaseJob>>,
     ready: &AtomicBool,
-    presence: &Presence,
+    presence: &FileMonitor,
 ) {
     while let Some(first) = next(jobs) {
         let was_ready = ready.load(Ordering::Relaxed);
@@ -186,7 +186,7 @@ fn write_all(
 
 /// The next job, or an empty one now and then: the file may be gone, or back, while nobody sends any.
 /// `None` when all are done.
-fn next(jobs: &Receiver<Box<dyn Job>>) -> Option<Option<Box<dyn Job>>> {
+fn next(jobs: &Receiver<Box<dyn DatabaseJob>>) -> Option<Option<Box<dyn DatabaseJob>>> {
     match jobs.recv_timeout(PROBE) {
         Ok(job) => Some(Some(job)),
         Err(RecvTimeoutError::Timeout) => Some(None),
@@ -195,7 +195,7 @@ fn next(jobs: &Receiver<Box<dyn Job>>) -> Option<Option<Box<dyn Job>>> {
 }
 
 /// All jobs or none: what fails here is the file, which is the same for all of them.
-fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
+fn transact(db: &Connection, batch: &mut [Box<dyn DatabaseJob>]) -> rusqlite::Result<()> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let now = clock::of_the_machine();
     if batch.is_empty() {
@@ -225,7 +225,7 @@ fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<()
     Err(unavailable())
 }
 
-fn read_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>) {
+fn read_all(db: &Connection, jobs: &Receiver<Box<dyn DatabaseJob>>) {
     for mut job in jobs {
         let done = attempt("read", || job.run(db, clock::of_the_machine()));
         job.end(done.err().as_ref());
@@ -249,8 +249,8 @@ mod tests {
     async fn a_panic_fails_its_own_work_and_leaves_the_threads_alive() {
         let path = std::env::temp_dir().join(format!("wharf-panic-{}.db", std::process::id()));
         let url = format!("sqlite:{}", path.display());
-        let place = Place::parse(&crate::url::Url::parse(&url).unwrap()).unwrap();
-        let engine = Engine::start(&place).unwrap();
+        let place = DatabaseFile::parse(&crate::url::StoreUrl::parse(&url).unwrap()).unwrap();
+        let engine = SqliteEngine::start(&place).unwrap();
         let inserted = |db: &Connection, _| db.execute("UPDATE probe SET at = 7", []);
         let panics = engine.write(move |db, now| {
             inserted(db, now)?;

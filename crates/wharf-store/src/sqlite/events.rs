@@ -5,17 +5,17 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension, params};
 use wharf_model::{EventStore, Events, Retention, Stored};
 
-use super::{engine::Engine, limit, ordered};
+use super::{engine::SqliteEngine, limit, ordered};
 use crate::clock::millis;
 
 #[derive(Debug)]
-pub(super) struct FileEvents {
-    engine: Arc<Engine>,
+pub(super) struct SqliteEvents {
+    engine: Arc<SqliteEngine>,
 }
 
-impl FileEvents {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
-        FileEvents { engine }
+impl SqliteEvents {
+    pub(super) fn new(engine: Arc<SqliteEngine>) -> Self {
+        SqliteEvents { engine }
     }
 }
 
@@ -37,7 +37,7 @@ const FIND: &str = "SELECT n, newest FROM streams WHERE name = ?1 AND expires > 
 const READ: &str = "SELECT number, event FROM events WHERE stream = ?1 AND number > ?2
     ORDER BY number LIMIT ?3";
 
-impl EventStore for FileEvents {
+impl EventStore for SqliteEvents {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let name = stream.to_owned();
         self.engine.write(move |db, now| {
@@ -48,7 +48,12 @@ impl EventStore for FileEvents {
                 params![name, limit(event.len()), expires],
                 |row| {
                     let (row_number, newest) = (row.get(0)?, row.get(1)?);
-                    Ok(Stream { row: row_number, newest, oldest: row.get(2)?, bytes: row.get(3)? })
+                    Ok(StreamRow {
+                        row: row_number,
+                        newest,
+                        oldest: row.get(2)?,
+                        bytes: row.get(3)?,
+                    })
                 },
             )?;
             db.prepare_cached(APPEND)?.execute(params![stream.row, stream.newest, event])?;
@@ -85,14 +90,14 @@ impl EventStore for FileEvents {
     }
 }
 
-struct Stream {
+struct StreamRow {
     row: i64,
     newest: i64,
     oldest: i64,
     bytes: i64,
 }
 
-impl Stream {
+impl StreamRow {
     fn trim(&self, db: &Connection, keep: Retention) -> rusqlite::Result<()> {
         let (mut oldest, mut bytes) = (self.oldest, self.bytes);
         let (most, most_bytes) = (limit(keep.events), limit(keep.bytes));

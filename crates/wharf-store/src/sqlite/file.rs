@@ -10,7 +10,7 @@ use std::{
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use wharf_model::{Error, ErrorKind};
 
-use crate::url::{Url, wrong};
+use crate::url::{StoreUrl, wrong};
 
 /// Marks the file as one of ours: "whrf".
 const APPLICATION: i32 = 0x7768_7266;
@@ -84,7 +84,7 @@ const SCHEMA: &str = "
 
 /// Where the file is, and how hard it is written.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DatabaseFile {
     path: PathBuf,
     synchronous: &'static str,
     /// Largest size of the file, without its write-ahead log.
@@ -93,10 +93,10 @@ pub(super) struct Place {
 
 /// Tells a file from another one of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity((u64, u64));
+pub(super) struct FileIdentity((u64, u64));
 
-impl Place {
-    pub(super) fn parse(url: &Url<'_>) -> Result<Self, Error> {
+impl DatabaseFile {
+    pub(super) fn parse(url: &StoreUrl<'_>) -> Result<Self, Error> {
         let path = url.rest.strip_prefix("//").unwrap_or(url.rest);
         if path.is_empty() {
             return Err(wrong("a file is missing; write sqlite:PATH, such as sqlite:wharf.db"));
@@ -104,7 +104,7 @@ impl Place {
         if path == ":memory:" {
             return Err(wrong("for a store in memory write memory:"));
         }
-        let mut place = Place { path: path.into(), synchronous: "FULL", max_bytes: None };
+        let mut place = DatabaseFile { path: path.into(), synchronous: "FULL", max_bytes: None };
         for (name, value) in &url.settings {
             match (name.as_str(), value.as_str()) {
                 ("synchronous", "full") => place.synchronous = "FULL",
@@ -126,7 +126,7 @@ impl Place {
     }
 
     /// Which file it is, to see later whether it is still there.
-    pub(super) fn identity(&self) -> io::Result<Identity> {
+    pub(super) fn identity(&self) -> io::Result<FileIdentity> {
         let metadata = std::fs::metadata(&self.path)?;
         #[cfg(unix)]
         let numbers = {
@@ -138,7 +138,7 @@ impl Place {
             let _ = metadata;
             (0, 0)
         };
-        Ok(Identity(numbers))
+        Ok(FileIdentity(numbers))
     }
 
     /// A connection that writes, on a file that has all its tables.

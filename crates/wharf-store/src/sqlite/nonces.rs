@@ -5,17 +5,17 @@ use std::{sync::Arc, time::Duration};
 use rusqlite::params;
 use wharf_model::{NonceStore, Stored};
 
-use super::{engine::Engine, ordered};
+use super::{engine::SqliteEngine, ordered};
 use crate::clock::millis;
 
 #[derive(Debug)]
-pub(super) struct FileNonces {
-    engine: Arc<Engine>,
+pub(super) struct SqliteNonces {
+    engine: Arc<SqliteEngine>,
 }
 
-impl FileNonces {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
-        FileNonces { engine }
+impl SqliteNonces {
+    pub(super) fn new(engine: Arc<SqliteEngine>) -> Self {
+        SqliteNonces { engine }
     }
 }
 
@@ -26,7 +26,7 @@ const SWEEP: &str = "DELETE FROM nonces WHERE nonce IN
 const CLAIM: &str = "INSERT INTO nonces (nonce, expires) VALUES (?1, ?2)
     ON CONFLICT (nonce) DO UPDATE SET expires = ?2 WHERE expires <= ?3";
 
-impl NonceStore for FileNonces {
+impl NonceStore for SqliteNonces {
     fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
         let nonce = nonce.to_owned();
         self.engine.write(move |db, now| {

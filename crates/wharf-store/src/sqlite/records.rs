@@ -5,26 +5,26 @@ use std::{collections::BTreeMap, sync::Arc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use wharf_model::{PutResult, Record, RecordStore, Stored};
 
-use super::{bits, engine::Engine, limit, ordered};
+use super::{bits, engine::SqliteEngine, limit, ordered};
 use crate::clock;
 
 /// Whose records they are.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Space {
+pub(super) enum RecordSpace {
     Tasks = 1,
     Sessions = 2,
     Grants = 3,
 }
 
 #[derive(Debug)]
-pub(super) struct FileRecords {
-    engine: Arc<Engine>,
+pub(super) struct SqliteRecords {
+    engine: Arc<SqliteEngine>,
     space: i64,
 }
 
-impl FileRecords {
-    pub(super) fn new(engine: Arc<Engine>, space: Space) -> Self {
-        FileRecords { engine, space: space as i64 }
+impl SqliteRecords {
+    pub(super) fn new(engine: Arc<SqliteEngine>, space: RecordSpace) -> Self {
+        SqliteRecords { engine, space: space as i64 }
     }
 }
 
@@ -114,7 +114,7 @@ fn is_full(
     Ok(live >= most)
 }
 
-impl RecordStore for FileRecords {
+impl RecordStore for SqliteRecords {
     fn now(&self) -> Stored<u64> {
         Box::pin(async { Ok(clock::of_the_machine()) })
     }

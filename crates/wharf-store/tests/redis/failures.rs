@@ -13,7 +13,7 @@ use std::{
 use wharf_model::{BusSubscriber, Error, PutResult, Rate, Record, Retention, Stores};
 use wharf_store::open;
 
-use crate::{Proxy, RedisServer, until};
+use crate::{CuttingProxy, RedisServer, until};
 
 fn record(id: &str) -> Record {
     Record { id: id.into(), owner: "o".into(), ..Record::default() }
@@ -24,12 +24,12 @@ const KEEP: Retention =
 
 /// Counts what it hears and what it was told it missed.
 #[derive(Default)]
-struct Counter {
+struct CountingSubscriber {
     heard: AtomicUsize,
     missed: AtomicUsize,
 }
 
-impl BusSubscriber for Counter {
+impl BusSubscriber for CountingSubscriber {
     fn hear(&self, _topic: &str, _message: &[u8]) {
         self.heard.fetch_add(1, Ordering::SeqCst);
     }
@@ -46,15 +46,15 @@ fn assert_says_so(error: &Error) {
 
 /// What was acknowledged.
 #[derive(Default)]
-struct Acknowledged {
+struct AcknowledgedWrites {
     records: Vec<String>,
     kept: Vec<String>,
     events: HashMap<u64, Vec<u8>>,
 }
 
 /// Writes until it is told to stop.
-async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowledged {
-    let mut done = Acknowledged::default();
+async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> AcknowledgedWrites {
+    let mut done = AcknowledgedWrites::default();
     for number in 0.. {
         if stop.load(Ordering::SeqCst) {
             break;
@@ -82,7 +82,7 @@ async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowle
 }
 
 /// Whether all that was acknowledged is there.
-async fn check(stores: &Stores, done: Acknowledged) {
+async fn check(stores: &Stores, done: AcknowledgedWrites) {
     for id in done.records {
         assert!(stores.tasks.load(&id).await.unwrap().is_some(), "{id} was acknowledged");
     }
@@ -101,7 +101,7 @@ async fn check(stores: &Stores, done: Acknowledged) {
 async fn killed_and_restarted_nothing_acknowledged_is_lost() {
     let mut server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
-    let ear = Arc::new(Counter::default());
+    let ear = Arc::new(CountingSubscriber::default());
     let _place = stores.bus.subscribe("t", ear.clone());
     stores.bus.publish("t", vec![1]).await.unwrap();
     until("it hears", async || ear.heard.load(Ordering::SeqCst) == 1).await;
@@ -182,7 +182,7 @@ async fn while_nobody_knows_yet_that_it_stands_still_nobody_waits_long() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cut_off_in_the_middle_of_messages_it_recovers() {
     let server = RedisServer::start();
-    let proxy = Proxy::start(server.port).await;
+    let proxy = CuttingProxy::start(server.port).await;
     let (far, near) = (open(&proxy.url("p")).await.unwrap(), open(&server.url("p")).await.unwrap());
     for round in 0..8 {
         until("it is there", async || far.health.is_ready()).await;
@@ -224,8 +224,8 @@ async fn while_it_is_gone_rates_are_counted_here() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_ear_hears_all_and_holds_up_nothing_but_the_bus() {
     #[derive(Default)]
-    struct Slow(AtomicUsize);
-    impl BusSubscriber for Slow {
+    struct SlowSubscriber(AtomicUsize);
+    impl BusSubscriber for SlowSubscriber {
         fn hear(&self, _topic: &str, message: &[u8]) {
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(message.len(), 10_000);
@@ -234,7 +234,7 @@ async fn a_slow_ear_hears_all_and_holds_up_nothing_but_the_bus() {
     }
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
-    let ear = Arc::new(Slow::default());
+    let ear = Arc::new(SlowSubscriber::default());
     let _place = stores.bus.subscribe("t", ear.clone());
     for _ in 0..500 {
         stores.bus.publish("t", vec![0; 10_000]).await.unwrap();

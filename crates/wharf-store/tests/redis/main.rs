@@ -11,7 +11,7 @@ mod tls;
 
 use std::time::Duration;
 
-use crate::{proxy::Proxy, server::RedisServer};
+use crate::{proxy::CuttingProxy, server::RedisServer};
 
 /// Looks again and again until `done` says yes.
 async fn until<R: Future<Output = bool>>(what: &str, done: impl Fn() -> R) {

@@ -13,14 +13,14 @@ use tokio::{
 };
 
 /// Passes bytes on to a Redis until it is told to stop, wherever in a message that is.
-pub struct Proxy {
+pub struct CuttingProxy {
     pub port: u16,
     /// Bytes until all connections are cut.
     budget: Arc<AtomicI64>,
     accepting: AbortHandle,
 }
 
-impl Proxy {
+impl CuttingProxy {
     pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -40,7 +40,7 @@ impl Proxy {
                 });
             }
         });
-        Proxy { port, budget, accepting: accepting.abort_handle() }
+        CuttingProxy { port, budget, accepting: accepting.abort_handle() }
     }
 
     pub fn url(&self, prefix: &str) -> String {
@@ -63,7 +63,7 @@ impl Proxy {
     }
 }
 
-impl Drop for Proxy {
+impl Drop for CuttingProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }

@@ -17,12 +17,12 @@ use wharf_store::open;
 use crate::{RedisServer, server::free_port, until};
 
 /// An authority, in whose directory are its certificate and those it has signed.
-struct Authenticator {
+struct TestAuthority {
     directory: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Authenticator {
+impl TestAuthority {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -33,7 +33,7 @@ impl Authenticator {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(directory.join("ca.pem"), issuer.as_ref().pem()).unwrap();
-        Authenticator { directory, issuer }
+        TestAuthority { directory, issuer }
     }
 
     /// Signs a certificate for `who`.
@@ -53,14 +53,14 @@ impl Authenticator {
     }
 }
 
-impl Drop for Authenticator {
+impl Drop for TestAuthority {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
 /// A Redis with a certificate for `name`, and its encrypted port.
-fn start(authority: &Authenticator, name: &str, clients: &str) -> (RedisServer, u16) {
+fn start(authority: &TestAuthority, name: &str, clients: &str) -> (RedisServer, u16) {
     let port = Cell::new(0);
     let server = RedisServer::start_with(|| {
         port.set(free_port());
@@ -81,9 +81,9 @@ fn record(id: &str) -> Record {
 }
 
 #[derive(Default)]
-struct Counter(AtomicUsize);
+struct CountingSubscriber(AtomicUsize);
 
-impl BusSubscriber for Counter {
+impl BusSubscriber for CountingSubscriber {
     fn hear(&self, _topic: &str, _message: &[u8]) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
@@ -91,11 +91,11 @@ impl BusSubscriber for Counter {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
-    let authority = Authenticator::new();
+    let authority = TestAuthority::new();
     let (mut server, port) = start(authority.sign("127.0.0.1"), "127.0.0.1", "no");
     let url = format!("rediss://127.0.0.1:{port}/0?prefix=p&ca={}", authority.file("ca.pem"));
     let stores = open(&url).await.unwrap();
-    let ear = Arc::new(Counter::default());
+    let ear = Arc::new(CountingSubscriber::default());
     let _place = stores.bus.subscribe("t", ear.clone());
     for round in 1..=3 {
         assert_eq!(stores.tasks.insert(record(&round.to_string()), 99).await, Ok(true));
@@ -113,7 +113,7 @@ async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
 
 #[tokio::test]
 async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
-    let (authority, other) = (Authenticator::new(), Authenticator::new());
+    let (authority, other) = (TestAuthority::new(), TestAuthority::new());
     let (server, port) = start(authority.sign("localhost"), "localhost", "no");
     let [ca, stranger, key] =
         [authority.file("ca.pem"), other.file("ca.pem"), authority.file("localhost.key")];
@@ -137,7 +137,7 @@ async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
 
 #[tokio::test]
 async fn a_redis_that_wants_to_know_is_told_who_we_are() {
-    let authority = Authenticator::new();
+    let authority = TestAuthority::new();
     let (_server, port) = start(authority.sign("127.0.0.1").sign("wharf"), "127.0.0.1", "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", authority.file("ca.pem"));
     assert!(open(&url).await.unwrap_err().kind.is_temporarily_unavailable());
