@@ -11,16 +11,16 @@ use tokio::time::Instant;
 pub(crate) type ClockFn = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// The clock of what ends with the process: tokio's, so that tests can pause it.
-pub(crate) fn of_the_process() -> ClockFn {
-    let (wall, start) = (wall(), Instant::now());
-    Box::new(move || wall.saturating_add(millis(start.elapsed())))
+pub(crate) fn process_clock() -> ClockFn {
+    let (wall_clock_millis, start) = (wall_clock_millis(), Instant::now());
+    Box::new(move || wall_clock_millis.saturating_add(millis(start.elapsed())))
 }
 
 /// The clock of what outlives the process: the time of day, held still while somebody sets it back.
 #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
-pub(crate) fn of_the_machine() -> u64 {
+pub(crate) fn machine_now() -> u64 {
     static LATEST: AtomicU64 = AtomicU64::new(0);
-    let now = wall();
+    let now = wall_clock_millis();
     LATEST.fetch_max(now, Ordering::Relaxed).max(now)
 }
 
@@ -29,6 +29,6 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn wall() -> u64 {
+fn wall_clock_millis() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

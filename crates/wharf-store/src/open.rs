@@ -4,7 +4,7 @@ use wharf_model::{Error, Stores};
 
 use crate::{
     memory::memory_stores,
-    url::{StoreUrl, unknown, wrong},
+    url::{StoreUrl, invalid_url, unknown_scheme},
 };
 
 /// Opens the stores that a URL names:
@@ -37,7 +37,7 @@ pub async fn open(url: &str) -> Result<Stores, Error> {
     let url = StoreUrl::parse(url)?;
     match url.scheme {
         "memory" if url.rest.is_empty() && url.settings.is_empty() => Ok(memory_stores()),
-        "memory" => Err(wrong("memory: takes nothing more")),
+        "memory" => Err(invalid_url("memory: takes nothing more")),
         #[cfg(feature = "sqlite")]
         "sqlite" => crate::sqlite::open(&url).await,
         #[cfg(not(feature = "sqlite"))]
@@ -50,6 +50,6 @@ pub async fn open(url: &str) -> Result<Stores, Error> {
         "rediss" => crate::redis::open(&url).await,
         #[cfg(not(feature = "redis-tls"))]
         "rediss" => Err(crate::url::not_built("redis-tls")),
-        _ => Err(unknown()),
+        _ => Err(unknown_scheme()),
     }
 }

@@ -23,41 +23,46 @@ struct TopicTable {
 type TopicSubscribers = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
 
 impl SubscriberTable {
-    /// Adds an ear until what is returned is dropped; then `gone` is called.
+    /// Adds an ear until what is returned is dropped; then `on_drop` is called.
     pub(crate) fn add(
         &self,
         topic: &str,
-        ear: Arc<dyn BusSubscriber>,
-        gone: impl Fn() + Send + Sync + 'static,
+        subscriber: Arc<dyn BusSubscriber>,
+        on_drop: impl Fn() + Send + Sync + 'static,
     ) -> Box<dyn Any + Send + Sync> {
         let mut table = self.table();
         table.next += 1;
         let number = table.next;
         let others = table.topics.remove(topic).unwrap_or_default();
-        let all = others.iter().cloned().chain([(number, ear)]).collect();
+        let all = others.iter().cloned().chain([(number, subscriber)]).collect();
         table.topics.insert(topic.to_owned(), all);
-        Box::new(SubscriptionGuard { ears: self.clone(), topic: topic.to_owned(), number, gone })
+        Box::new(SubscriptionGuard {
+            subscribers: self.clone(),
+            topic: topic.to_owned(),
+            number,
+            on_drop,
+        })
     }
 
     /// Tells all who hear the topic. Nothing is locked meanwhile: ears may come and go.
-    pub(crate) fn hear(&self, topic: &str, message: &[u8]) {
-        let topic_ears = self.table().topics.get(topic).cloned();
-        for (_, ear) in topic_ears.iter().flat_map(|ears| ears.iter()) {
-            ear.hear(topic, message);
+    pub(crate) fn deliver(&self, topic: &str, message: &[u8]) {
+        let topic_subscribers = self.table().topics.get(topic).cloned();
+        for (_, subscriber) in topic_subscribers.iter().flat_map(|subscribers| subscribers.iter()) {
+            subscriber.hear(topic, message);
         }
     }
 
     fn remove(&self, topic: &str, number: u64) {
         let mut table = self.table();
-        let Some(ears) = table.topics.remove(topic) else { return };
+        let Some(subscribers) = table.topics.remove(topic) else { return };
         let rest: TopicSubscribers =
-            ears.iter().filter(|(each, _)| *each != number).cloned().collect();
+            subscribers.iter().filter(|(each, _)| *each != number).cloned().collect();
         if !rest.is_empty() {
             table.topics.insert(topic.to_owned(), rest);
         }
         // An ear's own destructor may come back here.
         drop(table);
-        drop(ears);
+        drop(subscribers);
     }
 
     fn table(&self) -> MutexGuard<'_, TopicTable> {
@@ -68,10 +73,13 @@ impl SubscriberTable {
 #[cfg(feature = "redis")]
 impl SubscriberTable {
     /// Tells all who hear one of the topics that something may have been said.
-    pub(crate) fn missed<'a>(&self, topics: impl IntoIterator<Item = &'a String>) {
+    pub(crate) fn notify_missed<'a>(&self, topics: impl IntoIterator<Item = &'a String>) {
         for topic in topics {
-            let ears = self.table().topics.get(topic).cloned();
-            ears.iter().flat_map(|ears| ears.iter()).for_each(|(_, ear)| ear.missed());
+            let subscribers = self.table().topics.get(topic).cloned();
+            subscribers
+                .iter()
+                .flat_map(|subscribers| subscribers.iter())
+                .for_each(|(_, subscriber)| subscriber.missed());
         }
     }
 
@@ -82,15 +90,15 @@ impl SubscriberTable {
 }
 
 struct SubscriptionGuard<F: Fn()> {
-    ears: SubscriberTable,
+    subscribers: SubscriberTable,
     topic: String,
     number: u64,
-    gone: F,
+    on_drop: F,
 }
 
 impl<F: Fn()> Drop for SubscriptionGuard<F> {
     fn drop(&mut self) {
-        self.ears.remove(&self.topic, self.number);
-        (self.gone)();
+        self.subscribers.remove(&self.topic, self.number);
+        (self.on_drop)();
     }
 }

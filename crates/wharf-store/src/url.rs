@@ -14,7 +14,7 @@ pub(crate) struct StoreUrl<'a> {
 
 impl<'a> StoreUrl<'a> {
     pub(crate) fn parse(url: &'a str) -> Result<Self, Error> {
-        let (scheme, rest) = url.split_once(':').ok_or_else(unknown)?;
+        let (scheme, rest) = url.split_once(':').ok_or_else(unknown_scheme)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let settings = query.split('&').filter(|setting| !setting.is_empty());
         let settings = settings.map(|setting| {
@@ -26,8 +26,8 @@ impl<'a> StoreUrl<'a> {
 }
 
 /// The URL is none of ours. What it was is not repeated: it may hold a password.
-pub(crate) fn unknown() -> Error {
-    wrong("write memory:, sqlite:PATH or redis://HOST:PORT/DB")
+pub(crate) fn unknown_scheme() -> Error {
+    invalid_url("write memory:, sqlite:PATH or redis://HOST:PORT/DB")
 }
 
 /// This program was built without the store.
@@ -35,11 +35,11 @@ pub(crate) fn unknown() -> Error {
 pub(crate) fn not_built(feature: &str) -> Error {
     let message =
         format!("this program was built without it; build it with the feature `{feature}`");
-    wrong(message)
+    invalid_url(message)
 }
 
 /// An error that says what to write.
-pub(crate) fn wrong(what: impl Into<Cow<'static, str>>) -> Error {
+pub(crate) fn invalid_url(what: impl Into<Cow<'static, str>>) -> Error {
     let message = format!("The store's URL is no good: {}", what.into());
     Error::new(ErrorKind::InvalidParams).with_message(message)
 }

@@ -22,7 +22,7 @@ macro_rules! faults {
     ($($fault:ident)*) => {
         #[derive(Clone, Copy, Debug, PartialEq)]
         enum StoreFault {
-            NoneAtAll,
+            NoFault,
             $($fault,)*
         }
 
@@ -35,19 +35,19 @@ macro_rules! faults {
 faults! {
     KeepsTheVersionSent
     CountsBeforeItInserts
-    TakesAnIdTwice
+    InsertsAnIdTwice
     SwapsAnyVersion
-    RemovesWithoutLooking
-    ListsFromTheEnd
-    ListsWithoutEnd
-    ListsFromTheStartAfterNothing
+    RemovesMissingRecords
+    ListsInReverse
+    ListsWithoutLimit
+    ListsFromTheStartAfterAMissingId
     NewestDueFirst
-    KeepsForAnybody
+    IgnoresTheFence
     KeepsTheLastValue
-    ForgetsWhatIsKept
-    SweepsWithoutEnd
+    LosesKeptValues
+    SweepsWithoutLimit
     GoesBackInTime
-    NeverForgets
+    NeverExpires
 }
 
 struct FaultyStore {
@@ -88,11 +88,11 @@ impl RecordStore for FaultyStore {
                     yield_now().await;
                     Ok(owned < most && inner.insert(record, usize::MAX).await?)
                 }
-                TakesAnIdTwice => {
+                InsertsAnIdTwice => {
                     inner.remove(&record.id).await?;
                     inner.insert(record, most).await
                 }
-                NeverForgets => {
+                NeverExpires => {
                     record.expires = None;
                     inner.insert(record, most).await
                 }
@@ -119,21 +119,21 @@ impl RecordStore for FaultyStore {
 
     fn remove(&self, id: &str) -> Stored<bool> {
         let (removed, fault) = (self.inner.remove(id), self.fault);
-        Box::pin(async move { Ok(removed.await? || fault == RemovesWithoutLooking) })
+        Box::pin(async move { Ok(removed.await? || fault == RemovesMissingRecords) })
     }
 
     fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
         let (inner, fault) = (self.inner.clone(), self.fault);
         let (owner, after) = (owner.to_owned(), after.map(str::to_owned));
         Box::pin(async move {
-            let limit = if fault == ListsWithoutEnd { usize::MAX } else { limit };
+            let limit = if fault == ListsWithoutLimit { usize::MAX } else { limit };
             let known = match &after {
                 Some(id) => inner.load(id).await?.is_some(),
                 None => true,
             };
-            let after = after.filter(|_| known || fault != ListsFromTheStartAfterNothing);
+            let after = after.filter(|_| known || fault != ListsFromTheStartAfterAMissingId);
             let mut listed = inner.list(&owner, after.as_deref(), limit).await?;
-            if fault == ListsFromTheEnd {
+            if fault == ListsInReverse {
                 listed.reverse();
             }
             Ok(listed)
@@ -156,7 +156,7 @@ impl RecordStore for FaultyStore {
         let (id, name) = (id.to_owned(), name.to_owned());
         Box::pin(async move {
             let holder = inner.load(&id).await?.map_or(fence, |seen| seen.fence);
-            let fence = if fault == KeepsForAnybody { holder } else { fence };
+            let fence = if fault == IgnoresTheFence { holder } else { fence };
             match inner.keep(&id, fence, &name, value.clone()).await? {
                 PutResult::Known(_) if fault == KeepsTheLastValue => Ok(PutResult::Known(value)),
                 kept => Ok(kept),
@@ -166,13 +166,13 @@ impl RecordStore for FaultyStore {
 
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         match self.fault {
-            ForgetsWhatIsKept => Box::pin(async { Ok(BTreeMap::new()) }),
+            LosesKeptValues => Box::pin(async { Ok(BTreeMap::new()) }),
             _ => self.inner.kept(id),
         }
     }
 
     fn sweep(&self, limit: usize) -> Stored<usize> {
-        self.inner.sweep(if self.fault == SweepsWithoutEnd { usize::MAX } else { limit })
+        self.inner.sweep(if self.fault == SweepsWithoutLimit { usize::MAX } else { limit })
     }
 }
 
@@ -183,7 +183,7 @@ async fn is_caught(run: impl Future<Output = ()> + Send + 'static) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn records_with_a_fault_are_caught() {
-    contract::records(|| async { FaultyStore::with(NoneAtAll) }).await;
+    contract::records(|| async { FaultyStore::with(NoFault) }).await;
     for fault in FAULTS {
         let run = contract::records(|| async { FaultyStore::with(*fault) });
         assert!(is_caught(run).await, "{fault:?}");
@@ -233,9 +233,9 @@ async fn buses_with_a_fault_are_caught() {
         fn subscribe(
             &self,
             topic: &str,
-            ear: Arc<dyn BusSubscriber>,
+            subscriber: Arc<dyn BusSubscriber>,
         ) -> Box<dyn Any + Send + Sync> {
-            self.0.subscribe(topic, ear)
+            self.0.subscribe(topic, subscriber)
         }
     }
     let twice: fn(&MemoryBus, &str, Vec<u8>) -> Stored<()> = |bus, topic, message| {

@@ -45,14 +45,14 @@ async fn a_paused_clock_moves_the_store() {
 }
 
 #[tokio::test]
-async fn a_simulation_has_a_clock_of_its_own() {
-    let hand = Arc::new(AtomicU64::new(5));
-    let clock = hand.clone();
+async fn a_store_uses_the_given_clock() {
+    let time_ms = Arc::new(AtomicU64::new(5));
+    let clock = time_ms.clone();
     let store = MemoryRecords::with_clock(move || clock.load(Ordering::Relaxed));
     let record = Record { id: "a".into(), due: Some(7), expires: Some(9), ..Record::default() };
     assert!(store.insert(record, 1).await.unwrap());
     for (time, due, lives) in [(6, 0, true), (7, 1, true), (8, 1, true), (9, 0, false)] {
-        hand.store(time, Ordering::Relaxed);
+        time_ms.store(time, Ordering::Relaxed);
         assert_eq!(store.now().await, Ok(time));
         assert_eq!(store.due(9).await.unwrap().len(), due, "at {time}");
         assert_eq!(store.load("a").await.unwrap().is_some(), lives, "at {time}");

@@ -29,15 +29,15 @@ impl TestDirectory {
     }
 
     /// The URL of a new file in it.
-    fn fresh(&self) -> String {
+    fn new_url(&self) -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         format!("sqlite:{}", self.0.join(format!("{number}.db")).display())
     }
 
     /// Two who share a new file.
-    async fn pair(&self) -> [Stores; 2] {
-        let url = self.fresh();
+    async fn open_twice(&self) -> [Stores; 2] {
+        let url = self.new_url();
         [open(&url).await.unwrap(), open(&url).await.unwrap()]
     }
 }
@@ -51,37 +51,43 @@ impl Drop for TestDirectory {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records() {
     let directory = TestDirectory::new();
-    contract::records(|| async { open(&directory.fresh()).await.unwrap().tasks }).await;
+    contract::records(|| async { open(&directory.new_url()).await.unwrap().tasks }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_of_two_who_share_the_file() {
+async fn records_of_two_handles_on_one_file() {
     let directory = TestDirectory::new();
-    contract::records(|| async { directory.pair().await.map(|stores| stores.sessions).to_vec() })
-        .await;
+    contract::records(|| async {
+        directory.open_twice().await.map(|stores| stores.sessions).to_vec()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events() {
     let directory = TestDirectory::new();
-    contract::events(|| async { directory.pair().await.map(|stores| stores.events).to_vec() })
-        .await;
+    contract::events(|| async {
+        directory.open_twice().await.map(|stores| stores.events).to_vec()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bus_nonces_and_rates() {
     let directory = TestDirectory::new();
-    contract::bus(|| async { open(&directory.fresh()).await.unwrap().bus }).await;
-    contract::nonces(|| async { directory.pair().await.map(|stores| stores.nonces).to_vec() })
-        .await;
-    contract::rates(|| async { open(&directory.fresh()).await.unwrap().rates }).await;
+    contract::bus(|| async { open(&directory.new_url()).await.unwrap().bus }).await;
+    contract::nonces(|| async {
+        directory.open_twice().await.map(|stores| stores.nonces).to_vec()
+    })
+    .await;
+    contract::rates(|| async { open(&directory.new_url()).await.unwrap().rates }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_stored_outlives_who_stored_it() {
+async fn stored_data_survives_reopening() {
     let directory = TestDirectory::new();
     for settings in ["", "?synchronous=normal", "?synchronous=full"] {
-        let url = directory.fresh() + settings;
+        let url = directory.new_url() + settings;
         let first = open(&url).await.unwrap();
         assert_eq!(first.reach, Sharing::Machine);
         contract::leave_traces(&first).await;
@@ -94,7 +100,7 @@ async fn what_is_stored_outlives_who_stored_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writes_at_once_are_all_written() {
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     let inserts = (0..2_000).map(|n| {
         let record = Record { id: n.to_string(), owner: (n % 7).to_string(), ..Record::default() };
@@ -109,9 +115,9 @@ async fn many_writes_at_once_are_all_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_that_changes_hands_counts_for_its_new_owner() {
+async fn a_record_counts_for_its_new_owner_after_a_swap() {
     let directory = TestDirectory::new();
-    let store = open(&directory.fresh()).await.unwrap().tasks;
+    let store = open(&directory.new_url()).await.unwrap().tasks;
     let record = |id: &str, owner: &str| Record {
         id: id.to_owned(),
         owner: owner.to_owned(),
@@ -127,9 +133,9 @@ async fn a_record_that_changes_hands_counts_for_its_new_owner() {
 }
 
 #[tokio::test]
-async fn more_than_can_wait_is_refused() {
+async fn writes_beyond_the_queue_are_rejected() {
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     // Another process writes, so that ours must wait.
     let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
@@ -159,11 +165,11 @@ async fn more_than_can_wait_is_refused() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_file_is_its_owners() {
+async fn only_the_owner_can_access_the_files() {
     use std::os::unix::fs::PermissionsExt;
 
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     stores.tasks.insert(Record::default(), 1).await.unwrap();
     let path = url.strip_prefix("sqlite:").unwrap();
@@ -174,9 +180,9 @@ async fn the_file_is_its_owners() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
+async fn a_write_error_makes_the_store_unready_until_it_recovers() {
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
     other.execute_batch("ALTER TABLE records RENAME TO hidden").unwrap();
@@ -198,9 +204,9 @@ async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_is_deleted_is_missed_and_welcome_back() {
+async fn a_deleted_file_is_detected_and_accepted_back() {
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let path = url.strip_prefix("sqlite:").unwrap();
     let stores = open(&url).await.unwrap();
     let record = |id: &str| Record { id: id.into(), ..Record::default() };
@@ -228,9 +234,9 @@ async fn until(is: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn files_of_others_are_left_alone() {
+async fn foreign_files_are_rejected() {
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let path = url.strip_prefix("sqlite:").unwrap();
     let theirs = rusqlite::Connection::open(path).unwrap();
     theirs.execute_batch("CREATE TABLE theirs (x)").unwrap();
@@ -241,7 +247,7 @@ async fn files_of_others_are_left_alone() {
 }
 
 #[tokio::test]
-async fn bad_urls_say_what_to_write() {
+async fn invalid_urls_are_rejected_with_advice() {
     let missing = format!("sqlite:{}/no/such/directory/x.db", std::env::temp_dir().display());
     for (url, advice) in [
         ("sqlite:", "sqlite:PATH"),
@@ -300,7 +306,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
         return write_until_killed(&url);
     }
     let directory = TestDirectory::new();
-    let url = directory.fresh();
+    let url = directory.new_url();
     let mut acknowledged = Vec::new();
     // Two at a time, so that the one that is killed leaves locks behind for the other.
     let spawn = || {

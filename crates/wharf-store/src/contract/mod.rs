@@ -62,12 +62,12 @@ impl<T: ?Sized> fmt::Debug for StoreHandles<T> {
 }
 
 impl<T: ?Sized> StoreHandles<T> {
-    fn one(&self) -> &Arc<T> {
+    fn first(&self) -> &Arc<T> {
         &self.0[0]
     }
 
     /// Handles in turn, so that those who race do so from several processes.
-    fn in_turn(&self) -> impl Iterator<Item = Arc<T>> {
+    fn round_robin(&self) -> impl Iterator<Item = Arc<T>> {
         self.0.iter().cycle().cloned()
     }
 }
@@ -75,8 +75,8 @@ impl<T: ?Sized> StoreHandles<T> {
 type RecordHandles = StoreHandles<dyn RecordStore>;
 
 /// The promises of a port, each held against an empty store of its own.
-macro_rules! promises {
-    ($($(#[$doc:meta])* $name:ident: $port:ident { $($promise:path,)+ })+) => {$(
+macro_rules! contract_checks {
+    ($($(#[$doc:meta])* $name:ident: $port:ident { $($check:path,)+ })+) => {$(
         $(#[$doc])*
         ///
         /// # Panics
@@ -87,33 +87,33 @@ macro_rules! promises {
             R: Future<Output = H>,
             H: Into<StoreHandles<dyn $port>>,
         {
-            $($promise(make().await.into()).await;)+
+            $($check(make().await.into()).await;)+
         }
     )+};
 }
 
-promises! {
+contract_checks! {
     /// What a [`RecordStore`] promises.
     records: RecordStore {
         compare_and_swap::a_record_comes_back_as_it_was,
-        compare_and_swap::versions_are_the_stores,
+        compare_and_swap::the_store_assigns_versions,
         compare_and_swap::one_swap_of_a_version_wins,
-        compare_and_swap::no_change_is_lost,
+        compare_and_swap::no_concurrent_change_is_lost,
         compare_and_swap::the_clock_does_not_go_back,
-        order::an_id_is_taken_once,
-        order::an_owner_has_so_many,
+        order::an_id_is_inserted_once,
+        order::an_owner_has_at_most_the_limit,
         order::lists_are_in_order_and_paged,
-        order::due_is_in_order,
-        order::what_becomes_due_shows,
-        attachments::the_first_value_stays,
-        attachments::one_of_many_is_kept,
-        attachments::an_earlier_holder_keeps_nothing,
-        attachments::a_holder_that_lost_keeps_nothing_more,
-        attachments::what_is_removed_takes_all_along,
-        expiry::what_expired_is_gone,
-        expiry::a_new_expiry_counts,
-        expiry::what_expired_makes_room,
-        expiry::an_id_that_expired_begins_anew,
+        order::due_records_are_in_order,
+        order::a_record_becomes_due,
+        attachments::the_first_value_is_kept,
+        attachments::one_of_concurrent_values_is_kept,
+        attachments::an_old_fence_is_rejected,
+        attachments::a_fence_is_rejected_from_the_takeover_on,
+        attachments::removal_deletes_kept_values,
+        expiry::expired_records_are_gone,
+        expiry::a_swap_changes_the_expiry,
+        expiry::expired_records_do_not_count,
+        expiry::an_expired_id_can_be_reused,
         expiry::sweeps_are_bounded,
     }
 
@@ -121,33 +121,33 @@ promises! {
     events: EventStore {
         events::events_come_back_in_order,
         events::numbers_have_no_gaps,
-        events::old_events_go,
-        events::streams_end,
+        events::old_events_are_trimmed,
+        events::streams_expire_and_are_removed,
     }
 
     /// What a [`Bus`] promises.
     bus: Bus {
-        bus::messages_are_heard_once_and_in_order,
-        bus::topics_are_apart,
-        bus::who_is_gone_hears_nothing,
+        bus::messages_are_delivered_once_and_in_order,
+        bus::topics_are_separate,
+        bus::a_dropped_subscription_receives_nothing,
     }
 
     /// What a [`NonceStore`] promises.
     nonces: NonceStore {
         claims::a_nonce_is_claimed_once,
-        claims::a_claim_ends,
+        claims::a_claim_expires,
     }
 
     /// What a [`RateStore`] promises.
     rates: RateStore {
-        claims::a_burst_is_all_there_is,
-        claims::tokens_come_back,
-        claims::what_never_comes_back_is_a_quota,
+        claims::a_bucket_holds_its_burst,
+        claims::tokens_are_refilled,
+        claims::a_rate_of_zero_is_a_quota,
     }
 }
 
 /// How long things that expire in these tests live.
-const SHORT: Duration = Duration::from_millis(40);
+const SHORT_TTL: Duration = Duration::from_millis(40);
 
 /// A record like any other.
 fn record(id: &str, owner: &str) -> Record {
@@ -155,21 +155,21 @@ fn record(id: &str, owner: &str) -> Record {
 }
 
 /// What the store answered.
-fn told<T>(answer: Result<T, Error>) -> T {
+fn value_of<T>(answer: Result<T, Error>) -> T {
     answer.expect("the store answers")
 }
 
 /// Looks again and again until `done` says yes.
 async fn until<R: Future<Output = bool>>(what: &str, done: impl Fn() -> R) {
-    let patience = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while !done().await {
-        assert!(Instant::now() < patience, "it never came to this: {what}");
+        assert!(Instant::now() < deadline, "it never came to this: {what}");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// Runs all at the same time: what each came to, in order.
-async fn together<T, R>(all: impl IntoIterator<Item = R>) -> Vec<T>
+async fn run_concurrently<T, R>(all: impl IntoIterator<Item = R>) -> Vec<T>
 where
     T: Send + 'static,
     R: Future<Output = T> + Send + 'static,
@@ -182,6 +182,6 @@ where
     done
 }
 
-fn count<T: PartialEq>(all: &[T], one: &T) -> usize {
-    all.iter().filter(|each| *each == one).count()
+fn count<T: PartialEq>(all: &[T], first: &T) -> usize {
+    all.iter().filter(|each| *each == first).count()
 }

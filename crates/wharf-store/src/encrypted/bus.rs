@@ -7,39 +7,46 @@ use crate::encrypted::BoundCipher;
 /// A bus that carries what only those understand who have the keys.
 pub(super) struct EncryptedBus {
     bus: Arc<dyn Bus>,
-    keys: BoundCipher,
+    cipher: BoundCipher,
 }
 
 impl EncryptedBus {
-    pub(super) fn new(bus: Arc<dyn Bus>, keys: BoundCipher) -> Self {
-        EncryptedBus { bus, keys }
+    pub(super) fn new(bus: Arc<dyn Bus>, cipher: BoundCipher) -> Self {
+        EncryptedBus { bus, cipher }
     }
 }
 
 impl Bus for EncryptedBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
-        self.bus.publish(topic, self.keys.close([topic, ""], &message))
+        self.bus.publish(topic, self.cipher.encrypt([topic, ""], &message))
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        self.bus.subscribe(topic, Arc::new(DecryptingSubscriber { ear, keys: self.keys.clone() }))
+    fn subscribe(
+        &self,
+        topic: &str,
+        subscriber: Arc<dyn BusSubscriber>,
+    ) -> Box<dyn Any + Send + Sync> {
+        self.bus.subscribe(
+            topic,
+            Arc::new(DecryptingSubscriber { subscriber, cipher: self.cipher.clone() }),
+        )
     }
 }
 
 /// Hears what opens.
 struct DecryptingSubscriber {
-    ear: Arc<dyn BusSubscriber>,
-    keys: BoundCipher,
+    subscriber: Arc<dyn BusSubscriber>,
+    cipher: BoundCipher,
 }
 
 impl BusSubscriber for DecryptingSubscriber {
     fn hear(&self, topic: &str, message: &[u8]) {
-        if let Some(message) = self.keys.open([topic, ""], message) {
-            self.ear.hear(topic, &message);
+        if let Some(message) = self.cipher.decrypt([topic, ""], message) {
+            self.subscriber.hear(topic, &message);
         }
     }
 
     fn missed(&self) {
-        self.ear.missed();
+        self.subscriber.missed();
     }
 }

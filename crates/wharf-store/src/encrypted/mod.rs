@@ -68,13 +68,13 @@ struct BoundCipher {
 
 impl BoundCipher {
     /// Seals what lies in this place.
-    fn close(&self, place: [&str; 2], plain: &[u8]) -> Vec<u8> {
-        self.seal.seal_bytes(&self.context(place), plain)
+    fn encrypt(&self, context: [&str; 2], plain: &[u8]) -> Vec<u8> {
+        self.seal.seal_bytes(&self.context(context), plain)
     }
 
     /// Opens what was sealed in this place.
-    fn open(&self, place: [&str; 2], sealed: &[u8]) -> Option<Vec<u8>> {
-        self.seal.open_bytes(&self.context(place), sealed)
+    fn decrypt(&self, context: [&str; 2], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.seal.open_bytes(&self.context(context), sealed)
     }
 
     /// No two places have the same.

@@ -5,43 +5,43 @@ use wharf_model::{Error, ErrorKind, PutResult, Record, RecordStore, Stored};
 use crate::encrypted::BoundCipher;
 
 /// For how long a record rests that is due and does not open here: others may have its key.
-const REST: u64 = 30_000;
+const UNREADABLE_RETRY_MS: u64 = 30_000;
 
 /// Records whose bodies, and what is kept beside them, the store cannot read.
 #[derive(Clone)]
 pub(super) struct EncryptedRecords {
     store: Arc<dyn RecordStore>,
-    keys: BoundCipher,
+    cipher: BoundCipher,
 }
 
 impl EncryptedRecords {
-    pub(super) fn new(store: Arc<dyn RecordStore>, keys: BoundCipher) -> Self {
-        EncryptedRecords { store, keys }
+    pub(super) fn new(store: Arc<dyn RecordStore>, cipher: BoundCipher) -> Self {
+        EncryptedRecords { store, cipher }
     }
 
-    fn close(&self, record: Record) -> Record {
-        let body = self.keys.close([&record.id, &record.owner], &record.body);
+    fn encrypt(&self, record: Record) -> Record {
+        let body = self.cipher.encrypt([&record.id, &record.owner], &record.body);
         Record { body, ..record }
     }
 
-    fn open(&self, record: Record) -> Option<Record> {
-        let body = self.keys.open([&record.id, &record.owner], &record.body)?;
+    fn decrypt(&self, record: Record) -> Option<Record> {
+        let body = self.cipher.decrypt([&record.id, &record.owner], &record.body)?;
         Some(Record { body, ..record })
     }
 
-    fn open_kept(&self, id: &str, name: &str, value: &[u8]) -> Option<Vec<u8>> {
-        self.keys.open([id, &beside(name)], value)
+    fn decrypt_kept(&self, id: &str, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+        self.cipher.decrypt([id, &kept_context(name)], value)
     }
 
     /// Whether a record that is due can be read here. If not, it rests, so that it is not in the way
     /// of those that can be.
     async fn is_readable(&self, id: &str) -> Result<bool, Error> {
         let Some(record) = self.store.load(id).await? else { return Ok(true) };
-        if self.open(record.clone()).is_some() {
+        if self.decrypt(record.clone()).is_some() {
             return Ok(true);
         }
         tracing::warn!("a record that is due does not open with the keys of the store");
-        let due = Some(self.store.now().await?.saturating_add(REST));
+        let due = Some(self.store.now().await?.saturating_add(UNREADABLE_RETRY_MS));
         self.store.swap(Record { due, ..record }).await?;
         Ok(false)
     }
@@ -53,16 +53,16 @@ impl RecordStore for EncryptedRecords {
     }
 
     fn insert(&self, record: Record, most: usize) -> Stored<bool> {
-        self.store.insert(self.close(record), most)
+        self.store.insert(self.encrypt(record), most)
     }
 
     fn load(&self, id: &str) -> Stored<Option<Record>> {
         let (this, loading) = (self.clone(), self.store.load(id));
-        Box::pin(async move { Ok(loading.await?.and_then(|record| this.open(record))) })
+        Box::pin(async move { Ok(loading.await?.and_then(|record| this.decrypt(record))) })
     }
 
     fn swap(&self, record: Record) -> Stored<bool> {
-        self.store.swap(self.close(record))
+        self.store.swap(self.encrypt(record))
     }
 
     fn remove(&self, id: &str) -> Stored<bool> {
@@ -73,19 +73,19 @@ impl RecordStore for EncryptedRecords {
         let (this, owner) = (self.clone(), owner.to_owned());
         let mut after = after.map(str::to_owned);
         Box::pin(async move {
-            let mut opened = Vec::new();
+            let mut decrypted = Vec::new();
             // Fewer than were asked for are the last ones: what does not open must not look so.
-            while opened.len() < limit {
-                let wanted = limit - opened.len();
+            while decrypted.len() < limit {
+                let wanted = limit - decrypted.len();
                 let listed = this.store.list(&owner, after.as_deref(), wanted).await?;
                 let more = listed.len() == wanted;
                 after = listed.last().map(|record| record.id.clone());
-                opened.extend(listed.into_iter().filter_map(|record| this.open(record)));
+                decrypted.extend(listed.into_iter().filter_map(|record| this.decrypt(record)));
                 if !more {
                     break;
                 }
             }
-            Ok(opened)
+            Ok(decrypted)
         })
     }
 
@@ -109,14 +109,14 @@ impl RecordStore for EncryptedRecords {
     }
 
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
-        let value = self.keys.close([id, &beside(name)], &value);
+        let value = self.cipher.encrypt([id, &kept_context(name)], &value);
         let keeping = self.store.keep(id, fence, name, value);
         let (this, id, name) = (self.clone(), id.to_owned(), name.to_owned());
         Box::pin(async move {
             Ok(match keeping.await? {
                 PutResult::Known(value) => {
                     // Whoever kept it has other keys: the record is theirs.
-                    this.open_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
+                    this.decrypt_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
                 }
                 other => other,
             })
@@ -126,11 +126,11 @@ impl RecordStore for EncryptedRecords {
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         let (this, id, kept) = (self.clone(), id.to_owned(), self.store.kept(id));
         Box::pin(async move {
-            let open = |(name, value): (String, Vec<u8>)| {
-                let opened = this.open_kept(&id, &name, &value);
-                opened.map(|value| (name, value)).ok_or_else(unreadable)
+            let decrypt = |(name, value): (String, Vec<u8>)| {
+                let decrypted = this.decrypt_kept(&id, &name, &value);
+                decrypted.map(|value| (name, value)).ok_or_else(unreadable)
             };
-            kept.await?.into_iter().map(open).collect()
+            kept.await?.into_iter().map(decrypt).collect()
         })
     }
 
@@ -140,7 +140,7 @@ impl RecordStore for EncryptedRecords {
 }
 
 /// Where a value lies beside its record, which no owner's name is.
-fn beside(name: &str) -> String {
+fn kept_context(name: &str) -> String {
     format!("kept\0{name}")
 }
 

@@ -9,17 +9,21 @@ use crate::subscribers::SubscriberTable;
 /// Carries messages within this process: each is heard before `publish` returns its future.
 #[derive(Default)]
 pub struct MemoryBus {
-    ears: SubscriberTable,
+    subscribers: SubscriberTable,
 }
 
 impl Bus for MemoryBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
-        self.ears.hear(topic, &message);
+        self.subscribers.deliver(topic, &message);
         Box::pin(ready(Ok(())))
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        self.ears.add(topic, ear, || {})
+    fn subscribe(
+        &self,
+        topic: &str,
+        subscriber: Arc<dyn BusSubscriber>,
+    ) -> Box<dyn Any + Send + Sync> {
+        self.subscribers.add(topic, subscriber, || {})
     }
 }
 

@@ -47,7 +47,7 @@ impl MemoryEvents {
     /// Keeps at most so many streams, and so many bytes in all.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        MemoryEvents { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
+        MemoryEvents { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
     }
 
     /// Streams that go by this clock, in milliseconds since 1970, for simulations.

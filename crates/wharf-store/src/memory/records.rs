@@ -60,7 +60,7 @@ impl MemoryRecords {
     /// Keeps at most so many records, and so many bytes in all.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        MemoryRecords { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
+        MemoryRecords { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
     }
 
     /// Records that go by this clock, in milliseconds since 1970, for simulations.
@@ -70,7 +70,7 @@ impl MemoryRecords {
     }
 
     /// Does something to the table, at the time it is now.
-    fn at_once<T: Send + 'static>(
+    fn with_table<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut RecordTable, u64) -> Result<T, Error>,
     ) -> Stored<T> {
@@ -161,7 +161,7 @@ impl RecordStore for MemoryRecords {
     }
 
     fn insert(&self, mut record: Record, most: usize) -> Stored<bool> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             if table.live(&record.id, now).is_some() {
                 return Ok(false);
             }
@@ -182,11 +182,11 @@ impl RecordStore for MemoryRecords {
     }
 
     fn load(&self, id: &str) -> Stored<Option<Record>> {
-        self.at_once(|table, now| Ok(table.live(id, now).map(|row| row.record.clone())))
+        self.with_table(|table, now| Ok(table.live(id, now).map(|row| row.record.clone())))
     }
 
     fn swap(&self, mut record: Record) -> Stored<bool> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let Some(old) = table.live(&record.id, now) else { return Ok(false) };
             if old.record.version != record.version {
                 return Ok(false);
@@ -203,7 +203,7 @@ impl RecordStore for MemoryRecords {
     }
 
     fn remove(&self, id: &str) -> Stored<bool> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let lived = table.live(id, now).is_some();
             table.take(id);
             Ok(lived)
@@ -211,11 +211,11 @@ impl RecordStore for MemoryRecords {
     }
 
     fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
-        self.at_once(|table, now| Ok(table.list(owner, after, limit, now)))
+        self.with_table(|table, now| Ok(table.list(owner, after, limit, now)))
     }
 
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let due = table.due.iter().take_while(|(due, _)| *due <= now);
             let live = due.filter(|(_, id)| table.live(id, now).is_some());
             Ok(live.map(|(_, id)| id.clone()).take(limit).collect())
@@ -223,7 +223,7 @@ impl RecordStore for MemoryRecords {
     }
 
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let Some(row) = table.live(id, now).filter(|row| row.record.fence == fence) else {
                 return Ok(PutResult::Lost);
             };
@@ -242,13 +242,13 @@ impl RecordStore for MemoryRecords {
     }
 
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             Ok(table.live(id, now).map(|row| row.kept.clone()).unwrap_or_default())
         })
     }
 
     fn sweep(&self, limit: usize) -> Stored<usize> {
-        self.at_once(|table, now| Ok(table.sweep(now, limit)))
+        self.with_table(|table, now| Ok(table.sweep(now, limit)))
     }
 }
 

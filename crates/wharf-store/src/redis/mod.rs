@@ -21,7 +21,7 @@ use self::{
     records::RedisRecords,
 };
 use crate::redis::{connector::RedisConnector, reconnect::RedisClient};
-use crate::url::{StoreUrl, wrong};
+use crate::url::{StoreUrl, invalid_url};
 
 /// Connects: once for commands, once for what other processes say.
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
@@ -36,25 +36,25 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
         let message = format!("cannot reach Redis at {address}: {why}");
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     };
-    let dial = RedisConnector::open(info).map_err(cannot)?;
+    let connector = RedisConnector::open(info).map_err(cannot)?;
     #[cfg(feature = "redis-tls")]
-    let dial = match files {
-        Some(files) => dial.encrypted(tls::TlsDialer::load(files).await?),
-        None => dial,
+    let connector = match files {
+        Some(files) => connector.encrypted(tls::TlsDialer::load(files).await?),
+        None => connector,
     };
-    let link = RedisClient::open(dial.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
-    let link = Arc::new(link.map_err(cannot)?);
-    let bus = RedisBus::open(dial, link.clone(), &format!("{prefix}:b:")).await;
+    let client = RedisClient::open(connector.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
+    let client = Arc::new(client.map_err(cannot)?);
+    let bus = RedisBus::open(connector, client.clone(), &format!("{prefix}:b:")).await;
     let bus = Arc::new(bus.map_err(cannot)?);
-    let records = |name| Arc::new(RedisRecords::new(link.clone(), format!("{prefix}:{name}")));
+    let records = |name| Arc::new(RedisRecords::new(client.clone(), format!("{prefix}:{name}")));
     Ok(Stores {
         tasks: records("t"),
         sessions: records("s"),
         grants: records("g"),
-        events: Arc::new(RedisEvents::new(link.clone(), &prefix)),
-        rates: Arc::new(RedisRates::new(link.clone(), &prefix)),
-        nonces: Arc::new(RedisNonces::new(link.clone(), &prefix)),
-        health: Arc::new(RedisHealth(link, bus.clone())),
+        events: Arc::new(RedisEvents::new(client.clone(), &prefix)),
+        rates: Arc::new(RedisRates::new(client.clone(), &prefix)),
+        nonces: Arc::new(RedisNonces::new(client.clone(), &prefix)),
+        health: Arc::new(RedisHealth(client, bus.clone())),
         bus,
         reach: Sharing::Fleet,
     })
@@ -86,21 +86,23 @@ fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     for (name, value) in &url.settings {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
-            "prefix" => return Err(wrong("a prefix is a word without { and }")),
+            "prefix" => return Err(invalid_url("a prefix is a word without { and }")),
             #[cfg(feature = "redis-tls")]
             "ca" | "cert" | "key" => match &mut files {
-                Some(files) => *files.named(name) = Some(value.clone()),
+                Some(files) => *files.setting_mut(name) = Some(value.clone()),
                 None => {
-                    return Err(wrong("`ca`, `cert` and `key` are for rediss://, not `prefix`"));
+                    return Err(invalid_url(
+                        "`ca`, `cert` and `key` are for rediss://, not `prefix`",
+                    ));
                 }
             },
             // What somebody takes for a setting may be part of a password.
-            _ => return Err(wrong(SETTINGS)),
+            _ => return Err(invalid_url(SUPPORTED_SETTINGS)),
         }
     }
     let info = format!("redis:{}", url.rest).into_connection_info();
     // What the parser says may repeat the password.
-    let info = info.map_err(|_| wrong("write redis://HOST:PORT/DB?prefix=NAME"))?;
+    let info = info.map_err(|_| invalid_url("write redis://HOST:PORT/DB?prefix=NAME"))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     // A command must not wait until Redis has acknowledged the one before.
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
@@ -112,7 +114,8 @@ fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     })
 }
 
-const SETTINGS: &str = "the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
+const SUPPORTED_SETTINGS: &str =
+    "the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
 
 struct RedisHealth(Arc<RedisClient>, Arc<RedisBus>);
 
@@ -124,14 +127,14 @@ impl Health for RedisHealth {
 
 /// The largest number that a script and the score of a sorted set hold exactly. A time beyond it is
 /// as good as never.
-const LARGEST: u64 = (1 << 53) - 1;
+const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 
 fn exact(number: u64) -> u64 {
-    number.min(LARGEST)
+    number.min(MAX_EXACT_INTEGER)
 }
 
 fn limit(most: usize) -> u64 {
-    u64::try_from(most).unwrap_or(LARGEST).min(LARGEST)
+    u64::try_from(most).unwrap_or(MAX_EXACT_INTEGER).min(MAX_EXACT_INTEGER)
 }
 
 #[cfg(test)]

@@ -25,17 +25,17 @@ use crate::redis::connector::{RedisConnection, RedisConnector};
 
 /// How long Redis may take for one command, or to connect. Whoever asks waits for no longer while nobody
 /// knows yet that it is gone; a disk that takes longer to be flushed is as good as gone.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 /// Commands that Redis works on for us at the same time: enough to keep it busy.
-const IN_FLIGHT: usize = 512;
+const MAX_IN_FLIGHT: usize = 512;
 /// Commands that wait for their turn, beside those.
-const QUEUE: usize = 8192;
+const MAX_QUEUED_COMMANDS: usize = 8192;
 /// How often Redis is asked whether it is there, if nothing else tells.
-const BEAT: Duration = Duration::from_millis(500);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 /// When a client may try again that found Redis out of memory.
-const WHEN_FULL: Duration = Duration::from_secs(60);
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// What hears the messages that come without having been asked for.
 pub(super) type PushListener = Arc<dyn Fn(PushInfo) + Send + Sync>;
@@ -43,11 +43,11 @@ pub(super) type PushListener = Arc<dyn Fn(PushInfo) + Send + Sync>;
 /// A connection, and the task that mends it.
 pub(super) struct RedisClient {
     shared: Arc<ConnectionManager>,
-    keeper: AbortHandle,
+    reconnect_task: AbortHandle,
 }
 
 struct ConnectionManager {
-    dial: RedisConnector,
+    connector: RedisConnector,
     listener: PushListener,
     /// What a new connection must be able to do.
     probe: Cmd,
@@ -56,7 +56,7 @@ struct ConnectionManager {
     /// The newest generation that is known to be of no use.
     broken: watch::Sender<u64>,
     queue: Semaphore,
-    flight: Semaphore,
+    in_flight: Semaphore,
     /// Whether Redis answered anything since the last beat.
     answered: AtomicBool,
     /// Whether Redis is out of memory: it answers, and stores nothing.
@@ -72,25 +72,26 @@ struct ConnectionState {
 impl RedisClient {
     /// Connects. Only this first attempt fails; later ones are made until one succeeds, and `probe` on it.
     pub(super) async fn open(
-        dial: RedisConnector,
+        connector: RedisConnector,
         probe: Cmd,
         listener: PushListener,
     ) -> RedisResult<Self> {
         let shared = Arc::new(ConnectionManager {
-            dial,
+            connector,
             listener,
             probe,
             state: watch::Sender::default(),
             broken: watch::Sender::new(0),
-            queue: Semaphore::new(IN_FLIGHT + QUEUE),
-            flight: Semaphore::new(IN_FLIGHT),
+            queue: Semaphore::new(MAX_IN_FLIGHT + MAX_QUEUED_COMMANDS),
+            in_flight: Semaphore::new(MAX_IN_FLIGHT),
             answered: AtomicBool::new(true),
             full: AtomicBool::new(false),
         });
         let connection = ConnectionManager::connect(&shared, 1).await?;
         shared.state.send_replace(ConnectionState { generation: 1, connection: Some(connection) });
-        let keeper = tokio::spawn(ConnectionManager::keep(shared.clone())).abort_handle();
-        Ok(RedisClient { shared, keeper })
+        let reconnect_task =
+            tokio::spawn(ConnectionManager::reconnect_loop(shared.clone())).abort_handle();
+        Ok(RedisClient { shared, reconnect_task })
     }
 
     /// Whether Redis is there, as far as anybody knows.
@@ -104,7 +105,7 @@ impl RedisClient {
     }
 
     /// The generation of the connection, as soon as there is one that is not `known`.
-    pub(super) async fn newer_than(&self, known: u64) -> u64 {
+    pub(super) async fn wait_newer(&self, known: u64) -> u64 {
         let mut states = self.shared.state.subscribe();
         let newer =
             |state: &ConnectionState| state.generation > known && state.connection.is_some();
@@ -113,26 +114,26 @@ impl RedisClient {
     }
 
     /// Completes when this generation is of no use any more.
-    pub(super) async fn gone(&self, generation: u64) {
+    pub(super) async fn wait_lost(&self, generation: u64) {
         let mut states = self.shared.state.subscribe();
-        let gone =
+        let is_lost =
             |state: &ConnectionState| state.generation != generation || state.connection.is_none();
-        let _ = states.wait_for(gone).await;
+        let _ = states.wait_for(is_lost).await;
     }
 
     /// Completes when the connection that is there now is of no use any more.
-    pub(super) async fn down(&self) {
+    pub(super) async fn wait_down(&self) {
         let generation = self.shared.state.borrow().generation;
-        self.gone(generation).await;
+        self.wait_lost(generation).await;
     }
 
     /// Asks for a new connection in the place of this generation's.
-    pub(super) fn give_up(&self, generation: u64) {
-        self.shared.give_up(generation);
+    pub(super) fn mark_broken(&self, generation: u64) {
+        self.shared.mark_broken(generation);
     }
 
     /// Does something with the connection. It is never tried again: nobody knows what became of it.
-    pub(super) async fn ask<T>(
+    pub(super) async fn execute<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
     ) -> Result<T, Error> {
@@ -141,20 +142,20 @@ impl RedisClient {
             return Err(unreachable());
         }
         let Ok(_place) = shared.queue.try_acquire() else { return Err(too_much()) };
-        let Ok(Ok(_turn)) = timeout(PATIENCE, shared.flight.acquire()).await else {
+        let Ok(Ok(_turn)) = timeout(COMMAND_TIMEOUT, shared.in_flight.acquire()).await else {
             return Err(too_much());
         };
         // Not before it is our turn: what we waited for may have been its end.
         let Some((generation, mut connection)) = shared.current() else {
             return Err(unreachable());
         };
-        match timeout(PATIENCE, work(&mut connection.redis)).await {
+        match timeout(COMMAND_TIMEOUT, work(&mut connection.redis)).await {
             Ok(Ok(answer)) => {
                 shared.answered.store(true, Ordering::Relaxed);
                 Ok(answer)
             }
             Ok(Err(why)) if is_full(&why) => {
-                shared.note_full(true);
+                shared.set_out_of_memory(true);
                 Err(full())
             }
             Ok(Err(why)) if !is_fatal(&why) => {
@@ -166,7 +167,7 @@ impl RedisClient {
             }
             // What it still owes us would be held in memory until it comes: a new connection owes nothing.
             Ok(Err(_)) | Err(_) => {
-                shared.give_up(generation);
+                shared.mark_broken(generation);
                 Err(unreachable())
             }
         }
@@ -175,7 +176,7 @@ impl RedisClient {
 
 impl Drop for RedisClient {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.reconnect_task.abort();
     }
 }
 
@@ -203,27 +204,27 @@ impl ConnectionManager {
         let listener = shared.listener.clone();
         let push = move |message: PushInfo| {
             match (&message.kind, weak.upgrade()) {
-                (PushKind::Disconnection, Some(shared)) => shared.give_up(generation),
+                (PushKind::Disconnection, Some(shared)) => shared.mark_broken(generation),
                 _ => listener(message),
             }
             Ok::<_, RedisError>(())
         };
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE))
-            .set_pipeline_buffer_size(IN_FLIGHT)
+            .set_connection_timeout(Some(COMMAND_TIMEOUT))
+            .set_response_timeout(Some(COMMAND_TIMEOUT))
+            .set_pipeline_buffer_size(MAX_IN_FLIGHT)
             .set_push_sender(push);
-        let mut connection = shared.dial.connect(&config).await?;
+        let mut connection = shared.connector.connect(&config).await?;
         // One that still loads its data, or only copies another's, connects as well.
-        match try_out(&shared.probe, &mut connection.redis).await {
-            Err(why) if is_full(&why) => shared.note_full(true),
+        match run_probe(&shared.probe, &mut connection.redis).await {
+            Err(why) if is_full(&why) => shared.set_out_of_memory(true),
             done => done?,
         }
         Ok(connection)
     }
 
     /// Notes whether Redis is out of memory, and tells the operator when that changes.
-    fn note_full(&self, is_full: bool) {
+    fn set_out_of_memory(&self, is_full: bool) {
         match (self.full.swap(is_full, Ordering::Relaxed), is_full) {
             (false, true) => tracing::error!(
                 "redis is out of memory and stores nothing: raise maxmemory, or remove what it need not keep"
@@ -234,25 +235,25 @@ impl ConnectionManager {
     }
 
     /// Looks whether a Redis that was out of memory can be written to again.
-    async fn look_for_room(&self, connection: &mut MultiplexedConnection) {
-        if self.full.load(Ordering::Relaxed) && try_out(&self.probe, connection).await.is_ok() {
-            self.note_full(false);
+    async fn probe_memory(&self, connection: &mut MultiplexedConnection) {
+        if self.full.load(Ordering::Relaxed) && run_probe(&self.probe, connection).await.is_ok() {
+            self.set_out_of_memory(false);
         }
     }
 
     /// Mends the connection for as long as the link is there.
-    async fn keep(shared: Arc<Self>) {
+    async fn reconnect_loop(shared: Arc<Self>) {
         let mut attempts = 0;
         loop {
             let generation = shared.state.borrow().generation;
             let since = Instant::now();
-            shared.watch_over(generation).await;
+            shared.monitor(generation).await;
             shared.state.send_modify(|state| state.connection = None);
             tracing::warn!("redis cannot be reached");
             // One that breaks as soon as it is there is as bad as none.
-            attempts = if since.elapsed() > LONGEST_PAUSE { 0 } else { attempts + 1 };
+            attempts = if since.elapsed() > MAX_BACKOFF { 0 } else { attempts + 1 };
             let connection = loop {
-                sleep(pause(attempts)).await;
+                sleep(backoff(attempts)).await;
                 match ConnectionManager::connect(&shared, generation + 1).await {
                     Ok(connection) => break connection,
                     Err(why) => tracing::debug!(%why, attempts, "redis cannot be reached"),
@@ -267,41 +268,41 @@ impl ConnectionManager {
     }
 
     /// Completes when the connection is of no use any more.
-    async fn watch_over(&self, generation: u64) {
+    async fn monitor(&self, generation: u64) {
         let mut broken = self.broken.subscribe();
         loop {
-            let told = broken.wait_for(|broken| *broken >= generation);
-            if timeout(BEAT, told).await.is_ok() {
+            let is_broken = broken.wait_for(|broken| *broken >= generation);
+            if timeout(HEARTBEAT_INTERVAL, is_broken).await.is_ok() {
                 return;
             }
             let Some((_, mut connection)) = self.current() else { return };
-            self.look_for_room(&mut connection.redis).await;
+            self.probe_memory(&mut connection.redis).await;
             let ping = redis::cmd("PING");
             if !self.answered.swap(false, Ordering::Relaxed)
-                && try_out(&ping, &mut connection.redis).await.is_err()
+                && run_probe(&ping, &mut connection.redis).await.is_err()
             {
                 return;
             }
         }
     }
 
-    fn give_up(&self, generation: u64) {
+    fn mark_broken(&self, generation: u64) {
         self.broken.send_if_modified(|broken| {
-            let is_news = *broken < generation;
+            let is_newer = *broken < generation;
             *broken = generation.max(*broken);
-            is_news
+            is_newer
         });
     }
 }
 
-async fn try_out(probe: &Cmd, connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    let answer = timeout(PATIENCE, probe.query_async(connection)).await;
+async fn run_probe(probe: &Cmd, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    let answer = timeout(COMMAND_TIMEOUT, probe.query_async(connection)).await;
     answer.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
 }
 
 /// How long to wait before another attempt: longer each time, and not the same for all processes.
-fn pause(attempts: u32) -> Duration {
-    let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(10)).min(LONGEST_PAUSE);
+fn backoff(attempts: u32) -> Duration {
+    let longest = MIN_BACKOFF.saturating_mul(1 << attempts.min(10)).min(MAX_BACKOFF);
     // Every `RandomState` is seeded anew.
     let share = RandomState::new().hash_one(attempts) % 1_000;
     longest.mul_f64(0.5 + share as f64 / 2_000.0)
@@ -321,7 +322,7 @@ fn is_full(why: &RedisError) -> bool {
 }
 
 fn full() -> Error {
-    Error::overloaded(WHEN_FULL).with_message("The server's store is full")
+    Error::overloaded(FULL_RETRY_AFTER).with_message("The server's store is full")
 }
 
 fn unreachable() -> Error {
@@ -344,8 +345,8 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_limit_and_differ() {
         for attempts in 0..100 {
-            let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempts.min(10)));
-            let pauses: Vec<_> = (0..50).map(|_| pause(attempts)).collect();
+            let longest = MAX_BACKOFF.min(MIN_BACKOFF * (1 << attempts.min(10)));
+            let pauses: Vec<_> = (0..50).map(|_| backoff(attempts)).collect();
             assert!(pauses.iter().all(|it| *it >= longest / 2 && *it <= longest));
             assert!(pauses.iter().any(|it| *it != pauses[0]), "all alike");
         }

@@ -12,7 +12,7 @@ use super::{exact, limit};
 use crate::redis::reconnect::RedisClient;
 
 pub(super) struct RedisRecords {
-    link: Arc<RedisClient>,
+    client: Arc<RedisClient>,
     /// How all keys begin.
     base: String,
 }
@@ -40,8 +40,8 @@ const FIELDS: [&str; 7] = ["v", "o", "c", "f", "d", "e", "b"];
 type RecordFields = (u64, String, u64, u64, String, String, Vec<u8>);
 
 impl RedisRecords {
-    pub(super) fn new(link: Arc<RedisClient>, base: String) -> Self {
-        RedisRecords { link, base }
+    pub(super) fn new(client: Arc<RedisClient>, base: String) -> Self {
+        RedisRecords { client, base }
     }
 
     /// Runs a script with these arguments.
@@ -50,24 +50,24 @@ impl RedisRecords {
         script: &'static Script,
         arguments: Vec<Vec<u8>>,
     ) -> Stored<T> {
-        let (link, base) = (self.link.clone(), self.base.clone());
+        let (client, base) = (self.client.clone(), self.base.clone());
         Box::pin(async move {
             let mut call = script.key(base);
             for argument in arguments {
                 call.arg(argument);
             }
-            link.ask(async |connection| call.invoke_async(connection).await).await
+            client.execute(async |connection| call.invoke_async(connection).await).await
         })
     }
 }
 
 impl RecordStore for RedisRecords {
     fn now(&self) -> Stored<u64> {
-        let link = self.link.clone();
+        let client = self.client.clone();
         Box::pin(async move {
             let time = redis::cmd("TIME");
             let (seconds, micros): (u64, u64) =
-                link.ask(async |connection| time.query_async(connection).await).await?;
+                client.execute(async |connection| time.query_async(connection).await).await?;
             Ok(seconds * 1_000 + micros / 1_000)
         })
     }
@@ -79,7 +79,8 @@ impl RecordStore for RedisRecords {
     }
 
     fn load(&self, id: &str) -> Stored<Option<Record>> {
-        let (link, key, id) = (self.link.clone(), format!("{}:r:{id}", self.base), id.to_owned());
+        let (client, key, id) =
+            (self.client.clone(), format!("{}:r:{id}", self.base), id.to_owned());
         Box::pin(async move {
             let mut get = redis::cmd("HMGET");
             get.arg(key).arg(&FIELDS);
@@ -91,7 +92,7 @@ impl RecordStore for RedisRecords {
                     _ => Ok(Some(FromRedisValue::from_redis_value(values)?)),
                 }
             };
-            Ok(link.ask(read).await?.map(|fields| record(id, fields)))
+            Ok(client.execute(read).await?.map(|fields| record(id, fields)))
         })
     }
 
@@ -121,10 +122,10 @@ impl RecordStore for RedisRecords {
 
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let arguments = vec![id.into(), text(fence), name.into(), value];
-        let said = self.run::<Vec<Vec<u8>>>(&KEEP, arguments);
+        let reply = self.run::<Vec<Vec<u8>>>(&KEEP, arguments);
         Box::pin(async move {
-            let mut said = said.await?.into_iter();
-            Ok(match (said.next().as_deref(), said.next()) {
+            let mut reply = reply.await?.into_iter();
+            Ok(match (reply.next().as_deref(), reply.next()) {
                 (Some(b"kept"), _) => PutResult::Kept,
                 (Some(b"known"), Some(value)) => PutResult::Known(value),
                 _ => PutResult::Lost,
@@ -133,11 +134,11 @@ impl RecordStore for RedisRecords {
     }
 
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
-        let (link, key) = (self.link.clone(), format!("{}:k:{id}", self.base));
+        let (client, key) = (self.client.clone(), format!("{}:k:{id}", self.base));
         Box::pin(async move {
             let mut get = redis::cmd("HGETALL");
             get.arg(key);
-            link.ask(async |connection| get.query_async(connection).await).await
+            client.execute(async |connection| get.query_async(connection).await).await
         })
     }
 

@@ -17,8 +17,8 @@ use tokio_rustls::{
 };
 use wharf_model::Error;
 
-use crate::redis::{connector::RedisConnection, reconnect::PATIENCE};
-use crate::url::wrong;
+use crate::redis::{connector::RedisConnection, reconnect::COMMAND_TIMEOUT};
+use crate::url::invalid_url;
 
 /// The files that the URL names.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ pub(super) struct TlsFiles {
 
 impl TlsFiles {
     /// The place of a setting.
-    pub(super) fn named(&mut self, setting: &str) -> &mut Option<String> {
+    pub(super) fn setting_mut(&mut self, setting: &str) -> &mut Option<String> {
         match setting {
             "ca" => &mut self.ca,
             "cert" => &mut self.cert,
@@ -76,12 +76,12 @@ impl TlsDialer {
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
-            let stream = self.connector.connect(name, stream).await.map_err(explained)?;
+            let stream = self.connector.connect(name, stream).await.map_err(explain)?;
             let settings = info.redis_settings();
             MultiplexedConnection::new_with_config(settings, stream, config.clone()).await
         };
-        let connected = timeout(PATIENCE, connecting).await;
-        let (redis, driver) = connected.map_err(|_| silent())??;
+        let connected = timeout(COMMAND_TIMEOUT, connecting).await;
+        let (redis, driver) = connected.map_err(|_| handshake_timeout())??;
         let driver = ConnectionDriver(tokio::spawn(driver).abort_handle());
         Ok(RedisConnection { redis, _driver: Some(Arc::new(driver)) })
     }
@@ -89,8 +89,8 @@ impl TlsDialer {
 
 fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
     let roots = match &files.ca {
-        Some(path) => authority(path)?,
-        None => authorities_of_the_system()?,
+        Some(path) => roots_from_file(path)?,
+        None => system_roots()?,
     };
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -99,53 +99,56 @@ fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
         .with_root_certificates(roots);
     match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
-            let read = PrivateKeyDer::from_pem_file(key).map_err(|why| unread("key", key, why))?;
+            let read = PrivateKeyDer::from_pem_file(key)
+                .map_err(|why| unreadable_file("key", key, why))?;
             let config = config.with_client_auth_cert(certificates("cert", cert)?, read);
-            config.map_err(|why| unread("cert", cert, why))
+            config.map_err(|why| unreadable_file("cert", cert, why))
         }
         (None, None) => Ok(config.with_no_client_auth()),
-        _ => Err(wrong("`cert` and `key` go together")),
+        _ => Err(invalid_url("`cert` and `key` go together")),
     }
 }
 
 /// Whoever this authority has signed is trusted, and nobody else.
-fn authority(path: &str) -> Result<RootCertStore, Error> {
+fn roots_from_file(path: &str) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
-        roots.add(certificate).map_err(|why| unread("ca", path, why))?;
+        roots.add(certificate).map_err(|why| unreadable_file("ca", path, why))?;
     }
     Ok(roots)
 }
 
-fn authorities_of_the_system() -> Result<RootCertStore, Error> {
+fn system_roots() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
-        true => Err(wrong("this system has no list of certificates to trust: name one, ?ca=PATH")),
+        true => {
+            Err(invalid_url("this system has no list of certificates to trust: name one, ?ca=PATH"))
+        }
         false => Ok(roots),
     }
 }
 
 fn certificates(setting: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-    let read: Vec<_> = read.map_err(|why| unread(setting, path, why))?;
+    let read: Vec<_> = read.map_err(|why| unreadable_file(setting, path, why))?;
     match read.is_empty() {
-        true => Err(unread(setting, path, "there is no certificate in it")),
+        true => Err(unreadable_file(setting, path, "there is no certificate in it")),
         false => Ok(read),
     }
 }
 
-fn unread(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
-    wrong(format!("`{setting}` is a file of PEM, and {path} cannot be read: {why}"))
+fn unreadable_file(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
+    invalid_url(format!("`{setting}` is a file of PEM, and {path} cannot be read: {why}"))
 }
 
 /// A Redis in the open waits for the end of a line, which never comes.
-fn silent() -> io::Error {
+fn handshake_timeout() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "it says nothing; does it speak TLS at this port?")
 }
 
 /// Says what to do about what often goes wrong.
-fn explained(why: io::Error) -> io::Error {
+fn explain(why: io::Error) -> io::Error {
     let told = why.get_ref().and_then(|why| why.downcast_ref());
     io::Error::other(match told {
         Some(TlsError::InvalidCertificate(

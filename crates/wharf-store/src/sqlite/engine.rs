@@ -21,13 +21,13 @@ use super::file::{DatabaseFile, FileIdentity};
 use crate::clock;
 
 /// Jobs that wait for one of the threads.
-const QUEUE: usize = 4096;
+const MAX_QUEUED_JOBS: usize = 4096;
 /// Jobs in one transaction.
-const BATCH: usize = 512;
+const MAX_BATCH_JOBS: usize = 512;
 /// How often a file that could not be written is tried again, and one that nobody writes is looked for.
-const PROBE: Duration = Duration::from_secs(1);
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 /// When a client may try again that found the disk full.
-const WHEN_FULL: Duration = Duration::from_secs(60);
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The threads, which end when it is dropped and all that was queued is done.
 pub(super) struct SqliteEngine {
@@ -37,14 +37,14 @@ pub(super) struct SqliteEngine {
 }
 
 impl SqliteEngine {
-    pub(super) fn start(place: &DatabaseFile) -> Result<Self, Error> {
-        let (writer, reader) = (place.writer()?, place.reader()?);
+    pub(super) fn start(database: &DatabaseFile) -> Result<Self, Error> {
+        let (writer, reader) = (database.writer()?, database.reader()?);
         let ready = Arc::new(AtomicBool::new(true));
-        let (writes, to_write) = sync_channel(QUEUE);
-        let (reads, to_read) = sync_channel(QUEUE);
+        let (writes, to_write) = sync_channel(MAX_QUEUED_JOBS);
+        let (reads, to_read) = sync_channel(MAX_QUEUED_JOBS);
         let is_ready = ready.clone();
-        let presence = FileMonitor::of(place)?;
-        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready, &presence))?;
+        let monitor = FileMonitor::of(database)?;
+        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready, &monitor))?;
         spawn("wharf-store-read", move || read_all(&reader, &to_read))?;
         Ok(SqliteEngine { writes, reads, ready })
     }
@@ -87,7 +87,7 @@ trait DatabaseJob: Send {
 struct QueuedJob<F, T> {
     work: Option<F>,
     done: Option<T>,
-    asker: oneshot::Sender<Result<T, Error>>,
+    reply: oneshot::Sender<Result<T, Error>>,
 }
 
 impl<F, T> DatabaseJob for QueuedJob<F, T>
@@ -108,7 +108,7 @@ where
             (failure, _) => Err(failure.cloned().unwrap_or_else(unavailable)),
         };
         // Whoever asked may be gone; what was asked for is done all the same.
-        let _ = self.asker.send(answer);
+        let _ = self.reply.send(answer);
     }
 }
 
@@ -117,8 +117,8 @@ fn queue<T: Send + 'static>(
     work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
 ) -> Stored<T> {
     Box::pin(async move {
-        let (asker, answer) = oneshot::channel();
-        let job = QueuedJob { work: Some(work), done: None, asker };
+        let (reply, answer) = oneshot::channel();
+        let job = QueuedJob { work: Some(work), done: None, reply };
         jobs.try_send(Box::new(job)).map_err(|refused| match refused {
             TrySendError::Full(_) => Error::overloaded(Duration::from_secs(1))
                 .with_message("Too much waits to be stored"),
@@ -131,18 +131,18 @@ fn queue<T: Send + 'static>(
 /// Whether the file is where it was. Somebody may delete it or put another in its place: SQLite would
 /// go on writing to what no later process finds.
 struct FileMonitor {
-    place: DatabaseFile,
+    database: DatabaseFile,
     identity: FileIdentity,
 }
 
 impl FileMonitor {
-    fn of(place: &DatabaseFile) -> Result<Self, Error> {
-        let identity = place.identity().map_err(Error::from_std)?;
-        Ok(FileMonitor { place: place.clone(), identity })
+    fn of(database: &DatabaseFile) -> Result<Self, Error> {
+        let identity = database.identity().map_err(Error::from_std)?;
+        Ok(FileMonitor { database: database.clone(), identity })
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.place.identity().is_ok_and(|now| now == self.identity) {
+        if self.database.identity().is_ok_and(|now| now == self.identity) {
             return Ok(());
         }
         Err(Error::new(ErrorKind::TemporarilyUnavailable)
@@ -154,14 +154,14 @@ fn write_all(
     db: &Connection,
     jobs: &Receiver<Box<dyn DatabaseJob>>,
     ready: &AtomicBool,
-    presence: &FileMonitor,
+    monitor: &FileMonitor,
 ) {
     while let Some(first) = next(jobs) {
         let was_ready = ready.load(Ordering::Relaxed);
         let mut batch: Vec<_> = first.into_iter().collect();
         let is_idle = batch.is_empty();
-        batch.extend(jobs.try_iter().take(BATCH - batch.len()));
-        let failure = match presence.check() {
+        batch.extend(jobs.try_iter().take(MAX_BATCH_JOBS - batch.len()));
+        let failure = match monitor.check() {
             Ok(()) if is_idle && was_ready && batch.is_empty() => continue,
             Ok(()) => attempt("written", || transact(db, &mut batch)).err(),
             Err(error) => {
@@ -187,7 +187,7 @@ fn write_all(
 /// The next job, or an empty one now and then: the file may be gone, or back, while nobody sends any.
 /// `None` when all are done.
 fn next(jobs: &Receiver<Box<dyn DatabaseJob>>) -> Option<Option<Box<dyn DatabaseJob>>> {
-    match jobs.recv_timeout(PROBE) {
+    match jobs.recv_timeout(PROBE_INTERVAL) {
         Ok(job) => Some(Some(job)),
         Err(RecvTimeoutError::Timeout) => Some(None),
         Err(RecvTimeoutError::Disconnected) => None,
@@ -197,7 +197,7 @@ fn next(jobs: &Receiver<Box<dyn DatabaseJob>>) -> Option<Option<Box<dyn Database
 /// All jobs or none: what fails here is the file, which is the same for all of them.
 fn transact(db: &Connection, batch: &mut [Box<dyn DatabaseJob>]) -> rusqlite::Result<()> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let now = clock::of_the_machine();
+    let now = clock::machine_now();
     if batch.is_empty() {
         db.execute("UPDATE probe SET at = ?1", params![super::ordered(now)])?;
     }
@@ -212,7 +212,9 @@ fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<()
         Ok(Ok(())) => return Ok(()),
         Ok(Err(why)) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => {
             // The error names the cause, and the component that called the store logs it.
-            return Err(Error::overloaded(WHEN_FULL).with_message("The store's disk is full"));
+            return Err(
+                Error::overloaded(FULL_RETRY_AFTER).with_message("The store's disk is full")
+            );
         }
         Ok(Err(why)) => {
             static LINE: LogThrottle = LogThrottle::new();
@@ -227,7 +229,7 @@ fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<()
 
 fn read_all(db: &Connection, jobs: &Receiver<Box<dyn DatabaseJob>>) {
     for mut job in jobs {
-        let done = attempt("read", || job.run(db, clock::of_the_machine()));
+        let done = attempt("read", || job.run(db, clock::machine_now()));
         job.end(done.err().as_ref());
     }
 }
@@ -249,8 +251,8 @@ mod tests {
     async fn a_panic_fails_its_own_work_and_leaves_the_threads_alive() {
         let path = std::env::temp_dir().join(format!("wharf-panic-{}.db", std::process::id()));
         let url = format!("sqlite:{}", path.display());
-        let place = DatabaseFile::parse(&crate::url::StoreUrl::parse(&url).unwrap()).unwrap();
-        let engine = SqliteEngine::start(&place).unwrap();
+        let database = DatabaseFile::parse(&crate::url::StoreUrl::parse(&url).unwrap()).unwrap();
+        let engine = SqliteEngine::start(&database).unwrap();
         let inserted = |db: &Connection, _| db.execute("UPDATE probe SET at = 7", []);
         let panics = engine.write(move |db, now| {
             inserted(db, now)?;

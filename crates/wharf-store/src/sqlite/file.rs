@@ -10,13 +10,13 @@ use std::{
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use wharf_model::{Error, ErrorKind};
 
-use crate::url::{StoreUrl, wrong};
+use crate::url::{StoreUrl, invalid_url};
 
 /// Marks the file as one of ours: "whrf".
-const APPLICATION: i32 = 0x7768_7266;
+const APPLICATION_ID: i32 = 0x7768_7266;
 const SCHEMA_VERSION: i32 = 1;
 /// How long one process waits for another that writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
     CREATE TABLE records (
@@ -99,30 +99,32 @@ impl DatabaseFile {
     pub(super) fn parse(url: &StoreUrl<'_>) -> Result<Self, Error> {
         let path = url.rest.strip_prefix("//").unwrap_or(url.rest);
         if path.is_empty() {
-            return Err(wrong("a file is missing; write sqlite:PATH, such as sqlite:wharf.db"));
+            return Err(invalid_url(
+                "a file is missing; write sqlite:PATH, such as sqlite:wharf.db",
+            ));
         }
         if path == ":memory:" {
-            return Err(wrong("for a store in memory write memory:"));
+            return Err(invalid_url("for a store in memory write memory:"));
         }
-        let mut place = DatabaseFile { path: path.into(), synchronous: "FULL", max_bytes: None };
+        let mut database = DatabaseFile { path: path.into(), synchronous: "FULL", max_bytes: None };
         for (name, value) in &url.settings {
             match (name.as_str(), value.as_str()) {
-                ("synchronous", "full") => place.synchronous = "FULL",
-                ("synchronous", "normal") => place.synchronous = "NORMAL",
+                ("synchronous", "full") => database.synchronous = "FULL",
+                ("synchronous", "normal") => database.synchronous = "NORMAL",
                 ("synchronous", _) => {
-                    return Err(wrong("synchronous is full (the default) or normal"));
+                    return Err(invalid_url("synchronous is full (the default) or normal"));
                 }
                 ("max_bytes", bytes) => {
-                    let bytes = bytes.parse().map_err(|_| wrong("max_bytes is a number"))?;
-                    place.max_bytes = Some(bytes);
+                    let bytes = bytes.parse().map_err(|_| invalid_url("max_bytes is a number"))?;
+                    database.max_bytes = Some(bytes);
                 }
                 _ => {
                     let known = "only `synchronous` and `max_bytes`";
-                    return Err(wrong(format!("sqlite: has no setting `{name}`, {known}")));
+                    return Err(invalid_url(format!("sqlite: has no setting `{name}`, {known}")));
                 }
             }
         }
-        Ok(place)
+        Ok(database)
     }
 
     /// Which file it is, to see later whether it is still there.
@@ -159,7 +161,7 @@ impl DatabaseFile {
 
     fn connect(&self) -> rusqlite::Result<Connection> {
         let db = Connection::open(&self.path)?;
-        db.busy_timeout(PATIENCE)?;
+        db.busy_timeout(BUSY_TIMEOUT)?;
         db.pragma_update(None, "foreign_keys", true)?;
         db.pragma_update(None, "synchronous", self.synchronous)?;
         db.set_prepared_statement_cache_capacity(64);
@@ -173,17 +175,19 @@ impl DatabaseFile {
         let tables: i32 =
             tx.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))?;
         match (number("application_id")?, number("user_version")?) {
-            (APPLICATION, SCHEMA_VERSION) => {}
+            (APPLICATION_ID, SCHEMA_VERSION) => {}
             (0, 0) if tables == 0 => {
                 tx.execute_batch(SCHEMA)?;
-                tx.pragma_update(None, "application_id", APPLICATION)?;
+                tx.pragma_update(None, "application_id", APPLICATION_ID)?;
                 tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
             }
-            (APPLICATION, _) => return Ok(Err(self.foreign("of another version of Wharf"))),
-            _ => return Ok(Err(self.foreign("of another program"))),
+            (APPLICATION_ID, _) => {
+                return Ok(Err(self.foreign_file("of another version of Wharf")));
+            }
+            _ => return Ok(Err(self.foreign_file("of another program"))),
         }
         tx.commit()?;
-        write_ahead(&db)?;
+        enable_wal(&db)?;
         db.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         if let Some(bytes) = self.max_bytes {
             let page: u32 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
@@ -199,15 +203,15 @@ impl DatabaseFile {
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     }
 
-    fn foreign(&self, whose: &str) -> Error {
+    fn foreign_file(&self, whose: &str) -> Error {
         let message = format!("{} is a database {whose}: name another file", self.path.display());
-        wrong(message)
+        invalid_url(message)
     }
 }
 
 /// The switch to write-ahead does not wait for other processes by itself.
-fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+fn enable_wal(db: &Connection) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match db.pragma_update(None, "journal_mode", "WAL") {
             Err(e)

@@ -20,8 +20,8 @@ use crate::{
 
 /// Opens the file, or creates it.
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
-    let place = file::DatabaseFile::parse(url)?;
-    let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&place));
+    let database = file::DatabaseFile::parse(url)?;
+    let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&database));
     let engine = Arc::new(opened.await.map_err(Error::from_std)??);
     let records = |space| Arc::new(SqliteRecords::new(engine.clone(), space));
     Ok(Stores {

@@ -20,7 +20,7 @@ impl SqliteNonces {
 }
 
 /// Expired claims that each new one forgets: more than it makes.
-const SWEPT: i64 = 4;
+const SWEEP_LIMIT: i64 = 4;
 const SWEEP: &str = "DELETE FROM nonces WHERE nonce IN
     (SELECT nonce FROM nonces WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
 const CLAIM: &str = "INSERT INTO nonces (nonce, expires) VALUES (?1, ?2)
@@ -33,7 +33,7 @@ impl NonceStore for SqliteNonces {
             let expires = ordered(now.saturating_add(millis(ttl)));
             let claimed =
                 db.prepare_cached(CLAIM)?.execute(params![nonce, expires, ordered(now)])?;
-            db.prepare_cached(SWEEP)?.execute(params![ordered(now), SWEPT])?;
+            db.prepare_cached(SWEEP)?.execute(params![ordered(now), SWEEP_LIMIT])?;
             Ok(claimed == 1)
         })
     }

@@ -43,7 +43,7 @@ macro_rules! sql {
 }
 
 sql!(load, "SELECT ", COLUMNS, " FROM records WHERE ", LIVE, " AND id = ?3");
-sql!(held, "SELECT n, fence FROM records WHERE ", LIVE, " AND id = ?3");
+sql!(row_and_fence, "SELECT n, fence FROM records WHERE ", LIVE, " AND id = ?3");
 sql!(
     count,
     "SELECT COUNT(*) FROM (SELECT 1 FROM records WHERE ",
@@ -86,13 +86,13 @@ const INSERT: &str = "INSERT OR IGNORE INTO records
     (space, id, owner, created, version, fence, due, expires, body)
     VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8)";
 /// Those that have expired are among them until they are forgotten.
-const OWNED: &str = "SELECT records FROM owners WHERE space = ?1 AND owner = ?2";
-const FORGET_EXPIRED: &str = "DELETE FROM records WHERE space = ?1 AND expires <= ?2 AND id = ?3";
+const COUNT_OWNED: &str = "SELECT records FROM owners WHERE space = ?1 AND owner = ?2";
+const DELETE_EXPIRED: &str = "DELETE FROM records WHERE space = ?1 AND expires <= ?2 AND id = ?3";
 const REMOVE: &str = "DELETE FROM records WHERE space = ?1 AND id = ?2";
 const SWEEP: &str = "DELETE FROM records WHERE n IN (SELECT n FROM records
     WHERE space = ?1 AND expires <= ?2 ORDER BY expires LIMIT ?3)";
-const KNOWN: &str = "SELECT value FROM kept WHERE record = ?1 AND name = ?2";
-const KEEP: &str = "INSERT INTO kept (record, name, value) VALUES (?1, ?2, ?3)";
+const FIND_KEPT: &str = "SELECT value FROM kept WHERE record = ?1 AND name = ?2";
+const INSERT_KEPT: &str = "INSERT INTO kept (record, name, value) VALUES (?1, ?2, ?3)";
 
 /// Whether an owner has `most` records. They are counted one by one only if it looks so: that takes the longer
 /// the more there are.
@@ -103,7 +103,7 @@ fn is_full(
     owner: &str,
     most: i64,
 ) -> rusqlite::Result<bool> {
-    let mut owned = db.prepare_cached(OWNED)?;
+    let mut owned = db.prepare_cached(COUNT_OWNED)?;
     let owned: Option<i64> = owned.query_row(params![space, owner], |row| row.get(0)).optional()?;
     if owned.unwrap_or(0) < most {
         return Ok(false);
@@ -116,7 +116,7 @@ fn is_full(
 
 impl RecordStore for SqliteRecords {
     fn now(&self) -> Stored<u64> {
-        Box::pin(async { Ok(clock::of_the_machine()) })
+        Box::pin(async { Ok(clock::machine_now()) })
     }
 
     fn insert(&self, record: Record, most: usize) -> Stored<bool> {
@@ -124,7 +124,7 @@ impl RecordStore for SqliteRecords {
         self.engine.write(move |db, now| {
             let now = ordered(now);
             let Record { id, owner, created, fence, due, expires, body, .. } = record;
-            db.prepare_cached(FORGET_EXPIRED)?.execute(params![space, now, id])?;
+            db.prepare_cached(DELETE_EXPIRED)?.execute(params![space, now, id])?;
             if is_full(db, space, now, &owner, limit(most))? {
                 return Ok(false);
             }
@@ -148,12 +148,12 @@ impl RecordStore for SqliteRecords {
         self.engine.write(move |db, now| {
             let Record { id, owner, created, version, fence, due, expires, body } = record;
             let (due, expires) = (due.map(ordered), expires.map(ordered));
-            let place = (space, ordered(now), id, bits(version));
+            let key = (space, ordered(now), id, bits(version));
             let values = params![
-                place.0,
-                place.1,
-                place.2,
-                place.3,
+                key.0,
+                key.1,
+                key.2,
+                key.3,
                 owner,
                 ordered(created),
                 bits(fence),
@@ -168,7 +168,7 @@ impl RecordStore for SqliteRecords {
     fn remove(&self, id: &str) -> Stored<bool> {
         let (space, id) = (self.space, id.to_owned());
         self.engine.write(move |db, now| {
-            let lived = holder(db, space, now, &id)?.is_some();
+            let lived = find_row(db, space, now, &id)?.is_some();
             db.prepare_cached(REMOVE)?.execute(params![space, id])?;
             Ok(lived)
         })
@@ -204,18 +204,18 @@ impl RecordStore for SqliteRecords {
         let (space, id, name) = (self.space, id.to_owned(), name.to_owned());
         self.engine.write(move |db, now| {
             let Some((record, _)) =
-                holder(db, space, now, &id)?.filter(|(_, holder)| *holder == bits(fence))
+                find_row(db, space, now, &id)?.filter(|(_, find_row)| *find_row == bits(fence))
             else {
                 return Ok(PutResult::Lost);
             };
             let known = db
-                .prepare_cached(KNOWN)?
+                .prepare_cached(FIND_KEPT)?
                 .query_row(params![record, name], |row| row.get(0))
                 .optional()?;
             if let Some(known) = known {
                 return Ok(PutResult::Known(known));
             }
-            db.prepare_cached(KEEP)?.execute(params![record, name, value])?;
+            db.prepare_cached(INSERT_KEPT)?.execute(params![record, name, value])?;
             Ok(PutResult::Kept)
         })
     }
@@ -238,8 +238,13 @@ impl RecordStore for SqliteRecords {
 }
 
 /// The number of a record's row, and the fence it is held by.
-fn holder(db: &Connection, space: i64, now: u64, id: &str) -> rusqlite::Result<Option<(i64, i64)>> {
-    let mut statement = db.prepare_cached(held())?;
+fn find_row(
+    db: &Connection,
+    space: i64,
+    now: u64,
+    id: &str,
+) -> rusqlite::Result<Option<(i64, i64)>> {
+    let mut statement = db.prepare_cached(row_and_fence())?;
     let found = params![space, ordered(now), id];
     statement.query_row(found, |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }

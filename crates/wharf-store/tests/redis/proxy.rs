@@ -58,7 +58,7 @@ impl CuttingProxy {
     }
 
     /// Passes everything on again.
-    pub fn mend(&self) {
+    pub fn restore(&self) {
         self.cut_after(i64::MAX);
     }
 }

@@ -33,7 +33,7 @@ impl RedisServer {
             let (port, settings, directory) = (free_port(), settings(), directory.clone());
             let child = spawn(port, &settings, &directory);
             let mut server = RedisServer { child, port, settings, directory };
-            if server.is_there() {
+            if server.wait_ready() {
                 return server;
             }
         }
@@ -52,7 +52,7 @@ impl RedisServer {
     /// Starts it again, on the same port, with what is on the disk.
     pub fn restart(&mut self) {
         self.child = spawn(self.port, &self.settings, &self.directory);
-        assert!(self.is_there(), "redis-server starts again");
+        assert!(self.wait_ready(), "redis-server starts again");
     }
 
     /// Stops it in the middle of whatever it does.
@@ -80,7 +80,7 @@ impl RedisServer {
     }
 
     /// Waits until it answers; false if it ended instead.
-    fn is_there(&mut self) -> bool {
+    fn wait_ready(&mut self) -> bool {
         while self.child.try_wait().unwrap().is_none() {
             let answer = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
                 stream.set_read_timeout(Some(Duration::from_secs(5)))?;

@@ -8,7 +8,7 @@ use wharf_store::{contract, open};
 use crate::{RedisServer, until};
 
 /// Two who share a store that was empty.
-async fn pair(server: &RedisServer) -> [Stores; 2] {
+async fn open_twice(server: &RedisServer) -> [Stores; 2] {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let url = server.url(&format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     [open(&url).await.unwrap(), open(&url).await.unwrap()]
@@ -23,30 +23,34 @@ async fn connect(server: &RedisServer) -> redis::aio::MultiplexedConnection {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records() {
     let server = RedisServer::start();
-    contract::records(|| async { pair(&server).await.map(|stores| stores.tasks).to_vec() }).await;
+    contract::records(|| async { open_twice(&server).await.map(|stores| stores.tasks).to_vec() })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events() {
     let server = RedisServer::start();
-    contract::events(|| async { pair(&server).await.map(|stores| stores.events).to_vec() }).await;
+    contract::events(|| async { open_twice(&server).await.map(|stores| stores.events).to_vec() })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bus() {
     let server = RedisServer::start();
-    contract::bus(|| async { pair(&server).await.map(|stores| stores.bus).to_vec() }).await;
+    contract::bus(|| async { open_twice(&server).await.map(|stores| stores.bus).to_vec() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonces_and_rates() {
     let server = RedisServer::start();
-    contract::nonces(|| async { pair(&server).await.map(|stores| stores.nonces).to_vec() }).await;
-    contract::rates(|| async { pair(&server).await.map(|stores| stores.rates).to_vec() }).await;
+    contract::nonces(|| async { open_twice(&server).await.map(|stores| stores.nonces).to_vec() })
+        .await;
+    contract::rates(|| async { open_twice(&server).await.map(|stores| stores.rates).to_vec() })
+        .await;
 }
 
 #[tokio::test]
-async fn what_is_stored_is_everybodys_with_the_prefix() {
+async fn data_is_shared_by_processes_with_the_same_prefix() {
     let server = RedisServer::start();
     let stores = open(&server.url("one")).await.unwrap();
     assert_eq!(stores.reach, Sharing::Fleet);
@@ -60,7 +64,7 @@ async fn what_is_stored_is_everybodys_with_the_prefix() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_what_is_over() {
+async fn removed_and_expired_records_leave_no_keys() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let now = stores.tasks.now().await.unwrap();
@@ -79,7 +83,7 @@ async fn nothing_is_left_of_what_is_over() {
 }
 
 #[tokio::test]
-async fn what_expired_is_swept_though_nobody_knows_whose_it_was() {
+async fn expired_records_without_an_owner_entry_are_swept() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let expires = Some(stores.tasks.now().await.unwrap() + 1);
@@ -93,7 +97,7 @@ async fn what_expired_is_swept_though_nobody_knows_whose_it_was() {
 }
 
 #[tokio::test]
-async fn scripts_are_loaded_again_when_redis_forgot_them() {
+async fn scripts_are_loaded_again_after_a_flush() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let record = |id: &str| Record { id: id.into(), ..Record::default() };
@@ -105,7 +109,7 @@ async fn scripts_are_loaded_again_when_redis_forgot_them() {
 }
 
 #[tokio::test]
-async fn rates_that_make_no_sense_still_answer() {
+async fn invalid_rates_are_answered() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     for (key, per_second, burst) in
@@ -120,7 +124,7 @@ async fn rates_that_make_no_sense_still_answer() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_says_so_without_secrets() {
+async fn an_unreachable_redis_is_reported_without_the_password() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("redis://me:secret@127.0.0.1:{free}/0");
     let error = open(&url).await.unwrap_err();
@@ -130,7 +134,7 @@ async fn what_cannot_be_reached_says_so_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_copy_that_cannot_be_written_to_is_not_ready() {
+async fn a_read_only_replica_is_not_ready() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let mut connection = connect(&server).await;
@@ -150,7 +154,7 @@ async fn a_copy_that_cannot_be_written_to_is_not_ready() {
 }
 
 #[tokio::test]
-async fn a_user_with_few_rights_is_enough() {
+async fn an_acl_user_with_few_rights_is_enough() {
     let server = RedisServer::start();
     let mut connection = connect(&server).await;
     let rights = "on >pass -@all +@read +@write +@scripting +@pubsub +@connection +time";

@@ -36,15 +36,15 @@ impl TestAuthority {
         TestAuthority { directory, issuer }
     }
 
-    /// Signs a certificate for `who`.
-    fn sign(&self, who: &str) -> &Self {
+    /// Signs a certificate for `name`.
+    fn sign(&self, name: &str) -> &Self {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([who.to_owned()]).unwrap();
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
         // One that is called like its authority would pass for having signed itself.
-        params.distinguished_name.push(DnType::CommonName, who);
+        params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.directory.join(format!("{who}.pem")), certificate.pem()).unwrap();
-        fs::write(self.directory.join(format!("{who}.key")), key.serialize_pem()).unwrap();
+        fs::write(self.directory.join(format!("{name}.pem")), certificate.pem()).unwrap();
+        fs::write(self.directory.join(format!("{name}.key")), key.serialize_pem()).unwrap();
         self
     }
 
@@ -90,17 +90,17 @@ impl BusSubscriber for CountingSubscriber {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
+async fn with_its_own_ca_it_stores_publishes_and_reconnects() {
     let authority = TestAuthority::new();
     let (mut server, port) = start(authority.sign("127.0.0.1"), "127.0.0.1", "no");
     let url = format!("rediss://127.0.0.1:{port}/0?prefix=p&ca={}", authority.file("ca.pem"));
     let stores = open(&url).await.unwrap();
-    let ear = Arc::new(CountingSubscriber::default());
-    let _place = stores.bus.subscribe("t", ear.clone());
+    let subscriber = Arc::new(CountingSubscriber::default());
+    let _subscription = stores.bus.subscribe("t", subscriber.clone());
     for round in 1..=3 {
         assert_eq!(stores.tasks.insert(record(&round.to_string()), 99).await, Ok(true));
         stores.bus.publish("t", vec![1]).await.unwrap();
-        until("it hears", async || ear.0.load(Ordering::SeqCst) == round).await;
+        until("it hears", async || subscriber.0.load(Ordering::SeqCst) == round).await;
         server.kill();
         until("it is noticed", async || !stores.health.is_ready()).await;
         server.restart();
@@ -112,7 +112,7 @@ async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
 }
 
 #[tokio::test]
-async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
+async fn untrusted_certificates_are_rejected_with_advice() {
     let (authority, other) = (TestAuthority::new(), TestAuthority::new());
     let (server, port) = start(authority.sign("localhost"), "localhost", "no");
     let [ca, stranger, key] =
@@ -136,7 +136,7 @@ async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_redis_that_wants_to_know_is_told_who_we_are() {
+async fn mutual_tls_presents_the_client_certificate() {
     let authority = TestAuthority::new();
     let (_server, port) = start(authority.sign("127.0.0.1").sign("wharf"), "127.0.0.1", "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", authority.file("ca.pem"));
