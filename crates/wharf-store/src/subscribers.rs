@@ -1,4 +1,4 @@
-//! Who hears what in this process.
+//! Bus subscribers of this process.
 
 use std::{
     any::Any,
@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use wharf_model::BusSubscriber;
 
-/// The ears of this process, by topic.
+/// Subscribers of this process, by topic.
 #[derive(Clone, Default)]
 pub(crate) struct SubscriberTable(Arc<Mutex<TopicTable>>);
 
@@ -19,11 +19,11 @@ struct TopicTable {
     next: u64,
 }
 
-/// Those who hear one topic. It is copied when it changes, so that saying something copies nothing.
+/// Subscribers of one topic. The list is copied when it changes, so that delivery copies nothing.
 type TopicSubscribers = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
 
 impl SubscriberTable {
-    /// Adds an ear until what is returned is dropped; then `on_drop` is called.
+    /// Adds a subscriber until the returned guard is dropped; then `on_drop` is called.
     pub(crate) fn add(
         &self,
         topic: &str,
@@ -44,7 +44,8 @@ impl SubscriberTable {
         })
     }
 
-    /// Tells all who hear the topic. Nothing is locked meanwhile: ears may come and go.
+    /// Delivers a message to the subscribers of the topic. The table is not locked meanwhile:
+    /// subscribers may come and go.
     pub(crate) fn deliver(&self, topic: &str, message: &[u8]) {
         let topic_subscribers = self.table().topics.get(topic).cloned();
         for (_, subscriber) in topic_subscribers.iter().flat_map(|subscribers| subscribers.iter()) {
@@ -60,7 +61,7 @@ impl SubscriberTable {
         if !rest.is_empty() {
             table.topics.insert(topic.to_owned(), rest);
         }
-        // An ear's own destructor may come back here.
+        // The destructor of a subscriber may call this table again, so the lock is released first.
         drop(table);
         drop(subscribers);
     }
@@ -72,7 +73,7 @@ impl SubscriberTable {
 
 #[cfg(feature = "redis")]
 impl SubscriberTable {
-    /// Tells all who hear one of the topics that something may have been said.
+    /// Notifies the subscribers of these topics that they may have missed messages.
     pub(crate) fn notify_missed<'a>(&self, topics: impl IntoIterator<Item = &'a String>) {
         for topic in topics {
             let subscribers = self.table().topics.get(topic).cloned();
@@ -83,7 +84,7 @@ impl SubscriberTable {
         }
     }
 
-    /// The topics that somebody hears.
+    /// Topics with at least one subscriber.
     pub(crate) fn topics(&self) -> Vec<String> {
         self.table().topics.keys().cloned().collect()
     }

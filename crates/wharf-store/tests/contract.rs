@@ -1,4 +1,4 @@
-//! The contract catches stores that break it: each of these has one fault.
+//! The contract detects faulty stores: each of these stores has one fault.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -176,7 +176,7 @@ impl RecordStore for FaultyStore {
     }
 }
 
-/// Whether it panics.
+/// Returns whether it panics.
 async fn is_caught(run: impl Future<Output = ()> + Send + 'static) -> bool {
     tokio::spawn(run).await.is_err()
 }
@@ -207,7 +207,7 @@ async fn events_with_a_fault_are_caught() {
     }
     type Row = (&'static str, fn(Retention) -> Retention, fn(u64) -> u64);
     let faults: [Row; 5] = [
-        ("none at all", |keep| keep, |number| number),
+        ("no fault", |keep| keep, |number| number),
         ("keeps too many", |keep| Retention { events: usize::MAX, ..keep }, |number| number),
         ("keeps too much", |keep| Retention { bytes: usize::MAX, ..keep }, |number| number),
         ("keeps too long", |keep| Retention { ttl: Duration::from_secs(1 << 30), ..keep }, |it| it),
@@ -219,7 +219,7 @@ async fn events_with_a_fault_are_caught() {
                 Arc::new(FaultyStore(MemoryEvents::default(), keep, number));
             faulty
         };
-        assert_eq!(is_caught(contract::events(make)).await, name != "none at all", "{name}");
+        assert_eq!(is_caught(contract::events(make)).await, name != "no fault", "{name}");
     }
 }
 

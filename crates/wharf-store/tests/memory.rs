@@ -1,4 +1,4 @@
-//! The ports in memory keep the contract, and stay within their limits.
+//! The stores in memory fulfil the contract and stay within their limits.
 
 use std::{
     sync::{
@@ -74,10 +74,16 @@ async fn records_are_bounded_in_number_and_bytes() {
     let grown = Record { version: 1, ..record("a", 101, None) };
     assert!(store.swap(grown).await.unwrap_err().kind.is_overloaded());
     assert!(store.insert(record("b", 10, Some(1)), 9).await.unwrap());
-    assert!(store.insert(record("c", 10, None), 9).await.unwrap(), "what expired makes room");
+    assert!(
+        store.insert(record("c", 10, None), 9).await.unwrap(),
+        "an expired record frees its place"
+    );
     assert!(store.insert(record("d", 1, None), 9).await.unwrap_err().kind.is_overloaded());
     assert!(store.remove("a").await.unwrap());
-    assert!(store.insert(record("d", 90, None), 9).await.unwrap(), "what was removed, too");
+    assert!(
+        store.insert(record("d", 90, None), 9).await.unwrap(),
+        "a removed record frees its place"
+    );
 }
 
 #[tokio::test]

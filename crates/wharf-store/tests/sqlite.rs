@@ -1,4 +1,5 @@
-//! One file keeps the contract, also for two who share it and for the next who opens it.
+//! A SQLite file fulfils the contract, also for two handles that share it and for the next process
+//! that opens it.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -15,7 +16,7 @@ use std::{
 use wharf_model::{PutResult, Record, Sharing, Stores};
 use wharf_store::{contract, open};
 
-/// A directory that goes away with the test.
+/// Temporary directory, removed with the test.
 struct TestDirectory(PathBuf);
 
 impl TestDirectory {
@@ -35,7 +36,7 @@ impl TestDirectory {
         format!("sqlite:{}", self.0.join(format!("{number}.db")).display())
     }
 
-    /// Two who share a new file.
+    /// Opens two handles on a new file.
     async fn open_twice(&self) -> [Stores; 2] {
         let url = self.new_url();
         [open(&url).await.unwrap(), open(&url).await.unwrap()]
@@ -146,7 +147,7 @@ async fn writes_beyond_the_queue_are_rejected() {
             tokio::spawn(stores.tasks.insert(record, 100_000))
         })
         .collect();
-    // Its turn comes when all of them had theirs.
+    // It runs after all of the inserts have been queued.
     tokio::spawn(async move { other.execute_batch("COMMIT").unwrap() });
     let mut refused = 0;
     for insert in inserts {
@@ -158,9 +159,9 @@ async fn writes_beyond_the_queue_are_rejected() {
             }
         }
     }
-    // 4,096 wait, and up to 512 more are being written.
+    // 4,096 jobs are queued, and up to 512 more are being written.
     assert!((6_000 - 4_096 - 512..=6_000 - 4_096).contains(&refused), "{refused} of them");
-    assert!(stores.health.is_ready(), "too much at once is not illness");
+    assert!(stores.health.is_ready(), "overload does not make the store unready");
 }
 
 #[cfg(unix)]
@@ -192,10 +193,10 @@ async fn a_write_error_makes_the_store_unready_until_it_recovers() {
     };
     let error = insert("a").await.unwrap_err();
     assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
-    assert!(!error.message.contains("records"), "nothing internal: {error}");
+    assert!(!error.message.contains("records"), "no internal detail: {error}");
     assert!(!stores.health.is_ready());
     other.execute_batch("ALTER TABLE hidden RENAME TO records").unwrap();
-    // Without anybody's doing: while it is not ready, nobody may send anything.
+    // The store recovers without requests: while it is not ready, none may be sent.
     while !stores.health.is_ready() {
         tokio::task::yield_now().await;
     }
@@ -213,7 +214,7 @@ async fn a_deleted_file_is_detected_and_accepted_back() {
     assert!(stores.tasks.insert(record("a"), 9).await.unwrap());
     let aside = format!("{path}.aside");
     fs::rename(path, &aside).unwrap();
-    // Nobody writes, and it is noticed all the same.
+    // No write is pending, and the deletion is detected all the same.
     until(|| !stores.health.is_ready()).await;
     let error = stores.tasks.insert(record("b"), 9).await.unwrap_err();
     assert!(error.message.contains("deleted or replaced"), "{error}");
@@ -254,7 +255,7 @@ async fn invalid_urls_are_rejected_with_advice() {
         ("sqlite::memory:", "memory:"),
         ("sqlite:x.db?synchronous=off", "full (the default) or normal"),
         ("sqlite:x.db?sync=full", "synchronous"),
-        ("sqlite:x.db?max_bytes=much", "max_bytes is a number"),
+        ("sqlite:x.db?max_bytes=much", "max_bytes must be a number"),
         ("mysql://root:secret@localhost", "sqlite:PATH"),
         ("nothing", "memory:"),
         ("memory:x", "memory:"),
@@ -274,8 +275,8 @@ async fn a_url_may_have_slashes() {
     assert!(Arc::strong_count(&stores.tasks) == 1 && path.exists());
 }
 
-/// Writes, and tells what was acknowledged, until it is killed. It is run by the test below, as a
-/// process of its own.
+/// Writes and prints the acknowledged ids until it is killed. The test below runs it as a separate
+/// process.
 fn write_until_killed(url: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -308,7 +309,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
     let directory = TestDirectory::new();
     let url = directory.new_url();
     let mut acknowledged = Vec::new();
-    // Two at a time, so that the one that is killed leaves locks behind for the other.
+    // Two at a time, so that the killed one leaves locks behind for the other.
     let spawn = || {
         let name = "a_process_that_is_killed_loses_nothing_it_acknowledged";
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -324,7 +325,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
                 .filter_map(|line| line.split_once("acknowledged ").map(|(_, id)| id.to_owned()));
             acknowledged.extend(ids.by_ref().take(200));
             writer.kill().unwrap();
-            // What it told before it was killed counts, too.
+            // Ids printed before it was killed count, too.
             acknowledged.extend(ids);
             writer.wait().unwrap();
         }

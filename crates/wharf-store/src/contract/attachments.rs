@@ -1,4 +1,4 @@
-//! What is kept beside records, and by whom.
+//! Checks of the values kept beside a record, which are fenced.
 
 use std::sync::{
     Arc,
@@ -20,19 +20,23 @@ pub(super) async fn the_first_value_is_kept(store: RecordHandles) {
     };
     assert_eq!(keep("a", "step", b"\0one\xff").await, PutResult::Kept);
     assert_eq!(keep("a", "step", b"two").await, PutResult::Known(b"\0one\xff".to_vec()));
-    assert_eq!(keep("a", "other", b"").await, PutResult::Kept, "nothing is something, too");
+    assert_eq!(keep("a", "other", b"").await, PutResult::Kept, "an empty value is kept, too");
     assert_eq!(keep("a", "other", b"late").await, PutResult::Known(Vec::new()));
-    assert_eq!(keep("b", "step", b"three").await, PutResult::Kept, "records are apart");
-    assert_eq!(keep("c", "step", b"four").await, PutResult::Lost, "beside nothing is nothing");
+    assert_eq!(
+        keep("b", "step", b"three").await,
+        PutResult::Kept,
+        "each record has its own values"
+    );
+    assert_eq!(keep("c", "step", b"four").await, PutResult::Lost, "a missing record keeps nothing");
 
     let all = value_of(store.kept("a").await).into_iter().collect::<Vec<_>>();
     let one = ("step".to_owned(), b"\0one\xff".to_vec());
-    assert_eq!(all, [("other".to_owned(), Vec::new()), one], "all of it, and nothing else");
+    assert_eq!(all, [("other".to_owned(), Vec::new()), one], "all values, and nothing else");
     assert!(value_of(store.kept("c").await).is_empty());
-    let seen = value_of(store.load("a").await).expect("it is there");
-    assert_eq!(seen.version, 1, "what is kept beside a record does not change it");
+    let seen = value_of(store.load("a").await).expect("the record exists");
+    assert_eq!(seen.version, 1, "keeping a value does not change the version");
     assert!(value_of(store.swap(seen).await));
-    assert_eq!(value_of(store.kept("a").await).len(), 2, "and a change of it forgets nothing");
+    assert_eq!(value_of(store.kept("a").await).len(), 2, "a swap keeps the values");
 }
 
 pub(super) async fn one_of_concurrent_values_is_kept(store: RecordHandles) {
@@ -41,28 +45,36 @@ pub(super) async fn one_of_concurrent_values_is_kept(store: RecordHandles) {
         value_of(store.keep("a", 0, "step", racer.to_string().into_bytes()).await)
     });
     let all = run_concurrently(racers).await;
-    assert_eq!(count(&all, &PutResult::Kept), 1, "one of them is the first");
+    assert_eq!(count(&all, &PutResult::Kept), 1, "exactly one value is the first");
     let first = all.iter().position(|it| *it == PutResult::Kept).expect("one was first");
     let known = PutResult::Known(first.to_string().into_bytes());
-    assert_eq!(count(&all, &known), all.len() - 1, "the others learn what the first kept");
+    assert_eq!(count(&all, &known), all.len() - 1, "the others get the first value");
 }
 
 pub(super) async fn an_old_fence_is_rejected(store: RecordHandles) {
     let store = store.first();
     assert!(value_of(store.insert(Record { fence: 1, ..record("a", "o") }, 10).await));
     assert_eq!(value_of(store.keep("a", 1, "one", vec![1]).await), PutResult::Kept);
-    assert_eq!(value_of(store.keep("a", 2, "two", vec![2]).await), PutResult::Lost, "not yet");
-    let seen = value_of(store.load("a").await).expect("it is there");
+    assert_eq!(
+        value_of(store.keep("a", 2, "two", vec![2]).await),
+        PutResult::Lost,
+        "a later fence"
+    );
+    let seen = value_of(store.load("a").await).expect("the record exists");
     assert!(value_of(store.swap(Record { fence: 2, ..seen }).await));
-    assert_eq!(value_of(store.keep("a", 1, "three", vec![3]).await), PutResult::Lost, "no more");
+    assert_eq!(
+        value_of(store.keep("a", 1, "three", vec![3]).await),
+        PutResult::Lost,
+        "an earlier fence"
+    );
     assert_eq!(
         value_of(store.keep("a", 1, "one", vec![3]).await),
         PutResult::Lost,
-        "nor is it told"
+        "an earlier fence reads nothing either"
     );
     let known = value_of(store.keep("a", 2, "one", vec![4]).await);
-    assert_eq!(known, PutResult::Known(vec![1]), "the next holder finds what was kept");
-    assert_eq!(value_of(store.kept("a").await).len(), 1, "what was lost is not there");
+    assert_eq!(known, PutResult::Known(vec![1]), "the next holder gets the kept value");
+    assert_eq!(value_of(store.kept("a").await).len(), 1, "rejected values are not stored");
 }
 
 pub(super) async fn a_fence_is_rejected_from_the_takeover_on(store: RecordHandles) {
@@ -83,13 +95,16 @@ pub(super) async fn a_fence_is_rejected_from_the_takeover_on(store: RecordHandle
     });
     let (taker, took) = (store.first().clone(), taken_over.clone());
     let takeover = async move {
-        let seen = value_of(taker.load("a").await).expect("it is there");
-        assert!(value_of(taker.swap(Record { fence: 1, ..seen }).await), "keeping swaps nothing");
+        let seen = value_of(taker.load("a").await).expect("the record exists");
+        assert!(
+            value_of(taker.swap(Record { fence: 1, ..seen }).await),
+            "keeping a value changes no version"
+        );
         took.store(true, Ordering::SeqCst);
     };
     let running = tokio::spawn(run_concurrently(racers.collect::<Vec<_>>()));
     takeover.await;
-    running.await.expect("no racer panics");
+    running.await.expect("no concurrent task panics");
 }
 
 pub(super) async fn removal_deletes_kept_values(store: RecordHandles) {
@@ -100,6 +115,6 @@ pub(super) async fn removal_deletes_kept_values(store: RecordHandles) {
     assert_eq!(value_of(store.load("a").await), None);
     assert!(value_of(store.kept("a").await).is_empty());
     assert_eq!(value_of(store.keep("a", 0, "two", vec![2]).await), PutResult::Lost);
-    assert!(value_of(store.insert(record("a", "o"), 10).await), "its id is free");
-    assert!(value_of(store.kept("a").await).is_empty(), "and begins with nothing");
+    assert!(value_of(store.insert(record("a", "o"), 10).await), "the id can be used again");
+    assert!(value_of(store.kept("a").await).is_empty(), "the new record has no values");
 }

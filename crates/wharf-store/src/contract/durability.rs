@@ -1,4 +1,4 @@
-//! Whether what was stored outlives who stored it.
+//! Checks that stored data survives the process that stored it.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use crate::contract::{record, value_of};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Stores something of every kind, for [`find_traces`] to find after the store was closed, killed or
-/// opened elsewhere.
+/// Stores data of every kind, for [`find_traces`] to find after the store was closed, killed or
+/// opened by another process.
 ///
 /// # Panics
-/// If the store does not take it.
+/// If the store rejects it.
 pub async fn leave_traces(stores: &Stores) {
     for store in [&stores.tasks, &stores.sessions, &stores.grants] {
         assert!(value_of(store.insert(trace(), 10).await));
-        let seen = value_of(store.load("trace").await).expect("it is there");
+        let seen = value_of(store.load("trace").await).expect("the record exists");
         assert!(value_of(store.swap(Record { body: b"changed".to_vec(), ..seen }).await));
         assert_eq!(value_of(store.keep("trace", 7, "step", vec![9]).await), PutResult::Kept);
     }
@@ -27,10 +27,10 @@ pub async fn leave_traces(stores: &Stores) {
     assert!(value_of(stores.nonces.claim("trace", HOUR).await));
 }
 
-/// Finds what [`leave_traces`] stored.
+/// Checks that everything [`leave_traces`] stored is there.
 ///
 /// # Panics
-/// If any of it is not there, or is different.
+/// If any of it is missing or different.
 pub async fn find_traces(stores: &Stores) {
     for store in [&stores.tasks, &stores.sessions, &stores.grants] {
         let found = value_of(store.load("trace").await).expect("the record is still there");
@@ -38,7 +38,7 @@ pub async fn find_traces(stores: &Stores) {
         assert_eq!(value_of(store.due(9).await), ["trace"], "it is still due");
         assert_eq!(value_of(store.list("o", None, 9).await), [found], "it is still listed");
         let again = value_of(store.keep("trace", 7, "step", vec![8]).await);
-        assert_eq!(again, PutResult::Known(vec![9]), "what was beside it is there");
+        assert_eq!(again, PutResult::Known(vec![9]), "its kept value is still there");
     }
     let events = value_of(stores.events.read("trace", 0, 9).await);
     assert_eq!((events.newest, events.events), (3, vec![(2, vec![2]), (3, vec![3])]));

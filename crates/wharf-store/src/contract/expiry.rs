@@ -1,4 +1,4 @@
-//! What happens to records when their time is over.
+//! Checks of the expiry of records.
 
 use wharf_model::{PutResult, Record, RecordStore};
 
@@ -11,20 +11,23 @@ pub(super) async fn expired_records_are_gone(store: RecordHandles) {
     assert!(value_of(store.insert(expiring.clone(), 10).await));
     value_of(store.keep("a", 0, "step", vec![1]).await);
     wait_expired(&**store, "a").await;
-    assert!(Some(value_of(store.now().await)) >= expires, "not before its time");
+    assert!(Some(value_of(store.now().await)) >= expires, "it does not expire early");
 
-    assert!(!value_of(store.swap(Record { version: 1, ..expiring }).await), "it is not swapped");
+    assert!(
+        !value_of(store.swap(Record { version: 1, ..expiring }).await),
+        "an expired record is not swapped"
+    );
     assert_eq!(value_of(store.keep("a", 0, "more", vec![2]).await), PutResult::Lost);
-    assert!(value_of(store.kept("a").await).is_empty(), "what was beside it is gone as well");
-    assert!(value_of(store.due(9).await).is_empty(), "nobody must look after it");
-    assert!(value_of(store.list("o", None, 9).await).is_empty(), "it is not listed");
-    assert!(!value_of(store.remove("a").await), "it was removed already");
+    assert!(value_of(store.kept("a").await).is_empty(), "its kept values are gone as well");
+    assert!(value_of(store.due(9).await).is_empty(), "it is not due");
+    assert!(value_of(store.list("o", None, 9).await).is_empty(), "an expired record is not listed");
+    assert!(!value_of(store.remove("a").await), "there is nothing to remove");
 }
 
 pub(super) async fn a_swap_changes_the_expiry(store: RecordHandles) {
     let store = store.first();
-    for id in ["longer", "for ever"] {
-        // Where everything is slow, it may have expired before it is swapped: then once more.
+    for id in ["longer", "forever"] {
+        // On a slow machine the record may expire before the swap; then it is inserted again.
         until("a record is swapped in time", async || {
             let first = with_short_expiry(&**store, record(id, "o")).await;
             value_of(store.insert(first.clone(), 10).await);
@@ -36,17 +39,17 @@ pub(super) async fn a_swap_changes_the_expiry(store: RecordHandles) {
     }
     assert!(value_of(store.insert(record("shorter", "o"), 10).await));
     value_of(store.keep("shorter", 0, "step", vec![1]).await);
-    let seen = value_of(store.load("shorter").await).expect("it is there");
+    let seen = value_of(store.load("shorter").await).expect("the record exists");
     assert!(value_of(store.swap(with_short_expiry(&**store, seen).await).await));
 
-    // By the time that this one is gone, the first expiry of the others is over as well.
+    // When this one has expired, the first expiry of the others has passed as well.
     wait_expired(&**store, "shorter").await;
     assert!(value_of(store.kept("shorter").await).is_empty());
-    for id in ["longer", "for ever"] {
-        assert!(value_of(store.load(id).await).is_some(), "it lives {id}");
-        assert_eq!(value_of(store.kept(id).await).len(), 1, "with what is beside it");
+    for id in ["longer", "forever"] {
+        assert!(value_of(store.load(id).await).is_some(), "record `{id}` exists");
+        assert_eq!(value_of(store.kept(id).await).len(), 1, "with its kept value");
     }
-    assert_eq!(value_of(store.sweep(9).await), 1, "only one expired");
+    assert_eq!(value_of(store.sweep(9).await), 1, "only one record expired");
     assert_eq!(value_of(store.list("o", None, 9).await).len(), 2);
 }
 
@@ -61,7 +64,7 @@ pub(super) async fn expired_records_do_not_count(store: RecordHandles) {
     wait_expired(&**store, "a").await;
     wait_expired(&**store, "b").await;
     for (id, fits) in [("c", true), ("d", true), ("e", false)] {
-        assert_eq!(value_of(store.insert(record(id, "o"), 3).await), fits, "room for {id}");
+        assert_eq!(value_of(store.insert(record(id, "o"), 3).await), fits, "insert of {id}");
     }
 }
 
@@ -71,13 +74,16 @@ pub(super) async fn an_expired_id_can_be_reused(store: RecordHandles) {
     assert!(value_of(store.insert(first, 10).await));
     value_of(store.keep("a", 0, "step", vec![1]).await);
     wait_expired(&**store, "a").await;
-    assert!(value_of(store.insert(record("a", "two"), 10).await), "its id is free");
+    assert!(value_of(store.insert(record("a", "two"), 10).await), "the id can be used again");
     value_of(store.sweep(9).await);
-    let second = value_of(store.load("a").await).expect("a sweep leaves the new one alone");
+    let second = value_of(store.load("a").await).expect("a sweep leaves the new record");
     assert_eq!((second.owner.as_str(), second.version), ("two", 1));
-    assert!(value_of(store.kept("a").await).is_empty(), "it begins with nothing");
-    assert!(value_of(store.due(9).await).is_empty(), "and is not due");
-    assert!(value_of(store.list("one", None, 9).await).is_empty(), "its first owner lost it");
+    assert!(value_of(store.kept("a").await).is_empty(), "the new record has no values");
+    assert!(value_of(store.due(9).await).is_empty(), "the new record is not due");
+    assert!(
+        value_of(store.list("one", None, 9).await).is_empty(),
+        "it is not listed for its first owner"
+    );
     assert_eq!(value_of(store.list("two", None, 9).await).len(), 1);
 }
 
@@ -93,14 +99,18 @@ pub(super) async fn sweeps_are_bounded(store: RecordHandles) {
         wait_expired(&**store, id).await;
     }
     for swept in [2, 2, 1, 0] {
-        assert_eq!(value_of(store.sweep(2).await), swept, "two at a time, until there are no more");
+        assert_eq!(
+            value_of(store.sweep(2).await),
+            swept,
+            "at most two at a time, until none is left"
+        );
     }
-    assert!(value_of(store.load("stays").await).is_some(), "what lives is left alone");
+    assert!(value_of(store.load("stays").await).is_some(), "a record without expiry stays");
 }
 
-/// The same record, which expires soon.
+/// Returns the same record with an expiry in the near future.
 async fn with_short_expiry(store: &dyn RecordStore, record: Record) -> Record {
-    let short = u64::try_from(SHORT_TTL.as_millis()).expect("it is short");
+    let short = u64::try_from(SHORT_TTL.as_millis()).expect("the duration is short");
     Record { expires: Some(value_of(store.now().await) + short), ..record }
 }
 

@@ -1,8 +1,8 @@
-//! The contract of the ports: what each promises, as tests that any store can run.
+//! Contract of the storage traits, as tests that any store can run.
 //!
 //! Each function takes a closure that makes an **empty** store, or several handles on one (as
-//! several processes would have), and panics at the first promise that is not kept. Run them on a
-//! runtime with several threads, so that what races does.
+//! several processes have), and panics at the first violation. Run them on a runtime with several
+//! threads, so that concurrent operations run in parallel.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -18,7 +18,7 @@
 //! .await;
 //! # }
 //! ```
-// These are tests: a promise that is not kept ends in a panic that says which.
+// These are tests: a violation of the contract ends in a panic that names it.
 #![allow(clippy::expect_used)]
 
 mod attachments;
@@ -48,7 +48,7 @@ impl<T: ?Sized> From<Arc<T>> for StoreHandles<T> {
 
 impl<T: ?Sized> From<Vec<Arc<T>>> for StoreHandles<T> {
     /// # Panics
-    /// If there are none.
+    /// If there is none.
     fn from(handles: Vec<Arc<T>>) -> Self {
         assert!(!handles.is_empty(), "a store has at least one handle");
         StoreHandles(handles)
@@ -66,7 +66,7 @@ impl<T: ?Sized> StoreHandles<T> {
         &self.0[0]
     }
 
-    /// Handles in turn, so that those who race do so from several processes.
+    /// Handles in turn, so that concurrent operations come from several processes.
     fn round_robin(&self) -> impl Iterator<Item = Arc<T>> {
         self.0.iter().cycle().cloned()
     }
@@ -74,13 +74,13 @@ impl<T: ?Sized> StoreHandles<T> {
 
 type RecordHandles = StoreHandles<dyn RecordStore>;
 
-/// The promises of a port, each held against an empty store of its own.
+/// Defines one function for each storage trait; each check gets an empty store of its own.
 macro_rules! contract_checks {
     ($($(#[$doc:meta])* $name:ident: $port:ident { $($check:path,)+ })+) => {$(
         $(#[$doc])*
         ///
         /// # Panics
-        /// If it does not keep it.
+        /// If the store violates it.
         pub async fn $name<F, R, H>(make: F)
         where
             F: Fn() -> R,
@@ -93,7 +93,7 @@ macro_rules! contract_checks {
 }
 
 contract_checks! {
-    /// What a [`RecordStore`] promises.
+    /// Contract of a [`RecordStore`].
     records: RecordStore {
         compare_and_swap::a_record_comes_back_as_it_was,
         compare_and_swap::the_store_assigns_versions,
@@ -117,7 +117,7 @@ contract_checks! {
         expiry::sweeps_are_bounded,
     }
 
-    /// What an [`EventStore`] promises.
+    /// Contract of an [`EventStore`].
     events: EventStore {
         events::events_come_back_in_order,
         events::numbers_have_no_gaps,
@@ -125,20 +125,20 @@ contract_checks! {
         events::streams_expire_and_are_removed,
     }
 
-    /// What a [`Bus`] promises.
+    /// Contract of a [`Bus`].
     bus: Bus {
         bus::messages_are_delivered_once_and_in_order,
         bus::topics_are_separate,
         bus::a_dropped_subscription_receives_nothing,
     }
 
-    /// What a [`NonceStore`] promises.
+    /// Contract of a [`NonceStore`].
     nonces: NonceStore {
         claims::a_nonce_is_claimed_once,
         claims::a_claim_expires,
     }
 
-    /// What a [`RateStore`] promises.
+    /// Contract of a [`RateStore`].
     rates: RateStore {
         claims::a_bucket_holds_its_burst,
         claims::tokens_are_refilled,
@@ -146,29 +146,29 @@ contract_checks! {
     }
 }
 
-/// How long things that expire in these tests live.
+/// Lifetime of everything that expires in these tests.
 const SHORT_TTL: Duration = Duration::from_millis(40);
 
-/// A record like any other.
+/// A record with default values.
 fn record(id: &str, owner: &str) -> Record {
     Record { id: id.to_owned(), owner: owner.to_owned(), ..Record::default() }
 }
 
-/// What the store answered.
+/// Unwraps the result of a store operation.
 fn value_of<T>(answer: Result<T, Error>) -> T {
-    answer.expect("the store answers")
+    answer.expect("the operation succeeds")
 }
 
-/// Looks again and again until `done` says yes.
+/// Polls `done` until it returns true.
 async fn until<R: Future<Output = bool>>(what: &str, done: impl Fn() -> R) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done().await {
-        assert!(Instant::now() < deadline, "it never came to this: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Runs all at the same time: what each came to, in order.
+/// Runs all futures concurrently and returns their outputs in order.
 async fn run_concurrently<T, R>(all: impl IntoIterator<Item = R>) -> Vec<T>
 where
     T: Send + 'static,
@@ -177,7 +177,7 @@ where
     let running: Vec<_> = all.into_iter().map(tokio::spawn).collect();
     let mut done = Vec::with_capacity(running.len());
     for each in running {
-        done.push(each.await.expect("no racer panics"));
+        done.push(each.await.expect("no concurrent task panics"));
     }
     done
 }

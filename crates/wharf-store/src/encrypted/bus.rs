@@ -1,10 +1,12 @@
+//! Message bus with encryption.
+
 use std::{any::Any, sync::Arc};
 
 use wharf_model::{Bus, BusSubscriber, Stored};
 
 use crate::encrypted::BoundCipher;
 
-/// A bus that carries what only those understand who have the keys.
+/// Bus whose messages are encrypted: only processes with the keys can read them.
 pub(super) struct EncryptedBus {
     bus: Arc<dyn Bus>,
     cipher: BoundCipher,
@@ -33,7 +35,7 @@ impl Bus for EncryptedBus {
     }
 }
 
-/// Hears what opens.
+/// Forwards the messages that decrypt; drops the others.
 struct DecryptingSubscriber {
     subscriber: Arc<dyn BusSubscriber>,
     cipher: BoundCipher,

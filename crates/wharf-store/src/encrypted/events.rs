@@ -1,13 +1,15 @@
+//! Event streams with encryption.
+
 use std::sync::Arc;
 
 use wharf_model::{EventStore, Events, Retention, Stored};
 
 use crate::encrypted::BoundCipher;
 
-/// By how much an event is longer when it is sealed, about.
+/// Bytes that encryption adds to an event, approximately.
 const ENCRYPTION_OVERHEAD_BYTES: usize = 64;
 
-/// Streams whose events the store cannot read.
+/// Event streams whose events are encrypted.
 pub(super) struct EncryptedEvents {
     store: Arc<dyn EventStore>,
     cipher: BoundCipher,
@@ -22,7 +24,7 @@ impl EncryptedEvents {
 impl EventStore for EncryptedEvents {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
         let event = self.cipher.encrypt([stream, ""], &event);
-        // As many as would be kept if they were not sealed.
+        // As many events as would be kept without encryption.
         let bytes =
             keep.bytes.saturating_add(keep.events.saturating_mul(ENCRYPTION_OVERHEAD_BYTES));
         self.store.append(stream, event, Retention { bytes, ..keep })
@@ -39,7 +41,7 @@ impl EventStore for EncryptedEvents {
                     cipher.decrypt([&stream, ""], &event).map(|event| (number, event))
                 };
                 let events: Vec<_> = events.into_iter().filter_map(decrypt).collect();
-                // None would mean that there are no more.
+                // An empty page would mean that there are no more events.
                 match last.filter(|_| events.is_empty() && found == limit) {
                     Some(last) => after = last,
                     None => return Ok(Events { newest, events }),

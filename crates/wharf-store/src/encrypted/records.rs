@@ -1,13 +1,16 @@
+//! Records with encryption.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use wharf_model::{Error, ErrorKind, PutResult, Record, RecordStore, Stored};
 
 use crate::encrypted::BoundCipher;
 
-/// For how long a record rests that is due and does not open here: others may have its key.
+/// Delay until a due record that does not decrypt here is due again, in milliseconds: another
+/// process may have its key.
 const UNREADABLE_RETRY_MS: u64 = 30_000;
 
-/// Records whose bodies, and what is kept beside them, the store cannot read.
+/// Records whose bodies and kept values are encrypted.
 #[derive(Clone)]
 pub(super) struct EncryptedRecords {
     store: Arc<dyn RecordStore>,
@@ -33,14 +36,14 @@ impl EncryptedRecords {
         self.cipher.decrypt([id, &kept_context(name)], value)
     }
 
-    /// Whether a record that is due can be read here. If not, it rests, so that it is not in the way
-    /// of those that can be.
+    /// Returns whether a due record decrypts here. If not, it is postponed, so that it does not
+    /// block the records that do.
     async fn is_readable(&self, id: &str) -> Result<bool, Error> {
         let Some(record) = self.store.load(id).await? else { return Ok(true) };
         if self.decrypt(record.clone()).is_some() {
             return Ok(true);
         }
-        tracing::warn!("a record that is due does not open with the keys of the store");
+        tracing::warn!("postponed a due record that does not decrypt with the keys of the store");
         let due = Some(self.store.now().await?.saturating_add(UNREADABLE_RETRY_MS));
         self.store.swap(Record { due, ..record }).await?;
         Ok(false)
@@ -74,7 +77,8 @@ impl RecordStore for EncryptedRecords {
         let mut after = after.map(str::to_owned);
         Box::pin(async move {
             let mut decrypted = Vec::new();
-            // Fewer than were asked for are the last ones: what does not open must not look so.
+            // A short page is the last page, so records that do not decrypt are replaced by later
+            // ones.
             while decrypted.len() < limit {
                 let wanted = limit - decrypted.len();
                 let listed = this.store.list(&owner, after.as_deref(), wanted).await?;
@@ -115,7 +119,7 @@ impl RecordStore for EncryptedRecords {
         Box::pin(async move {
             Ok(match keeping.await? {
                 PutResult::Known(value) => {
-                    // Whoever kept it has other keys: the record is theirs.
+                    // The holder that kept it has other keys, so the record is not ours.
                     this.decrypt_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
                 }
                 other => other,
@@ -139,13 +143,14 @@ impl RecordStore for EncryptedRecords {
     }
 }
 
-/// Where a value lies beside its record, which no owner's name is.
+/// Location of a kept value, distinct from the location of every record.
 fn kept_context(name: &str) -> String {
     format!("kept\0{name}")
 }
 
-/// What was done must not look as if it were yet to be done.
+/// Error for a kept value that does not decrypt. It must not look like a missing value, or a
+/// completed step would run again.
 fn unreadable() -> Error {
-    tracing::error!("what is kept beside a record does not open with the keys of the store");
+    tracing::error!("cannot decrypt a kept value with the keys of the store");
     Error::new(ErrorKind::InternalError)
 }

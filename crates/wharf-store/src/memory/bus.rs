@@ -1,4 +1,4 @@
-//! A bus within the process.
+//! Message bus within the process.
 
 use std::{any::Any, fmt, future::ready, sync::Arc};
 
@@ -6,7 +6,7 @@ use wharf_model::{Bus, BusSubscriber, Stored};
 
 use crate::subscribers::SubscriberTable;
 
-/// Carries messages within this process: each is heard before `publish` returns its future.
+/// Carries messages within this process: each is delivered before `publish` returns its future.
 #[derive(Default)]
 pub struct MemoryBus {
     subscribers: SubscriberTable,

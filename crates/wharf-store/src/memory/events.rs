@@ -1,4 +1,4 @@
-//! Streams of events in memory.
+//! Event streams in memory.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -14,7 +14,8 @@ use wharf_model::{Error, EventStore, Events, Retention, Stored};
 use super::{full, lock};
 use crate::clock::{self, ClockFn, millis};
 
-/// Keeps streams while the process lives. Past its limits it refuses what is new rather than forget.
+/// Event streams in memory, for the lifetime of the process. At its limits it rejects new events
+/// instead of dropping old ones.
 pub struct MemoryEvents {
     most: usize,
     most_bytes: usize,
@@ -44,13 +45,13 @@ impl Default for MemoryEvents {
 }
 
 impl MemoryEvents {
-    /// Keeps at most so many streams, and so many bytes in all.
+    /// Creates a store of at most `most` streams and `most_bytes` bytes in total.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
         MemoryEvents { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
     }
 
-    /// Streams that go by this clock, in milliseconds since 1970, for simulations.
+    /// Creates a store that uses this clock, in milliseconds since 1970, for simulations.
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         MemoryEvents { clock: Box::new(clock), ..MemoryEvents::default() }

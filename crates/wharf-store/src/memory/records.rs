@@ -14,7 +14,8 @@ use wharf_model::{Error, PutResult, Record, RecordStore, Stored};
 use super::{full, lock};
 use crate::clock::{self, ClockFn};
 
-/// Keeps records while the process lives. Past its limits it refuses what is new rather than forget.
+/// Records in memory, for the lifetime of the process. At its limits it rejects new records instead
+/// of dropping old ones.
 ///
 /// ```
 /// use wharf_model::{Record, RecordStore};
@@ -26,7 +27,7 @@ use crate::clock::{self, ClockFn};
 /// store.insert(Record { id: "r1".into(), ..Record::default() }, 10).await?;
 /// let seen = store.load("r1").await?.unwrap();
 /// assert!(store.swap(seen.clone()).await?);
-/// assert!(!store.swap(seen).await?, "it has another version by now");
+/// assert!(!store.swap(seen).await?, "its version has changed");
 /// # Ok(()) }
 /// ```
 pub struct MemoryRecords {
@@ -57,19 +58,19 @@ impl Default for MemoryRecords {
 }
 
 impl MemoryRecords {
-    /// Keeps at most so many records, and so many bytes in all.
+    /// Creates a store of at most `most` records and `most_bytes` bytes in total.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
         MemoryRecords { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
     }
 
-    /// Records that go by this clock, in milliseconds since 1970, for simulations.
+    /// Creates a store that uses this clock, in milliseconds since 1970, for simulations.
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         MemoryRecords { clock: Box::new(clock), ..MemoryRecords::default() }
     }
 
-    /// Does something to the table, at the time it is now.
+    /// Runs `work` on the locked table with the current time.
     fn with_table<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut RecordTable, u64) -> Result<T, Error>,

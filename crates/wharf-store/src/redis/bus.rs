@@ -1,4 +1,4 @@
-//! What processes say to each other, over publish and subscribe, on a connection of its own.
+//! Message bus over Redis publish/subscribe, with a separate connection for subscriptions.
 
 use std::{any::Any, collections::HashSet, sync::Arc};
 
@@ -12,11 +12,11 @@ use crate::redis::{
 };
 use crate::subscribers::SubscriberTable;
 
-/// Topics in one command.
+/// Topics in one `SUBSCRIBE` or `UNSUBSCRIBE` command.
 const MAX_TOPICS_PER_COMMAND: usize = 500;
 
 pub(super) struct RedisBus {
-    /// Says.
+    /// Publishes.
     client: Arc<RedisClient>,
     subscriptions: Arc<ChannelSubscriptions>,
     sync_task: AbortHandle,
@@ -24,12 +24,12 @@ pub(super) struct RedisBus {
 
 struct ChannelSubscriptions {
     client: RedisClient,
-    /// How all channels begin.
+    /// Prefix of all channels.
     prefix: String,
     subscribers: SubscriberTable,
-    /// Counts how often ears came and went,
+    /// Counts subscriptions and their ends in this process.
     changes: watch::Sender<u64>,
-    /// and which of these changes Redis knows of.
+    /// Value of `changes` that Redis has been updated to.
     synced: watch::Sender<u64>,
 }
 
@@ -100,8 +100,9 @@ impl ChannelSubscriptions {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Waits until Redis knows of all ears that are there now: who begins to hear, hears what this
-    /// process says next. Not while it cannot know: then they will be told that they missed something.
+    /// Waits until Redis has all current subscriptions, so that a new subscriber receives what this
+    /// process publishes next. While Redis is down it does not wait: subscribers are notified later
+    /// that they missed messages.
     async fn wait_synced(&self) {
         let now = *self.changes.borrow();
         if *self.synced.borrow() >= now || !self.client.is_up() {
@@ -114,18 +115,19 @@ impl ChannelSubscriptions {
         }
     }
 
-    /// Tells Redis which topics are heard, as often as that changes or the connection is new.
+    /// Sends the subscribed topics to Redis whenever they change or the connection is new.
     async fn sync_loop(self: Arc<Self>) {
         let mut changes = self.changes.subscribe();
         let mut generation = 0;
         loop {
             generation = self.client.wait_newer(generation).await;
-            // On a new connection, nothing is subscribed yet.
+            // A new connection has no subscriptions.
             let mut subscribed = HashSet::new();
             loop {
                 let now = *changes.borrow_and_update();
                 if self.sync(&mut subscribed, now).await.is_err() {
-                    // Who knows what is subscribed now: a new connection begins anew.
+                    // The subscriptions of this connection are uncertain now; a new connection
+                    // starts without any.
                     self.client.mark_broken(generation);
                     break;
                 }
@@ -144,7 +146,7 @@ impl ChannelSubscriptions {
         for topics in added.chunks(MAX_TOPICS_PER_COMMAND) {
             let channels = self.channels(topics);
             self.client.execute(async |connection| connection.subscribe(channels).await).await?;
-            // What was said before this moment was not heard.
+            // Messages published before this moment were not received.
             self.subscribers.notify_missed(topics);
         }
         for topics in removed.chunks(MAX_TOPICS_PER_COMMAND) {
@@ -161,7 +163,7 @@ impl ChannelSubscriptions {
     }
 }
 
-/// The topic and the words of a message.
+/// Extracts the topic and the payload of a message.
 fn decode(message: PushInfo, prefix: &str) -> Option<(String, Vec<u8>)> {
     if message.kind != PushKind::Message {
         return None;

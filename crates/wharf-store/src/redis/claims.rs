@@ -1,4 +1,4 @@
-//! One-time claims and rates on Redis.
+//! One-time claims (nonces) and rates in Redis.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -37,8 +37,8 @@ impl NonceStore for RedisNonces {
     }
 }
 
-/// Token buckets that all processes share. While Redis is gone each counts for itself: callers are
-/// limited less strictly, but nobody is refused for it, and nobody is without limit.
+/// Token buckets that all processes share. While Redis is down each process counts on its own:
+/// callers are limited less strictly, but are neither rejected nor unlimited.
 pub(super) struct RedisRates {
     client: Arc<RedisClient>,
     prefix: String,
@@ -53,7 +53,7 @@ impl RedisRates {
     }
 }
 
-/// By what Redis knows a caller: who it is, or from where, is nobody's business there.
+/// Hashes the key of a caller, so that Redis stores neither identities nor addresses.
 fn digest(key: &str) -> String {
     Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect()
 }

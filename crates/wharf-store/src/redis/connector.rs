@@ -1,4 +1,4 @@
-//! How Redis is reached: in the open, or encrypted.
+//! Connects to Redis, with or without TLS.
 
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, RedisResult, aio::MultiplexedConnection,
@@ -7,7 +7,7 @@ use redis::{
 #[cfg(feature = "redis-tls")]
 use crate::redis::tls::{ConnectionDriver, TlsDialer};
 
-/// Where Redis is, and how to talk to it.
+/// Address and settings of Redis.
 #[derive(Clone)]
 pub(super) struct RedisConnector {
     client: Client,
@@ -15,11 +15,11 @@ pub(super) struct RedisConnector {
     tls: Option<TlsDialer>,
 }
 
-/// A connection, which its clones share.
+/// Connection that its clones share.
 #[derive(Clone)]
 pub(super) struct RedisConnection {
     pub(super) redis: MultiplexedConnection,
-    /// What moves its bytes, if we do that.
+    /// Task that moves the bytes of a TLS connection.
     #[cfg(feature = "redis-tls")]
     pub(super) _driver: Option<std::sync::Arc<ConnectionDriver>>,
 }

@@ -1,4 +1,4 @@
-//! Streams of events on Redis: a list each, and a hash that counts.
+//! Event streams in Redis: a list and a hash with the counters for each stream.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,7 +22,7 @@ impl RedisEvents {
         RedisEvents { client, prefix: prefix.to_owned() }
     }
 
-    /// The hash and the list of a stream.
+    /// Keys of the hash and the list of a stream.
     fn keys(&self, stream: &str) -> [String; 2] {
         ["e", "l"].map(|kind| format!("{}:{kind}:{stream}", self.prefix))
     }

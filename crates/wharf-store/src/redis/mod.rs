@@ -1,4 +1,4 @@
-//! The ports on Redis, shared by any number of processes.
+//! Stores in Redis, shared by any number of processes.
 
 mod bus;
 mod claims;
@@ -23,7 +23,7 @@ use self::{
 use crate::redis::{connector::RedisConnector, reconnect::RedisClient};
 use crate::url::{StoreUrl, invalid_url};
 
-/// Connects: once for commands, once for what other processes say.
+/// Opens two connections: one for commands, one for subscriptions.
 pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let RedisConfig {
         info,
@@ -60,19 +60,19 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     })
 }
 
-/// Something to write, to see whether Redis can be written to.
+/// Command that tests whether Redis accepts writes.
 fn write_probe(prefix: &str) -> Cmd {
     let mut set = redis::cmd("SET");
     set.arg(format!("{prefix}:probe")).arg(1).arg("PX").arg(1);
     set
 }
 
-/// What a URL names.
+/// Settings of a Redis URL.
 #[derive(Debug)]
 struct RedisConfig {
     info: ConnectionInfo,
-    /// How all keys begin. It is a hash tag: a cluster keeps all of it in one slot, without which no
-    /// script could touch two keys.
+    /// Prefix of all keys. It is a hash tag, so that a Redis cluster keeps all keys in one slot; a
+    /// script can only use keys of one slot.
     prefix: String,
     /// For `rediss:`.
     #[cfg(feature = "redis-tls")]
@@ -86,25 +86,25 @@ fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     for (name, value) in &url.settings {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
-            "prefix" => return Err(invalid_url("a prefix is a word without { and }")),
+            "prefix" => return Err(invalid_url("prefix must not be empty or contain { or }")),
             #[cfg(feature = "redis-tls")]
             "ca" | "cert" | "key" => match &mut files {
                 Some(files) => *files.setting_mut(name) = Some(value.clone()),
                 None => {
                     return Err(invalid_url(
-                        "`ca`, `cert` and `key` are for rediss://, not `prefix`",
+                        "`ca`, `cert` and `key` need rediss://; redis:// has only `prefix`",
                     ));
                 }
             },
-            // What somebody takes for a setting may be part of a password.
+            // The error does not repeat the name: it may be part of a password.
             _ => return Err(invalid_url(SUPPORTED_SETTINGS)),
         }
     }
     let info = format!("redis:{}", url.rest).into_connection_info();
-    // What the parser says may repeat the password.
+    // The parser's error may contain the password.
     let info = info.map_err(|_| invalid_url("write redis://HOST:PORT/DB?prefix=NAME"))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    // A command must not wait until Redis has acknowledged the one before.
+    // A command must not wait until Redis has acknowledged the previous one.
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
     Ok(RedisConfig {
         info: info.set_redis_settings(settings),
@@ -115,7 +115,7 @@ fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
 }
 
 const SUPPORTED_SETTINGS: &str =
-    "the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
+    "unknown setting; the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
 
 struct RedisHealth(Arc<RedisClient>, Arc<RedisBus>);
 
@@ -125,8 +125,8 @@ impl Health for RedisHealth {
     }
 }
 
-/// The largest number that a script and the score of a sorted set hold exactly. A time beyond it is
-/// as good as never.
+/// Largest integer that a script and the score of a sorted set hold exactly. A time beyond it means
+/// never.
 const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 
 fn exact(number: u64) -> u64 {

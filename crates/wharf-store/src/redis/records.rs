@@ -1,4 +1,4 @@
-//! Records on Redis: a hash each, found through sorted sets, changed by scripts.
+//! Records in Redis: a hash each, indexed by sorted sets, changed by Lua scripts.
 
 use std::{
     collections::BTreeMap,
@@ -13,7 +13,7 @@ use crate::redis::reconnect::RedisClient;
 
 pub(super) struct RedisRecords {
     client: Arc<RedisClient>,
-    /// How all keys begin.
+    /// Prefix of all keys.
     base: String,
 }
 
@@ -35,7 +35,7 @@ scripts! {
     SWEEP "scripts/sweep.lua";
 }
 
-/// The fields of a record's hash, in the order that [`record`] reads them.
+/// Fields of a record's hash, in the order that [`record`] reads them.
 const FIELDS: [&str; 7] = ["v", "o", "c", "f", "d", "e", "b"];
 type RecordFields = (u64, String, u64, u64, String, String, Vec<u8>);
 
@@ -86,7 +86,7 @@ impl RecordStore for RedisRecords {
             get.arg(key).arg(&FIELDS);
             let read = async |connection: &mut _| -> RedisResult<Option<RecordFields>> {
                 let values: Value = get.query_async(connection).await?;
-                // Where there is no hash, all of its fields are nil.
+                // If there is no hash, all of its fields are nil.
                 match &values {
                     Value::Array(fields) if fields.first() == Some(&Value::Nil) => Ok(None),
                     _ => Ok(Some(FromRedisValue::from_redis_value(values)?)),
@@ -147,7 +147,7 @@ impl RecordStore for RedisRecords {
     }
 }
 
-/// What all scripts that write a record begin with.
+/// Arguments that all scripts that write a record begin with.
 fn arguments(record: Record) -> Vec<Vec<u8>> {
     let Record { id, owner, created, fence, due, expires, body, .. } = record;
     let time = |time: Option<u64>| time.map(|at| text(exact(at))).unwrap_or_default();

@@ -1,5 +1,6 @@
-//! Redis behind TLS, by rustls. The client of Redis could do it too, but would take whatever provider
-//! of cryptography the program happens to have, and read whom to trust anew for each connection.
+//! TLS to Redis (`rediss:`) by rustls. The TLS support of the `redis` crate would use the
+//! process-wide cryptography provider, and would load the root certificates again for each
+//! connection.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -20,18 +21,19 @@ use wharf_model::Error;
 use crate::redis::{connector::RedisConnection, reconnect::COMMAND_TIMEOUT};
 use crate::url::invalid_url;
 
-/// The files that the URL names.
+/// Files named in the URL.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TlsFiles {
-    /// The authority that must have signed Redis's certificate; the system's own if there is none.
+    /// Certificate authority that must have signed the certificate of Redis; the system's if
+    /// `None`.
     pub(super) ca: Option<String>,
-    /// Who we are, for a Redis that wants to know.
+    /// Client certificate for mutual TLS.
     pub(super) cert: Option<String>,
     pub(super) key: Option<String>,
 }
 
 impl TlsFiles {
-    /// The place of a setting.
+    /// Returns the field of a setting.
     pub(super) fn setting_mut(&mut self, setting: &str) -> &mut Option<String> {
         match setting {
             "ca" => &mut self.ca,
@@ -41,13 +43,13 @@ impl TlsFiles {
     }
 }
 
-/// Whom to trust, and who we are.
+/// TLS connector with the trusted roots and the client certificate.
 #[derive(Clone)]
 pub(super) struct TlsDialer {
     connector: TlsConnector,
 }
 
-/// Ends what moves the bytes of a connection when nobody has the connection any more.
+/// Aborts the task that moves the bytes of a connection when the connection is dropped.
 pub(super) struct ConnectionDriver(AbortHandle);
 
 impl Drop for ConnectionDriver {
@@ -57,7 +59,7 @@ impl Drop for ConnectionDriver {
 }
 
 impl TlsDialer {
-    /// Reads the files, or the system's list, which takes milliseconds.
+    /// Reads the files, or the system's root certificates, which takes milliseconds.
     pub(super) async fn load(files: TlsFiles) -> Result<Self, Error> {
         let loaded = tokio::task::spawn_blocking(move || config(&files)).await;
         let config = loaded.map_err(Error::from_std)??;
@@ -105,11 +107,11 @@ fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
             config.map_err(|why| unreadable_file("cert", cert, why))
         }
         (None, None) => Ok(config.with_no_client_auth()),
-        _ => Err(invalid_url("`cert` and `key` go together")),
+        _ => Err(invalid_url("`cert` and `key` go together: name both or neither")),
     }
 }
 
-/// Whoever this authority has signed is trusted, and nobody else.
+/// Root certificates from a file. No other authority is trusted.
 fn roots_from_file(path: &str) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
@@ -122,9 +124,7 @@ fn system_roots() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
-        true => {
-            Err(invalid_url("this system has no list of certificates to trust: name one, ?ca=PATH"))
-        }
+        true => Err(invalid_url("this system has no root certificates: name a file with ?ca=PATH")),
         false => Ok(roots),
     }
 }
@@ -133,31 +133,39 @@ fn certificates(setting: &str, path: &str) -> Result<Vec<CertificateDer<'static>
     let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
     let read: Vec<_> = read.map_err(|why| unreadable_file(setting, path, why))?;
     match read.is_empty() {
-        true => Err(unreadable_file(setting, path, "there is no certificate in it")),
+        true => Err(unreadable_file(setting, path, "it contains no certificate")),
         false => Ok(read),
     }
 }
 
 fn unreadable_file(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
-    invalid_url(format!("`{setting}` is a file of PEM, and {path} cannot be read: {why}"))
+    invalid_url(format!("cannot read the PEM file {path} of `{setting}`: {why}"))
 }
 
-/// A Redis in the open waits for the end of a line, which never comes.
+/// Error for a handshake without a reply: a Redis without TLS waits for the end of a line, which
+/// never comes.
 fn handshake_timeout() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "it says nothing; does it speak TLS at this port?")
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        "no reply to the TLS handshake; does it speak TLS at this port?",
+    )
 }
 
-/// Says what to do about what often goes wrong.
+/// Replaces common TLS errors by one that says what to do.
 fn explain(why: io::Error) -> io::Error {
     let told = why.get_ref().and_then(|why| why.downcast_ref());
     io::Error::other(match told {
         Some(TlsError::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => "nobody whom we trust has signed its certificate; ?ca=PATH names its authority",
+        )) => {
+            "its certificate is not signed by a trusted authority; name the authority with ?ca=PATH"
+        }
         Some(TlsError::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => "its certificate is for another name",
-        Some(TlsError::InvalidMessage(_)) => "it does not speak TLS; redis:// is in the open",
+        Some(TlsError::InvalidMessage(_)) => {
+            "it does not speak TLS; use redis:// for a connection without TLS"
+        }
         _ => return why,
     })
 }

@@ -1,5 +1,5 @@
-//! Two threads: one writes, one reads. What waits to be written is written together, so that one
-//! `fsync` serves all of it, and answered after that.
+//! Threads that access the SQLite file: one writes, one reads. Queued writes share one transaction
+//! and thus one `fsync`, and are answered after it.
 
 use std::{
     fmt,
@@ -20,16 +20,17 @@ use wharf_model::{Error, ErrorKind, Health, LogThrottle, Stored};
 use super::file::{DatabaseFile, FileIdentity};
 use crate::clock;
 
-/// Jobs that wait for one of the threads.
+/// Jobs queued for each thread.
 const MAX_QUEUED_JOBS: usize = 4096;
 /// Jobs in one transaction.
 const MAX_BATCH_JOBS: usize = 512;
-/// How often a file that could not be written is tried again, and one that nobody writes is looked for.
+/// Interval of the checks whether an idle file still exists and whether a failed file can be
+/// written again.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
-/// When a client may try again that found the disk full.
+/// Retry delay sent to clients while the disk is full.
 const FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// The threads, which end when it is dropped and all that was queued is done.
+/// Handle of the two threads. They end when it is dropped and all queued jobs are done.
 pub(super) struct SqliteEngine {
     writes: SyncSender<Box<dyn DatabaseJob>>,
     reads: SyncSender<Box<dyn DatabaseJob>>,
@@ -49,7 +50,7 @@ impl SqliteEngine {
         Ok(SqliteEngine { writes, reads, ready })
     }
 
-    /// Does `work` in a transaction. The answer comes when that is on the disk.
+    /// Runs `work` in a transaction and completes when it is on the disk.
     pub(super) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
@@ -57,7 +58,7 @@ impl SqliteEngine {
         queue(self.writes.clone(), work)
     }
 
-    /// Does `work`, which only reads.
+    /// Runs `work`, which only reads.
     pub(super) fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
@@ -78,7 +79,7 @@ impl fmt::Debug for SqliteEngine {
     }
 }
 
-/// Something to do with the database, and somebody who waits for it.
+/// Database operation with a caller that waits for its result.
 trait DatabaseJob: Send {
     fn run(&mut self, db: &Connection, now: u64) -> rusqlite::Result<()>;
     fn end(self: Box<Self>, failure: Option<&Error>);
@@ -107,7 +108,7 @@ where
             (None, Some(done)) => Ok(done),
             (failure, _) => Err(failure.cloned().unwrap_or_else(unavailable)),
         };
-        // Whoever asked may be gone; what was asked for is done all the same.
+        // The caller may have gone; the job is done all the same.
         let _ = self.reply.send(answer);
     }
 }
@@ -121,15 +122,15 @@ fn queue<T: Send + 'static>(
         let job = QueuedJob { work: Some(work), done: None, reply };
         jobs.try_send(Box::new(job)).map_err(|refused| match refused {
             TrySendError::Full(_) => Error::overloaded(Duration::from_secs(1))
-                .with_message("Too much waits to be stored"),
+                .with_message("the queue of the store is full: try again later"),
             TrySendError::Disconnected(_) => unavailable(),
         })?;
         answer.await.unwrap_or_else(|_| Err(unavailable()))
     })
 }
 
-/// Whether the file is where it was. Somebody may delete it or put another in its place: SQLite would
-/// go on writing to what no later process finds.
+/// Detects that the file was deleted or replaced. SQLite would continue to write to a file that no
+/// later process finds.
 struct FileMonitor {
     database: DatabaseFile,
     identity: FileIdentity,
@@ -146,7 +147,7 @@ impl FileMonitor {
             return Ok(());
         }
         Err(Error::new(ErrorKind::TemporarilyUnavailable)
-            .with_message("The store's file was deleted or replaced"))
+            .with_message("the store's file was deleted or replaced"))
     }
 }
 
@@ -163,18 +164,18 @@ fn write_all(
         batch.extend(jobs.try_iter().take(MAX_BATCH_JOBS - batch.len()));
         let failure = match monitor.check() {
             Ok(()) if is_idle && was_ready && batch.is_empty() => continue,
-            Ok(()) => attempt("written", || transact(db, &mut batch)).err(),
+            Ok(()) => attempt("write", || transact(db, &mut batch)).err(),
             Err(error) => {
                 if was_ready {
                     tracing::error!(
-                        "the store's file was deleted or replaced: nothing is written any more; put it back, or restart"
+                        "cannot write, the store's file was deleted or replaced: put it back, or restart the server"
                     );
                 }
                 Some(error)
             }
         };
         if !db.is_autocommit() {
-            // What the failure was is told already.
+            // The failure is already logged.
             let _ = db.execute_batch("ROLLBACK");
         }
         ready.store(failure.is_none(), Ordering::Relaxed);
@@ -184,8 +185,8 @@ fn write_all(
     }
 }
 
-/// The next job, or an empty one now and then: the file may be gone, or back, while nobody sends any.
-/// `None` when all are done.
+/// Waits for the next job. Returns an empty one at each probe interval, since the file may
+/// disappear or come back while it is idle. `None` when all senders are gone.
 fn next(jobs: &Receiver<Box<dyn DatabaseJob>>) -> Option<Option<Box<dyn DatabaseJob>>> {
     match jobs.recv_timeout(PROBE_INTERVAL) {
         Ok(job) => Some(Some(job)),
@@ -194,7 +195,7 @@ fn next(jobs: &Receiver<Box<dyn DatabaseJob>>) -> Option<Option<Box<dyn Database
     }
 }
 
-/// All jobs or none: what fails here is the file, which is the same for all of them.
+/// Runs all jobs or none: a failure here concerns the file, and so all of them.
 fn transact(db: &Connection, batch: &mut [Box<dyn DatabaseJob>]) -> rusqlite::Result<()> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
     let now = clock::machine_now();
@@ -205,24 +206,23 @@ fn transact(db: &Connection, batch: &mut [Box<dyn DatabaseJob>]) -> rusqlite::Re
     db.prepare_cached("COMMIT")?.execute([]).map(drop)
 }
 
-/// Works with the file. A panic is a failure like any other: the thread must outlive it, or nothing
-/// would be stored any more.
+/// Runs `work` and logs its failure. A panic counts as a failure: the thread must survive it, or
+/// nothing could be stored any more.
 fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<(), Error> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(why)) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => {
             // The error names the cause, and the component that called the store logs it.
-            return Err(
-                Error::overloaded(FULL_RETRY_AFTER).with_message("The store's disk is full")
-            );
+            return Err(Error::overloaded(FULL_RETRY_AFTER)
+                .with_message("the store's disk is full: try again later"));
         }
         Ok(Err(why)) => {
             static LINE: LogThrottle = LogThrottle::new();
             if LINE.is_due() {
-                tracing::warn!(%why, "the store's file cannot be {what}");
+                tracing::warn!(%why, "cannot {what} the store's file");
             }
         }
-        Err(_) => tracing::error!("the store panicked"),
+        Err(_) => tracing::error!("caught a panic in a store operation"),
     }
     Err(unavailable())
 }
@@ -240,7 +240,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 }
 
 fn unavailable() -> Error {
-    Error::new(ErrorKind::TemporarilyUnavailable).with_message("The store's file cannot be used")
+    Error::new(ErrorKind::TemporarilyUnavailable)
+        .with_message("the store's file cannot be used: try again later")
 }
 
 #[cfg(test)]
@@ -257,13 +258,13 @@ mod tests {
         let panics = engine.write(move |db, now| {
             inserted(db, now)?;
             panic!("as a bug would");
-            #[expect(unreachable_code, reason = "it says what it would answer")]
+            #[expect(unreachable_code, reason = "it determines the type of the result")]
             Ok(())
         });
         assert_eq!(panics.await, Err(unavailable()));
         let at = |db: &Connection, _| db.query_row("SELECT at FROM probe", [], |row| row.get(0));
-        assert_ne!(engine.read::<i64>(at).await, Ok(7), "what it had written is undone");
-        assert_eq!(engine.write(inserted).await, Ok(1), "others go on");
+        assert_ne!(engine.read::<i64>(at).await, Ok(7), "its write is rolled back");
+        assert_eq!(engine.write(inserted).await, Ok(1), "other jobs still run");
         assert!(engine.is_ready());
         let panics = engine.read::<()>(|_, _| panic!("as a bug would"));
         assert_eq!(panics.await, Err(unavailable()));

@@ -1,4 +1,4 @@
-//! Streams of events in the file.
+//! Event streams in the SQLite file.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ impl SqliteEvents {
     }
 }
 
-/// Expired streams that each append forgets: more than it makes.
+/// Expired streams deleted by each append: more than one, so that they do not accumulate.
 const SWEEP_LIMIT: i64 = 4;
 const SWEEP: &str = "DELETE FROM streams WHERE n IN
     (SELECT n FROM streams WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
@@ -65,7 +65,7 @@ impl EventStore for SqliteEvents {
     fn read(&self, stream: &str, after: u64, most: usize) -> Stored<Events> {
         let name = stream.to_owned();
         self.engine.read(move |db, now| {
-            // Both statements see the same moment.
+            // Both statements read the same snapshot.
             let snapshot = db.unchecked_transaction()?;
             let found = snapshot
                 .prepare_cached(FIND_STREAM)?

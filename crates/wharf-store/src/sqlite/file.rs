@@ -1,4 +1,4 @@
-//! The file: where it is, who may read it, and what is in it.
+//! The SQLite file: its URL settings, permissions and schema.
 
 use std::{
     fs::OpenOptions,
@@ -12,10 +12,10 @@ use wharf_model::{Error, ErrorKind};
 
 use crate::url::{StoreUrl, invalid_url};
 
-/// Marks the file as one of ours: "whrf".
+/// SQLite `application_id` of a store file: "whrf".
 const APPLICATION_ID: i32 = 0x7768_7266;
 const SCHEMA_VERSION: i32 = 1;
-/// How long one process waits for another that writes.
+/// Wait for a lock that another process holds.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
@@ -82,16 +82,16 @@ const SCHEMA: &str = "
     INSERT INTO probe VALUES (0);
 ";
 
-/// Where the file is, and how hard it is written.
+/// Path and settings of the file.
 #[derive(Clone, Debug)]
 pub(super) struct DatabaseFile {
     path: PathBuf,
     synchronous: &'static str,
-    /// Largest size of the file, without its write-ahead log.
+    /// Maximum size of the file, without its write-ahead log.
     max_bytes: Option<u64>,
 }
 
-/// Tells a file from another one of the same name.
+/// Device and inode number, which distinguish a file from another one with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileIdentity((u64, u64));
 
@@ -100,11 +100,11 @@ impl DatabaseFile {
         let path = url.rest.strip_prefix("//").unwrap_or(url.rest);
         if path.is_empty() {
             return Err(invalid_url(
-                "a file is missing; write sqlite:PATH, such as sqlite:wharf.db",
+                "the path is missing; write sqlite:PATH, such as sqlite:wharf.db",
             ));
         }
         if path == ":memory:" {
-            return Err(invalid_url("for a store in memory write memory:"));
+            return Err(invalid_url("write memory: for a store in memory"));
         }
         let mut database = DatabaseFile { path: path.into(), synchronous: "FULL", max_bytes: None };
         for (name, value) in &url.settings {
@@ -112,22 +112,23 @@ impl DatabaseFile {
                 ("synchronous", "full") => database.synchronous = "FULL",
                 ("synchronous", "normal") => database.synchronous = "NORMAL",
                 ("synchronous", _) => {
-                    return Err(invalid_url("synchronous is full (the default) or normal"));
+                    return Err(invalid_url("synchronous must be full (the default) or normal"));
                 }
                 ("max_bytes", bytes) => {
-                    let bytes = bytes.parse().map_err(|_| invalid_url("max_bytes is a number"))?;
+                    let bytes =
+                        bytes.parse().map_err(|_| invalid_url("max_bytes must be a number"))?;
                     database.max_bytes = Some(bytes);
                 }
                 _ => {
-                    let known = "only `synchronous` and `max_bytes`";
-                    return Err(invalid_url(format!("sqlite: has no setting `{name}`, {known}")));
+                    let known = "the settings are `synchronous` and `max_bytes`";
+                    return Err(invalid_url(format!("unknown setting `{name}`; {known}")));
                 }
             }
         }
         Ok(database)
     }
 
-    /// Which file it is, to see later whether it is still there.
+    /// Identifies the file, to detect later that it was replaced.
     pub(super) fn identity(&self) -> io::Result<FileIdentity> {
         let metadata = std::fs::metadata(&self.path)?;
         #[cfg(unix)]
@@ -143,13 +144,13 @@ impl DatabaseFile {
         Ok(FileIdentity(numbers))
     }
 
-    /// A connection that writes, on a file that has all its tables.
+    /// Opens a connection that writes, and creates the tables if necessary.
     pub(super) fn writer(&self) -> Result<Connection, Error> {
         create(&self.path).map_err(|e| self.cannot("create", &e))?;
         self.prepared().map_err(|e| self.cannot("open", &e))?
     }
 
-    /// A connection that only reads.
+    /// Opens a read-only connection.
     pub(super) fn reader(&self) -> Result<Connection, Error> {
         let connect = || {
             let db = self.connect()?;
@@ -192,7 +193,8 @@ impl DatabaseFile {
         if let Some(bytes) = self.max_bytes {
             let page: u32 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
             let pages = u32::try_from(bytes / u64::from(page.max(1))).unwrap_or(u32::MAX).max(1);
-            // Answers with the limit that applies: a file that is longer already keeps its size.
+            // The statement returns the limit in effect: a file that is already larger keeps its
+            // size.
             db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
         }
         Ok(Ok(db))
@@ -209,7 +211,7 @@ impl DatabaseFile {
     }
 }
 
-/// The switch to write-ahead does not wait for other processes by itself.
+/// Switches to WAL mode. The switch itself does not honour the busy timeout, so it is retried.
 fn enable_wal(db: &Connection) -> rusqlite::Result<()> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
@@ -225,7 +227,7 @@ fn enable_wal(db: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Creates the file for its owner alone; SQLite gives the files beside it the same mode.
+/// Creates the file with access for its owner only; SQLite gives its companion files the same mode.
 fn create(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).read(true);

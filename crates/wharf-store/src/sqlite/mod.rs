@@ -1,4 +1,4 @@
-//! The ports in one SQLite file: what is kept there outlives the process.
+//! Stores in one SQLite file, which survive the process.
 
 mod engine;
 mod events;
@@ -29,7 +29,7 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
         sessions: records(records::RecordSpace::Sessions),
         grants: records(records::RecordSpace::Grants),
         events: Arc::new(SqliteEvents::new(engine.clone())),
-        // One process is the whole server here: what it says and counts needs no file.
+        // One process is the whole server here: bus and rates can stay in memory.
         bus: Arc::new(MemoryBus::default()),
         rates: Arc::new(MemoryRates::default()),
         nonces: Arc::new(SqliteNonces::new(engine.clone())),
@@ -38,12 +38,12 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     })
 }
 
-/// A number that is only compared for being the same.
+/// Stores a number that is only compared for equality.
 fn bits(number: u64) -> i64 {
     number.cast_signed()
 }
 
-/// A number that is ordered. What is too large for the file is as good as the largest.
+/// Stores a number that is ordered. A number too large for SQLite is stored as the largest.
 fn ordered(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! One-time claims in the file.
+//! One-time claims (nonces) in the SQLite file.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,7 +19,7 @@ impl SqliteNonces {
     }
 }
 
-/// Expired claims that each new one forgets: more than it makes.
+/// Expired claims deleted by each new one: more than one, so that they do not accumulate.
 const SWEEP_LIMIT: i64 = 4;
 const SWEEP: &str = "DELETE FROM nonces WHERE nonce IN
     (SELECT nonce FROM nonces WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";

@@ -1,4 +1,4 @@
-//! Records in the file.
+//! Records in the SQLite file.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use wharf_model::{PutResult, Record, RecordStore, Stored};
 use super::{bits, engine::SqliteEngine, limit, ordered};
 use crate::clock;
 
-/// Whose records they are.
+/// Kind of the records; part of their key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum RecordSpace {
     Tasks = 1,
@@ -29,10 +29,11 @@ impl SqliteRecords {
 }
 
 const COLUMNS: &str = "id, owner, created, version, fence, due, expires, body";
-/// `?1` is the space and `?2` the time in every statement.
+/// Condition for records that have not expired: `?1` is the space and `?2` the time in every
+/// statement.
 const LIVE: &str = "space = ?1 AND (expires IS NULL OR expires > ?2)";
 
-/// Statements that share words with others.
+/// Defines statements that share parts.
 macro_rules! sql {
     ($name:ident, $($text:expr),+) => {
         fn $name() -> &'static str {
@@ -85,7 +86,7 @@ sql!(
 const INSERT: &str = "INSERT OR IGNORE INTO records
     (space, id, owner, created, version, fence, due, expires, body)
     VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8)";
-/// Those that have expired are among them until they are forgotten.
+/// Counts expired records as well until they are deleted.
 const COUNT_OWNED: &str = "SELECT records FROM owners WHERE space = ?1 AND owner = ?2";
 const DELETE_EXPIRED: &str = "DELETE FROM records WHERE space = ?1 AND expires <= ?2 AND id = ?3";
 const REMOVE: &str = "DELETE FROM records WHERE space = ?1 AND id = ?2";
@@ -94,8 +95,8 @@ const SWEEP: &str = "DELETE FROM records WHERE n IN (SELECT n FROM records
 const FIND_KEPT: &str = "SELECT value FROM kept WHERE record = ?1 AND name = ?2";
 const INSERT_KEPT: &str = "INSERT INTO kept (record, name, value) VALUES (?1, ?2, ?3)";
 
-/// Whether an owner has `most` records. They are counted one by one only if it looks so: that takes the longer
-/// the more there are.
+/// Returns whether an owner has `most` records. Live records are counted only if the counter
+/// reaches the limit, since counting takes time in proportion to their number.
 fn is_full(
     db: &Connection,
     space: i64,
@@ -237,7 +238,7 @@ impl RecordStore for SqliteRecords {
     }
 }
 
-/// The number of a record's row, and the fence it is held by.
+/// Row number and fence of a record.
 fn find_row(
     db: &Connection,
     space: i64,

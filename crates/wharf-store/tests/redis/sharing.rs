@@ -1,4 +1,4 @@
-//! A real Redis keeps the contract, for two processes that share it.
+//! A real Redis fulfils the contract, for two processes that share it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,14 +7,14 @@ use wharf_store::{contract, open};
 
 use crate::{RedisServer, until};
 
-/// Two who share a store that was empty.
+/// Opens two handles on a store that is empty.
 async fn open_twice(server: &RedisServer) -> [Stores; 2] {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let url = server.url(&format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     [open(&url).await.unwrap(), open(&url).await.unwrap()]
 }
 
-/// Somebody else at the same Redis.
+/// Connects another client to the same Redis.
 async fn connect(server: &RedisServer) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port)).unwrap();
     client.get_multiplexed_async_connection().await.unwrap()
@@ -77,7 +77,7 @@ async fn removed_and_expired_records_leave_no_keys() {
     assert!(stores.tasks.remove("removed").await.unwrap());
     until("it expires", async || stores.tasks.sweep(9).await == Ok(1)).await;
     let mut connection = connect(&server).await;
-    // Our own probe lives for a millisecond.
+    // The write probe expires after a millisecond.
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
     assert_eq!(keys, [""; 0]);
 }
@@ -91,7 +91,7 @@ async fn expired_records_without_an_owner_entry_are_swept() {
     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
     let mut connection = connect(&server).await;
     let owners = redis::cmd("DEL").arg("{p}:t:owners").query_async(&mut connection).await;
-    assert_eq!(owners, Ok(1), "as a Redis that evicts would");
+    assert_eq!(owners, Ok(1), "as an eviction would");
     until("it is swept", async || stores.tasks.sweep(9).await.unwrap() == 1).await;
     assert_eq!(stores.tasks.sweep(9).await, Ok(0), "once");
 }
@@ -142,14 +142,14 @@ async fn a_read_only_replica_is_not_ready() {
         let mut command = redis::cmd("REPLICAOF");
         let _: () = command.arg(host).arg(port).query_async(&mut connection).await.unwrap();
     };
-    // Nobody is there, so it waits to become a copy, and is read-only meanwhile.
+    // The primary does not exist, so this Redis stays read-only.
     follow("127.0.0.1", "1").await;
     let record = Record { id: "a".into(), ..Record::default() };
     let error = stores.tasks.insert(record.clone(), 9).await.unwrap_err();
     assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
-    until("it is noticed", async || !stores.health.is_ready()).await;
+    until("the failure is detected", async || !stores.health.is_ready()).await;
     follow("NO", "ONE").await;
-    until("it is the first again", async || stores.health.is_ready()).await;
+    until("it is the primary again", async || stores.health.is_ready()).await;
     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
 }
 

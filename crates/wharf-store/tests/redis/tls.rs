@@ -1,4 +1,4 @@
-//! A Redis that speaks TLS, and wants to know who we are.
+//! Redis over TLS, with and without client certificates.
 
 use std::{
     cell::Cell,
@@ -16,7 +16,7 @@ use wharf_store::open;
 
 use crate::{RedisServer, server::free_port, until};
 
-/// An authority, in whose directory are its certificate and those it has signed.
+/// Certificate authority, with a directory of its certificate and those it has signed.
 struct TestAuthority {
     directory: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
@@ -40,7 +40,7 @@ impl TestAuthority {
     fn sign(&self, name: &str) -> &Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new([name.to_owned()]).unwrap();
-        // One that is called like its authority would pass for having signed itself.
+        // A certificate with the name of its authority would look self-signed.
         params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         fs::write(self.directory.join(format!("{name}.pem")), certificate.pem()).unwrap();
@@ -59,7 +59,7 @@ impl Drop for TestAuthority {
     }
 }
 
-/// A Redis with a certificate for `name`, and its encrypted port.
+/// Starts a Redis with a certificate for `name`; returns it and its TLS port.
 fn start(authority: &TestAuthority, name: &str, clients: &str) -> (RedisServer, u16) {
     let port = Cell::new(0);
     let server = RedisServer::start_with(|| {
@@ -100,26 +100,26 @@ async fn with_its_own_ca_it_stores_publishes_and_reconnects() {
     for round in 1..=3 {
         assert_eq!(stores.tasks.insert(record(&round.to_string()), 99).await, Ok(true));
         stores.bus.publish("t", vec![1]).await.unwrap();
-        until("it hears", async || subscriber.0.load(Ordering::SeqCst) == round).await;
+        until("the message arrives", async || subscriber.0.load(Ordering::SeqCst) == round).await;
         server.kill();
-        until("it is noticed", async || !stores.health.is_ready()).await;
+        until("the outage is detected", async || !stores.health.is_ready()).await;
         server.restart();
-        until("it is there again", async || stores.health.is_ready()).await;
+        until("Redis is reachable again", async || stores.health.is_ready()).await;
         assert!(stores.tasks.load(&round.to_string()).await.unwrap().is_some());
     }
     let near = open(&server.url("p")).await.unwrap();
-    assert!(near.tasks.load("1").await.unwrap().is_some(), "the same Redis, in the open");
+    assert!(near.tasks.load("1").await.unwrap().is_some(), "the same Redis without TLS");
 }
 
 #[tokio::test]
 async fn untrusted_certificates_are_rejected_with_advice() {
     let (authority, other) = (TestAuthority::new(), TestAuthority::new());
     let (server, port) = start(authority.sign("localhost"), "localhost", "no");
-    let [ca, stranger, key] =
+    let [ca, other_ca, key] =
         [authority.file("ca.pem"), other.file("ca.pem"), authority.file("localhost.key")];
     let plain = server.port;
-    for (url, says) in [
-        (format!("rediss://localhost:{port}?ca={stranger}"), "?ca=PATH"),
+    for (url, expected) in [
+        (format!("rediss://localhost:{port}?ca={other_ca}"), "?ca=PATH"),
         (format!("rediss://localhost:{port}"), "?ca=PATH"),
         (format!("rediss://localhost:{port}#insecure"), "?ca=PATH"),
         (format!("rediss://127.0.0.1:{port}?ca={ca}"), "for another name"),
@@ -130,7 +130,7 @@ async fn untrusted_certificates_are_rejected_with_advice() {
         (format!("redis://localhost:{plain}?ca={ca}"), "rediss://"),
     ] {
         let error = open(&url).await.unwrap_err();
-        assert!(error.message.contains(says), "{url}: {error}");
+        assert!(error.message.contains(expected), "{url}: {error}");
     }
     assert!(open(&format!("rediss://localhost:{port}?ca={ca}")).await.is_ok());
 }
