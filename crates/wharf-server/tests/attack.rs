@@ -1,5 +1,5 @@
-//! What a hostile client can send: nothing panics, blocks or grows without bound. What would take
-//! for ever is ended by nextest, and fails.
+//! Hostile input from clients: nothing panics, blocks or grows without bound. A test that would
+//! take forever is ended by nextest and fails.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -47,7 +47,7 @@ fn a_wrong_value_of_a_recursive_type_is_refused_at_once() {
         assert_eq!(refused.kind, ErrorKind::InvalidToolArguments);
         assert!(refused.message.len() < 1000, "{}", refused.message);
     }
-    // What the type's own reader found is told where the schema is not asked.
+    // The message of the type's own deserializer is reported when the schema is not consulted.
     assert!(error(expression(50, r#"{"op":"Halve"}"#)).message.contains("Halve"));
 }
 
@@ -180,7 +180,7 @@ static EVERYTHING: LazyLock<Router> = LazyLock::new(|| {
         .unwrap()
 });
 
-/// A client that can fill in forms.
+/// A request from a client that supports form elicitation.
 fn able(mut request: Request) -> Request {
     let forms = serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
     request.asks = InputMode::Suspend;
@@ -202,7 +202,7 @@ fn a_hundred_thousand_answers_are_nothing_special() {
     };
     let Outcome::InputRequired(required) = asking(&responses, None) else { panic!() };
     let state = required.state.unwrap();
-    // What nobody asked for is not carried along.
+    // Responses to requests that were not sent are not stored in the state.
     assert!(state.len() < 1000, "{}", state.len());
     let Outcome::InputRequired(required) = asking(&responses, Some(&state)) else { panic!() };
     assert!(required.state.unwrap().len() < 1000);
@@ -237,7 +237,7 @@ fn a_state_is_bound_to_arguments_to_the_last_digit() {
     }
 }
 
-/// Whether a handler or the framework panicked on the way.
+/// Returns whether a handler or the framework panicked.
 fn panicked(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Failed(error) => error.kind == ErrorKind::InternalError,
@@ -245,7 +245,7 @@ fn panicked(outcome: &Outcome) -> bool {
     }
 }
 
-/// Texts that look like what is expected, and texts that do not.
+/// Strings that resemble valid input, and strings that do not.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         ".*",

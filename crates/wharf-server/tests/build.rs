@@ -1,4 +1,4 @@
-//! What cannot be built, and how the builder says so.
+//! Build errors: invalid servers and the messages of the builder.
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,4 @@
-//! One handler, both kinds of client: asks and how they end.
+//! Client requests of a handler with both input modes, and how they end.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -22,7 +22,7 @@ use wharf_server::{
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
-/// Effects before the ask: one in a step and one outside; then one after it.
+/// Effects before the client request, one in a step and one outside, and one effect after it.
 #[derive(Clone, Default)]
 struct Effects {
     outside: Counter,
@@ -178,7 +178,7 @@ fn what_is_answered_in_part_is_asked_again_in_part() {
     let second = required(end(&router, suspending(retry), &timer));
     assert_eq!(second.requests.len(), 1);
     assert_eq!(second.requests[0].0, "a");
-    // The answer to `b` travels in the state now.
+    // The response to `b` is in the state now.
     let retry = call("tool")
         .request_state(&second.state.unwrap())
         .input_responses(&answers(json!({"a": {"action": "accept", "content": {"sure": false}}})));
@@ -274,7 +274,7 @@ fn a_race_against_an_ask_suspends() {
 async fn an_ask_that_lost_its_race_is_withdrawn() {
     async fn race(ctx: Ctx) -> &'static str {
         select(pin!(ctx.roots("r")), pin!(async {})).await;
-        // Waits for something else while nobody asks any more.
+        // Waits for something else when no client request is pending any more.
         tokio::task::yield_now().await;
         "raced"
     }

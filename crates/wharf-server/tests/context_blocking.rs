@@ -1,4 +1,4 @@
-//! What a plain function does with its context, on the thread it blocks.
+//! The context of a blocking handler, used on its own thread.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;

@@ -1,4 +1,4 @@
-//! Progress, logs, and what a handler can know of its call.
+//! Progress, logs and the metadata of a call, seen by a handler.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;

@@ -1,4 +1,4 @@
-//! Effects that happen once, and the state that remembers them.
+//! Steps, which run their effect once, and the `requestState` that records them.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -57,7 +57,7 @@ async fn steps_of_one_name_are_counted_apart() {
     }
 }
 
-/// Pending once, ready the next time.
+/// Pending at the first poll, ready at the second.
 async fn a_moment() {
     let mut polled = false;
     poll_fn(move |cx: &mut Context<'_>| {
@@ -132,7 +132,7 @@ async fn an_ask_inside_a_step_is_refused_and_one_beside_it_is_not() {
 #[tokio::test]
 async fn only_success_of_a_try_step_is_remembered() {
     async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
-        // `std::io::Error` is no JSON.
+        // `std::io::Error` has no JSON representation.
         let flaky = |name: &'static str| {
             let (ctx, effects) = (ctx.clone(), effects.clone());
             async move {
@@ -169,7 +169,7 @@ fn a_state_sent_twice_does_not_repeat_a_step_once() {
     let retry = |state: &str| {
         call("tool").request_state(state).input_responses(&json!({"c": sure()}).to_string())
     };
-    // A state that descends from the first by being asked again is the same call.
+    // A state derived from the first by another suspension belongs to the same call.
     let descendant = suspending(call("tool").request_state(&first));
     let descendant = required(end(&router, descendant, &timer)).state.unwrap();
     assert_eq!(text(end(&router, suspending(retry(&first)), &timer)), "1");
@@ -178,7 +178,7 @@ fn a_state_sent_twice_does_not_repeat_a_step_once() {
         assert!(text(refused).contains("already done"));
     }
     assert_eq!(effects.count(), 1);
-    // Another call is another redemption.
+    // Another call redeems separately.
     let other = required(end(&router, suspending(call("tool")), &timer)).state.unwrap();
     assert_eq!(text(end(&router, suspending(retry(&other)), &timer)), "2");
 }
@@ -245,7 +245,8 @@ struct Amounts {
     note: String,
 }
 
-/// Two tools alike, so that only what is under test tells a good state from a bad one.
+/// Two equal tools, so that only the property under test distinguishes a valid state from an
+/// invalid one.
 fn payments(seal: &Arc<KeyRing>) -> Router {
     async fn pay(Args(amounts): Args<Amounts>, ctx: Ctx) -> Result<String, ClientRequestError> {
         ctx.ask::<Confirm>("c", "Pay?").await.map(|_| format!("paid {}", amounts.amount))
@@ -275,7 +276,7 @@ fn fresh_state(router: &Router, timer: &FakeTimer, principal: Option<&str>) -> S
     required(end(router, request, timer)).state.unwrap()
 }
 
-/// Refused as the official SDKs refuse it, without a word on why.
+/// Asserts the rejection that the official SDKs use, which gives no reason.
 fn refused(outcome: Outcome) {
     let Outcome::Failed(error) = outcome else { panic!("accepted: {outcome:?}") };
     assert_eq!(error.kind, ErrorKind::InvalidRequestState);
@@ -294,7 +295,7 @@ fn a_state_is_bound_to_its_call() {
     let arguments = r#"{"amount":1,"note":"n"}"#;
     let state = fresh_state(&router, &timer, Some("alice"));
     assert_eq!(text(pay("pay", arguments, Some("alice"), &state)), "paid 1");
-    // The same arguments, written otherwise.
+    // The same arguments in another notation.
     assert_eq!(text(pay("pay", r#"{ "note":"n", "amount":1}"#, Some("alice"), &state)), "paid 1");
     refused(pay("pay", arguments, Some("mallory"), &state));
     refused(pay("pay", arguments, None, &state));
@@ -308,7 +309,7 @@ fn a_state_is_bound_to_its_call() {
 
     let other_server = payments(&Arc::new(KeyRing::random()));
     refused(end(&other_server, paying("pay", arguments, None, Some(&anonymous)), &timer));
-    // A fleet shares its keys.
+    // All processes of a cluster share the keys.
     let same_keys = payments(&seal);
     let there = end(&same_keys, paying("pay", arguments, None, Some(&anonymous)), &timer);
     assert_eq!(text(there), "paid 1");

@@ -1,4 +1,4 @@
-//! One caller's calls do not keep other callers from being served.
+//! Fairness: the calls of one caller do not block other callers.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -15,7 +15,7 @@ use support::*;
 use wharf_model::{ActiveCall, Event, Outcome};
 use wharf_server::{Concurrency, Limits, RawArgs, Router, Tool};
 
-/// A tool that waits for permits, and how many calls of it have begun.
+/// A tool that waits for permits, and the number of its calls that have started.
 fn slow() -> (Tool, Arc<tokio::sync::Semaphore>, Arc<AtomicUsize>) {
     let (permits, begun) =
         (Arc::new(tokio::sync::Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -35,7 +35,7 @@ fn echo() -> Tool {
     Tool::inline("echo", || "echo")
 }
 
-/// Calls of one caller: those that wait or run, and how many were refused.
+/// Starts calls of one caller; returns those that wait or run, and the number rejected.
 fn many(router: &Router, name: &str, count: usize) -> (Vec<ActiveCall>, usize) {
     let mut going = Vec::new();
     let mut refused = 0;
@@ -79,7 +79,7 @@ async fn a_newcomer_is_served_at_once_while_one_caller_has_five_thousand_slow_ca
         assert_eq!((going.len(), refused), (768 + 3072, 5_000 - 768 - 3072));
         assert_eq!(begun.load(Ordering::SeqCst), 768);
         assert_eq!(text(at_once(&router, "alice")), "echo");
-        // Nor can a few more of its kind keep a newcomer out.
+        // A few more such callers cannot block a new caller either.
         let more: Vec<_> = (0..4).map(|n| many(&router, &format!("hog{n}"), 2_000)).collect();
         assert_eq!(text(at_once(&router, "alice")), "echo");
         drop(more);
@@ -138,7 +138,7 @@ async fn a_queue_that_one_caller_filled_takes_others() {
     assert_eq!((hogs.len(), refused), (1 + 6, 13));
     let (alices, refused) = many(&router, "alice", 1);
     assert_eq!((alices.len(), refused), (1, 0));
-    // One runs, and of those that wait each caller has one turn.
+    // One call runs, and the queued calls run in turns by caller.
     permits.add_permits(3);
     let hogs: Vec<_> = hogs.into_iter().map(|it| tokio::spawn(done(it))).collect();
     for alice in alices {

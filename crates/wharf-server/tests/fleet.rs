@@ -1,4 +1,4 @@
-//! Listeners of several processes, told by one bus.
+//! Subscriptions in several processes, notified over one bus.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -22,7 +22,7 @@ use wharf_model::{
 };
 use wharf_server::{Item, Prompt, Resource, Router, RouterBuilder, Tool};
 
-/// A bus in memory, which can be taken away.
+/// A bus in memory that can be disconnected.
 #[derive(Default)]
 struct Line {
     ears: Arc<Mutex<Vec<Weak<dyn BusSubscriber>>>>,
@@ -100,7 +100,7 @@ fn begin(router: &Router, request: Request) -> ActiveCall {
     exchange
 }
 
-/// Everything there is to hear once everybody has had their turn.
+/// All pending notifications, after all processes had their turn.
 async fn hear(exchange: &mut ActiveCall) -> Vec<String> {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut heard = Vec::new();
@@ -153,7 +153,7 @@ async fn who_may_not_see_a_resource_hears_nothing_of_it_from_elsewhere() {
     here.registry().resource_updated("x:secret");
     assert!(hear(&mut anonymous).await.is_empty());
     assert_eq!(hear(&mut alice).await, ["x:secret"]);
-    // Not even where it is only supposed, nor when it was missed.
+    // Nor when all resources are reported as changed after missed messages.
     line.missed();
     assert_eq!(hear(&mut anonymous).await, ["tools", "prompts", "resources", "x:a"]);
     let late = listen(filter(&["x:a", "x:secret"]), Some(ChangeVersion::FIRST));
@@ -175,7 +175,7 @@ async fn changes_wait_for_a_bus_that_is_gone() {
     assert!(hear(&mut listener).await.is_empty());
     line.cut.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    // So much happened that nobody remembers what: it is all supposed.
+    // Too many changes to record them one by one, so everything is reported as changed.
     assert_eq!(hear(&mut listener).await, ["tools", "prompts", "resources", "x:a"]);
 }
 
@@ -187,11 +187,11 @@ async fn who_comes_to_another_process_hears_what_was_missed() {
     there.registry().resource_updated("x:a");
     let heard = hear(&mut begin(&here, listen(filter(&["x:a", "x:b"]), since))).await;
     assert!(heard.contains(&"tools".to_owned()) && heard.contains(&"x:a".to_owned()));
-    // A process that has just begun knows nothing of what was before.
+    // A process that has just started has no record of earlier changes.
     let (_line, [late, ..]) = fleet(everything);
     let heard = hear(&mut begin(&late, listen(filter(&["x:a", "x:b"]), since))).await;
     assert_eq!(heard, ["tools", "prompts", "resources", "x:a", "x:b"]);
-    // Who was there all the time, long after, hears nothing twice.
+    // A subscriber that was there all the time is not notified twice, even much later.
     let later = ChangeVersion::at(since.unwrap().number() + 120_000);
     assert!(hear(&mut begin(&here, listen(filter(&["x:a"]), Some(later)))).await.is_empty());
 }

@@ -1,4 +1,4 @@
-//! How much runs at once, and the layers around the router.
+//! Concurrency limits, and the layers around the router.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -62,7 +62,7 @@ async fn so_many_run_so_many_wait_and_the_next_is_told() {
     assert!(calls[..5].iter_mut().all(is_waiting));
     assert!(matches!(now(&router, list(Method::ListTools)), Outcome::Complete(_)), "lists go on");
 
-    // Only those inside take permits from the gate, so what ends first came first.
+    // Only running calls take permits from the gate, so the calls end in the order of their start.
     gate.add_permits(2);
     let rest = calls.split_off(2);
     for exchange in calls {
@@ -93,7 +93,7 @@ async fn those_who_wait_come_in_the_order_they_came() {
     assert!(is_waiting(&mut inside));
     let numbered = |n| start(&router, call("note", &format!(r#"{{"n":{n}}}"#)));
     let mut line: Vec<_> = (0..9).map(numbered).collect();
-    // Looked at from the last to the first: it is coming that counts, not asking.
+    // Polled from the last to the first: the order of arrival counts, not the order of polling.
     assert!(line.iter_mut().rev().all(is_waiting));
     drop(line.remove(4));
     gate.add_permits(1);
@@ -132,7 +132,7 @@ async fn a_dropped_call_gives_its_place_back_wherever_it_was() {
     drop(first);
     let third = begin();
     drop(inside);
-    // The place went to `second`, which leaves without having taken it.
+    // The place was given to `second`, which is dropped before it takes it.
     drop(second);
     gate.add_permits(1);
     assert_eq!(text(done(third).await), "waited");
@@ -196,7 +196,7 @@ async fn blocking_functions_are_bounded_even_when_their_calls_are_gone() {
     }
 }
 
-/// Writes down the methods it sees.
+/// Layer that records the methods it sees.
 struct Note(&'static str, Arc<Mutex<Vec<String>>>);
 
 impl Middleware for Note {
@@ -301,7 +301,7 @@ fn a_transport_says_whom_an_anonymous_call_counts_for() {
     }
 }
 
-/// Counts elsewhere, so that its answers take a while.
+/// Rate store with a delay, like a remote one.
 struct Faraway(MemoryRates);
 
 impl RateStore for Faraway {
@@ -340,7 +340,7 @@ fn any_service_can_have_a_layer() {
     };
     assert_eq!(text(run()), "hello");
     assert!(kind(run()).is_rate_limited());
-    // What lies behind the layer is as it was.
+    // The service behind the layer is unchanged.
     assert_eq!(text(now(&router, by(call("hello", "{}"), "alice"))), "hello");
 }
 
@@ -408,7 +408,7 @@ mod tower {
 
     use super::*;
 
-    /// A layer that keeps count, as real ones do.
+    /// A stateful layer, as real ones are.
     #[derive(Clone)]
     struct Count<S>(S, Arc<AtomicUsize>);
 

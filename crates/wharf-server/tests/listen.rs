@@ -1,4 +1,4 @@
-//! Listening, and changes at run time.
+//! Subscriptions, and changes of the server at run time.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -47,7 +47,7 @@ fn listen(filter: &LiveSubscriptionFilter) -> Request {
     request
 }
 
-/// Begins to listen and reads the acknowledgement.
+/// Subscribes and reads the acknowledgement.
 fn begin(router: &Router, filter: SubscriptionFilter) -> (ActiveCall, SubscriptionFilter) {
     let mut exchange = start_still(router, listen(&LiveSubscriptionFilter::new(filter)));
     match poll(&mut exchange) {
@@ -56,7 +56,7 @@ fn begin(router: &Router, filter: SubscriptionFilter) -> (ActiveCall, Subscripti
     }
 }
 
-/// Everything there is to hear now.
+/// All pending notifications.
 fn hear(exchange: &mut ActiveCall) -> Vec<String> {
     let mut heard = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Pages, cursors, and who sees what.
+//! Pagination, cursors, and access to list items.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -47,7 +47,7 @@ fn names(page: &Page<ToolInfo>) -> Vec<&str> {
     page.items().iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// Reads page after page to the end.
+/// Reads all pages.
 fn walk(router: &Router, limit: Option<u64>, principal: Option<&str>) -> Vec<Vec<String>> {
     let (mut pages, mut cursor) = (Vec::new(), None);
     loop {
@@ -264,7 +264,7 @@ fn what_is_hidden_answers_like_what_is_unknown() {
     }
 }
 
-/// Seals with the number of the day, and opens only what it sealed that day.
+/// Cipher whose key is the number of the day: it opens only what it sealed on the same day.
 #[derive(Default)]
 struct Daily(AtomicU64);
 

@@ -1,4 +1,4 @@
-//! Arguments that HTTP clients mirror into headers.
+//! Arguments that HTTP clients mirror into `Mcp-Param-*` headers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
@@ -63,9 +63,9 @@ fn headers_that_match_let_the_call_through() {
         (r#"{"dry":true,"count":-1}"#, &[("dry-run", Some("true")), ("count", Some("-1"))]),
         (r#"{"who":{"tenant":"t","name":"n"}}"#, &[("x-tenant", Some("t"))]),
         (r#"{"who":{"name":"n"}}"#, &[]),
-        // What nothing is annotated with is not ours to judge.
+        // Headers without an annotated parameter are not checked.
         (r#"{"query":"q"}"#, &[("query", Some("other")), ("other", None), ("other", Some("x"))]),
-        // Nor is what only looks like it.
+        // Nor are nested properties with the name of an annotated one.
         (r#"{"query":{"region":"x","who":{"tenant":"y"}}}"#, &[]),
         (
             r#" { "region" : "a" , "query" : [ 1 , { "region" : "b" } ] } "#,
@@ -84,7 +84,7 @@ fn headers_that_do_not_match_stop_the_call() {
         (r#"{"region":"a"}"#, &[][..], "Mcp-Param-Region"),
         (r#"{"who":{"tenant":"t"}}"#, &[], "Mcp-Param-X-Tenant"),
         (r#"{"dry":false}"#, &[("count", Some("1"))], "Mcp-Param-Count"),
-        // there without an argument
+        // present without an argument
         ("{}", &[("region", Some("a"))], "Mcp-Param-Region"),
         (r#"{"region":null}"#, &[("region", Some("null"))], "Mcp-Param-Region"),
         (r#"{"region":null}"#, &[("region", Some(""))], "Mcp-Param-Region"),
@@ -108,7 +108,7 @@ fn headers_that_do_not_match_stop_the_call() {
         (r#"{"region":"a"}"#, &[("region", None)], "Mcp-Param-Region"),
         (r#"{"region":"a"}"#, &[("region", Some("a")), ("Region", Some("a"))], "Mcp-Param-Region"),
         (r#"{"region":"a"}"#, &[("region", Some("a")), ("region", None)], "Mcp-Param-Region"),
-        // no text has this value
+        // a value that no header can represent
         (r#"{"region":["a"]}"#, &[("region", Some("[\"a\"]"))], "Mcp-Param-Region"),
         (r#"{"region":{}}"#, &[], "Mcp-Param-Region"),
     ] {
@@ -118,7 +118,7 @@ fn headers_that_do_not_match_stop_the_call() {
     }
 }
 
-/// One reader takes the first of two values, and another the last.
+/// Parsers differ: some take the first of two values, some the last.
 #[test]
 fn a_mirrored_argument_that_is_written_twice_is_refused() {
     for arguments in [
@@ -160,7 +160,7 @@ fn what_is_beside_a_mirrored_argument_may_be_huge_and_odd() {
     let arguments = format!(r#"{{"query":[{many}],"x":{deep},"region":"a"}}"#);
     let request = with("query", &arguments, &[("region", Some("b"))]);
     assert!(error(now(&router(), request)).kind.is_header_mismatch());
-    // Arguments that are no object are refused as such.
+    // Arguments that are not an object are rejected as such.
     let outcome = now(&router(), with("query", "[1]", &[("region", Some("b"))]));
     assert!(error(outcome).kind.is_invalid_tool_arguments());
     drop(start_still(&router(), with("query", "{", &[])));

@@ -1,4 +1,4 @@
-//! Everything that can be said about a primitive, and every way to run one.
+//! Every property of a primitive, and every kind of handler.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -184,7 +184,7 @@ async fn prompts_and_resources_run_on_threads_and_out_of_time_too() {
 #[test]
 fn a_completion_has_at_most_a_hundred_values() {
     let many = |count: usize| move || (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-    // One that was put together by hand, past every limit.
+    // A completion built by hand, beyond every limit.
     let by_hand = || {
         let mut completion = Completion::default();
         completion.values = vec!["x".into(); 101];
@@ -213,7 +213,7 @@ fn a_completion_has_at_most_a_hundred_values() {
     assert_eq!(completion(now(&router, request.build())).values, [r#"{"language": "rust"}"#]);
 }
 
-/// A resource, a prompt and a completion that fail so.
+/// A resource, a prompt and a completion that fail with this error.
 fn failures<E>(fail: impl Fn() -> E + Clone + Send + Sync + 'static) -> [Error; 3]
 where
     E: Into<ToolError> + 'static,

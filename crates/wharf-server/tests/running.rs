@@ -1,4 +1,4 @@
-//! How handlers run: on which thread, for how long, how many at once.
+//! Execution of handlers: threads, timeouts and concurrency.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -171,7 +171,7 @@ async fn the_users_time_to_answer_is_not_the_tools() {
         assert!(exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into())));
         assert_eq!(tool_of(exchange).await.is_error, fails, "{name}");
     }
-    // But nobody keeps a call for ever by never answering.
+    // A client cannot keep a call open forever by not responding.
     let started = tokio::time::Instant::now();
     assert!(tool_of(asking("patient")).await.is_error);
     assert_eq!(started.elapsed().as_secs(), 600);
@@ -226,7 +226,7 @@ async fn never_more_run_at_once_and_nobody_is_forgotten() {
             let exchange = start(&router, call("busy", "{}"));
             tokio::spawn(async move {
                 match n % 5 {
-                    // Some give up before they begin.
+                    // Some calls are dropped before they start.
                     0 => drop(exchange),
                     _ => assert!(!tool_of(exchange).await.is_error),
                 }

@@ -1,4 +1,4 @@
-//! Sealed text opens only as it was sealed.
+//! Encrypted state opens only unmodified and in its context.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use wharf_server::KeyRing;
 
 const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/. ";
 
-/// A small generator: the mutations need variety, not secrecy.
+/// Small random generator: the mutations need variety, not secrecy.
 struct Dice(u64);
 
 impl Dice {
@@ -106,7 +106,7 @@ fn keys_come_from_a_file() {
     assert_eq!(KEY.parse::<KeyRing>().unwrap().open(b"c", &sealed).unwrap(), b"plain");
 }
 
-/// A process has one environment, so another process reads the key.
+/// Environment variables belong to the process, so another process reads the key.
 #[test]
 fn keys_come_from_the_environment() {
     if std::env::var_os("WHARF_TEST_STATE_KEY").is_some() {

@@ -1,4 +1,4 @@
-//! Tasks, from the call that makes one to the end that its owner reads.
+//! Tasks, from the call that creates one to the result that its owner reads.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -46,7 +46,7 @@ async fn a_task_is_there_before_its_id_and_ends_by_itself() {
     assert_eq!(ended(&ended_task), "done true");
     assert!(ended_task.updated_at > task.updated_at);
     assert_eq!(ended_task.created_at, task.created_at);
-    // It stays for as long as it was said, and not a moment longer.
+    // It is kept for exactly its `ttl`.
     pass(seconds(3600 - 12)).await;
     assert_eq!(client.get(&task.id).await, ended_task);
     pass(seconds(2)).await;
@@ -102,7 +102,7 @@ async fn a_server_without_tasks_ignores_the_wish_and_has_no_such_methods() {
         let refused = error(client.about(method, "x").await);
         assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported, "{}", method.name());
     }
-    // A filter is restricted to what there is.
+    // A subscription filter is restricted to existing tasks.
     assert_eq!(client.listen(&["x"]).await.1, [""; 0]);
 }
 
@@ -215,17 +215,17 @@ async fn a_question_waits_in_the_task_until_its_owner_answers() {
     settle().await;
     let task = client.get(&id).await;
     assert_eq!(open(&task), ["c"]);
-    // Longer than any call may be silent.
+    // Longer than the idle timeout of a call.
     pass(seconds(600)).await;
     assert_eq!(open(&client.get(&id).await), ["c"]);
-    // Nonsense about unknown keys is ignored.
+    // Responses with unknown keys are ignored.
     let updated = client.update(&id, json!({"unknown": sure()})).await;
     assert!(matches!(updated, Outcome::Complete(Reply::TaskUpdated)));
     assert_eq!(open(&client.get(&id).await), ["c"]);
     client.update(&id, json!({"c": sure()})).await;
     settle().await;
     assert_eq!(ended(&client.get(&id).await), "sure: true");
-    // Too late for anything.
+    // The task has ended, so the response is ignored.
     let updated = client.update(&id, json!({"c": sure()})).await;
     assert!(matches!(updated, Outcome::Complete(Reply::TaskUpdated)));
 }
@@ -246,7 +246,7 @@ async fn two_questions_at_once_are_answered_one_by_one() {
     settle().await;
     let task = client.get(&id).await;
     assert_eq!(open(&task), ["a"]);
-    // An answer that was given stays what it is.
+    // The first response to a request is final.
     client.update(&id, json!({"b": sure()})).await;
     client.update(&id, json!({"a": sure()})).await;
     settle().await;
@@ -312,7 +312,7 @@ async fn waiting_for_the_result_brings_the_questions_along() {
     };
     assert_eq!(open(&client.get(&id).await), ["c"]);
     waiting.answers().deliver(asked, Ok(sure().to_string()));
-    // Ten minutes without a sign of life, and no timeout.
+    // Ten minutes without an event, and no timeout.
     assert_eq!(text(&result(done(&mut waiting).await)), "sure: true");
     assert_eq!(text(&result(client.about(Method::TaskResult, &id).await)), "sure: true");
 }
@@ -420,7 +420,7 @@ async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
             assert_eq!(caller.listen(&[id]).await.1, [""; 0]);
         }
     }
-    // Nothing came of it.
+    // The foreign requests had no effect.
     for (caller, id) in callers.into_iter().zip(&ids) {
         assert_eq!(open(&caller.get(id).await), ["c"]);
     }
@@ -543,7 +543,7 @@ async fn limits_answer() {
     let last = client.task("many_questions").await;
     let refused = error(client.call("long").await);
     assert_eq!(refused.kind, ErrorKind::TooManyTasks);
-    // Others are not affected.
+    // Other callers are not affected.
     let alice = client.named("alice");
     alice.task("long").await;
     let wait =
@@ -676,7 +676,7 @@ async fn who_follows_a_task_after_its_end_hears_of_it() {
         assert!(matches!(acknowledged, Event::Notify(Notification::Acknowledged(_))));
         let id = alice.task("quick").await.id;
         settle().await;
-        // As a session's filter is edited when the handle is written.
+        // A session edits its filter like this when it sends the task handle.
         filter.edit(|filter| filter.tasks.extend([id.clone(), foreign.clone()]));
         let Event::Notify(Notification::Task(task)) = next(&mut listening).await else {
             panic!("nothing was told")
@@ -702,7 +702,7 @@ async fn nothing_runs_that_is_not_in_the_store() {
     assert!(!refused.to_string().contains("secret"));
     pass(seconds(60)).await;
     assert_eq!(effects.count(), 0);
-    // Calls that need no store go on.
+    // Calls that need no store still work.
     let plain = client.saying(TaskRequest::Declined).call("works").await;
     assert_eq!(text(&result(plain)), "1");
     world.records.set_broken(false);
@@ -731,7 +731,7 @@ async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
         request.since = since;
         client.start(request)
     };
-    // Who asks for tasks must know that nobody knows of them.
+    // A client that subscribes to tasks must be notified that their state is unknown.
     let refused = error(done(&mut listen(None)).await);
     assert_eq!(refused.kind, ErrorKind::TemporarilyUnavailable);
     let mut session = listen(Some(wharf_model::ChangeVersion::FIRST));

@@ -1,4 +1,4 @@
-//! Tasks without a runtime: they run on threads of their own.
+//! Tasks without an async runtime: they run on their own threads.
 #![allow(clippy::unwrap_used)]
 
 mod support;

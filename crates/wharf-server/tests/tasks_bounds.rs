@@ -1,4 +1,4 @@
-//! What clients and tools cannot make a store keep, and a server load.
+//! Bounds on the data that clients and tools can make a store keep and a server load.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -130,7 +130,7 @@ async fn a_cursor_whose_task_is_gone_is_not_the_end_of_the_list() {
     assert_eq!(refused.kind, ErrorKind::InvalidCursor);
 }
 
-/// Nested as deep as a message may be.
+/// Nested to the maximum depth of a message.
 fn deep() -> serde_json::Value {
     (0..123).fold(json!(1), |inner, _| json!([inner]))
 }

@@ -1,4 +1,4 @@
-//! Processes that are lost again and again while their tasks go on, at moments drawn by lot.
+//! Chaos test: processes are lost at random moments while their tasks continue.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -14,7 +14,7 @@ use task_support::*;
 use wharf_model::{Method, Outcome, Reply, RequestBuilder, TaskState, TaskStatus};
 use wharf_server::{ClientRequestError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
 
-/// Numbers that are the same in each run.
+/// Pseudo-random numbers, the same in each run.
 struct Lot(u64);
 
 impl Lot {
@@ -24,7 +24,7 @@ impl Lot {
     }
 }
 
-/// What the world outside saw: which steps of which task have returned, and with what.
+/// External record of the effects: which steps of which task have returned, and their results.
 #[derive(Clone, Default)]
 struct Witness(Arc<Mutex<BTreeMap<(String, u64), u64>>>);
 
@@ -40,7 +40,7 @@ impl Witness {
         assert_eq!(first, value, "a step returned two results");
     }
 
-    /// Each task ended with the sum of its four steps.
+    /// Asserts that each task ended with the sum of its four steps.
     fn agrees(&self, ends: &BTreeMap<String, String>) {
         let seen = self.0.lock().unwrap();
         for (task, end) in ends {
@@ -83,7 +83,7 @@ fn node(world: &World, witness: &Witness, drawn: &Counter) -> Router {
     router
 }
 
-/// Answers what is asked, through any node, and says whether all tasks are over.
+/// Responds to client requests through any node; returns whether all tasks have ended.
 async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String, String>) -> bool {
     let client = client(router);
     for id in ids {
@@ -95,7 +95,7 @@ async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String,
             }
             TaskState::Working => {}
             TaskState::Completed(result) => {
-                // A witness that was shocked.
+                // An assertion in the record of effects failed.
                 assert!(!result.is_error, "{result:?}");
                 let end = ends.entry(id.clone()).or_insert_with(|| text(result).to_owned());
                 assert_eq!(end, text(result), "a task ended twice");
@@ -121,12 +121,12 @@ async fn survive(seed: u64) {
     for _ in 0..2000 {
         pass(Duration::from_millis(500 + lot.draw(9000))).await;
         match lot.draw(4) {
-            // Lost, and started again.
+            // Killed and restarted.
             0 => {
                 let index = usize::try_from(lot.draw(3)).unwrap();
                 nodes[index] = node(&world, &witness, &drawn);
             }
-            // In good order.
+            // Graceful shutdown.
             1 => {
                 let index = usize::try_from(lot.draw(3)).unwrap();
                 nodes[index].release_tasks().await;

@@ -1,4 +1,4 @@
-//! Whose time it is while a task waits: its owner's, not its tool's.
+//! Timeouts while a task waits for its owner: the time does not count for the tool.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -8,7 +8,7 @@ use task_support::*;
 use wharf_model::{ErrorKind, TaskState};
 use wharf_server::{ClientRequestError, Ctx, Router, TaskMode, TaskOptions, Tool, ToolError};
 
-/// Half of its time before the question, and `rest` seconds after it.
+/// Uses half of its time before the client request, and `rest` seconds after it.
 async fn asks(ctx: &Ctx, rest: u64) -> Result<String, ClientRequestError> {
     tokio::time::sleep(seconds(10)).await;
     let confirm: Confirm = ctx.ask("c", "Sure?").await?;
@@ -21,7 +21,7 @@ async fn detaches(ctx: Ctx, rest: u64) -> Result<String, ToolError> {
     Ok(asks(&ctx, rest).await?)
 }
 
-/// A question that another of the tool's own tasks asks.
+/// Sends the client request from another tokio task.
 async fn elsewhere(ctx: Ctx) -> Result<String, ClientRequestError> {
     tokio::spawn(async move { asks(&ctx, 5).await }).await.unwrap()
 }
@@ -55,7 +55,7 @@ async fn a_tools_own_time_stands_still_while_its_task_waits_for_its_owner() {
         ("detached-slow", timed_out),
     ] {
         let id = client.task(tool).await.id;
-        // Longer than any call may take.
+        // Longer than the total timeout of a call.
         pass(seconds(2 * 3600)).await;
         assert_eq!(open(&client.get(&id).await), ["c"], "{tool}");
         client.update(&id, json!({"c": sure()})).await;

@@ -1,4 +1,4 @@
-//! Tasks and the ends of their servers and stores.
+//! Tasks at the shutdown of their server and during outages of their store.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -27,7 +27,7 @@ async fn a_server_that_is_gone_leaves_its_store_alone() {
     let router = node(&world, &Counter::default(), quick());
     client(&router).task("works").await;
     pass(seconds(59)).await;
-    // The handler ends, and nobody takes its result.
+    // The handler ends, and its result cannot be stored.
     world.records.set_broken(true);
     pass(seconds(10)).await;
     drop(router);
@@ -118,7 +118,7 @@ async fn what_is_said_on_the_way_is_bounded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_waits_for_room_is_forgotten_when_its_task_expires() {
-    /// Says that the call it came with is gone.
+    /// Marker whose reference count shows whether the call it came with still exists.
     #[derive(Clone)]
     struct BudgetShare(#[allow(dead_code)] std::sync::Arc<()>);
     let (world, held) = (World::new(), std::sync::Arc::new(()));
@@ -131,7 +131,7 @@ async fn a_call_that_waits_for_room_is_forgotten_when_its_task_expires() {
     request.scope.insert(BudgetShare(held.clone()));
     task(done(&mut client.start(request)).await);
     assert_eq!(std::sync::Arc::strong_count(&held), 2);
-    // Meanwhile, others take the place.
+    // Meanwhile, other tasks take the place.
     for _ in 0..3 {
         busy.task("works").await;
     }

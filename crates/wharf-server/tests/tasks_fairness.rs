@@ -1,4 +1,4 @@
-//! Shares of callers in the places for running tasks and in the tasks that are kept.
+//! Shares of callers in the places for running tasks and in the stored tasks.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use wharf_model::{ErrorKind, Method, Outcome, TaskStatus};
 use wharf_server::{Router, TaskMode, TaskOptions, Tool};
 
-/// A server with a tool `gate` whose tasks count themselves and end when the gate lets them.
+/// A server with a tool `gate` whose tasks count themselves and end when they get a permit.
 fn gated(world: &World, options: TaskOptions) -> (Router, Counter, Arc<Semaphore>) {
     let (begun, gate) = (Counter::default(), Arc::new(Semaphore::new(0)));
     let (counter, permits) = (begun.clone(), gate.clone());
@@ -71,7 +71,7 @@ async fn tasks_that_wait_are_not_starved_by_those_of_a_caller_that_has_its_share
         for _ in 0..200 {
             hog.task("gate").await;
         }
-        // The first of her tasks takes her share, and the second one waits behind 194 others.
+        // Her first task uses up her share, and the second one is queued behind 194 others.
         let alice = client(&router).named("alice");
         let (runs, waits) = (alice.task("gate").await.id, alice.task("quick").await.id);
         settle().await;
@@ -100,7 +100,7 @@ async fn all_tasks_that_wait_are_run_in_the_end() {
     }
     settle().await;
     gate.add_permits(90);
-    // Less than a lease: each place that is given back is taken again at once.
+    // Less than a lease: each released place is taken again at once.
     pass(seconds(5)).await;
     assert_eq!(begun.count(), 90);
     for (id, client) in tasks {
@@ -123,7 +123,7 @@ async fn an_anonymous_caller_leaves_tasks_for_other_addresses() {
     assert_eq!((ids.len(), refused.kind), (3, ErrorKind::TooManyTasks));
     let id = other.task("quick").await.id;
     settle().await;
-    // The address counts for limits only: who may see a task is as before.
+    // The address counts for limits only: access to tasks is unchanged.
     assert!(is_completed(&other, &ids[0]).await);
     assert!(is_completed(&hog, &id).await);
     assert!(is_completed(&client(&router), &id).await);

@@ -1,4 +1,5 @@
-//! A full task store: calls are refused, the log stays short, and the server goes on when there is room.
+//! A full task store: calls are rejected, the log stays short, and the server recovers when there
+//! is room.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -52,7 +53,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// A server whose tasks keep their arguments in the store until the gate lets them end.
+/// A server whose tasks keep their arguments in the store until they get a permit to end.
 fn server(stores: &Stores, gate: &Arc<Semaphore>) -> Client {
     let gate = gate.clone();
     let length = move |RawArgs(json): RawArgs| {
@@ -72,7 +73,7 @@ fn sized(bytes: usize) -> RequestBuilder {
     call("length").arguments(&json!({"marker": "x".repeat(bytes)}).to_string())
 }
 
-/// Sends calls until one is refused, and then 60 more.
+/// Sends calls until one is rejected, and then 60 more.
 async fn refusals(client: &Client, bytes: usize) -> Vec<Error> {
     let mut refused = Vec::new();
     for _ in 0..200 {
@@ -124,7 +125,7 @@ async fn a_full_disk_refuses_tasks_until_there_is_room() {
     let gate = Arc::new(Semaphore::new(0));
     let client = server(&stores, &gate);
     check(&refusals(&client, 100_000).await, &log);
-    // All else works.
+    // Everything else works.
     assert_eq!(text(&result(client.call("plain").await)), "plain");
     assert!(stores.tasks.remove("filler").await.unwrap());
     let id = task(client.send(sized(100_000)).await).id;

@@ -1,4 +1,4 @@
-//! Servers that begin without tasks, and have some later.
+//! Servers that start without tasks and enable them later.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -20,7 +20,7 @@ async fn slow(ctx: Ctx) -> String {
 async fn a_tool_that_comes_later_brings_its_tasks() {
     let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
     let client = client(&router);
-    // Somebody listens before there are any tasks, and follows what is none.
+    // A client subscribes before tasks are enabled, and to an unknown task.
     let mut request = client.request(RequestBuilder::new(Method::Listen));
     let filter = LiveSubscriptionFilter::new(SubscriptionFilter::default());
     request.filter = Some(filter.clone());
@@ -53,7 +53,7 @@ async fn code_starts_tasks_where_no_tool_has_any() {
     let (timer, client) = (timer(), client(&router));
     let task = router.spawn_task("plain", json!({}), None, &timer).await.unwrap();
     assert_eq!(text(&task.wait().await.unwrap()), "done true");
-    // Callers see none of it, as before.
+    // Callers cannot access the task, as before.
     let refused = error(client.about(Method::GetTask, task.id()).await);
     assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported);
 }

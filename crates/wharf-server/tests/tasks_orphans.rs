@@ -1,4 +1,4 @@
-//! Calls that are gone before their task is in the store.
+//! Calls that are dropped before their task is in the store.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -10,7 +10,7 @@ use task_support::*;
 use wharf_model::{PutResult, Record, RecordStore, Sharing, Stored, Stores};
 use wharf_server::{MemoryRecords, Router, State, TaskMode, Tool, memory_stores};
 
-/// A store that takes its time for what is new, whether or not anybody waits.
+/// A store whose inserts take time and finish even if the caller drops the future.
 #[derive(Default)]
 struct Slow(Arc<MemoryRecords>);
 
@@ -73,7 +73,7 @@ async fn what_nobody_was_told_of_does_not_run() {
     pass(seconds(120)).await;
     assert_eq!(records.list("", None, 10).await.unwrap().len(), 1, "it got into the store");
     assert_eq!(effects.count(), 0);
-    // Who waits gets it.
+    // A caller that waits gets its task.
     let id = client.task("works").await.id;
     settle().await;
     assert_eq!(ended(&client.get(&id).await), "1");

@@ -1,4 +1,4 @@
-//! Calls that become tasks on the way.
+//! Promotion: calls that become tasks while they run.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -42,7 +42,7 @@ fn router(world: &World, effects: &Counter) -> Router {
     router
 }
 
-/// Asks, takes a step, goes on as a task, takes another, asks again.
+/// Sends a client request, runs a step, detaches, runs another step, sends another client request.
 async fn detaches(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
     let before: Confirm = ctx.ask("before", "Before?").await?;
     let first = ctx.step("first", async { effects.hit() }).await;
@@ -65,11 +65,11 @@ async fn what_takes_long_goes_on_as_a_task() {
         pass(seconds(21)).await;
         assert_eq!(ended(&client.get(&task.id).await), said);
     }
-    // Only those who follow tasks.
+    // Only callers that support tasks get one.
     for tasking in [TaskRequest::Unknown, TaskRequest::Declined] {
         assert_eq!(text(&result(client.saying(tasking).call("long").await)), "false");
     }
-    // Who wants one gets it at once, where the tool says that it can be one.
+    // A caller that requests a task gets it at once if the tool allows tasks.
     let wants = client.saying(TaskRequest::Wanted(None));
     assert_eq!(wants.task("after").await.status(), TaskStatus::Working);
     assert_eq!(error(wants.call("long").await).kind, ErrorKind::TaskForbidden);
@@ -94,7 +94,7 @@ async fn until_then_it_is_a_call_like_any_other() {
     let Event::ClientRequest(id, _) = next(&mut exchange).await else {
         panic!("nothing was asked")
     };
-    // A question that is on its way keeps the call a call.
+    // A pending client request prevents the promotion.
     pass(seconds(100)).await;
     exchange.answers().deliver(id, Ok(sure().to_string()));
     assert_eq!(text(&result(done(&mut exchange).await)), "true");
@@ -131,7 +131,7 @@ async fn what_was_asked_and_done_before_goes_into_the_task() {
     pass(seconds(61)).await;
     assert_eq!(open(&client.get(&id).await), ["after"]);
     drop((first, client));
-    // Another process knows the answer from before the task, and both steps.
+    // Another process has the response from before the task, and both steps.
     let second = router(&world, &effects);
     let client = client_of(&second);
     pass(seconds(110)).await;
@@ -234,7 +234,7 @@ async fn what_was_said_before_it_was_asked_is_asked_again_in_the_task() {
     let tool = Tool::new("t", asks).task(TaskMode::optional().on_detach());
     let router = World::new().server().add(tool).build().unwrap();
     let client = client(&router);
-    // No state comes along: the answers belong to no question yet.
+    // There is no state, so the responses do not belong to a request yet.
     let early = json!({"before": sure(), "after": sure()}).to_string();
     let id = task(client.send(call("t").input_responses(&early)).await).id;
     settle().await;

@@ -1,5 +1,5 @@
-//! Tasks whose process is gone, and those who take them over. A process ends here when its router
-//! is dropped: that drops every handler where it stands, and tells nobody.
+//! Recovery: tasks of a lost process are taken over by another. A process is lost here when its
+//! router is dropped: that drops every handler in mid-run and sends no notification.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -12,7 +12,7 @@ use wharf_server::{
     ClientRequestError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool,
 };
 
-/// Begins a process that looks after what others left.
+/// Starts a process that takes over abandoned tasks.
 fn node(world: &World, effects: &Counter, tool: Tool) -> Router {
     let server = world.server().tasks(quick()).state(effects.clone());
     let router = server.add(tool.task(TaskMode::optional())).build().unwrap();
@@ -20,7 +20,7 @@ fn node(world: &World, effects: &Counter, tool: Tool) -> Router {
     router
 }
 
-/// Longer than any lease, and the look after it.
+/// Waits longer than any lease plus the polling interval.
 async fn lapse() {
     pass(seconds(45)).await;
 }
@@ -64,7 +64,7 @@ async fn a_process_that_ends_in_good_order_gives_its_tasks_back() {
     let id = client(&first).task("t").await.id;
     settle().await;
     first.release_tasks().await;
-    // No lease has to lapse.
+    // No lease has to expire.
     pass(seconds(62)).await;
     assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
     assert_eq!(effects.count(), 2);
@@ -79,7 +79,7 @@ async fn a_process_that_lives_keeps_its_tasks() {
     pass(seconds(59)).await;
     assert_eq!(effects.count(), 1);
     pass(seconds(2)).await;
-    // Any process can tell.
+    // Any process can return the result.
     assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
 }
 
@@ -101,7 +101,7 @@ async fn answers_are_remembered_and_open_questions_stay() {
     settle().await;
     assert_eq!(open(&client(&first).get(&id).await), ["second", "third"]);
     drop(first);
-    // An answer may come while nobody works on it.
+    // A response may arrive while no process runs the task.
     let second = node(&world, &runs, Tool::new("t", asks));
     let client = client(&second);
     client.update(&id, json!({"third": sure()})).await;
@@ -172,7 +172,7 @@ async fn cancelling_reaches_the_process_that_works() {
         let (task, too_late) = client(&second).cancel(&id).await;
         assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, false));
         pass(seconds(60)).await;
-        // By the bus, or by the next sign of life.
+        // By the bus, or at the next renewal of the lease.
         assert_eq!(effects.count(), 1, "{hears}");
         assert_eq!(client(&first).get(&id).await.status(), TaskStatus::Cancelled);
     }
@@ -231,7 +231,7 @@ async fn what_a_process_writes_does_not_make_its_lease_longer() {
     pass(seconds(6)).await;
     assert_eq!(client(&first).get(&id).await.status(), TaskStatus::InputRequired);
     world.records.set_broken(true);
-    // Its lease of 30 seconds was never renewed: from then on another process may have the task.
+    // Its lease of 30 seconds was never renewed: from then on another process may claim the task.
     pass(seconds(40)).await;
     assert_eq!(effects.count(), 0);
 }
@@ -253,7 +253,7 @@ async fn steps_and_ends_wait_for_a_store_that_comes_back() {
     world.records.set_broken(false);
     pass(seconds(6)).await;
     world.records.set_broken(true);
-    // The handler is through; its end outlasts an outage that is longer than the lease.
+    // The handler has returned; storing its result survives an outage longer than the lease.
     pass(seconds(100)).await;
     assert_eq!(effects.count(), 2);
     world.records.set_broken(false);
@@ -275,7 +275,7 @@ async fn the_first_record_of_a_step_counts() {
     let router = node(&world, &effects, Tool::new("t", works));
     let id = client(&router).task("t").await.id;
     settle().await;
-    // Somebody who held the task before was faster in the end.
+    // A concurrent run of the same fence stored its result first.
     let fence = world.records.load(&id).await.unwrap().unwrap().fence;
     world.records.keep(&id, fence, "s#1", b"77".to_vec()).await.unwrap();
     pass(seconds(6)).await;
@@ -319,7 +319,7 @@ async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
         let (go, gone) = gate.lock().unwrap().take().unwrap();
         told.notify_one();
         go.recv().unwrap();
-        // Dropped when this function is left, however that happens.
+        // Dropped when this function returns, also by a panic.
         let _gone = gone;
         ctx.block_on(ctx.step("s", async {}));
     });
@@ -327,7 +327,7 @@ async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
     let id = client(&router).task("t").await.id;
     begun.notified().await;
     client(&router).cancel(&id).await;
-    // The clock stands still while a thread is at work.
+    // The paused clock does not advance while a thread works.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -367,7 +367,7 @@ async fn a_store_that_takes_nothing_is_not_pestered() {
     world.records.set_full(true);
     lapse().await;
     let before = world.records.looks.count();
-    // The last place: when it is given up, somebody may have waited for it.
+    // The last place: releasing it wakes the scheduler, since a task may have waited for it.
     let options = TaskOptions { running: 1, ..quick() };
     let second = world.server().tasks(options).state(effects.clone());
     let tool = Tool::new("t", two_steps).task(TaskMode::optional());

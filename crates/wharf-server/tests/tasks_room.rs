@@ -1,4 +1,4 @@
-//! What the tasks of one caller may take.
+//! Share of the store that the tasks of one caller may use.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -18,7 +18,7 @@ fn repeat() -> Tool {
     Tool::new("repeat", run).task(TaskMode::optional())
 }
 
-/// A call of `repeat` with so many bytes.
+/// A call of `repeat` with this number of bytes.
 fn sized(bytes: usize) -> wharf_model::RequestBuilder {
     call("repeat").arguments(&json!({"marker": "x".repeat(bytes)}).to_string())
 }
@@ -41,7 +41,7 @@ async fn a_call_that_is_too_long_to_be_kept_is_no_task() {
         assert!(refused.message.contains("1000 is the limit"), "{}", refused.message);
         task(client.send(sized(100)).await);
     }
-    // Where it need not be a task, it is none.
+    // If a task is optional, the call runs without one.
     let long = call("slow").arguments(&json!({"x": "x".repeat(1000)}).to_string());
     assert_eq!(text(&result(client.send(long).await)), "plain");
     task(client.call("slow").await);
@@ -100,14 +100,14 @@ async fn tasks_of_one_caller_leave_room_for_those_of_others() {
     assert!(refused.kind.is_overloaded(), "{refused:?}");
     assert!(refused.message.contains("too much room"), "{}", refused.message);
     assert!(refused.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
-    // What it wants is granted while there is room, and shortened before there is none.
+    // The requested `ttl` is granted while there is room, and shortened before the store is full.
     assert_eq!(ttls[0], 24 * 3_600_000);
     assert_eq!(*ttls.last().unwrap(), 3_600_000);
     let alice = client(&router).named("alice");
     let id = task(alice.send(sized(4000)).await).id;
     settle().await;
     assert_eq!(alice.get(&id).await.status(), TaskStatus::Completed);
-    // It comes back when tasks expire.
+    // Room is freed when tasks expire.
     pass(Duration::from_secs(3_700)).await;
     task(hog.send(sized(4000)).await);
 }
@@ -183,14 +183,15 @@ async fn tasks_that_a_listener_has_yet_to_hear_of_are_counted() {
         }
         told
     };
-    // Nobody reads the first while the second begins: together they get half of all bytes, and not 20 results.
+    // The first subscription is not read while the second starts: together they get half of all
+    // bytes, and not 20 results.
     let (mut first, agreed) = hog.listen(&ids).await;
     assert_eq!(agreed.len(), 10);
     let (mut second, _) = hog.listen(&ids).await;
     let heard = told(&mut first).await + told(&mut second).await;
-    // What has left for a client is counted elsewhere.
+    // Bytes already sent to a client do not count here.
     assert!((3..=12).contains(&heard), "{heard}");
-    // It can look, and hears the rest when there is room.
+    // The caller can poll, and gets the rest of the notifications when there is room.
     assert_eq!(hog.get(ids[9]).await.status(), TaskStatus::Completed);
     let (mut other, _) = client(&router).named("alice").listen(&[]).await;
     assert_eq!(told(&mut other).await, 0);

@@ -1,4 +1,4 @@
-//! Resource templates: parameters by name and type, decoded before anybody reads them.
+//! Resource templates: parameters by name and type, percent-decoded before they are parsed.
 #![allow(clippy::unwrap_used)]
 
 use std::{

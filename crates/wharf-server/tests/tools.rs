@@ -1,4 +1,4 @@
-//! Tools: what they take, what they return, how they fail.
+//! Tools: arguments, results and errors.
 #![allow(clippy::unwrap_used)]
 
 mod support;

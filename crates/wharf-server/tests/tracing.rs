@@ -1,4 +1,4 @@
-//! What calls leave in a trace, and what they do not.
+//! Trace output of calls, and the data it must not contain.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -22,7 +22,7 @@ use tracing::{
 use wharf_model::{ErrorKind, ToolResult};
 use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
 
-/// Writes every span and event down as text.
+/// Collects every span and event as text.
 #[derive(Clone, Default)]
 struct Record(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 

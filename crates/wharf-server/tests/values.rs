@@ -1,4 +1,4 @@
-//! How many values a tree of JSON may have before it is made.
+//! Limit on the number of values in a JSON document, checked before it is parsed into a tree.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -48,7 +48,7 @@ fn router() -> Router {
         .unwrap()
 }
 
-/// Arguments of so many values: an object, its list, and what is in it.
+/// Arguments with this number of values: an object, its list, and the items.
 fn arguments(values: usize, item: &str) -> String {
     format!(r#"{{"list":[{}]}}"#, vec![item; values - 2].join(","))
 }
@@ -67,7 +67,7 @@ fn a_schema_judges_so_many_values_and_not_one_more() {
         let outcome = now(&router, call(tool, &arguments(MOST + 1, "0")));
         refused(outcome, ErrorKind::InvalidToolArguments);
     }
-    // Commas in a text are no values.
+    // Commas in a string are not values.
     let long = format!(r#"{{"list":["{}"]}}"#, "[{,".repeat(MOST));
     assert_eq!(text(now(&router, call("dynamic", &long))), "taken");
 }
@@ -93,7 +93,7 @@ fn prompts_and_completions_have_the_limit_too() {
     let outcome = now(&router, get("prompt", &arguments(MOST + 1, "0")));
     refused(outcome, ErrorKind::InvalidPromptArguments);
 
-    // Eight values besides those in the list: three objects, four texts and the list.
+    // Eight values in addition to those in the list: three objects, four strings and the list.
     let complete = |values: usize| {
         let items = vec!["0"; values - 8].join(",");
         let reference = format!(r#"{{"type":"ref/prompt","name":"prompt","x":[{items}]}}"#);
@@ -112,7 +112,8 @@ async fn so_do_answers() {
     }
     let limits = Limits { argument_values: MOST, ..Limits::default() };
     let router = context_support::builder(Tool::new("ask", ask)).limits(limits).build().unwrap();
-    // An answer has its action and its content, and these have `n`, `x` and the list's items.
+    // A response has its action and its content; the content has `n`, `x` and the items of the
+    // list.
     let answer = |values: usize| ElicitResult::accept(json!({"n": 1, "x": vec![0; values - 5]}));
     let trial = |values| Trial::tool(&router, "ask").answer("n", answer(values));
     assert!(trial(MOST).run(InputMode::Deliver).await.text().starts_with("Ok"));

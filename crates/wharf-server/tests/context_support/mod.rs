@@ -1,4 +1,4 @@
-//! A clock that stands still until a test moves it, and calls made by hand.
+//! A clock that tests control, and calls driven by hand.
 #![allow(dead_code, unreachable_pub)]
 
 use std::{
@@ -35,7 +35,7 @@ pub fn builder(part: impl Into<wharf_server::Part>) -> RouterBuilder {
     Router::builder().add(part)
 }
 
-/// Counts how often an effect happened.
+/// Counts effects.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicUsize>);
 
@@ -49,7 +49,7 @@ impl Counter {
     }
 }
 
-/// A clock that stands still.
+/// A clock that advances only by `advance`.
 #[derive(Clone)]
 pub struct FakeTimer(Arc<Mutex<Fake>>);
 
@@ -104,7 +104,7 @@ pub fn everything() -> ClientCapabilities {
     serde_json::from_value(all).unwrap()
 }
 
-/// A request that suspends, from a client that can do everything.
+/// A request with input mode `Suspend`, from a client with all capabilities.
 pub fn suspending(request: RequestBuilder) -> Request {
     let mut request = request.build().from_peer(Arc::new(Peer::new(None, everything())));
     request.asks = InputMode::Suspend;
@@ -120,7 +120,7 @@ pub fn start(router: &Router, request: Request, timer: &FakeTimer) -> ActiveCall
     ActiveCall::start(router, request, Arc::new(timer.clone()), forever)
 }
 
-/// Everything that happens right now; the last event may be the end.
+/// All pending events; the last one may be the end of the call.
 pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = vec![];
@@ -133,7 +133,7 @@ pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
     events
 }
 
-/// How a call ends that never waits for anything real.
+/// The outcome of a call that does not wait for real time.
 pub fn end(router: &Router, request: Request, timer: &FakeTimer) -> Outcome {
     match events(&mut start(router, request, timer)).pop() {
         Some(Event::Done(outcome)) => outcome,

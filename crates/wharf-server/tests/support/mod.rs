@@ -1,4 +1,4 @@
-//! Drives a router the way a transport does.
+//! Drives a router as a transport does.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
@@ -27,7 +27,7 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A clock that never rings, for tests without a runtime.
+/// A clock whose timers never fire, for tests without a runtime.
 pub struct StillTimer;
 
 impl Timer for StillTimer {
@@ -44,7 +44,7 @@ pub fn start(router: &Router, request: Request) -> ActiveCall {
     ActiveCall::start(router, request, Arc::new(TokioTimer), router.limits().deadlines())
 }
 
-/// Begins a call without a runtime.
+/// Starts a call without a runtime.
 pub fn start_still(router: &Router, request: Request) -> ActiveCall {
     ActiveCall::start(router, request, Arc::new(StillTimer), Deadlines { idle: None, total: None })
 }
@@ -53,7 +53,7 @@ pub fn poll(exchange: &mut ActiveCall) -> Poll<Event> {
     exchange.poll_event(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The outcome of a call that is over in one poll.
+/// The outcome of a call that ends in one poll.
 pub fn now(router: &Router, request: Request) -> Outcome {
     match poll(&mut start_still(router, request)) {
         Poll::Ready(Event::Done(outcome)) => outcome,
@@ -153,7 +153,7 @@ pub fn kind(outcome: Outcome) -> ErrorKind {
     error(outcome).kind
 }
 
-/// The problems of a server that cannot be built.
+/// Build errors of an invalid server.
 pub fn problems(built: Result<Router, BuildError>) -> Vec<String> {
     built.unwrap_err().problems().iter().map(ToString::to_string).collect()
 }

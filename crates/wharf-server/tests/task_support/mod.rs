@@ -1,4 +1,4 @@
-//! Drives a server's tasks the way its clients do, by a clock that tests move.
+//! Drives the tasks of a server as clients do, with a clock that tests control.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
@@ -45,7 +45,7 @@ pub fn timer() -> Arc<dyn Timer> {
     Arc::new(TokioTimer)
 }
 
-/// Counts how often an effect happened.
+/// Counts effects.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicUsize>);
 
@@ -59,7 +59,7 @@ impl Counter {
     }
 }
 
-/// A store that outlives servers, and that can be made to fail.
+/// Stores that survive servers and can be made to fail.
 #[derive(Clone)]
 pub struct World {
     pub records: Arc<Fragile>,
@@ -81,7 +81,7 @@ impl World {
         Router::builder().store(self.stores.clone())
     }
 
-    /// The same stores, with a bus that carries nothing.
+    /// The same stores with a bus of their own, which delivers no messages of other processes.
     pub fn deaf(&self) -> Self {
         let mut world = self.clone();
         world.stores.bus = Arc::new(MemoryBus::default());
@@ -89,15 +89,15 @@ impl World {
     }
 }
 
-/// A memory store that fails while it is broken, or takes nothing while it is full.
+/// Record store in memory that fails while it is broken, and rejects changes while it is full.
 #[derive(Default)]
 pub struct Fragile {
     pub inner: MemoryRecords,
     pub broken: AtomicBool,
     pub full: AtomicBool,
-    /// Whether steps cannot be read.
+    /// True if steps cannot be read.
     pub forgetful: AtomicBool,
-    /// How often somebody looked for work, and for one task.
+    /// Queries for due tasks, and loads of single records.
     pub looks: Counter,
     pub loads: Counter,
 }
@@ -182,7 +182,7 @@ pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Lets everything happen that needs no time.
+/// Runs everything that needs no time.
 pub async fn settle() {
     pass(Duration::from_millis(1)).await;
 }
@@ -196,7 +196,7 @@ pub fn everything() -> ClientCapabilities {
     serde_json::from_value(all).unwrap()
 }
 
-/// What a client says about tasks, and who it is.
+/// A client with its task request mode, input mode and identity.
 #[derive(Clone)]
 pub struct Client {
     pub router: Router,
@@ -280,7 +280,8 @@ impl Client {
         }
     }
 
-    /// Follows tasks; gives the listen after its acknowledgement, and the ids that were agreed on.
+    /// Subscribes to tasks; returns the subscription after its acknowledgement, and the
+    /// acknowledged ids.
     pub async fn listen(&self, ids: &[&str]) -> (ActiveCall, Vec<String>) {
         let mut request = self.request(RequestBuilder::new(Method::Listen));
         let tasks = ids.iter().map(|id| (*id).to_owned()).collect();
@@ -337,7 +338,7 @@ pub fn text(result: &ToolResult) -> &str {
     result.content[0].as_text().unwrap()
 }
 
-/// The text that a task ended with.
+/// The text of a completed task.
 pub fn ended(task: &Task) -> &str {
     match &task.state {
         TaskState::Completed(result) => text(result),
@@ -352,7 +353,7 @@ pub fn error(outcome: Outcome) -> Error {
     }
 }
 
-/// The keys of the questions that a task waits for.
+/// Keys of the client requests that a task waits for.
 pub fn open(task: &Task) -> Vec<&str> {
     match &task.state {
         TaskState::InputRequired(questions) => questions.iter().map(|(key, _)| &**key).collect(),
