@@ -23,11 +23,11 @@ use wharf_model::{Error, ErrorKind, StateCipher};
 
 use crate::{owner_only_file::read_private, random};
 
-const VERSION: u8 = 1;
-const KEY: usize = 32;
-const ID: usize = 4;
-const HEAD: usize = 1 + ID;
-const NONCE: usize = 24;
+const FORMAT_VERSION: u8 = 1;
+const KEY_BYTES: usize = 32;
+const KEY_ID_BYTES: usize = 4;
+const HEADER_BYTES: usize = 1 + KEY_ID_BYTES;
+const NONCE_BYTES: usize = 24;
 
 /// Where a server finds its keys, unless it is given some.
 const KEY_VARIABLE: &str = "WHARF_STATE_KEY";
@@ -59,42 +59,42 @@ pub struct KeyRing {
     given: bool,
 }
 
-struct Key {
-    id: [u8; ID],
+struct CipherKey {
+    id: [u8; KEY_ID_BYTES],
     cipher: XChaCha20Poly1305,
     /// Mixed into nonces, so that they stay unpredictable even if the system's randomness fails.
-    salt: [u8; KEY],
+    salt: [u8; KEY_BYTES],
 }
 
 /// A key whose parts are derived when it is first used: most servers never seal anything, and should
 /// not start later for it.
 struct KeyBytes {
-    bytes: [u8; KEY],
-    key: OnceLock<Key>,
+    bytes: [u8; KEY_BYTES],
+    key: OnceLock<CipherKey>,
 }
 
 impl KeyBytes {
-    fn new(bytes: [u8; KEY]) -> Self {
+    fn new(bytes: [u8; KEY_BYTES]) -> Self {
         KeyBytes { bytes, key: OnceLock::new() }
     }
 
-    fn key(&self) -> &Key {
-        self.key.get_or_init(|| Key::new(&self.bytes))
+    fn key(&self) -> &CipherKey {
+        self.key.get_or_init(|| CipherKey::new(&self.bytes))
     }
 }
 
-impl Key {
-    fn new(bytes: &[u8; KEY]) -> Self {
+impl CipherKey {
+    fn new(bytes: &[u8; KEY_BYTES]) -> Self {
         let derive = |purpose: &[u8]| {
             Sha256::new().chain_update(purpose).chain_update(bytes).finalize().into()
         };
-        let [a, b, c, d, ..]: [u8; KEY] = derive(b"wharf key id\0");
+        let [a, b, c, d, ..]: [u8; KEY_BYTES] = derive(b"wharf key id\0");
         let cipher = XChaCha20Poly1305::new(bytes.into());
-        Key { id: [a, b, c, d], cipher, salt: derive(b"wharf nonce salt\0") }
+        CipherKey { id: [a, b, c, d], cipher, salt: derive(b"wharf nonce salt\0") }
     }
 
-    fn nonce(&self, context: &[u8], plain: &[u8]) -> [u8; NONCE] {
-        let mut fresh = [0; KEY];
+    fn nonce(&self, context: &[u8], plain: &[u8]) -> [u8; NONCE_BYTES] {
+        let mut fresh = [0; KEY_BYTES];
         // Without fresh bytes the nonce depends on the message alone, which never reuses it for another.
         let _ = getrandom::fill(&mut fresh);
         let hash = Sha256::new()
@@ -104,8 +104,8 @@ impl Key {
             .chain_update(context)
             .chain_update(plain)
             .finalize();
-        let mut nonce = [0; NONCE];
-        nonce.copy_from_slice(&hash[..NONCE]);
+        let mut nonce = [0; NONCE_BYTES];
+        nonce.copy_from_slice(&hash[..NONCE_BYTES]);
         nonce
     }
 }
@@ -117,7 +117,7 @@ impl KeyRing {
     /// If the operating system has no randomness to give.
     #[must_use]
     pub fn random() -> Self {
-        let mut key = [0; KEY];
+        let mut key = [0; KEY_BYTES];
         if let Err(error) = getrandom::fill(&mut key) {
             panic!("the operating system gave no random key: {error}");
         }
@@ -193,8 +193,8 @@ impl StateCipher for KeyRing {
     fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
         let key = self.keys[0].key();
         let nonce = key.nonce(context, plain);
-        let mut sealed = Vec::with_capacity(HEAD + NONCE + plain.len() + 16);
-        sealed.push(VERSION);
+        let mut sealed = Vec::with_capacity(HEADER_BYTES + NONCE_BYTES + plain.len() + 16);
+        sealed.push(FORMAT_VERSION);
         sealed.extend(key.id);
         let aad = authenticated(&sealed, context);
         sealed.extend(nonce);
@@ -205,10 +205,10 @@ impl StateCipher for KeyRing {
     }
 
     fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let (head, rest) = sealed.split_at_checked(HEAD)?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE>()?;
+        let (head, rest) = sealed.split_at_checked(HEADER_BYTES)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>()?;
         let (&version, id) = head.split_first()?;
-        if version != VERSION {
+        if version != FORMAT_VERSION {
             return None;
         }
         let aad = authenticated(head, context);
@@ -247,7 +247,7 @@ impl std::error::Error for KeyError {}
 /// A random name, for things that must not be guessed.
 pub(crate) fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 16];
-    random::roll(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
+    random::fill(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
@@ -283,11 +283,11 @@ fn authenticated(head: &[u8], context: &[u8]) -> Vec<u8> {
 }
 
 fn read_key(number: usize, text: &str) -> Result<KeyBytes, KeyError> {
-    let hex = text.len() == 2 * KEY && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hex = text.len() == 2 * KEY_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bytes = if hex { from_hex(text) } else { from_base64(text) };
     let bytes = bytes.ok_or_else(|| KeyError(format!("key {number} is neither hex nor base64")))?;
-    let key: [u8; KEY] = bytes.as_slice().try_into().map_err(|_| {
-        KeyError(format!("key {number} has {} bytes, and a key has {KEY}", bytes.len()))
+    let key: [u8; KEY_BYTES] = bytes.as_slice().try_into().map_err(|_| {
+        KeyError(format!("key {number} has {} bytes, and a key has {KEY_BYTES}", bytes.len()))
     })?;
     Ok(KeyBytes::new(key))
 }

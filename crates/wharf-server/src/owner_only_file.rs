@@ -7,7 +7,7 @@ use std::{
 };
 
 /// No file of keys or passwords is longer.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The text of a file with a secret in it. On Unix, a file that other users can read or write is
 /// refused; of one that belongs to root, a group may be able to read, as is usual where secrets are
@@ -25,10 +25,10 @@ const LONGEST: u64 = 1 << 20;
 pub fn read_private(path: impl AsRef<Path>) -> io::Result<String> {
     let path = path.as_ref();
     let file = File::open(path)?;
-    check(&file, path)?;
+    check_permissions(&file, path)?;
     let mut text = String::new();
-    file.take(LONGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_FILE_BYTES {
         true => Err(io::Error::other("it is too long for a file of secrets")),
         false => Ok(text),
     }
@@ -36,7 +36,7 @@ pub fn read_private(path: impl AsRef<Path>) -> io::Result<String> {
 
 /// Looks at the file that is open, and not at a name that may lead elsewhere by now.
 #[cfg(unix)]
-fn check(file: &File, path: &Path) -> io::Result<()> {
+fn check_permissions(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = file.metadata()?;
     // A pipe, as a shell makes of `<(…)`, is read once, by its reader.
@@ -57,7 +57,7 @@ fn is_private(mode: u32, owner: u32) -> bool {
 
 /// Windows has no modes; files below a user's own folder are that user's.
 #[cfg(not(unix))]
-fn check(_: &File, _: &Path) -> io::Result<()> {
+fn check_permissions(_: &File, _: &Path) -> io::Result<()> {
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Chance, which a simulation takes from a seed.
 
 /// Fills `bytes` with what nobody can guess.
-pub(crate) fn roll(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     #[cfg(feature = "simulation")]
-    if seeded::roll(bytes) {
+    if seeded::fill(bytes) {
         return Ok(());
     }
     getrandom::fill(bytes)
@@ -23,7 +23,7 @@ pub(crate) mod seeded {
         STATE.set(Some(seed));
     }
 
-    pub(super) fn roll(bytes: &mut [u8]) -> bool {
+    pub(super) fn fill(bytes: &mut [u8]) -> bool {
         let Some(mut state) = STATE.get() else { return false };
         for piece in bytes.chunks_mut(8) {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

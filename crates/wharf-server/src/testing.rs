@@ -18,7 +18,7 @@ use wharf_model::{
 use crate::Router;
 
 /// More rounds than any handler needs: one that asks something new each time never ends.
-const MOST_ROUNDS: usize = 32;
+const MAX_ROUNDS: usize = 32;
 
 /// Calls one tool, prompt or resource with answers written down beforehand, as either kind of
 /// client would, and shows every round.
@@ -143,7 +143,7 @@ impl Trial {
             let answers = asked.map(|(key, _)| Some((key, self.answers.get(key)?)));
             let answers = answers.collect::<Option<Vec<_>>>();
             rounds.push(round);
-            let (Some(answers), true) = (answers, rounds.len() < MOST_ROUNDS) else {
+            let (Some(answers), true) = (answers, rounds.len() < MAX_ROUNDS) else {
                 return TrialReport { rounds, outcome };
             };
             let pairs: Vec<_> =
@@ -164,7 +164,7 @@ impl Trial {
     }
 
     async fn round(&self, request: Request, asks: InputMode) -> (TrialRound, Outcome) {
-        let keys = Keys::default();
+        let keys = RequestKeys::default();
         let mut request = request.from_peer(Arc::new(Peer::new(None, self.capabilities.clone())));
         request.asks = asks;
         request.progress = true;
@@ -240,18 +240,18 @@ pub struct TrialRound {
 
 /// Notes the keys of asks that are delivered: no client ever sees them.
 #[derive(Clone, Default)]
-pub(crate) struct Keys(Arc<Mutex<Vec<(String, ClientRequest)>>>);
+pub(crate) struct RequestKeys(Arc<Mutex<Vec<(String, ClientRequest)>>>);
 
-impl Keys {
-    pub(crate) fn note(&self, key: &str, ask: &ClientRequest) {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.push((key.into(), ask.clone()));
+impl RequestKeys {
+    pub(crate) fn record(&self, key: &str, ask: &ClientRequest) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.push((key.into(), ask.clone()));
     }
 
     fn take(&self, ask: &ClientRequest) -> String {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match noted.iter().position(|(_, noted)| noted == ask) {
-            Some(index) => noted.remove(index).0,
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match recorded.iter().position(|(_, recorded)| recorded == ask) {
+            Some(index) => recorded.remove(index).0,
             None => String::new(),
         }
     }

@@ -12,19 +12,19 @@ use wharf_model::{
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::Preparing},
-    handler::blocking::Pool,
+    builder::{error::BuildError, prepare::PartPreparer},
+    handler::blocking::BlockingPool,
     key_ring::KeyRing,
-    notifications::{Hub, subscription_limits::Listens},
+    notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     primitives::{prompt::Prompt, resource::Resource, tool::Tool},
     router::{
         access::Access,
-        catalog::Lists,
-        concurrency::Gate,
-        state::{Core, Describe, EditCapabilities, States},
+        catalog::CatalogLists,
+        concurrency::ConcurrencyLimit,
+        state::{EditCapabilities, ServerDescription, ServerState, StateMap},
     },
     tasks::{
-        runtime::{MACHINERY, Machinery, Tasks},
+        runtime::{ServerTasks, TASK_RUNTIME, TaskRuntime},
         scheduler::TaskStorage,
     },
 };
@@ -66,9 +66,9 @@ pub enum Part {
 
 impl Part {
     /// What runs the tasks that it may make.
-    pub(crate) fn machinery(&self) -> Option<&'static dyn Machinery> {
+    pub(crate) fn task_runtime(&self) -> Option<&'static dyn TaskRuntime> {
         match self {
-            Part::Tool(tool) => tool.machinery,
+            Part::Tool(tool) => tool.task_runtime,
             Part::Resource(_) | Part::Prompt(_) => None,
         }
     }
@@ -102,7 +102,7 @@ struct StoreKey {
 #[must_use]
 pub struct RouterBuilder {
     parts: Vec<Part>,
-    states: States,
+    states: StateMap,
     instructions: Option<String>,
     logging: bool,
     edit: Option<EditCapabilities>,
@@ -115,7 +115,7 @@ pub struct RouterBuilder {
     upstream: Option<Arc<dyn Service>>,
     tasks: TaskOptions,
     /// Comes with what may make tasks.
-    machinery: Option<&'static dyn Machinery>,
+    task_runtime: Option<&'static dyn TaskRuntime>,
     stores: Option<Stores>,
     store_key: Option<StoreKey>,
     problems: BuildError,
@@ -125,7 +125,7 @@ impl RouterBuilder {
     pub(crate) fn new() -> Self {
         RouterBuilder {
             parts: Vec::new(),
-            states: States::default(),
+            states: StateMap::default(),
             instructions: None,
             logging: true,
             edit: None,
@@ -137,7 +137,7 @@ impl RouterBuilder {
             cache: CacheHint::public(0),
             upstream: None,
             tasks: TaskOptions::default(),
-            machinery: None,
+            task_runtime: None,
             stores: None,
             store_key: None,
             problems: BuildError::default(),
@@ -170,7 +170,7 @@ impl RouterBuilder {
     #[allow(clippy::should_implement_trait)] // nobody writes `builder + tool`
     pub fn add(mut self, part: impl Into<Part>) -> Self {
         let part = part.into();
-        self.machinery = self.machinery.or(part.machinery());
+        self.task_runtime = self.task_runtime.or(part.task_runtime());
         self.parts.push(part);
         self
     }
@@ -204,7 +204,7 @@ impl RouterBuilder {
     ) -> Self {
         self.edit = Some(Box::new(edit));
         // It may say that there are tasks.
-        self.machinery = Some(MACHINERY);
+        self.task_runtime = Some(TASK_RUNTIME);
         self
     }
 
@@ -241,13 +241,13 @@ impl RouterBuilder {
 
     /// How tasks are kept and run.
     pub fn tasks(mut self, options: TaskOptions) -> Self {
-        (self.tasks, self.machinery) = (options, Some(MACHINERY));
+        (self.tasks, self.task_runtime) = (options, Some(TASK_RUNTIME));
         self
     }
 
     /// Keeps tasks, claims and rates here; in memory by default, where all ends with the process.
     pub fn store(mut self, stores: Stores) -> Self {
-        (self.stores, self.machinery) = (Some(stores), Some(MACHINERY));
+        (self.stores, self.task_runtime) = (Some(stores), Some(TASK_RUNTIME));
         self
     }
 
@@ -274,8 +274,8 @@ impl RouterBuilder {
     /// Builds the router, or says everything that is wrong.
     pub fn build(mut self) -> Result<Router, BuildError> {
         let (lists, next) = self.lists();
-        let seal = self.own_seal();
-        let stores = self.own_stores(&*seal);
+        let seal = self.take_cipher();
+        let stores = self.take_stores(&*seal);
         self.problems.or(())?;
         let mut layers = self.layers;
         if let Some(rates) = self.limits.rates {
@@ -286,49 +286,49 @@ impl RouterBuilder {
             };
             layers.insert(0, Box::new(limit));
         }
-        let describe = Describe {
+        let description = ServerDescription {
             instructions: self.instructions,
             logging: self.logging,
             promotes: self.tasks.threshold.is_some(),
             edit: self.edit,
         };
         let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
-        let tasks = Tasks::new(stores.as_ref().map(keeping), self.tasks);
-        if let Some(machinery) = self.machinery {
-            tasks.bring(machinery);
+        let tasks = ServerTasks::new(stores.as_ref().map(task_storage), self.tasks);
+        if let Some(task_runtime) = self.task_runtime {
+            tasks.enable(task_runtime);
         }
-        let core = Arc::new(Core {
+        let server = Arc::new(ServerState {
             seal,
             nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
             states: self.states,
             access: self.access,
             cache: self.cache,
             upstream: self.upstream,
-            hub: Hub::new(self.limits.subscriptions),
-            listens: Listens::new(&self.limits),
-            gate: Gate::new(self.limits.concurrent, self.limits.queue),
-            blocking: Pool::new(self.limits.blocking),
+            subscription_table: SubscriptionTable::new(self.limits.subscriptions),
+            subscription_limits: SubscriptionLimits::new(&self.limits),
+            call_limit: ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue),
+            blocking: BlockingPool::new(self.limits.blocking),
             tasks,
             stores,
-            snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
-            describe,
+            catalog: ArcSwap::from_pointee(description.catalog(lists, self.cache)),
+            description,
             writing: Mutex::new(next),
             limits: self.limits,
         });
-        Ok(Router::layered(core, layers))
+        Ok(Router::layered(server, layers))
     }
 
     /// All parts, ready to be called, and the number of the next one that may come.
-    fn lists(&mut self) -> (Lists, u64) {
-        let (mut lists, problems) = (Lists::default(), &mut self.problems);
+    fn lists(&mut self) -> (CatalogLists, u64) {
+        let (mut lists, problems) = (CatalogLists::default(), &mut self.problems);
         let parts = mem::take(&mut self.parts);
         if self.upstream.is_some() && !parts.is_empty() {
             problems.add("server", "a proxy passes every call on: it has no parts of its own");
         }
-        let preparing = Preparing { limits: &self.limits, states: &self.states };
+        let preparer = PartPreparer { limits: &self.limits, states: &self.states };
         let mut order = 1;
         for part in parts {
-            if let Some(prepared) = preparing.part(part, order, problems) {
+            if let Some(prepared) = preparer.part(part, order, problems) {
                 prepared.insert(&mut lists, problems);
             }
             order += 1;
@@ -337,7 +337,7 @@ impl RouterBuilder {
     }
 
     /// What seals state: as it was given, or with the keys that the surroundings name.
-    fn own_seal(&mut self) -> Arc<dyn StateCipher> {
+    fn take_cipher(&mut self) -> Arc<dyn StateCipher> {
         let problems = &mut self.problems;
         self.seal.take().unwrap_or_else(|| {
             let keys = KeyRing::from_env_or_file().unwrap_or_else(|error| {
@@ -349,7 +349,7 @@ impl RouterBuilder {
     }
 
     /// The stores, sealed if there is a key for them.
-    fn own_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
+    fn take_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
         if stores.reach == Sharing::Fleet && !seal.is_shared() {
@@ -381,7 +381,7 @@ fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut Build
 }
 
 /// Where tasks are kept.
-fn keeping(stores: &Stores) -> TaskStorage {
+fn task_storage(stores: &Stores) -> TaskStorage {
     let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
     TaskStorage { store, bus, reach: stores.reach }
 }

@@ -18,7 +18,7 @@ use wharf_schema::problems;
 use crate::{
     context::{Ctx, elicitation_form},
     key_ring, lenient_json,
-    tasks::runtime::Hold,
+    tasks::runtime::TaskRunApi,
 };
 
 /// Why an ask brought no answer.
@@ -84,7 +84,7 @@ impl From<ClientRequestError> for Error {
 }
 
 /// An answer as it was read: what the handler gets, or why the text is no answer.
-type Read<T> = Result<Result<T, ClientRequestError>, String>;
+type ParsedResponse<T> = Result<Result<T, ClientRequestError>, String>;
 
 /// # Asking the client
 ///
@@ -223,7 +223,7 @@ impl Ctx {
         &self,
         key: String,
         ask: ClientRequest,
-        read: impl Fn(&str) -> Read<T>,
+        read: impl Fn(&str) -> ParsedResponse<T>,
     ) -> Result<T, ClientRequestError> {
         let question = self.question(&key, &ask)?;
         if self.asks() == InputMode::Suspend {
@@ -242,12 +242,12 @@ impl Ctx {
         }
         let _turn = self.turn(&key).await;
         let known = self.run().answer_to(&key, &question);
-        let json = match (known, self.link()) {
+        let json = match (known, self.task_run()) {
             (Some(json), _) => json,
-            (None, Some(link)) => self.park(&*link, &key, &question, &ask).await?,
+            (None, Some(task_run)) => self.park(&*task_run, &key, &question, &ask).await?,
             (None, None) => self.deliver(&key, ask).await?,
         };
-        let most = self.core().limits.argument_values;
+        let most = self.server().limits.argument_values;
         if !lenient_json::is_within(json.get(), most) {
             let reason = format!("the answer has {}", lenient_json::too_many(most));
             return Err(ClientRequestError::Invalid(reason));
@@ -286,14 +286,14 @@ impl Ctx {
         question: String,
         ask: ClientRequest,
     ) -> Result<(), ClientRequestError> {
-        struct Pending<'c>(&'c Ctx, u64);
-        impl Drop for Pending<'_> {
+        struct WithdrawOnDrop<'c>(&'c Ctx, u64);
+        impl Drop for WithdrawOnDrop<'_> {
             fn drop(&mut self) {
                 self.0.run().withdraw(self.1);
             }
         }
-        let number = self.run().leave(key, question, ask);
-        let _pending = Pending(self, number);
+        let number = self.run().add_question(key, question, ask);
+        let _pending = WithdrawOnDrop(self, number);
         self.wake_driver();
         poll_fn(|cx| {
             let mut run = self.run();
@@ -312,7 +312,7 @@ impl Ctx {
     /// Leaves a question with the task, and waits for its owner's answer.
     async fn park(
         &self,
-        link: &dyn Hold,
+        task_run: &dyn TaskRunApi,
         key: &str,
         question: &str,
         ask: &ClientRequest,
@@ -320,7 +320,7 @@ impl Ctx {
         self.remember_url(ask);
         // How long the owner takes is not the handler's time.
         let _paused = self.outbox().pause();
-        self.unless_over(link.ask(key, question, ask))
+        self.or_closed(task_run.ask(key, question, ask))
             .await
             .unwrap_or(Err(ClientRequestError::Suspended))
     }
@@ -330,7 +330,7 @@ impl Ctx {
         if let ClientRequest::ElicitUrl(question) = ask
             && let Some(id) = &question.id
         {
-            self.core().hub.remember_elicitation(id, &self.client());
+            self.server().subscription_table.remember_elicitation(id, &self.client());
         }
     }
 
@@ -339,8 +339,8 @@ impl Ctx {
         key: &str,
         ask: ClientRequest,
     ) -> Result<Box<RawValue>, ClientRequestError> {
-        if let Some(keys) = self.extension::<crate::testing::Keys>() {
-            keys.note(key, &ask);
+        if let Some(keys) = self.extension::<crate::testing::RequestKeys>() {
+            keys.record(key, &ask);
         }
         self.remember_url(&ask);
         match self.outbox().ask(ask).await {
@@ -354,8 +354,8 @@ impl Ctx {
 
     /// Waits until no other ask with this key is on its way.
     async fn turn(&self, key: &str) -> impl Drop + use<'_> {
-        struct Turn<'c>(&'c Ctx, String);
-        impl Drop for Turn<'_> {
+        struct TurnGuard<'c>(&'c Ctx, String);
+        impl Drop for TurnGuard<'_> {
             fn drop(&mut self) {
                 let waiting = self.0.run().end_turn(&self.1);
                 waiting.into_iter().for_each(Waker::wake);
@@ -370,7 +370,7 @@ impl Ctx {
             Poll::Pending
         })
         .await;
-        Turn(self, key.into())
+        TurnGuard(self, key.into())
     }
 }
 
@@ -378,7 +378,7 @@ fn parse<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-fn read_elicited(json: &str) -> Read<Option<Value>> {
+fn read_elicited(json: &str) -> ParsedResponse<Option<Value>> {
     let result: ElicitResult = parse(json)?;
     Ok(match result.action {
         ElicitAction::Accept => Ok(result.content),
@@ -387,7 +387,7 @@ fn read_elicited(json: &str) -> Read<Option<Value>> {
     })
 }
 
-fn read_form(schema: &Value, json: &str) -> Read<Value> {
+fn read_form(schema: &Value, json: &str) -> ParsedResponse<Value> {
     match read_elicited(json)? {
         Ok(content) => elicitation_form::check(schema, content).map(Ok),
         Err(error) => Ok(Err(error)),

@@ -10,13 +10,13 @@ use crate::lenient_json::whole_numbers;
 
 pub(crate) use wharf_schema::elicitation_form::check;
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
 /// The string formats that a form can ask for.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
 /// What a form cannot say, and must not silently lose.
-const LOST: [&str; 2] = ["pattern", "multipleOf"];
+const UNSUPPORTED_KEYWORDS: [&str; 2] = ["pattern", "multipleOf"];
 
 /// The form that asks for a `T`: a flat object of texts, numbers, switches and choices.
 pub(crate) fn form_schema<T: JsonSchema>() -> Result<Value, String> {
@@ -33,10 +33,10 @@ pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
         (Some("object"), Some(fields)) => fields,
         _ => return Err(no_struct.into()),
     };
-    let mut properties = Object::new();
+    let mut properties = JsonObject::new();
     let mut optional = vec![];
     for (name, schema) in fields {
-        let mut field = Field { root, keywords: Object::new(), optional: false };
+        let mut field = FormField { root, keywords: JsonObject::new(), optional: false };
         field.gather(schema, 0).map_err(|reason| format!("`{name}`: {reason}"))?;
         if field.optional {
             optional.push(name);
@@ -56,13 +56,13 @@ pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
 }
 
 /// One field on its way from any schema to a form's.
-struct Field<'s> {
-    root: &'s Object,
-    keywords: Object,
+struct FormField<'s> {
+    root: &'s JsonObject,
+    keywords: JsonObject,
     optional: bool,
 }
 
-impl Field<'_> {
+impl FormField<'_> {
     /// Collects the field's keywords, with references followed and `null` set apart.
     fn gather(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
         let schema = schema.as_object().ok_or("anything at all cannot be asked for")?;
@@ -125,8 +125,12 @@ impl Field<'_> {
     }
 
     fn restrict(mut self) -> Result<Value, String> {
-        if let Some(lost) = LOST.iter().find(|lost| self.keywords.contains_key(**lost)) {
-            return Err(format!("`{lost}` cannot be asked for: check it once the answer is there"));
+        if let Some(keyword) =
+            UNSUPPORTED_KEYWORDS.iter().find(|keyword| self.keywords.contains_key(**keyword))
+        {
+            return Err(format!(
+                "`{keyword}` cannot be asked for: check it once the answer is there"
+            ));
         }
         if let Some(choices) = choices(&self.keywords)? {
             // Titles as the protocol first had them, for those who write the schema themselves.
@@ -145,15 +149,15 @@ impl Field<'_> {
                     self.keywords.remove("format");
                 }
                 let keys = ["title", "description", "minLength", "maxLength", "format", "default"];
-                Ok(self.keep("string", &keys, Object::new()))
+                Ok(self.keep("string", &keys, JsonObject::new()))
             }
             "integer" | "number" => {
                 self.inclusive(kind == "integer")?;
                 let keys = ["title", "description", "minimum", "maximum", "default"];
-                Ok(self.keep(&kind, &keys, Object::new()))
+                Ok(self.keep(&kind, &keys, JsonObject::new()))
             }
             "boolean" => {
-                Ok(self.keep("boolean", &["title", "description", "default"], Object::new()))
+                Ok(self.keep("boolean", &["title", "description", "default"], JsonObject::new()))
             }
             "array" => self.several(),
             "object" => Err("a form is flat: an object cannot be a field of it".into()),
@@ -162,7 +166,7 @@ impl Field<'_> {
     }
 
     fn several(&self) -> Result<Value, String> {
-        let mut item = Field { root: self.root, keywords: Object::new(), optional: false };
+        let mut item = FormField { root: self.root, keywords: JsonObject::new(), optional: false };
         item.gather(self.keywords.get("items").unwrap_or(&Value::Null), 1)?;
         let Some(mut items) = choices(&item.keywords)? else {
             return Err("a list can only be a choice among the variants of an enum".into());
@@ -171,7 +175,7 @@ impl Field<'_> {
             Some(titled) => drop(items.insert("anyOf".into(), titled)),
             None => drop(items.insert("type".into(), "string".into())),
         }
-        let items = Object::from_iter([("items".to_owned(), items.into())]);
+        let items = JsonObject::from_iter([("items".to_owned(), items.into())]);
         let keys = ["title", "description", "minItems", "maxItems", "default"];
         Ok(self.keep("array", &keys, items))
     }
@@ -191,10 +195,10 @@ impl Field<'_> {
         Ok(())
     }
 
-    fn keep(&self, kind: &str, keys: &[&str], more: Object) -> Value {
+    fn keep(&self, kind: &str, keys: &[&str], more: JsonObject) -> Value {
         let kept =
             keys.iter().filter_map(|&key| Some((key.to_owned(), self.keywords.get(key)?.clone())));
-        let mut property = Object::from_iter([("type".to_owned(), kind.into())]);
+        let mut property = JsonObject::from_iter([("type".to_owned(), kind.into())]);
         property.extend(kept);
         property.extend(more);
         property.into()
@@ -202,12 +206,12 @@ impl Field<'_> {
 }
 
 /// The choices of a unit enum: `enum`, or `oneOf` where they have titles. `None` for other schemas.
-fn choices(keywords: &Object) -> Result<Option<Object>, String> {
+fn choices(keywords: &JsonObject) -> Result<Option<JsonObject>, String> {
     if let Some(Value::Array(options)) = keywords.get("options") {
         let choices = options.iter().map(titled).collect::<Option<Vec<_>>>();
         let choices = choices.ok_or("only an enum of variants without fields can be asked for")?;
         let choices: Vec<_> = choices.into_iter().flatten().collect();
-        return Ok(Some(Object::from_iter([
+        return Ok(Some(JsonObject::from_iter([
             if choices.iter().any(|(_, title)| title.is_some()) {
                 let choice = |(value, title): &(Value, Option<Value>)| json!({"const": value, "title": title.as_ref().unwrap_or(value)});
                 ("oneOf".to_owned(), choices.iter().map(choice).collect())
@@ -224,7 +228,7 @@ fn choices(keywords: &Object) -> Result<Option<Object>, String> {
     if !values.iter().all(Value::is_string) {
         return Err("the values to choose from must be texts".into());
     }
-    Ok(Some(Object::from_iter([("enum".to_owned(), values.into())])))
+    Ok(Some(JsonObject::from_iter([("enum".to_owned(), values.into())])))
 }
 
 /// The values of one option with their titles: one under `const`, or untitled ones under `enum`.

@@ -19,11 +19,11 @@ use wharf_model::{
 
 use crate::{
     Registry,
-    context::progress::Update,
-    handler::{block_on, suspend::Run},
+    context::progress::ProgressUpdate,
+    handler::{block_on, suspend::HandlerRun},
     lenient_json,
-    router::state::Core,
-    tasks::{promotion::Bond, runtime::Hold},
+    router::state::ServerState,
+    tasks::{promotion::TaskPromotion, runtime::TaskRunApi},
 };
 
 /// The context of one call: progress, logs, questions to the client, remembered effects.
@@ -46,26 +46,26 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Ctx {
-    inner: Arc<Inner>,
+    inner: Arc<CtxInner>,
     logger: Option<Arc<str>>,
 }
 
-struct Inner {
+struct CtxInner {
     outbox: Outbox,
-    core: Arc<Core>,
+    server: Arc<ServerState>,
     request: OnceLock<Request>,
     peer: OnceLock<Arc<Peer>>,
-    run: Mutex<Run>,
+    run: Mutex<HandlerRun>,
 }
 
 impl Ctx {
-    pub(crate) fn new(outbox: Outbox, core: Arc<Core>) -> Ctx {
-        let limits = &core.limits;
+    pub(crate) fn new(outbox: Outbox, server: Arc<ServerState>) -> Ctx {
+        let limits = &server.limits;
         let rate =
             Rate { per_second: limits.progress_rate.into(), burst: limits.progress_burst.into() };
-        let run = Mutex::new(Run::new(rate));
+        let run = Mutex::new(HandlerRun::new(rate));
         let (request, peer) = (OnceLock::new(), OnceLock::new());
-        Ctx { inner: Arc::new(Inner { outbox, core, request, peer, run }), logger: None }
+        Ctx { inner: Arc::new(CtxInner { outbox, server, request, peer, run }), logger: None }
     }
 
     pub(crate) fn fill(&self, request: Request) {
@@ -80,25 +80,25 @@ impl Ctx {
         &self.inner.outbox
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.inner.core
+    pub(crate) fn server(&self) -> &Arc<ServerState> {
+        &self.inner.server
     }
 
     pub(crate) fn asks(&self) -> InputMode {
-        match self.bond() {
-            Some(bond) if bond.is_task() => InputMode::Park,
+        match self.promotion() {
+            Some(promotion) if promotion.is_task() => InputMode::Park,
             _ => self.request().map_or(InputMode::Deliver, |request| request.asks),
         }
     }
 
     /// What ties this call to a task, if it is one or may become one.
-    pub(crate) fn bond(&self) -> Option<&Bond> {
+    pub(crate) fn promotion(&self) -> Option<&TaskPromotion> {
         self.request()?.scope.get()
     }
 
     /// The task that this call is.
-    pub(crate) fn link(&self) -> Option<Arc<dyn Hold>> {
-        self.bond()?.link()
+    pub(crate) fn task_run(&self) -> Option<Arc<dyn TaskRunApi>> {
+        self.promotion()?.task_run()
     }
 
     pub(crate) fn downgrade(&self) -> WeakCtx {
@@ -106,7 +106,7 @@ impl Ctx {
     }
 
     /// The run, locked: never across an await or anybody else's code.
-    pub(crate) fn run(&self) -> MutexGuard<'_, Run> {
+    pub(crate) fn run(&self) -> MutexGuard<'_, HandlerRun> {
         self.inner.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +117,7 @@ impl Ctx {
 }
 
 /// A context, as long as its call is there.
-pub(crate) struct WeakCtx(Weak<Inner>);
+pub(crate) struct WeakCtx(Weak<CtxInner>);
 
 impl WeakCtx {
     pub(crate) fn upgrade(&self) -> Option<Ctx> {
@@ -151,8 +151,8 @@ impl Ctx {
     /// # Errors
     /// If a task should be made and cannot: there are too many, or their store does not answer.
     pub async fn detach(&self) -> Result<(), Error> {
-        match self.bond() {
-            Some(bond) => bond.detach().await,
+        match self.promotion() {
+            Some(promotion) => promotion.detach().await,
             None => Ok(()),
         }
     }
@@ -160,7 +160,7 @@ impl Ctx {
     /// The id of the task that this call is, if it is one.
     #[must_use]
     pub fn task_id(&self) -> Option<String> {
-        Some(self.link()?.id().to_owned())
+        Some(self.task_run()?.id().to_owned())
     }
 }
 
@@ -172,12 +172,12 @@ impl Ctx {
     /// A value that is not above the last one is dropped. After a burst, updates go out at a
     /// limited rate, and of those in between the last one wins; the final one always goes out.
     pub async fn progress(&self, progress: f64) {
-        self.report(Update { progress, total: None, message: None }).await;
+        self.report(ProgressUpdate { progress, total: None, message: None }).await;
     }
 
     /// Reports progress towards a known total.
     pub async fn progress_of(&self, progress: f64, total: f64) {
-        self.report(Update { progress, total: Some(total), message: None }).await;
+        self.report(ProgressUpdate { progress, total: Some(total), message: None }).await;
     }
 
     /// Reports progress with a text for people.
@@ -188,13 +188,13 @@ impl Ctx {
         message: impl Into<String>,
     ) {
         let (total, message) = (total.into(), Some(message.into()));
-        self.report(Update { progress, total, message }).await;
+        self.report(ProgressUpdate { progress, total, message }).await;
     }
 
-    async fn report(&self, update: Update) {
+    async fn report(&self, update: ProgressUpdate) {
         let outbox = self.outbox();
         let wanted = self.request().is_some_and(|request| request.progress);
-        if !wanted && !self.bond().is_some_and(Bond::is_task) {
+        if !wanted && !self.promotion().is_some_and(TaskPromotion::is_task) {
             return outbox.touch();
         }
         let now = outbox.timer().now();
@@ -251,7 +251,7 @@ impl Ctx {
     pub async fn log(&self, level: LogLevel, data: impl Serialize) {
         let outbox = self.outbox();
         let wanted = self.request().and_then(|request| request.log_level);
-        let declared = || self.core().snapshot.load().discovery.capabilities.logging;
+        let declared = || self.server().catalog.load().discovery.capabilities.logging;
         if wanted.is_none_or(|least| level < least) || !declared() {
             return outbox.touch();
         }
@@ -363,7 +363,7 @@ impl Ctx {
     #[must_use]
     pub fn meta(&self) -> Option<Meta> {
         let json = self.request()?.meta()?;
-        let most = self.core().limits.argument_values;
+        let most = self.server().limits.argument_values;
         if lenient_json::is_within(json, most) { serde_json::from_str(json).ok() } else { None }
     }
 
@@ -392,7 +392,7 @@ impl Ctx {
     /// The server's tools, resources and prompts, to change them and to tell listeners.
     #[must_use]
     pub fn registry(&self) -> Registry {
-        self.core().registry()
+        self.server().registry()
     }
 }
 

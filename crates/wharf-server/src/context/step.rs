@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use wharf_model::{Error, ErrorKind, InputMode};
 
-use crate::{context::Ctx, tasks::storage::Kept};
+use crate::{context::Ctx, tasks::storage::StepSaveResult};
 
 thread_local! {
     /// The call whose step is being polled on this thread.
@@ -78,11 +78,11 @@ impl Ctx {
         T: Serialize + DeserializeOwned,
     {
         let name = self.run().number_step(name.into());
-        if let Some(result) = self.recall(&name) {
+        if let Some(result) = self.recorded(&name) {
             return result;
         }
-        let _in_flight = InFlight::new(self);
-        let result = self.inside(future).await;
+        let _in_flight = StepInFlight::new(self);
+        let result = self.run_in_step(future).await;
         self.record(&name, result).await
     }
 
@@ -99,11 +99,11 @@ impl Ctx {
         T: Serialize + DeserializeOwned,
     {
         let name = self.run().number_step(name.into());
-        if let Some(result) = self.recall(&name) {
+        if let Some(result) = self.recorded(&name) {
             return Ok(result);
         }
-        let _in_flight = InFlight::new(self);
-        let result = self.inside(future).await?;
+        let _in_flight = StepInFlight::new(self);
+        let result = self.run_in_step(future).await?;
         Ok(self.record(&name, result).await)
     }
 
@@ -124,23 +124,23 @@ impl Ctx {
         T: Serialize + DeserializeOwned,
     {
         let name = self.run().number_step(name.into());
-        if let Some(result) = self.recall(&name) {
+        if let Some(result) = self.recorded(&name) {
             return Ok(result);
         }
-        let _in_flight = InFlight::new(self);
+        let _in_flight = StepInFlight::new(self);
         self.claim(&name).await?;
-        let result = self.inside(future).await;
+        let result = self.run_in_step(future).await;
         Ok(self.record(&name, result).await)
     }
 
     async fn claim(&self, name: &str) -> Result<(), StepError> {
-        let nonce = match self.link() {
-            Some(link) => Some(link.nonce().await.map_err(StepError::Store)?),
+        let nonce = match self.task_run() {
+            Some(task_run) => Some(task_run.nonce().await.map_err(StepError::Store)?),
             None => self.nonce(),
         };
         // Without a state that came back, nobody can send it twice; and it will be no task.
         let Some((nonce, ttl)) = nonce else { return Ok(()) };
-        let claim = self.core().nonces.claim(&format!("{nonce}/{name}"), ttl);
+        let claim = self.server().nonces.claim(&format!("{nonce}/{name}"), ttl);
         match claim.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(StepError::Spent),
@@ -148,10 +148,10 @@ impl Ctx {
         }
     }
 
-    fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+    fn recorded<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         // Copied out: the type's own code runs without the lock.
-        let json = match self.link() {
-            Some(link) => link.step(name)?,
+        let json = match self.task_run() {
+            Some(task_run) => task_run.step(name)?,
             None => self.run().steps.get(name)?.clone(),
         };
         serde_json::from_str(json.get()).ok()
@@ -159,7 +159,7 @@ impl Ctx {
 
     /// Remembers a result, and gives the one that counts: that of a task may be another's.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
-        if self.bond().is_none() && self.asks() != InputMode::Suspend {
+        if self.promotion().is_none() && self.asks() != InputMode::Suspend {
             return result;
         }
         let json = match to_raw_value(&result) {
@@ -169,13 +169,13 @@ impl Ctx {
                 return result;
             }
         };
-        let earlier = self.keep(name, json).await;
+        let earlier = self.save(name, json).await;
         earlier.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or(result)
     }
 
     /// Keeps a result for as long as the call lives, or in the task's store; gives the one that was
     /// there before. If the task is not ours any more, this never returns.
-    async fn keep(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
+    async fn save(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
         {
             let mut run = self.run();
             if !run.is_task {
@@ -183,11 +183,11 @@ impl Ctx {
                 return None;
             }
         }
-        let link = self.link()?;
-        match self.unless_over(link.keep(name, &json)).await {
-            Some(Kept::Now) => return None,
-            Some(Kept::Before(earlier)) => return Some(earlier),
-            Some(Kept::Lost) | None => {}
+        let task_run = self.task_run()?;
+        match self.or_closed(task_run.save_step(name, &json)).await {
+            Some(StepSaveResult::Saved) => return None,
+            Some(StepSaveResult::AlreadySaved(earlier)) => return Some(earlier),
+            Some(StepSaveResult::Lost) | None => {}
         }
         // An async handler is dropped here; a thread has nobody to drop it.
         self.outbox().closed().await;
@@ -195,7 +195,7 @@ impl Ctx {
     }
 
     /// Waits for `future`, unless the call is over before.
-    pub(crate) async fn unless_over<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+    pub(crate) async fn or_closed<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let (mut future, mut closed) = (pin!(future), pin!(self.outbox().closed()));
         poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -205,19 +205,23 @@ impl Ctx {
     }
 
     /// Polls a step's future, so that an ask inside it can be told from one beside it.
-    async fn inside<T>(&self, future: impl Future<Output = T>) -> T {
+    async fn run_in_step<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
-        poll_fn(|cx| self.poll_inside(future.as_mut(), cx)).await
+        poll_fn(|cx| self.poll_in_step(future.as_mut(), cx)).await
     }
 
-    fn poll_inside<F: Future>(&self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Outside(usize);
-        impl Drop for Outside {
+    fn poll_in_step<F: Future>(
+        &self,
+        future: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        struct RestoreStep(usize);
+        impl Drop for RestoreStep {
             fn drop(&mut self) {
                 STEP_OF.set(self.0);
             }
         }
-        let _outside = Outside(STEP_OF.replace(self.id()));
+        let _restore = RestoreStep(STEP_OF.replace(self.id()));
         future.poll(cx)
     }
 
@@ -227,16 +231,16 @@ impl Ctx {
 }
 
 /// A step under way: as long as there is one, the call is not suspended.
-struct InFlight<'c>(&'c Ctx);
+struct StepInFlight<'c>(&'c Ctx);
 
-impl<'c> InFlight<'c> {
+impl<'c> StepInFlight<'c> {
     fn new(ctx: &'c Ctx) -> Self {
         ctx.run().in_flight += 1;
-        InFlight(ctx)
+        StepInFlight(ctx)
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for StepInFlight<'_> {
     fn drop(&mut self) {
         self.0.run().in_flight -= 1;
         self.0.wake_driver();

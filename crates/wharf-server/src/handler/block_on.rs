@@ -15,25 +15,25 @@ thread_local! {
 }
 
 /// Marks this thread as one that must not wait, until it is dropped.
-pub(crate) struct Polling {
+pub(crate) struct PollGuard {
     before: bool,
 }
 
-impl Polling {
+impl PollGuard {
     pub(crate) fn begin() -> Self {
-        Polling { before: POLLING.replace(true) }
+        PollGuard { before: POLLING.replace(true) }
     }
 }
 
-impl Drop for Polling {
+impl Drop for PollGuard {
     fn drop(&mut self) {
         POLLING.set(self.before);
     }
 }
 
-struct Unpark(Thread);
+struct UnparkWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -50,7 +50,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
         "`Ctx::block_on` is for plain functions on a thread where they may block: `await` in an \
          async one, and do not run this one in place"
     );
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(thread::current())));
     let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
     loop {
         match future.as_mut().poll(&mut cx) {

@@ -14,40 +14,40 @@ use std::{
 
 use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, RequestExtensions};
 
-use crate::router::caller_shares::{Share, Shares};
+use crate::router::caller_shares::{CallerShare, CallerShares};
 
 /// How many blocking functions may be at work or in line, and how many of one caller.
-pub(crate) struct Pool {
-    places: Shares,
+pub(crate) struct BlockingPool {
+    permits: CallerShares,
     taken: AtomicUsize,
     refused: LogThrottle,
 }
 
 /// One place in the pool. The job owns it, not the call: a thread outlives a cancelled call.
-pub(crate) struct Place {
-    pool: Arc<Pool>,
-    _share: Share,
+pub(crate) struct BlockingPermit {
+    pool: Arc<BlockingPool>,
+    _share: CallerShare,
 }
 
-impl Pool {
+impl BlockingPool {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        let (places, taken) = (Shares::new(limit), AtomicUsize::new(0));
-        Arc::new(Pool { places, taken, refused: LogThrottle::default() })
+        let (permits, taken) = (CallerShares::new(limit), AtomicUsize::new(0));
+        Arc::new(BlockingPool { permits, taken, refused: LogThrottle::default() })
     }
 
     /// A place for a call with this scope.
-    pub(crate) fn enter(self: &Arc<Self>, scope: &RequestExtensions) -> Option<Place> {
-        let place = |_share| Some(Place { pool: self.clone(), _share });
-        match self.take(self.places.open) {
-            true => place(None),
-            false => place(self.enter_crowded(&Caller::of(scope))?),
+    pub(crate) fn acquire(self: &Arc<Self>, scope: &RequestExtensions) -> Option<BlockingPermit> {
+        let permit = |_share| Some(BlockingPermit { pool: self.clone(), _share });
+        match self.take(self.permits.open) {
+            true => permit(None),
+            false => permit(self.acquire_contended(&Caller::of(scope))?),
         }
     }
 
     #[cold]
-    fn enter_crowded(&self, caller: &Caller) -> Option<Share> {
-        let share = self.places.claim(self.taken.load(Ordering::Acquire), caller);
-        let share = share.filter(|_| self.take(self.places.room));
+    fn acquire_contended(&self, caller: &Caller) -> Option<CallerShare> {
+        let share = self.permits.claim(self.taken.load(Ordering::Acquire), caller);
+        let share = share.filter(|_| self.take(self.permits.capacity));
         if share.is_none() && self.refused.is_due() {
             let taken = self.taken.load(Ordering::Acquire);
             tracing::warn!(taken, "calls are refused: too many blocking functions are at work");
@@ -55,30 +55,30 @@ impl Pool {
         share
     }
 
-    /// Takes a place if fewer than `room` are taken.
-    fn take(&self, room: usize) -> bool {
-        let fits = |taken: usize| (taken < room).then_some(taken + 1);
+    /// Takes a place if fewer than `capacity` are taken.
+    fn take(&self, capacity: usize) -> bool {
+        let fits = |taken: usize| (taken < capacity).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 }
 
-impl Drop for Place {
+impl Drop for BlockingPermit {
     fn drop(&mut self) {
         self.pool.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Where the job leaves what came of it.
-struct Slot {
+struct ResultSlot {
     result: Option<thread::Result<Outcome>>,
     /// Set when the job is gone, with or without a result.
     over: bool,
     waker: Option<Waker>,
 }
 
-struct Leave(Arc<Mutex<Slot>>);
+struct FinishOnDrop(Arc<Mutex<ResultSlot>>);
 
-impl Leave {
+impl FinishOnDrop {
     fn put(&self, result: Option<thread::Result<Outcome>>) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         slot.over = true;
@@ -90,7 +90,7 @@ impl Leave {
     }
 }
 
-impl Drop for Leave {
+impl Drop for FinishOnDrop {
     fn drop(&mut self) {
         self.put(None);
     }
@@ -98,20 +98,20 @@ impl Drop for Leave {
 
 /// Runs `job` in its place, on a thread that may block, unless the call is over before it begins.
 pub(crate) fn run(
-    place: Place,
+    permit: BlockingPermit,
     outbox: Outbox,
     job: impl FnOnce() -> Outcome + Send + 'static,
 ) -> impl Future<Output = Outcome> + Send + 'static {
-    let mut job = Some((job, place));
-    let slot = Arc::new(Mutex::new(Slot { result: None, over: false, waker: None }));
-    let mut leave = Some(Leave(slot.clone()));
+    let mut job = Some((job, permit));
+    let slot = Arc::new(Mutex::new(ResultSlot { result: None, over: false, waker: None }));
+    let mut leave = Some(FinishOnDrop(slot.clone()));
     std::future::poll_fn(move |cx| {
-        if let (Some((job, place)), Some(leave)) = (job.take(), leave.take()) {
+        if let (Some((job, permit)), Some(leave)) = (job.take(), leave.take()) {
             let (outbox, span) = (outbox.clone(), tracing::Span::current());
             spawn(Box::new(move || {
                 let work = AssertUnwindSafe(|| span.in_scope(job));
                 let result = (!outbox.is_closed()).then(|| catch_unwind(work));
-                drop(place);
+                drop(permit);
                 leave.put(result);
             }));
         }

@@ -17,13 +17,13 @@ use wharf_schema::problems;
 
 use crate::{
     context::Ctx,
-    handler::{string_args, string_args::Strings},
+    handler::{string_args, string_args::StringArg},
     lenient_json,
     middleware::printable,
-    primitives::resource::Reading,
-    router::state::Core,
+    primitives::resource::ReadMetadata,
+    router::state::ServerState,
     schema,
-    schema::{Typed, validator::Rules},
+    schema::{ArgumentSchema, validator::SchemaValidator},
 };
 
 /// Something a handler can take as a parameter.
@@ -62,7 +62,7 @@ pub trait Extract: Sized {
 /// What a handler needs, as its parameters declare it.
 #[derive(Debug, Default)]
 pub struct Declaration {
-    pub(crate) arguments: Vec<Typed>,
+    pub(crate) arguments: Vec<ArgumentSchema>,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) takes_raw: bool,
     pub(crate) takes_uri: bool,
@@ -85,33 +85,33 @@ impl Declaration {
 pub struct Incoming<'a> {
     pub(crate) request: Request,
     pub(crate) outbox: Outbox,
-    pub(crate) core: &'a Arc<Core>,
-    pub(crate) input: Input<'a>,
+    pub(crate) server: &'a Arc<ServerState>,
+    pub(crate) input: CallInput<'a>,
     /// What the arguments must keep to; a completion has none.
-    pub(crate) rules: Option<&'a Rules>,
+    pub(crate) validator: Option<&'a SchemaValidator>,
     ctx: OnceCell<Ctx>,
 }
 
 /// Where a handler's arguments come from.
 #[derive(Clone, Copy)]
-pub(crate) enum Input<'a> {
+pub(crate) enum CallInput<'a> {
     /// A tool: the request's own JSON.
     Json,
     /// A prompt: decoded strings.
-    Prompt(&'a [(Cow<'a, str>, Strings)]),
+    Prompt(&'a [(Cow<'a, str>, StringArg)]),
     /// A resource: strings decoded from its URI.
-    Resource(&'a [(Cow<'a, str>, Strings)], &'a Reading),
+    Resource(&'a [(Cow<'a, str>, StringArg)], &'a ReadMetadata),
     /// A completion.
     Completion(&'a CompletionRequest),
 }
 
-impl Input<'_> {
+impl CallInput<'_> {
     /// What arguments that do not fit are called.
     fn invalid(self) -> ErrorKind {
         match self {
-            Input::Json => ErrorKind::InvalidToolArguments,
-            Input::Prompt(_) => ErrorKind::InvalidPromptArguments,
-            Input::Resource(..) | Input::Completion(_) => ErrorKind::InvalidParams,
+            CallInput::Json => ErrorKind::InvalidToolArguments,
+            CallInput::Prompt(_) => ErrorKind::InvalidPromptArguments,
+            CallInput::Resource(..) | CallInput::Completion(_) => ErrorKind::InvalidParams,
         }
     }
 }
@@ -120,11 +120,11 @@ impl<'a> Incoming<'a> {
     pub(crate) fn new(
         request: Request,
         outbox: Outbox,
-        core: &'a Arc<Core>,
-        input: Input<'a>,
-        rules: Option<&'a Rules>,
+        server: &'a Arc<ServerState>,
+        input: CallInput<'a>,
+        validator: Option<&'a SchemaValidator>,
     ) -> Self {
-        Incoming { request, outbox, core, input, rules, ctx: OnceCell::new() }
+        Incoming { request, outbox, server, input, validator, ctx: OnceCell::new() }
     }
 
     /// The request.
@@ -148,57 +148,62 @@ impl<'a> Incoming<'a> {
     /// The server's shared state of type `T`.
     #[must_use]
     pub fn state<T: Any>(&self) -> Option<&T> {
-        self.core.states.get(&TypeId::of::<T>())?.downcast_ref()
+        self.server.states.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
     /// The context of the call, made on first use.
     #[must_use]
     pub fn ctx(&self) -> Ctx {
-        self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.core.clone())).clone()
+        self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.server.clone())).clone()
     }
 
     /// Reads a handler's parameters, and holds its arguments against their schema.
     pub(crate) fn read<A: Extract>(&self) -> Result<A, Error> {
         let parameters = A::extract(self).map_err(|error| self.explain(error))?;
-        let Some(rules) = self.rules else { return Ok(parameters) };
+        let Some(validator) = self.validator else { return Ok(parameters) };
         let checked = match self.input {
-            Input::Json => rules.check_json(self.request.arguments(), self.most()),
-            Input::Prompt(pairs) | Input::Resource(pairs, _) => rules.check_strings(pairs),
-            Input::Completion(_) => Ok(()),
+            CallInput::Json => validator.check_json(self.request.arguments(), self.max_values()),
+            CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
+                validator.check_strings(pairs)
+            }
+            CallInput::Completion(_) => Ok(()),
         };
         checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
     }
 
     /// Says more about arguments of a tool that its type could not read: serde names no fields.
     fn explain(&self, error: Error) -> Error {
-        let Some(rules) = self.rules.filter(|_| error.kind.is_invalid_tool_arguments()) else {
+        let Some(validator) = self.validator.filter(|_| error.kind.is_invalid_tool_arguments())
+        else {
             return error;
         };
-        match rules.explain_json(self.request.arguments(), self.most()) {
+        match validator.explain_json(self.request.arguments(), self.max_values()) {
             Some(problems) => self.invalid(&problems),
             None => self.invalid(&format!("- {}", error.message)),
         }
     }
 
     /// A mistake in how the server was put together: its author must know, the client need not.
-    fn fault(&self, problem: impl fmt::Display) -> Error {
+    fn configuration_error(&self, problem: impl fmt::Display) -> Error {
         let (method, target) = (self.request.method.name(), self.request.target());
         tracing::error!(method, handler = printable(&target), "the handler {problem}");
         Error::new(ErrorKind::InternalError)
     }
 
-    fn misplaced(&self, extractor: &str) -> Error {
-        self.fault(format_args!("takes `{extractor}`, which its kind of call does not have"))
+    fn wrong_extractor(&self, extractor: &str) -> Error {
+        self.configuration_error(format_args!(
+            "takes `{extractor}`, which its kind of call does not have"
+        ))
     }
 
     /// How many values a tree of arguments may have.
-    fn most(&self) -> usize {
-        self.core.limits.argument_values
+    fn max_values(&self) -> usize {
+        self.server.limits.argument_values
     }
 
     fn invalid(&self, problems: &str) -> Error {
         let (target, kind) = (self.request.target(), self.input.invalid());
-        let signature = self.rules.map(Rules::signature).unwrap_or_default();
+        let signature = self.validator.map(SchemaValidator::signature).unwrap_or_default();
         Error::new(kind).with_message(format!(
             "Invalid arguments for `{target}`:\n{problems}\nIt takes: {signature}"
         ))
@@ -226,10 +231,12 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         let read = match call.input {
-            Input::Json => lenient_json::from_json(call.request.arguments(), call.most())
+            CallInput::Json => lenient_json::from_json(call.request.arguments(), call.max_values())
                 .map_err(|error| error.to_string()),
-            Input::Prompt(pairs) | Input::Resource(pairs, _) => string_args::from_strings(pairs),
-            Input::Completion(_) => return Err(call.misplaced("Args")),
+            CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
+                string_args::from_strings(pairs)
+            }
+            CallInput::Completion(_) => return Err(call.wrong_extractor("Args")),
         };
         // The text may quote what the caller sent, which may be long.
         let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
@@ -277,7 +284,7 @@ pub struct Extension<T>(pub T);
 impl<T: Clone + Send + Sync + 'static> Extract for Extension<T> {
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         call.extension::<T>().cloned().map(Extension).ok_or_else(|| {
-            call.fault(format_args!(
+            call.configuration_error(format_args!(
                 "takes `Extension<{}>`, but no outer layer added one",
                 type_name::<T>()
             ))
@@ -320,8 +327,8 @@ impl Extract for Uri {
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         match call.input {
-            Input::Resource(..) => Ok(Uri(call.request.target().into_owned())),
-            _ => Err(call.misplaced("Uri")),
+            CallInput::Resource(..) => Ok(Uri(call.request.target().into_owned())),
+            _ => Err(call.wrong_extractor("Uri")),
         }
     }
 }
@@ -364,7 +371,9 @@ impl Extract for Completing {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        let Input::Completion(asked) = call.input else { return Err(call.misplaced("Completing")) };
+        let CallInput::Completion(asked) = call.input else {
+            return Err(call.wrong_extractor("Completing"));
+        };
         Ok(Completing {
             value: asked.value.clone(),
             argument: asked.argument.clone(),

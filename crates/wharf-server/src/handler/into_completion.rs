@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_model::{Completion, Error, Outcome, Reply};
 
 use crate::handler::{
-    Async, Ending, Endpoint, Handler, Inline, PlainHandler,
+    AsyncEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler, ReturnConverter,
     extract::{Declaration, Extract, Incoming},
     tool_error::IntoToolError,
 };
@@ -94,7 +94,7 @@ where
     A: Extract + 'static,
 {
     fn into_completer(self) -> CompleterParts {
-        CompleterParts::new::<A>(Async::<F, A, CompletionEnding>::endpoint(self))
+        CompleterParts::new::<A>(AsyncEndpoint::<F, A, CompletionConverter>::endpoint(self))
     }
 }
 
@@ -105,20 +105,20 @@ where
     A: Extract + Send + 'static,
 {
     fn into_completer(self) -> CompleterParts {
-        CompleterParts::new::<A>(Inline::<F, A, CompletionEnding>::endpoint(self))
+        CompleterParts::new::<A>(InlineEndpoint::<F, A, CompletionConverter>::endpoint(self))
     }
 }
 
-pub(crate) struct CompletionEnding {
+pub(crate) struct CompletionConverter {
     most: usize,
 }
 
-impl<R: IntoCompletion> Ending<R> for CompletionEnding {
-    fn of(incoming: &Incoming<'_>) -> Self {
-        CompletionEnding { most: incoming.core.limits.completion_values.min(100) }
+impl<R: IntoCompletion> ReturnConverter<R> for CompletionConverter {
+    fn for_call(incoming: &Incoming<'_>) -> Self {
+        CompletionConverter { most: incoming.server.limits.completion_values.min(100) }
     }
 
-    fn end(self, returned: R) -> Outcome {
+    fn convert(self, returned: R) -> Outcome {
         match returned.into_completion() {
             Ok(mut completion) => {
                 if completion.values.len() > self.most {

@@ -8,12 +8,12 @@ use wharf_model::{Error, ErrorKind, Outcome, ReadResult, Reply, ResourceContents
 
 use crate::{
     handler::{
-        Ending,
-        extract::{Incoming, Input},
+        ReturnConverter,
+        extract::{CallInput, Incoming},
         into_tool::{Json, unserializable},
         tool_error::IntoToolError,
     },
-    primitives::resource::Reading,
+    primitives::resource::ReadMetadata,
 };
 
 /// Something a resource can return.
@@ -89,29 +89,29 @@ impl<T: IntoContents, E: IntoToolError> IntoContents for Result<T, E> {
     }
 }
 
-pub(crate) struct ReadEnding {
+pub(crate) struct ContentsConverter {
     uri: String,
-    reading: Reading,
+    metadata: ReadMetadata,
 }
 
-impl<R: IntoContents> Ending<R> for ReadEnding {
-    fn of(incoming: &Incoming<'_>) -> Self {
+impl<R: IntoContents> ReturnConverter<R> for ContentsConverter {
+    fn for_call(incoming: &Incoming<'_>) -> Self {
         let request = &incoming.request;
-        let mut reading = match incoming.input {
-            Input::Resource(_, reading) => reading.clone(),
-            _ => Reading::default(),
+        let mut metadata = match incoming.input {
+            CallInput::Resource(_, metadata) => metadata.clone(),
+            _ => ReadMetadata::default(),
         };
         // What depends on answers depends on more than the cache's key.
         if request.input_responses().is_some() || request.request_state().is_some() {
-            reading.cache = None;
+            metadata.cache = None;
         }
-        ReadEnding { uri: request.target().into_owned(), reading }
+        ContentsConverter { uri: request.target().into_owned(), metadata }
     }
 
-    fn end(self, returned: R) -> Outcome {
-        match returned.into_contents(&self.uri, self.reading.mime.as_deref()) {
+    fn convert(self, returned: R) -> Outcome {
+        match returned.into_contents(&self.uri, self.metadata.mime.as_deref()) {
             Ok(mut result) => {
-                result.cache = result.cache.or(self.reading.cache);
+                result.cache = result.cache.or(self.metadata.cache);
                 Reply::Read(result).into()
             }
             Err(error) if error.kind == ErrorKind::InternalError && error.data.is_none() => {

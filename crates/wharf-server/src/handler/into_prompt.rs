@@ -6,7 +6,7 @@ use serde::Serialize;
 use wharf_model::{Content, Error, Outcome, PromptMessage, PromptResult, Reply};
 
 use crate::handler::{
-    Ending,
+    ReturnConverter,
     extract::Incoming,
     into_tool::{Json, unserializable},
     tool_error::IntoToolError,
@@ -78,14 +78,14 @@ impl<T: IntoPrompt, E: IntoToolError> IntoPrompt for Result<T, E> {
     }
 }
 
-pub(crate) struct PromptEnding;
+pub(crate) struct PromptConverter;
 
-impl<R: IntoPrompt> Ending<R> for PromptEnding {
-    fn of(_incoming: &Incoming<'_>) -> Self {
-        PromptEnding
+impl<R: IntoPrompt> ReturnConverter<R> for PromptConverter {
+    fn for_call(_incoming: &Incoming<'_>) -> Self {
+        PromptConverter
     }
 
-    fn end(self, returned: R) -> Outcome {
+    fn convert(self, returned: R) -> Outcome {
         match returned.into_prompt() {
             Ok(result) => Reply::Prompt(result).into(),
             Err(error) => error.into(),

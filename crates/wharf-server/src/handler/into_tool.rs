@@ -8,7 +8,7 @@ use serde_json::Value;
 use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
 use crate::{
-    handler::{Ending, extract::Incoming, tool_error::IntoToolError},
+    handler::{ReturnConverter, extract::Incoming, tool_error::IntoToolError},
     schema,
 };
 
@@ -132,14 +132,14 @@ pub(crate) fn unserializable(error: &serde_json::Error) -> Error {
     Error::new(ErrorKind::InternalError)
 }
 
-pub(crate) struct ToolEnding;
+pub(crate) struct ToolConverter;
 
-impl<R: IntoToolOutcome> Ending<R> for ToolEnding {
-    fn of(_incoming: &Incoming<'_>) -> Self {
-        ToolEnding
+impl<R: IntoToolOutcome> ReturnConverter<R> for ToolConverter {
+    fn for_call(_incoming: &Incoming<'_>) -> Self {
+        ToolConverter
     }
 
-    fn end(self, returned: R) -> Outcome {
+    fn convert(self, returned: R) -> Outcome {
         returned.into_tool_outcome()
     }
 }

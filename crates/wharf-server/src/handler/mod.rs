@@ -114,62 +114,62 @@ pub(crate) trait Endpoint: Send + Sync + 'static {
 }
 
 /// Turns what a handler returned into the outcome of its kind of call.
-pub(crate) trait Ending<R>: Send + 'static {
+pub(crate) trait ReturnConverter<R>: Send + 'static {
     /// Keeps what the outcome needs of the call.
-    fn of(incoming: &Incoming<'_>) -> Self;
-    fn end(self, returned: R) -> Outcome;
+    fn for_call(incoming: &Incoming<'_>) -> Self;
+    fn convert(self, returned: R) -> Outcome;
 }
 
 /// An async function, its parameters and its ending.
-pub(crate) struct Async<F, A, E>(F, PhantomData<fn() -> (A, E)>);
+pub(crate) struct AsyncEndpoint<F, A, E>(F, PhantomData<fn() -> (A, E)>);
 
-impl<F, A, E> Async<F, A, E> {
+impl<F, A, E> AsyncEndpoint<F, A, E> {
     pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
     where
         Self: Endpoint,
     {
-        Arc::new(Async(function, PhantomData::<fn() -> (A, E)>))
+        Arc::new(AsyncEndpoint(function, PhantomData::<fn() -> (A, E)>))
     }
 }
 
-impl<F, A, E> Endpoint for Async<F, A, E>
+impl<F, A, E> Endpoint for AsyncEndpoint<F, A, E>
 where
     F: Handler<A>,
     A: Extract + 'static,
-    E: Ending<F::Output>,
+    E: ReturnConverter<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+        let (parameters, converter) = match begin::<A, E, _>(&incoming) {
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
         let ctx = incoming.into_ctx();
         let running = self.0.call(parameters);
-        let call = async move { ending.end(running.await) };
+        let call = async move { converter.convert(running.await) };
         finish(ctx, call)
     }
 }
 
 /// A plain function that is cheap: it runs in place.
-pub(crate) struct Inline<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
+pub(crate) struct InlineEndpoint<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
 
-impl<F, A, E> Inline<F, A, E> {
+impl<F, A, E> InlineEndpoint<F, A, E> {
     pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
     where
         Self: Endpoint,
     {
-        Arc::new(Inline(Arc::new(function), PhantomData::<fn() -> (A, E)>))
+        Arc::new(InlineEndpoint(Arc::new(function), PhantomData::<fn() -> (A, E)>))
     }
 }
 
-impl<F, A, E> Endpoint for Inline<F, A, E>
+impl<F, A, E> Endpoint for InlineEndpoint<F, A, E>
 where
     F: PlainHandler<A>,
     A: Extract + Send + 'static,
-    E: Ending<F::Output>,
+    E: ReturnConverter<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+        let (parameters, converter) = match begin::<A, E, _>(&incoming) {
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
@@ -178,50 +178,51 @@ where
             // Only inside: state that does not open keeps the function from running at all.
             Some(ctx) => {
                 let function = self.0.clone();
-                suspend::drive(ctx, async move { ending.end(function.call(parameters)) })
+                suspend::drive(ctx, async move { converter.convert(function.call(parameters)) })
             }
-            None => now(ending.end(self.0.call(parameters))),
+            None => now(converter.convert(self.0.call(parameters))),
         }
     }
 }
 
 /// A plain function that may block: it runs on a thread of its own.
-pub(crate) struct Blocking<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
+pub(crate) struct BlockingEndpoint<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
 
-impl<F, A, E> Blocking<F, A, E> {
+impl<F, A, E> BlockingEndpoint<F, A, E> {
     pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
     where
         Self: Endpoint,
     {
-        Arc::new(Blocking(Arc::new(function), PhantomData::<fn() -> (A, E)>))
+        Arc::new(BlockingEndpoint(Arc::new(function), PhantomData::<fn() -> (A, E)>))
     }
 }
 
-impl<F, A, E> Endpoint for Blocking<F, A, E>
+impl<F, A, E> Endpoint for BlockingEndpoint<F, A, E>
 where
     F: PlainHandler<A>,
     A: Extract + Send + 'static,
-    E: Ending<F::Output>,
+    E: ReturnConverter<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+        let (parameters, converter) = match begin::<A, E, _>(&incoming) {
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
         let outbox = incoming.outbox.clone();
-        let Some(place) = incoming.core.blocking.enter(&incoming.request.scope) else {
+        let Some(permit) = incoming.server.blocking.acquire(&incoming.request.scope) else {
             return now(blocking::overloaded());
         };
         let ctx = incoming.into_ctx();
         let function = self.0.clone();
-        let call = blocking::run(place, outbox, move || ending.end(function.call(parameters)));
+        let call =
+            blocking::run(permit, outbox, move || converter.convert(function.call(parameters)));
         finish(ctx, call)
     }
 }
 
 /// What a handler takes, and what its outcome will need of the call.
-fn begin<A: Extract, E: Ending<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
-    Ok((incoming.read()?, E::of(incoming)))
+fn begin<A: Extract, E: ReturnConverter<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
+    Ok((incoming.read()?, E::for_call(incoming)))
 }
 
 /// Only a call with a context needs somebody to drive it.

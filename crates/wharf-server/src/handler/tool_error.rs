@@ -28,10 +28,10 @@ use crate::{context::client_requests::ClientRequestError, middleware::printable}
 /// there but the server's log: only an [`Error`], an [`ClientRequestError`] and what [`ToolError::new`] and
 /// [`ToolError::content`] say reach the client.
 #[derive(Clone, Debug)]
-pub struct ToolError(Failure);
+pub struct ToolError(ToolFailure);
 
 #[derive(Clone, Debug)]
-enum Failure {
+enum ToolFailure {
     /// What the handler's author says.
     Content(Vec<Content>),
     Named(Box<Error>),
@@ -65,21 +65,21 @@ impl ToolError {
     /// Fails with this content.
     #[must_use]
     pub fn content(content: Vec<Content>) -> Self {
-        ToolError(Failure::Content(content))
+        ToolError(ToolFailure::Content(content))
     }
 
     /// The outcome of the call that failed so.
     #[must_use]
     pub fn into_outcome(self) -> Outcome {
         let content = match self.0 {
-            Failure::Named(error) => return Outcome::Failed(error),
-            Failure::Content(content) => content,
-            Failure::Asked(error) => match *error {
+            ToolFailure::Named(error) => return Outcome::Failed(error),
+            ToolFailure::Content(content) => content,
+            ToolFailure::Asked(error) => match *error {
                 // What the client lacks is for the client to know, not for the model.
                 ClientRequestError::Unsupported(_) => return Error::from(*error).into(),
                 error => vec![Content::text(error.to_string())],
             },
-            Failure::Other(text) => vec![Content::text(text)],
+            ToolFailure::Other(text) => vec![Content::text(text)],
         };
         let mut result = ToolResult::new(content);
         result.is_error = true;
@@ -90,10 +90,10 @@ impl ToolError {
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Failure::Named(error) => error.fmt(f),
-            Failure::Asked(error) => error.fmt(f),
-            Failure::Other(text) => f.write_str(text),
-            Failure::Content(content) => {
+            ToolFailure::Named(error) => error.fmt(f),
+            ToolFailure::Asked(error) => error.fmt(f),
+            ToolFailure::Other(text) => f.write_str(text),
+            ToolFailure::Content(content) => {
                 let mut texts = content.iter().filter_map(Content::as_text);
                 f.write_str(texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message()))
             }
@@ -106,12 +106,12 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
         let any: &dyn Any = &error;
         if let Some(named) = any.downcast_ref::<Error>() {
-            return ToolError(Failure::Named(Box::new(named.clone())));
+            return ToolError(ToolFailure::Named(Box::new(named.clone())));
         }
         if let Some(asked) = any.downcast_ref::<ClientRequestError>() {
-            return ToolError(Failure::Asked(Box::new(asked.clone())));
+            return ToolError(ToolFailure::Asked(Box::new(asked.clone())));
         }
-        ToolError(Failure::Other(with_sources(&error)))
+        ToolError(ToolFailure::Other(with_sources(&error)))
     }
 }
 
@@ -119,12 +119,12 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
 impl From<ToolError> for Error {
     fn from(error: ToolError) -> Self {
         match error.0 {
-            Failure::Named(error) => *error,
-            Failure::Asked(error) => Error::from(*error),
-            Failure::Content(_) => {
+            ToolFailure::Named(error) => *error,
+            ToolFailure::Asked(error) => Error::from(*error),
+            ToolFailure::Content(_) => {
                 Error::new(ErrorKind::InternalError).with_message(error.to_string())
             }
-            Failure::Other(text) => {
+            ToolFailure::Other(text) => {
                 tracing::error!(error = printable(&text), "a handler failed");
                 Error::new(ErrorKind::InternalError)
             }

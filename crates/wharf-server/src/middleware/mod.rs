@@ -53,15 +53,15 @@ pub trait Middleware: Send + Sync + 'static {
 
 /// What lies behind a middleware.
 #[derive(Clone)]
-pub struct Next(Link);
+pub struct Next(ChainLink);
 
 #[derive(Clone)]
-enum Link {
-    Layer(Arc<Layer>),
+enum ChainLink {
+    ChainLayer(Arc<ChainLayer>),
     Service(Arc<dyn Service>),
 }
 
-struct Layer {
+struct ChainLayer {
     middleware: Box<dyn Middleware>,
     next: Next,
 }
@@ -75,23 +75,27 @@ impl Next {
 
     /// All `layers`, the outermost first, around `service`.
     pub(crate) fn chain(layers: Vec<Box<dyn Middleware>>, service: Arc<dyn Service>) -> Self {
-        let around = |next, middleware| Next(Link::Layer(Arc::new(Layer { middleware, next })));
-        layers.into_iter().rev().fold(Next(Link::Service(service)), around)
+        let around = |next, middleware| {
+            Next(ChainLink::ChainLayer(Arc::new(ChainLayer { middleware, next })))
+        };
+        layers.into_iter().rev().fold(Next(ChainLink::Service(service)), around)
     }
 }
 
 impl Service for Next {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         match &self.0 {
-            Link::Layer(layer) => layer.middleware.call(request, outbox, layer.next.clone()),
-            Link::Service(service) => service.call(request, outbox),
+            ChainLink::ChainLayer(layer) => {
+                layer.middleware.call(request, outbox, layer.next.clone())
+            }
+            ChainLink::Service(service) => service.call(request, outbox),
         }
     }
 
     fn moment(&self) -> Option<ChangeVersion> {
         match &self.0 {
-            Link::Layer(layer) => layer.next.moment(),
-            Link::Service(service) => service.moment(),
+            ChainLink::ChainLayer(layer) => layer.next.moment(),
+            ChainLink::Service(service) => service.moment(),
         }
     }
 }

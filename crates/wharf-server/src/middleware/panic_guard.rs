@@ -22,7 +22,7 @@ impl Middleware for PanicGuard {
         let begun = catch_unwind(AssertUnwindSafe(|| next.run(request, outbox)));
         let mut call = match begun {
             Ok(call) => Some(call),
-            Err(panic) => return now(caught(method, &target, &*panic)),
+            Err(panic) => return now(panic_outcome(method, &target, &*panic)),
         };
         Box::pin(poll_fn(move |cx| {
             let Some(running) = &mut call else { return Poll::Pending };
@@ -30,13 +30,13 @@ impl Middleware for PanicGuard {
             polled.unwrap_or_else(|panic| {
                 // A future that panicked is not polled again.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(call.take())));
-                Poll::Ready(caught(method, &target, &*panic))
+                Poll::Ready(panic_outcome(method, &target, &*panic))
             })
         }))
     }
 }
 
-fn caught(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
+fn panic_outcome(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let text = printable(text.unwrap_or("a panic without text"));

@@ -71,14 +71,14 @@ pub struct TowerNext(());
 impl Service<(Request, Outbox)> for TowerNext {
     type Response = Outcome;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = TowerFuture;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> Answer {
-        Answer(match request.scope.remove::<Next>() {
+    fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> TowerFuture {
+        TowerFuture(match request.scope.remove::<Next>() {
             Some(next) => next.run(request, outbox),
             // Some layer replaced the request's scope.
             None => Box::pin(async { Error::new(ErrorKind::InternalError).into() }),
@@ -87,9 +87,9 @@ impl Service<(Request, Outbox)> for TowerNext {
 }
 
 /// The future of a [`TowerNext`].
-pub struct Answer(BoxFuture<Outcome>);
+pub struct TowerFuture(BoxFuture<Outcome>);
 
-impl Future for Answer {
+impl Future for TowerFuture {
     type Output = Result<Outcome, Infallible>;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -97,8 +97,8 @@ impl Future for Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for TowerFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").finish_non_exhaustive()
+        f.debug_struct("TowerFuture").finish_non_exhaustive()
     }
 }

@@ -48,12 +48,12 @@ fn finished(span: &Span, outcome: &Outcome, elapsed: std::time::Duration) {
 
 /// A caller's text, short and without what could forge lines, colours or an order in a log.
 pub(crate) fn printable(text: &str) -> String {
-    let forges = |c: char| c.is_control() || FORGERS.iter().any(|range| range.contains(&c));
-    text.chars().take(256).map(|c| if forges(c) { '\u{fffd}' } else { c }).collect()
+    let is_unsafe = |c: char| c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c));
+    text.chars().take(256).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// What breaks lines, turns the direction of writing or cannot be seen, besides control characters.
-const FORGERS: &[RangeInclusive<char>] = &[
+const UNSAFE_CHARS: &[RangeInclusive<char>] = &[
     '\u{61c}'..='\u{61c}',
     '\u{200b}'..='\u{200f}',
     '\u{2028}'..='\u{202e}',

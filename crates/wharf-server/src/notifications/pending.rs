@@ -1,4 +1,4 @@
-//! What a listener has yet to hear.
+//! What a subscriber has yet to hear.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,9 +9,9 @@ use std::{
 
 use wharf_model::{BudgetShare, Notification, Task, TaskState, TaskStatus, Timestamp};
 
-/// It is a set, so a slow listener holds little however much happens.
+/// It is a set, so a slow subscriber holds little however much happens.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingNotifications {
     pub(super) tools: bool,
     pub(super) prompts: bool,
     pub(super) resources: bool,
@@ -20,21 +20,21 @@ pub(super) struct Pending {
     /// Tasks as they stand now: the last word wins.
     tasks: BTreeMap<String, (Box<Task>, BudgetShare)>,
     progress: BTreeMap<String, Notification>,
-    /// What was said of each task last.
-    pub(super) said: BTreeMap<String, Said>,
+    /// What was sent of each task last.
+    pub(super) sent: BTreeMap<String, SentStatus>,
     pub(super) waker: Option<Waker>,
 }
 
-/// What a listener was told of a task last.
+/// What a subscriber was told of a task last.
 #[derive(Default)]
-pub(super) struct Said {
-    task: Option<Stand>,
+pub(super) struct SentStatus {
+    task: Option<TaskSummary>,
     progress: Option<f64>,
 }
 
-/// Where a task stands, as far as a listener can tell.
+/// Where a task stands, as far as a subscriber can tell.
 #[derive(PartialEq)]
-struct Stand {
+struct TaskSummary {
     time: Timestamp,
     status: TaskStatus,
     message: Option<String>,
@@ -42,7 +42,7 @@ struct Stand {
     asks: Vec<String>,
 }
 
-impl Stand {
+impl TaskSummary {
     fn of(task: &Task) -> Self {
         let asks = match &task.state {
             TaskState::InputRequired(questions) => {
@@ -51,27 +51,27 @@ impl Stand {
             _ => Vec::new(),
         };
         let (time, status, message) = (task.updated_at, task.status(), task.message.clone());
-        Stand { time, status, message, asks }
+        TaskSummary { time, status, message, asks }
     }
 }
 
-impl Pending {
+impl PendingNotifications {
     /// Which lists have changed.
     pub(super) fn lists(tools: bool, prompts: bool, resources: bool) -> Self {
-        Pending { tools, prompts, resources, ..Pending::default() }
+        PendingNotifications { tools, prompts, resources, ..PendingNotifications::default() }
     }
 
-    /// Notes what is new of a task; false if nothing is, or if `room` has none for so many bytes. What is
+    /// Notes what is new of a task; false if nothing is, or if `reserve` has none for so many bytes. What is
     /// over stays so.
     pub(super) fn add_task(
         &mut self,
         notification: &Notification,
-        room: impl FnOnce(usize) -> Option<BudgetShare>,
+        reserve: impl FnOnce(usize) -> Option<BudgetShare>,
     ) -> bool {
         match notification {
             Notification::Task(task) => {
-                let said = self.said.entry(task.id.clone()).or_default();
-                let (now, before) = (Stand::of(task), said.task.as_ref());
+                let sent = self.sent.entry(task.id.clone()).or_default();
+                let (now, before) = (TaskSummary::of(task), sent.task.as_ref());
                 let is_over = before.is_some_and(|before| before.status.is_terminal());
                 // Clocks may go back; an end stays one.
                 let is_stale = !now.status.is_terminal()
@@ -79,23 +79,23 @@ impl Pending {
                 if is_over || is_stale || before == Some(&now) {
                     return false;
                 }
-                said.task = Some(now);
+                sent.task = Some(now);
                 // The last word takes the place of the one before.
                 self.tasks.remove(&task.id);
-                let Some(held) = room(weight(task)) else {
-                    // Its owner has to look; what comes next may find room.
-                    self.said.remove(&task.id);
+                let Some(held) = reserve(task_bytes(task)) else {
+                    // Its owner has to look; what comes next may find reserve.
+                    self.sent.remove(&task.id);
                     return false;
                 };
                 self.tasks.insert(task.id.clone(), (task.clone(), held));
                 true
             }
             Notification::TaskProgress { id, progress, .. } => {
-                let said = self.said.entry(id.clone()).or_default();
-                if said.progress.is_some_and(|before| before >= *progress) {
+                let sent = self.sent.entry(id.clone()).or_default();
+                if sent.progress.is_some_and(|before| before >= *progress) {
                     return false;
                 }
-                said.progress = Some(*progress);
+                sent.progress = Some(*progress);
                 self.progress.insert(id.clone(), notification.clone());
                 true
             }
@@ -103,8 +103,8 @@ impl Pending {
         }
     }
 
-    pub(super) fn forget(&mut self, gone: impl Fn(&str) -> bool) {
-        self.said.retain(|id, _| !gone(id));
+    pub(super) fn remove_tasks(&mut self, gone: impl Fn(&str) -> bool) {
+        self.sent.retain(|id, _| !gone(id));
         self.tasks.retain(|id, _| !gone(id));
         self.progress.retain(|id, _| !gone(id));
     }
@@ -133,8 +133,8 @@ impl Pending {
     }
 }
 
-/// About how many bytes a task takes while its listener has yet to hear of it.
-fn weight(task: &Task) -> usize {
+/// About how many bytes a task takes while its subscriber has yet to hear of it.
+fn task_bytes(task: &Task) -> usize {
     let result = match &task.state {
         TaskState::Completed(result) => serde_json::to_vec(result).map_or(0, |json| json.len()),
         _ => 0,

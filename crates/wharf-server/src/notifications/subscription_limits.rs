@@ -9,40 +9,40 @@ use wharf_model::{
 
 use crate::{
     limits::Limits,
-    router::caller_shares::{Share, Shares},
+    router::caller_shares::{CallerShare, CallerShares},
 };
 
 /// What a URI or an id in a filter takes beside its text.
-const OVERHEAD: usize = 64;
+const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 /// Counts listens, and the bytes of what they follow.
-pub(crate) struct Listens {
-    places: Shares,
+pub(crate) struct SubscriptionLimits {
+    permits: CallerShares,
     open: Mutex<usize>,
     most_uris: usize,
     most_bytes: usize,
     bytes: Arc<Budget>,
-    cut: LogThrottle,
+    trim: LogThrottle,
     refused: LogThrottle,
 }
 
 /// One listen; given back when dropped.
-pub(crate) struct Admitted {
-    listens: Arc<Listens>,
+pub(crate) struct SubscriptionPermit {
+    limits: Arc<SubscriptionLimits>,
     caller: Caller,
-    _share: Share,
+    _share: CallerShare,
     _bytes: Option<BudgetShare>,
 }
 
-impl Listens {
+impl SubscriptionLimits {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Listens {
-            places: Shares::new(limits.listens),
+        Arc::new(SubscriptionLimits {
+            permits: CallerShares::new(limits.listens),
             open: Mutex::default(),
             most_uris: limits.subscriptions,
             most_bytes: limits.subscription_bytes,
             bytes: Budget::new(limits.subscription_total),
-            cut: LogThrottle::default(),
+            trim: LogThrottle::default(),
             refused: LogThrottle::default(),
         })
     }
@@ -53,37 +53,37 @@ impl Listens {
         self: &Arc<Self>,
         request: &Request,
         filter: &LiveSubscriptionFilter,
-    ) -> Option<Admitted> {
-        let admitted = self.try_admit(request, filter);
-        if admitted.is_none() && self.refused.is_due() {
+    ) -> Option<SubscriptionPermit> {
+        let permit = self.try_admit(request, filter);
+        if permit.is_none() && self.refused.is_due() {
             let bytes = self.bytes.total();
             tracing::warn!(
                 bytes,
                 "listens are refused: there are too many, or they follow too much"
             );
         }
-        admitted
+        permit
     }
 
     fn try_admit(
         self: &Arc<Self>,
         request: &Request,
         filter: &LiveSubscriptionFilter,
-    ) -> Option<Admitted> {
+    ) -> Option<SubscriptionPermit> {
         let caller = Caller::of(&request.scope);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let _share = self.places.claim(*open, &caller)?;
+        let _share = self.permits.claim(*open, &caller)?;
         *open += 1;
         drop(open);
-        let mut admitted = Admitted { listens: self.clone(), caller, _share, _bytes: None };
-        let caller = &admitted.caller;
-        admitted._bytes = match filter.read(|filter| self.take(caller, filter)) {
+        let mut permit = SubscriptionPermit { limits: self.clone(), caller, _share, _bytes: None };
+        let caller = &permit.caller;
+        permit._bytes = match filter.read(|filter| self.take(caller, filter)) {
             Ok(held) => Some(held),
             // Its client has been told that it follows them: nothing can be left out.
             Err(BudgetFull) if request.since.is_some() => return None,
-            Err(BudgetFull) => filter.edit(|filter| self.cut(caller, filter)),
+            Err(BudgetFull) => filter.edit(|filter| self.trim(caller, filter)),
         };
-        Some(admitted)
+        Some(permit)
     }
 
     /// Takes the bytes of a filter that is within its own limits.
@@ -97,16 +97,16 @@ impl Listens {
             return Err(BudgetFull);
         }
         let count = filter.uris.len() + filter.tasks.len();
-        self.bytes.take(caller, texts + count * OVERHEAD)
+        self.bytes.take(caller, texts + count * ENTRY_OVERHEAD_BYTES)
     }
 
     /// Leaves out what does not fit.
-    fn cut(
+    fn trim(
         self: &Arc<Self>,
         caller: &Caller,
         filter: &mut SubscriptionFilter,
     ) -> Option<BudgetShare> {
-        if self.cut.is_due() {
+        if self.trim.is_due() {
             tracing::warn!("a listen follows less than it asked for: its list is too long");
         }
         let mut texts = text_bytes(filter);
@@ -136,22 +136,22 @@ fn text_bytes(filter: &SubscriptionFilter) -> usize {
     filter.uris.iter().chain(&filter.tasks).map(String::len).sum()
 }
 
-impl Admitted {
-    /// Room for what the listener has yet to be told; `None` if its caller has used its share up.
-    pub(crate) fn room(&self, bytes: usize) -> Option<BudgetShare> {
-        let held = self.listens.bytes.take(&self.caller, bytes).ok();
-        if held.is_none() && self.listens.cut.is_due() {
+impl SubscriptionPermit {
+    /// Room for what the subscriber has yet to be told; `None` if its caller has used its share up.
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<BudgetShare> {
+        let held = self.limits.bytes.take(&self.caller, bytes).ok();
+        if held.is_none() && self.limits.trim.is_due() {
             tracing::warn!(
                 bytes,
-                "a listener is not told of a task: too much waits for its caller"
+                "a subscriber is not told of a task: too much waits for its caller"
             );
         }
         held
     }
 }
 
-impl Drop for Admitted {
+impl Drop for SubscriptionPermit {
     fn drop(&mut self) {
-        *self.listens.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.limits.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
     }
 }

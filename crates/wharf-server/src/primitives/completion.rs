@@ -8,9 +8,9 @@ use crate::handler::{
 
 /// The completers of one prompt or template.
 #[derive(Default)]
-pub(crate) struct Completions(Vec<(String, CompleterParts)>);
+pub(crate) struct CompleterTable(Vec<(String, CompleterParts)>);
 
-impl Completions {
+impl CompleterTable {
     pub(crate) fn add(&mut self, argument: String, completer: CompleterParts) {
         self.0.push((argument, completer));
     }

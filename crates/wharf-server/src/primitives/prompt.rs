@@ -7,14 +7,14 @@ use wharf_model::{PromptArgument, PromptInfo};
 
 use crate::{
     handler::{
-        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        AsyncEndpoint, BlockingEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler,
         extract::{Declaration, Extract},
         into_completion::Completer,
-        into_prompt::{IntoPrompt, PromptEnding},
+        into_prompt::{IntoPrompt, PromptConverter},
     },
-    primitives::{common_setters::described, completion::Completions},
+    primitives::{common_setters::described, completion::CompleterTable},
     schema,
-    schema::Typed,
+    schema::ArgumentSchema,
 };
 
 /// A prompt: messages that a user can pick, made by a function.
@@ -40,10 +40,10 @@ pub struct Prompt {
     pub(crate) info: PromptInfo,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
-    pub(crate) typed: Typed,
-    pub(crate) completions: Completions,
+    pub(crate) typed: ArgumentSchema,
+    pub(crate) completions: CompleterTable,
     /// What was given a title and is no argument.
-    pub(crate) untaken: Vec<String>,
+    pub(crate) unknown_titles: Vec<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
 }
@@ -56,7 +56,7 @@ impl Prompt {
         F::Output: IntoPrompt,
         A: Extract + 'static,
     {
-        Prompt::make::<A>(name.into(), Async::<F, A, PromptEnding>::endpoint(handler))
+        Prompt::make::<A>(name.into(), AsyncEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
     /// A prompt made by a plain function, on a thread where it may block.
@@ -66,7 +66,7 @@ impl Prompt {
         F::Output: IntoPrompt,
         A: Extract + Send + 'static,
     {
-        Prompt::make::<A>(name.into(), Blocking::<F, A, PromptEnding>::endpoint(handler))
+        Prompt::make::<A>(name.into(), BlockingEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
     /// A prompt made by a plain function in place: it must be quick and must not block.
@@ -76,13 +76,13 @@ impl Prompt {
         F::Output: IntoPrompt,
         A: Extract + Send + 'static,
     {
-        Prompt::make::<A>(name.into(), Inline::<F, A, PromptEnding>::endpoint(handler))
+        Prompt::make::<A>(name.into(), InlineEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
     fn make<A: Extract>(name: String, endpoint: Arc<dyn Endpoint>) -> Self {
         let mut declaration = Declaration::default();
         A::declare(&mut declaration);
-        let typed = declaration.arguments.first().cloned().unwrap_or_else(Typed::anything);
+        let typed = declaration.arguments.first().cloned().unwrap_or_else(ArgumentSchema::anything);
         let mut info = PromptInfo::new(name);
         info.arguments = schema::properties(&typed.schema)
             .map(|(name, property)| {
@@ -94,14 +94,14 @@ impl Prompt {
                 argument
             })
             .collect();
-        let (completions, untaken) = (Completions::default(), Vec::new());
+        let (completions, unknown_titles) = (CompleterTable::default(), Vec::new());
         Prompt {
             info,
             endpoint,
             declaration,
             typed,
             completions,
-            untaken,
+            unknown_titles,
             timeout: None,
             scopes: Vec::new(),
         }
@@ -118,7 +118,7 @@ impl Prompt {
     pub fn argument_title(mut self, argument: &str, title: impl Into<String>) -> Self {
         match self.info.arguments.iter_mut().find(|it| it.name == argument) {
             Some(it) => it.title = Some(title.into()),
-            None => self.untaken.push(argument.into()),
+            None => self.unknown_titles.push(argument.into()),
         }
         self
     }

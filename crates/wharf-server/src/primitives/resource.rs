@@ -6,12 +6,12 @@ use wharf_model::{Annotations, CacheHint, ResourceInfo, Role};
 
 use crate::{
     handler::{
-        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        AsyncEndpoint, BlockingEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler,
         extract::{Declaration, Extract},
         into_completion::Completer,
-        into_contents::{IntoContents, ReadEnding},
+        into_contents::{ContentsConverter, IntoContents},
     },
-    primitives::{common_setters::described, completion::Completions},
+    primitives::{common_setters::described, completion::CompleterTable},
 };
 
 /// A resource, or a family of resources under one URI template, read by a function.
@@ -37,14 +37,14 @@ pub struct Resource {
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
     pub(crate) cache: Option<CacheHint>,
-    pub(crate) completions: Completions,
+    pub(crate) completions: CompleterTable,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
 }
 
 /// What reading a resource says besides its contents.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct ReadMetadata {
     pub(crate) mime: Option<Arc<str>>,
     pub(crate) cache: Option<CacheHint>,
 }
@@ -57,7 +57,10 @@ impl Resource {
         F::Output: IntoContents,
         A: Extract + 'static,
     {
-        Resource::make::<A>(uri_or_template.into(), Async::<F, A, ReadEnding>::endpoint(handler))
+        Resource::make::<A>(
+            uri_or_template.into(),
+            AsyncEndpoint::<F, A, ContentsConverter>::endpoint(handler),
+        )
     }
 
     /// A resource read by a plain function, on a thread where it may block.
@@ -67,7 +70,10 @@ impl Resource {
         F::Output: IntoContents,
         A: Extract + Send + 'static,
     {
-        Resource::make::<A>(uri_or_template.into(), Blocking::<F, A, ReadEnding>::endpoint(handler))
+        Resource::make::<A>(
+            uri_or_template.into(),
+            BlockingEndpoint::<F, A, ContentsConverter>::endpoint(handler),
+        )
     }
 
     /// A resource read by a plain function in place: it must be quick and must not block.
@@ -77,7 +83,10 @@ impl Resource {
         F::Output: IntoContents,
         A: Extract + Send + 'static,
     {
-        Resource::make::<A>(uri_or_template.into(), Inline::<F, A, ReadEnding>::endpoint(handler))
+        Resource::make::<A>(
+            uri_or_template.into(),
+            InlineEndpoint::<F, A, ContentsConverter>::endpoint(handler),
+        )
     }
 
     fn make<A: Extract>(uri: String, endpoint: Arc<dyn Endpoint>) -> Self {
@@ -88,7 +97,7 @@ impl Resource {
             endpoint,
             declaration,
             cache: None,
-            completions: Completions::default(),
+            completions: CompleterTable::default(),
             timeout: None,
             scopes: Vec::new(),
         }

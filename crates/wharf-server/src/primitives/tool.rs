@@ -7,15 +7,15 @@ use wharf_model::{Execution, ToolAnnotations, ToolInfo};
 
 use crate::{
     handler::{
-        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        AsyncEndpoint, BlockingEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler,
         extract::{Declaration, Extract},
-        into_tool::{IntoToolOutcome, ToolEnding},
+        into_tool::{IntoToolOutcome, ToolConverter},
     },
     primitives::common_setters::described,
-    schema::Typed,
+    schema::ArgumentSchema,
     tasks::{
         TaskMode,
-        runtime::{MACHINERY, Machinery},
+        runtime::{TASK_RUNTIME, TaskRuntime},
     },
 };
 
@@ -42,7 +42,7 @@ pub struct Tool {
     pub(crate) info: ToolInfo,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
-    pub(crate) says_more: bool,
+    pub(crate) stricter_than_type: bool,
     /// Whether somebody wrote the schema by hand: then it is checked when the server is built.
     pub(crate) own_input: bool,
     pub(crate) own_output: bool,
@@ -50,7 +50,7 @@ pub struct Tool {
     pub(crate) scopes: Vec<String>,
     pub(crate) task: Option<TaskMode>,
     /// Comes with the wish for tasks.
-    pub(crate) machinery: Option<&'static dyn Machinery>,
+    pub(crate) task_runtime: Option<&'static dyn TaskRuntime>,
 }
 
 impl Tool {
@@ -61,7 +61,7 @@ impl Tool {
         F::Output: IntoToolOutcome,
         A: Extract + 'static,
     {
-        let endpoint = Async::<F, A, ToolEnding>::endpoint(handler);
+        let endpoint = AsyncEndpoint::<F, A, ToolConverter>::endpoint(handler);
         Tool::make::<A, F::Output>(name.into(), endpoint)
     }
 
@@ -72,7 +72,7 @@ impl Tool {
         F::Output: IntoToolOutcome,
         A: Extract + Send + 'static,
     {
-        let endpoint = Blocking::<F, A, ToolEnding>::endpoint(handler);
+        let endpoint = BlockingEndpoint::<F, A, ToolConverter>::endpoint(handler);
         Tool::make::<A, F::Output>(name.into(), endpoint)
     }
 
@@ -83,7 +83,7 @@ impl Tool {
         F::Output: IntoToolOutcome,
         A: Extract + Send + 'static,
     {
-        let endpoint = Inline::<F, A, ToolEnding>::endpoint(handler);
+        let endpoint = InlineEndpoint::<F, A, ToolConverter>::endpoint(handler);
         Tool::make::<A, F::Output>(name.into(), endpoint)
     }
 
@@ -113,8 +113,8 @@ impl Tool {
         A::declare(&mut declaration);
         let typed = match declaration.arguments.first() {
             Some(typed) => typed.clone(),
-            None if declaration.takes_raw => Typed::anything(),
-            None => Typed::nothing(),
+            None if declaration.takes_raw => ArgumentSchema::anything(),
+            None => ArgumentSchema::nothing(),
         };
         let mut info = ToolInfo::new(name, typed.schema);
         info.output_schema = R::output_schema().map(Into::into);
@@ -122,13 +122,13 @@ impl Tool {
             info,
             endpoint,
             declaration,
-            says_more: typed.says_more,
+            stricter_than_type: typed.stricter_than_type,
             own_input: false,
             own_output: false,
             timeout: None,
             scopes: Vec::new(),
             task: None,
-            machinery: None,
+            task_runtime: None,
         }
     }
 
@@ -166,7 +166,7 @@ impl Tool {
     /// Replaces the schema of the arguments. They are held against it in every call.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.info.input_schema = schema.into();
-        (self.own_input, self.says_more) = (true, true);
+        (self.own_input, self.stricter_than_type) = (true, true);
         self
     }
 
@@ -195,7 +195,7 @@ impl Tool {
     pub fn task(mut self, mode: TaskMode) -> Self {
         let execution = Execution::default().task_support(mode.support.clone());
         self.info.execution = Some(execution);
-        (self.task, self.machinery) = (Some(mode), Some(MACHINERY));
+        (self.task, self.task_runtime) = (Some(mode), Some(TASK_RUNTIME));
         self
     }
 

@@ -10,31 +10,31 @@ use wharf_model::{Budget, BudgetShare, Caller};
 ///
 /// Callers on this machine ([`Caller::Local`]) may take every place: they cannot be told apart, and
 /// most often there is only one of them.
-pub(crate) struct Shares {
+pub(crate) struct CallerShares {
     /// Places that need no counting by caller.
     pub(crate) open: usize,
     /// All places.
-    pub(crate) room: usize,
+    pub(crate) capacity: usize,
     counted: Arc<Budget>,
 }
 
 /// What a caller holds of the counted places: `None` in a place that is not counted.
-pub(crate) type Share = Option<BudgetShare>;
+pub(crate) type CallerShare = Option<BudgetShare>;
 
-impl Shares {
-    pub(crate) fn new(room: usize) -> Self {
-        let open = room.div_ceil(2);
+impl CallerShares {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let open = capacity.div_ceil(2);
         // A budget keeps its last unit, so it has one more than there are places.
-        Shares { open, room, counted: Budget::new(room - open + 1) }
+        CallerShares { open, capacity, counted: Budget::new(capacity - open + 1) }
     }
 
     /// A place for `caller`, where `taken` of all places are; `None` if it must wait.
-    pub(crate) fn claim(&self, taken: usize, caller: &Caller) -> Option<Share> {
+    pub(crate) fn claim(&self, taken: usize, caller: &Caller) -> Option<CallerShare> {
         if taken < self.open {
             return Some(None);
         }
         match caller {
-            _ if taken >= self.room => None,
+            _ if taken >= self.capacity => None,
             Caller::Local => Some(None),
             _ => self.counted.take(caller, 1).ok().map(Some),
         }

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc};
 use wharf_model::{Notification, Principal};
 
 use crate::{
-    builder::{Part, error::BuildError, prepare::Preparing},
-    router::{dispatch, state::Core},
+    builder::{Part, error::BuildError, prepare::PartPreparer},
+    router::{dispatch, state::ServerState},
 };
 
 /// Adds and removes what a running server offers, and tells listeners of changes.
@@ -23,25 +23,25 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Registry {
-    core: Arc<Core>,
+    server: Arc<ServerState>,
 }
 
 impl Registry {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        Registry { core }
+    pub(crate) fn new(server: Arc<ServerState>) -> Self {
+        Registry { server }
     }
 
     /// Adds a tool, a resource or a prompt, and tells listeners.
     pub fn add(&self, part: impl Into<Part>) -> Result<(), BuildError> {
-        let (core, part) = (&self.core, part.into());
-        if let Some(machinery) = part.machinery() {
-            core.tasks.bring(machinery);
+        let (server, part) = (&self.server, part.into());
+        if let Some(task_runtime) = part.task_runtime() {
+            server.tasks.enable(task_runtime);
         }
         let mut changed = None;
-        core.change(|lists, order| {
+        server.change(|lists, order| {
             let mut problems = BuildError::default();
-            let preparing = Preparing { limits: &core.limits, states: &core.states };
-            let prepared = preparing.part(part, *order, &mut problems);
+            let preparer = PartPreparer { limits: &server.limits, states: &server.states };
+            let prepared = preparer.part(part, *order, &mut problems);
             if let Some(prepared) = prepared {
                 changed = Some(prepared.changes());
                 prepared.insert(lists, &mut problems);
@@ -82,9 +82,9 @@ impl Registry {
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         let uri = uri.into();
         let notification = Notification::ResourceUpdated { uri: uri.clone() };
-        let core = &self.core;
-        core.hub.publish(&notification, |principal: Option<&Principal>| {
-            dispatch::may_follow(core, principal, &uri)
+        let server = &self.server;
+        server.subscription_table.publish(&notification, |principal: Option<&Principal>| {
+            dispatch::may_subscribe(server, principal, &uri)
         });
     }
 
@@ -105,15 +105,16 @@ impl Registry {
 
     /// Tells the client that was sent to a URL that what it should do there is done.
     pub fn elicitation_complete(&self, id: &str) {
-        self.core.hub.elicitation_complete(id);
+        self.server.subscription_table.elicitation_complete(id);
     }
 
     fn remove(
         &self,
         notification: &Notification,
-        remove: impl FnOnce(&mut crate::router::catalog::Lists) -> bool,
+        remove: impl FnOnce(&mut crate::router::catalog::CatalogLists) -> bool,
     ) -> bool {
-        let removed = self.core.change(|lists, _| Ok::<_, std::convert::Infallible>(remove(lists)));
+        let removed =
+            self.server.change(|lists, _| Ok::<_, std::convert::Infallible>(remove(lists)));
         let removed = removed.unwrap_or_else(|never| match never {});
         if removed {
             self.publish(notification);
@@ -122,7 +123,7 @@ impl Registry {
     }
 
     fn publish(&self, notification: &Notification) {
-        self.core.hub.publish(notification, |_| true);
+        self.server.subscription_table.publish(notification, |_| true);
     }
 }
 

@@ -10,16 +10,16 @@ use wharf_schema::{
 use crate::schema::properties;
 
 /// References that are followed to find out what type an argument has.
-const HOPS: usize = 8;
+const MAX_REF_HOPS: usize = 8;
 
 /// How many values of an enum are told.
-const TOLD: usize = 12;
+const MAX_DESCRIBED_VALUES: usize = 12;
 
 const BOUNDS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
 
 /// The schemas that `schema` leads to and that say a type of their own.
 pub(crate) fn leaves<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Value> {
-    leaves_within(root, schema, HOPS)
+    leaves_within(root, schema, MAX_REF_HOPS)
 }
 
 fn leaves_within<'s>(root: &'s Value, schema: &'s Value, hops: usize) -> Vec<&'s Value> {
@@ -43,7 +43,7 @@ fn types(leaf: &Value) -> Vec<&str> {
 }
 
 /// Whether a value of the type `kind` may fit.
-pub(crate) fn takes(leaf: &Value, kind: &str) -> bool {
+pub(crate) fn accepts(leaf: &Value, kind: &str) -> bool {
     let types = types(leaf);
     types.is_empty() || types.contains(&kind)
 }
@@ -63,8 +63,8 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
             }
         }
     }
-    if words.len() > TOLD {
-        words.truncate(TOLD);
+    if words.len() > MAX_DESCRIBED_VALUES {
+        words.truncate(MAX_DESCRIBED_VALUES);
         words.push("…".into());
     }
     words.join(" or ")
@@ -72,7 +72,7 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
 
 /// The arguments that no text can be read as. The variables of a URI may be lists, of which even a
 /// tuple can be read.
-pub(crate) fn unreadable(root: &Value, tuples: bool) -> Vec<&str> {
+pub(crate) fn not_from_string(root: &Value, tuples: bool) -> Vec<&str> {
     let readable = |schema| {
         let leaves = leaves(root, schema);
         leaves.into_iter().any(|leaf| is_plain(leaf) || is_plain_list(root, leaf, tuples))
@@ -82,46 +82,46 @@ pub(crate) fn unreadable(root: &Value, tuples: bool) -> Vec<&str> {
 }
 
 fn is_plain(leaf: &Value) -> bool {
-    ["string", "integer", "number", "boolean"].iter().any(|kind| takes(leaf, kind))
+    ["string", "integer", "number", "boolean"].iter().any(|kind| accepts(leaf, kind))
 }
 
 fn is_plain_list(root: &Value, leaf: &Value, tuples: bool) -> bool {
     let is_plain = |items| leaves(root, items).into_iter().any(is_plain);
     let prefix = leaf.get("prefixItems").and_then(Value::as_array);
-    takes(leaf, "array")
+    accepts(leaf, "array")
         && prefix.is_none_or(|items| tuples && items.iter().all(is_plain))
         && leaf.get("items").is_none_or(|items| items == &Value::Bool(false) || is_plain(items))
 }
 
 /// What the author of a type added to its schema by mistake: a range of what is no number, a
 /// default that is out of range.
-pub(crate) fn slips(root: &Value) -> Vec<String> {
+pub(crate) fn mistakes(root: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    look(root, root, &mut found);
+    collect_mistakes(root, root, &mut found);
     found
 }
 
-fn look(root: &Value, schema: &Value, found: &mut Vec<String>) {
+fn collect_mistakes(root: &Value, schema: &Value, found: &mut Vec<String>) {
     let Some(map) = schema.as_object() else { return };
     for (keyword, name, inner) in subschemas(map) {
         if let Some(name) = name.filter(|_| keyword == "properties") {
-            found.extend(slip_of_range(root, name, inner));
-            found.extend(slip_of_default(root, name, inner));
+            found.extend(range_mistake(root, name, inner));
+            found.extend(default_mistake(root, name, inner));
         }
-        look(root, inner, found);
+        collect_mistakes(root, inner, found);
     }
 }
 
-fn slip_of_range(root: &Value, name: &str, property: &Value) -> Option<String> {
+fn range_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
     BOUNDS.iter().find(|bound| property.get(**bound).is_some())?;
-    let is_number = |leaf: &Value| takes(leaf, "number") || takes(leaf, "integer");
+    let is_number = |leaf: &Value| accepts(leaf, "number") || accepts(leaf, "integer");
     if leaves(root, property).into_iter().any(is_number) {
         return None;
     }
     Some(format!("`{name}` has a range, but it is not a number: take the range away"))
 }
 
-fn slip_of_default(root: &Value, name: &str, property: &Value) -> Option<String> {
+fn default_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
     // `null` stands for what is left out.
     let default = property.get("default").filter(|default| !default.is_null())?;
     let mut alone = property.clone();

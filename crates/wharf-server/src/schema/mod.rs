@@ -11,21 +11,21 @@ use crate::limits::Limits;
 
 /// The schema of what a handler takes, and whether it demands more than the type guarantees.
 #[derive(Clone, Debug)]
-pub(crate) struct Typed {
+pub(crate) struct ArgumentSchema {
     pub(crate) schema: Value,
-    pub(crate) says_more: bool,
+    pub(crate) stricter_than_type: bool,
 }
 
-impl Typed {
+impl ArgumentSchema {
     /// Of a handler that takes no arguments.
     pub(crate) fn nothing() -> Self {
         let schema = json!({"type": "object", "additionalProperties": false});
-        Typed { schema, says_more: true }
+        ArgumentSchema { schema, stricter_than_type: true }
     }
 
     /// Of a handler that reads whatever comes.
     pub(crate) fn anything() -> Self {
-        Typed { schema: json!({"type": "object"}), says_more: false }
+        ArgumentSchema { schema: json!({"type": "object"}), stricter_than_type: false }
     }
 
     /// The names of the arguments.
@@ -52,7 +52,7 @@ pub(crate) fn requires(schema: &Value, name: &str) -> bool {
 }
 
 /// The schema of arguments that read as `T`.
-pub(crate) fn input<T: JsonSchema>() -> Typed {
+pub(crate) fn input<T: JsonSchema>() -> ArgumentSchema {
     let settings = SchemaSettings::draft2020_12().with(|it| it.meta_schema = None);
     let root = settings.for_deserialize().into_generator().into_root_schema_for::<T>();
     let mut schema = match tidy(root.to_value()) {
@@ -63,10 +63,10 @@ pub(crate) fn input<T: JsonSchema>() -> Typed {
     // The protocol wants arguments to be an object, which tagged enums do not say at the top.
     schema.entry("type").or_insert_with(|| "object".into());
     drop_null_from_headers(&mut schema);
-    let says_more = says_more(&schema);
+    let stricter_than_type = stricter_than_type(&schema);
     let mut schema = Value::Object(schema);
     drop_number_formats(&mut schema);
-    Typed { schema, says_more }
+    ArgumentSchema { schema, stricter_than_type }
 }
 
 /// The schema of structured content made from `T`; none if it would say nothing.
@@ -133,7 +133,7 @@ fn is_number_format(format: &str) -> bool {
 }
 
 /// Keywords that a type's own deserialization does not enforce.
-const SAYS_MORE: &[&str] = &[
+const STRICTER_KEYWORDS: &[&str] = &[
     "const",
     "contains",
     "dependentRequired",
@@ -163,15 +163,15 @@ const SAYS_MORE: &[&str] = &[
 ];
 
 /// Whether a schema made from a type demands more than reading that type does.
-fn says_more(schema: &Map<String, Value>) -> bool {
+fn stricter_than_type(schema: &Map<String, Value>) -> bool {
     let here = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "format" => !value.as_str().is_some_and(is_number_format),
         "minimum" | "maximum" => !is_bound_of_type(schema, keyword, value),
         "additionalProperties" => value == &Value::Bool(false),
-        other => SAYS_MORE.contains(&other),
+        other => STRICTER_KEYWORDS.contains(&other),
     };
     schema.iter().any(here)
-        || subschemas(schema).any(|(_, _, inner)| inner.as_object().is_some_and(says_more))
+        || subschemas(schema).any(|(_, _, inner)| inner.as_object().is_some_and(stricter_than_type))
 }
 
 /// Whether `bound` is the one that the integer type itself has.

@@ -9,51 +9,51 @@ use std::{
 use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, Error, LogThrottle};
 
 /// What a task takes beside its texts.
-const OVERHEAD: usize = 1024;
+const TASK_OVERHEAD_BYTES: usize = 1024;
 /// When a caller may try again whose tasks leave no room.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// Counts the bytes of tasks from their beginning until they expire. What was in the store before this
 /// process began, and what other processes make, is not counted here.
-pub(crate) struct Room {
+pub(crate) struct TaskMemoryBudget {
     bytes: Arc<Budget>,
-    tasks: Mutex<BTreeMap<String, Kept>>,
+    tasks: Mutex<BTreeMap<String, TaskShare>>,
     refused: LogThrottle,
 }
 
-struct Kept {
+struct TaskShare {
     held: BudgetShare,
     expires: Instant,
 }
 
-impl Room {
+impl TaskMemoryBudget {
     pub(crate) fn new(bytes: usize) -> Self {
         let (bytes, refused) = (Budget::new(bytes), LogThrottle::default());
-        Room { bytes, tasks: Mutex::default(), refused }
+        TaskMemoryBudget { bytes, tasks: Mutex::default(), refused }
     }
 
     /// Whether a caller has used up most of what it may have: then its tasks are not kept for longer
     /// than usual.
-    pub(crate) fn is_tight(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_nearly_full(&self, caller: &Caller) -> bool {
         let free = self.bytes.most().saturating_sub(self.bytes.total());
         self.bytes.held_by(caller) > free / 2
     }
 
     /// Takes the bytes of a new task.
-    pub(crate) fn take(
+    pub(crate) fn reserve(
         &self,
         caller: &Caller,
         id: &str,
         bytes: usize,
         (now, expires): (Instant, Instant),
     ) -> Result<(), Error> {
-        let bytes = bytes.saturating_add(OVERHEAD);
+        let bytes = bytes.saturating_add(TASK_OVERHEAD_BYTES);
         let held = self.bytes.take(caller, bytes).or_else(|BudgetFull| {
-            self.forget_expired(now);
+            self.remove_expired(now);
             self.bytes.take(caller, bytes)
         });
-        let held = held.map_err(|BudgetFull| self.full())?;
-        self.lock().insert(id.to_owned(), Kept { held, expires });
+        let held = held.map_err(|BudgetFull| self.full_error())?;
+        self.lock().insert(id.to_owned(), TaskShare { held, expires });
         Ok(())
     }
 
@@ -62,28 +62,28 @@ impl Room {
     ///
     /// # Errors
     /// If its caller may not have that many: then what is kept of it must be small.
-    pub(crate) fn end(&self, id: &str, bytes: usize) -> Result<(), Error> {
+    pub(crate) fn resize(&self, id: &str, bytes: usize) -> Result<(), Error> {
         let mut tasks = self.lock();
-        let Some(Kept { held, .. }) = tasks.get_mut(id) else { return Ok(()) };
-        held.shrink_to(bytes.saturating_add(OVERHEAD));
-        let more = bytes.saturating_add(OVERHEAD) - held.amount();
+        let Some(TaskShare { held, .. }) = tasks.get_mut(id) else { return Ok(()) };
+        held.shrink_to(bytes.saturating_add(TASK_OVERHEAD_BYTES));
+        let more = bytes.saturating_add(TASK_OVERHEAD_BYTES) - held.amount();
         let grown = held.grow(more);
         drop(tasks);
-        grown.map_err(|BudgetFull| self.full())
+        grown.map_err(|BudgetFull| self.full_error())
     }
 
     /// Gives back what a task took that is not kept at all.
-    pub(crate) fn forget(&self, id: &str) {
+    pub(crate) fn release(&self, id: &str) {
         let gone = self.lock().remove(id);
         drop(gone);
     }
 
     /// Gives back what tasks took that have expired.
-    pub(crate) fn forget_expired(&self, now: Instant) {
+    pub(crate) fn remove_expired(&self, now: Instant) {
         self.lock().retain(|_, kept| kept.expires > now);
     }
 
-    fn full(&self) -> Error {
+    fn full_error(&self) -> Error {
         if self.refused.is_due() {
             let (bytes, most) = (self.bytes.total(), self.bytes.most());
             tracing::warn!(bytes, most, "tasks of a caller are refused: they would take too much");
@@ -92,7 +92,7 @@ impl Room {
         Error::overloaded(RETRY_AFTER).with_message(text)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, TaskShare>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

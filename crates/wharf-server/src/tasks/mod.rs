@@ -1,9 +1,9 @@
 //! Tasks: calls that outlive their connection, and the process if their store does.
 //!
-//! `record.rs` says what is kept of a task and how that may change, without I/O. `ledger.rs` keeps
-//! it in a store. `start.rs` decides which calls become tasks, `worker.rs` runs one, `engine.rs` is
+//! `record.rs` says what is kept of a task and how that may change, without I/O. `task_store.rs` keeps
+//! it in a store. `start.rs` decides which calls become tasks, `worker.rs` runs one, `scheduler.rs` is
 //! one process's share in all of them, and `calls.rs` answers their owners. All of it is reached
-//! through `machinery.rs`, and only where somebody wished for tasks.
+//! through `task_runtime.rs`, and only where somebody wished for tasks.
 
 mod cancel_unclaimed;
 pub(crate) mod create;

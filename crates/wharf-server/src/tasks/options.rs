@@ -100,7 +100,7 @@ impl TaskOptions {
     }
 
     /// How long a task rests that has been begun so often. The first lapse took a lease already.
-    pub(crate) fn rest(&self, attempts: u32, jitter: f64) -> Duration {
+    pub(crate) fn retry_delay(&self, attempts: u32, jitter: f64) -> Duration {
         let Some(doublings) = attempts.checked_sub(2) else { return Duration::ZERO };
         let full = self.backoff.saturating_mul(2_u32.saturating_pow(doublings));
         full.min(self.longest_backoff).mul_f64(0.5 + jitter / 2.0)

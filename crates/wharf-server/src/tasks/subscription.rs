@@ -11,25 +11,25 @@ use std::{
 use wharf_model::{BoxFuture, LiveSubscriptionFilter, Outbox, Outcome, Reply, Request};
 
 use crate::{
-    notifications::Listening,
+    notifications::ActiveSubscription,
     router,
-    router::state::Core,
+    router::state::ServerState,
     tasks::{methods, notify, storage::record::TaskRecord},
 };
 
 /// A listener, and what it wants to hear.
-pub(crate) struct Follower<'l> {
-    pub(crate) core: &'l Arc<Core>,
+pub(crate) struct TaskSubscription<'l> {
+    pub(crate) server: &'l Arc<ServerState>,
     pub(crate) request: &'l Request,
     pub(crate) filter: &'l LiveSubscriptionFilter,
-    pub(crate) listening: &'l Listening,
+    pub(crate) subscription: &'l ActiveSubscription,
 }
 
-impl Follower<'_> {
+impl TaskSubscription<'_> {
     /// Passes notifications on until the server shuts down. Of tasks that it does not know yet it
     /// hears when it begins to follow them: they may have ended before.
     pub(crate) async fn listen(&self, known: BTreeSet<String>, outbox: &Outbox) {
-        let mut telling = pin!(self.listening.run(outbox));
+        let mut telling = pin!(self.subscription.run(outbox));
         let mut catching_up = pin!(self.catch_up(known));
         poll_fn(|cx| {
             let _ = catching_up.as_mut().poll(cx);
@@ -46,14 +46,14 @@ impl Follower<'_> {
             known.retain(|id| followed.contains(id));
             if !followed.is_empty() {
                 // Boxed: most listeners never follow a task.
-                Box::pin(self.settle_all(followed, &mut known)).await;
+                Box::pin(self.catch_up_all(followed, &mut known)).await;
             }
         }
     }
 
-    async fn settle_all(&self, followed: BTreeSet<String>, known: &mut BTreeSet<String>) {
+    async fn catch_up_all(&self, followed: BTreeSet<String>, known: &mut BTreeSet<String>) {
         for id in followed {
-            if !known.contains(&id) && self.is_settled(&id).await {
+            if !known.contains(&id) && self.catch_up_task(&id).await {
                 known.insert(id);
             }
         }
@@ -61,9 +61,9 @@ impl Follower<'_> {
 
     /// Whether all that happened to a task before it was followed is told. If the store does not
     /// say, the next edit looks again.
-    async fn is_settled(&self, id: &str) -> bool {
-        match self.core.tasks.machinery() {
-            Some(machinery) => machinery.settle(self, id).await,
+    async fn catch_up_task(&self, id: &str) -> bool {
+        match self.server.tasks.task_runtime() {
+            Some(task_runtime) => task_runtime.send_current_status(self, id).await,
             None => {
                 self.filter.edit(|filter| filter.tasks.remove(id));
                 true
@@ -72,15 +72,15 @@ impl Follower<'_> {
     }
 
     /// The same, where there are tasks.
-    pub(super) async fn settle(&self, id: &str) -> bool {
+    pub(super) async fn send_current_status(&self, id: &str) -> bool {
         // What runs here is told when it ends, for by now it is followed.
-        if self.core.tasks.engine().is_running(id) && !notify::depends_on_caller(self.core) {
+        if self.server.tasks.scheduler().is_running(id) && !notify::depends_on_caller(self.server) {
             return true;
         }
         let principal = self.request.principal();
-        match self.core.tasks.engine().ledger.load_of(id, principal).await {
+        match self.server.tasks.scheduler().task_store.load_owned(id, principal).await {
             Ok(Some(record)) if self.may_see(&record) => {
-                methods::tell_one(self.core, &record, self.listening);
+                methods::send_status(self.server, &record, self.subscription);
             }
             Ok(_) => drop(self.filter.edit(|filter| filter.tasks.remove(id))),
             Err(_) => return false,
@@ -91,22 +91,22 @@ impl Follower<'_> {
     /// Whether whoever listens by now may see the task.
     fn may_see(&self, record: &TaskRecord) -> bool {
         match self.filter.listener() {
-            Some(listener) => notify::may_see(self.core, Some(&listener), record),
-            None => methods::may_see(self.core, self.request, record).is_ok(),
+            Some(listener) => notify::may_see(self.server, Some(&listener), record),
+            None => methods::may_see(self.server, self.request, record).is_ok(),
         }
     }
 }
 
 /// Takes in a listener that names tasks, after a look at whose they are.
 pub(super) fn listen_to_tasks(
-    core: Arc<Core>,
+    server: Arc<ServerState>,
     filter: LiveSubscriptionFilter,
     mut request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let named = filter.read(|filter| filter.tasks.clone());
-        let owned = match methods::owned(&core, &request, named.clone(), &outbox).await {
+        let owned = match methods::owned(&server, &request, named.clone(), &outbox).await {
             Ok(owned) => Some(owned),
             // A session's would not begin again, and wants to hear the rest.
             Err(_) if request.since.is_some() => None,
@@ -117,14 +117,16 @@ pub(super) fn listen_to_tasks(
             let stays = |id: &String| owned.contains(id) || !named.contains(id);
             filter.edit(|filter| filter.tasks.retain(stays));
         }
-        let listening =
-            router::admit(&core, &core.snapshot.load(), filter.clone(), &mut request, &outbox);
-        match listening {
-            Ok(listening) => {
+        let subscription =
+            router::admit(&server, &server.catalog.load(), filter.clone(), &mut request, &outbox);
+        match subscription {
+            Ok(subscription) => {
                 let owned = owned.unwrap_or_default();
-                methods::tell_of(&core, &owned, &listening).await;
-                let (request, filter, listening) = (&request, &filter, &listening);
-                Follower { core: &core, request, filter, listening }.listen(owned, &outbox).await;
+                methods::send_statuses(&server, &owned, &subscription).await;
+                let (request, filter, subscription) = (&request, &filter, &subscription);
+                TaskSubscription { server: &server, request, filter, subscription }
+                    .listen(owned, &outbox)
+                    .await;
                 Reply::Listened.into()
             }
             Err(error) => error.into(),

@@ -14,32 +14,32 @@ use crate::handler::block_on;
 
 /// Rings for one who waits; a ring that nobody waited for is not lost.
 #[derive(Default)]
-pub(crate) struct Bell(Mutex<Ring>);
+pub(crate) struct WakeSignal(Mutex<SignalState>);
 
 #[derive(Default)]
-struct Ring {
-    rung: bool,
+struct SignalState {
+    notified: bool,
     waker: Option<Waker>,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.rung = true;
-        let waker = ring.waker.take();
-        drop(ring);
+impl WakeSignal {
+    pub(crate) fn notify(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.notified = true;
+        let waker = state.waker.take();
+        drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
 
     /// Whether it has rung since the last time somebody asked.
-    pub(crate) fn poll_rung(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut ring.rung) {
+    pub(crate) fn poll_notified(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut state.notified) {
             return Poll::Ready(());
         }
-        let old = ring.waker.replace(cx.waker().clone());
+        let old = state.waker.replace(cx.waker().clone());
         // Dropping a waker may run anybody's code.
-        drop(ring);
+        drop(state);
         drop(old);
         Poll::Pending
     }
@@ -49,7 +49,7 @@ impl Bell {
         let mut alarm = until.map(|until| timer.sleep_until(until));
         poll_fn(|cx| {
             let late = alarm.as_mut().is_some_and(|alarm| alarm.as_mut().poll(cx).is_ready());
-            if late { Poll::Ready(()) } else { self.poll_rung(cx) }
+            if late { Poll::Ready(()) } else { self.poll_notified(cx) }
         })
         .await;
     }

@@ -27,7 +27,7 @@ fn ten() -> u8 {
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code)]
-struct Everything {
+struct AllTypes {
     /// Your name
     #[schemars(length(min = 2, max = 20))]
     name: String,
@@ -56,7 +56,7 @@ struct Everything {
 
 #[test]
 fn every_kind_of_field_has_its_form() {
-    let form = form_schema::<Everything>().unwrap();
+    let form = form_schema::<AllTypes>().unwrap();
     let plans = json!([
         {"const": "Free", "title": "Costs nothing"},
         {"const": "Paid", "title": "Costs something"},

@@ -11,7 +11,7 @@ use std::{
 
 use wharf_model::{Error, ErrorKind};
 
-use crate::handler::string_args::Strings;
+use crate::handler::string_args::StringArg;
 
 /// A compiled URI template, matched against a URI by filling a table of (parts of the template) ×
 /// (bytes of the URI): no input makes it slower than that.
@@ -30,31 +30,31 @@ use crate::handler::string_args::Strings;
 /// A character of a literal that has no place in a URI, such as `é`, is escaped when a client
 /// expands the template; it matches escaped or as it is.
 #[derive(Clone, Debug)]
-pub(crate) struct Template {
+pub(crate) struct UriTemplate {
     /// What every match begins with: most URIs of other templates end here.
     prefix: String,
-    body: Vec<Atom>,
-    query: Option<Query>,
-    fragment: Vec<Atom>,
-    variables: Vec<Variable>,
+    body: Vec<TemplateAtom>,
+    query: Option<QueryPattern>,
+    fragment: Vec<TemplateAtom>,
+    variables: Vec<TemplateVariable>,
     /// Whether literals have escapes in them: then URIs are escaped alike before they are matched.
     has_escapes: bool,
 }
 
 /// One part of a template, in matching order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Atom {
+enum TemplateAtom {
     /// Exactly this text.
     Literal(String),
     /// What follows, or nothing up to the atom with this index.
     Optional(usize),
     /// The value of a variable.
-    Capture { variable: usize, class: Class, least: usize },
+    Capture { variable: usize, class: CharClass, least: usize },
 }
 
 /// Which bytes a value may consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum CharClass {
     /// One segment of a path.
     Segment,
     /// One segment, without this separator.
@@ -65,27 +65,27 @@ enum Class {
     Anything,
 }
 
-impl Class {
+impl CharClass {
     fn has(self, byte: u8) -> bool {
         match self {
-            Class::Segment => !matches!(byte, b'/' | b'?' | b'#' | b'&'),
-            Class::Item(separator) => byte != separator && Class::Segment.has(byte),
-            Class::Segments => byte == b'/' || Class::Segment.has(byte),
-            Class::Anything => true,
+            CharClass::Segment => !matches!(byte, b'/' | b'?' | b'#' | b'&'),
+            CharClass::Item(separator) => byte != separator && CharClass::Segment.has(byte),
+            CharClass::Segments => byte == b'/' || CharClass::Segment.has(byte),
+            CharClass::Anything => true,
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Variable {
+struct TemplateVariable {
     name: String,
-    shape: Shape,
+    shape: ValueShape,
     slashes: bool,
 }
 
 /// What the captured text of a variable looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum ValueShape {
     /// The value.
     One,
     /// Nothing, or `=` and the value.
@@ -96,16 +96,16 @@ enum Shape {
 
 /// The query of a template: pairs that must be there, and variables that may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Query {
+struct QueryPattern {
     fixed: Vec<(String, String)>,
     variables: Vec<usize>,
 }
 
-type Captures<'t> = Vec<(Cow<'t, str>, Strings)>;
+type Captures<'t> = Vec<(Cow<'t, str>, StringArg)>;
 
-impl Template {
+impl UriTemplate {
     /// Compiles a template; the error says what to write instead.
-    pub(crate) fn parse(text: &str) -> Result<Template, String> {
+    pub(crate) fn parse(text: &str) -> Result<UriTemplate, String> {
         parse::parse(text)
     }
 
@@ -131,14 +131,20 @@ impl Template {
         }
         let named = self.variables.iter().zip(values);
         let captured = named.filter_map(|(variable, value)| {
-            let list = || matches!(variable.shape, Shape::List(_)).then(|| Strings::Many(vec![]));
+            let list =
+                || matches!(variable.shape, ValueShape::List(_)).then(|| StringArg::List(vec![]));
             Some((Cow::Borrowed(&*variable.name), value.or_else(list)?))
         });
         Some(captured.collect())
     }
 
-    fn captures(&self, atoms: &[Atom], text: &str, values: &mut [Option<Strings>]) -> Option<()> {
-        let table = Table::fill(atoms, text);
+    fn captures(
+        &self,
+        atoms: &[TemplateAtom],
+        text: &str,
+        values: &mut [Option<StringArg>],
+    ) -> Option<()> {
+        let table = MatchTable::fill(atoms, text);
         let (mut index, mut at) = (0, 0);
         if !table.matches(0, 0) {
             return None;
@@ -146,10 +152,12 @@ impl Template {
         while let Some(atom) = atoms.get(index) {
             index += 1;
             match atom {
-                Atom::Literal(literal) => at += literal.len(),
-                Atom::Optional(end) if table.matches(index, at) => debug_assert!(index < *end),
-                Atom::Optional(end) => index = *end,
-                Atom::Capture { variable, class, least } => {
+                TemplateAtom::Literal(literal) => at += literal.len(),
+                TemplateAtom::Optional(end) if table.matches(index, at) => {
+                    debug_assert!(index < *end)
+                }
+                TemplateAtom::Optional(end) => index = *end,
+                TemplateAtom::Capture { variable, class, least } => {
                     let end = table.nearest(index, at + least, *class, text)?;
                     let raw = text.get(at..end)?;
                     values[*variable] = Some(self.variables[*variable].value(raw)?);
@@ -160,7 +168,12 @@ impl Template {
         Some(())
     }
 
-    fn pairs(&self, query: &Query, text: &str, values: &mut [Option<Strings>]) -> Option<()> {
+    fn pairs(
+        &self,
+        query: &QueryPattern,
+        text: &str,
+        values: &mut [Option<StringArg>],
+    ) -> Option<()> {
         let mut missing: Vec<_> = query.fixed.iter().collect();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, raw) = pair.split_once('=').unwrap_or((pair, ""));
@@ -174,27 +187,27 @@ impl Template {
             let index = *query.variables.iter().find(named)?;
             let value = decode(raw)?;
             match (&mut values[index], self.variables[index].shape) {
-                (Some(Strings::Many(list)), _) => list.push(value),
-                (slot @ None, Shape::List(_)) => *slot = Some(Strings::Many(vec![value])),
-                (slot @ None, _) => *slot = Some(Strings::One(value)),
-                (Some(Strings::One(_)), _) => return None,
+                (Some(StringArg::List(list)), _) => list.push(value),
+                (slot @ None, ValueShape::List(_)) => *slot = Some(StringArg::List(vec![value])),
+                (slot @ None, _) => *slot = Some(StringArg::Single(value)),
+                (Some(StringArg::Single(_)), _) => return None,
             }
         }
         missing.is_empty().then_some(())
     }
 }
 
-impl Variable {
-    fn value(&self, raw: &str) -> Option<Strings> {
-        let list = |items: Option<Vec<String>>| items.map(Strings::Many);
+impl TemplateVariable {
+    fn value(&self, raw: &str) -> Option<StringArg> {
+        let list = |items: Option<Vec<String>>| items.map(StringArg::List);
         match self.shape {
-            Shape::One => self.item(raw).map(Strings::One),
-            Shape::Parameter => self.parameter(raw).map(Strings::One),
-            Shape::List(';') => {
+            ValueShape::One => self.item(raw).map(StringArg::Single),
+            ValueShape::Parameter => self.parameter(raw).map(StringArg::Single),
+            ValueShape::List(';') => {
                 let items = raw.split(';').map(|item| item.strip_prefix(&*self.name));
                 list(items.map(|value| self.parameter(value?)).collect())
             }
-            Shape::List(separator) => {
+            ValueShape::List(separator) => {
                 list(raw.split(separator).map(|item| self.item(item)).collect())
             }
         }
@@ -210,27 +223,29 @@ impl Variable {
 }
 
 /// For each atom and each place in the text: whether the atoms from there on match the rest.
-struct Table {
+struct MatchTable {
     cells: Vec<bool>,
     width: usize,
 }
 
-impl Table {
-    fn fill(atoms: &[Atom], text: &str) -> Table {
+impl MatchTable {
+    fn fill(atoms: &[TemplateAtom], text: &str) -> MatchTable {
         let (bytes, width) = (text.as_bytes(), text.len() + 1);
-        let mut table = Table { cells: vec![false; width * (atoms.len() + 1)], width };
+        let mut table = MatchTable { cells: vec![false; width * (atoms.len() + 1)], width };
         if let Some(end) = table.cells.last_mut() {
             *end = true;
         }
         for (index, atom) in atoms.iter().enumerate().rev() {
             for at in (0..width).rev() {
                 table.cells[index * width + at] = match atom {
-                    Atom::Literal(literal) => {
+                    TemplateAtom::Literal(literal) => {
                         bytes[at..].starts_with(literal.as_bytes())
                             && table.matches(index + 1, at + literal.len())
                     }
-                    Atom::Optional(end) => table.matches(index + 1, at) || table.matches(*end, at),
-                    Atom::Capture { class, least, .. } => {
+                    TemplateAtom::Optional(end) => {
+                        table.matches(index + 1, at) || table.matches(*end, at)
+                    }
+                    TemplateAtom::Capture { class, least, .. } => {
                         let more = bytes.get(at).is_some_and(|&byte| class.has(byte));
                         let stop = table.matches(index + 1, at + least) && (*least == 0 || more);
                         stop || more && table.matches(index, at + 1)
@@ -246,7 +261,7 @@ impl Table {
     }
 
     /// The nearest end of a capture after which the atoms from `next` on match the rest.
-    fn nearest(&self, next: usize, first: usize, class: Class, text: &str) -> Option<usize> {
+    fn nearest(&self, next: usize, first: usize, class: CharClass, text: &str) -> Option<usize> {
         let run = text.as_bytes().get(first..)?.iter().take_while(|&&byte| class.has(byte));
         let ends = std::iter::once(first).chain(run.zip(first + 1..).map(|(_, end)| end));
         { ends }.find(|&end| self.matches(next, end))

@@ -4,17 +4,17 @@ use proptest::prelude::*;
 
 use crate::primitives::uri_template::*;
 
-fn template(text: &str) -> Template {
-    Template::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+fn template(text: &str) -> UriTemplate {
+    UriTemplate::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 /// The captures of a match as `name=value` and `name=[a|b]`, in order.
 fn found(text: &str, uri: &str) -> Option<String> {
     let template = template(text);
     let captures = template.matches(uri)?;
-    let show = |(name, value): &(Cow<'_, str>, Strings)| match value {
-        Strings::One(value) => format!("{name}={value}"),
-        Strings::Many(values) => format!("{name}=[{}]", values.join("|")),
+    let show = |(name, value): &(Cow<'_, str>, StringArg)| match value {
+        StringArg::Single(value) => format!("{name}={value}"),
+        StringArg::List(values) => format!("{name}=[{}]", values.join("|")),
     };
     Some(captures.iter().map(show).collect::<Vec<_>>().join(" "))
 }
@@ -128,7 +128,7 @@ fn what_is_refused_says_why() {
         ("x://{?q}{/more}", "cannot follow the query"),
         ("x://s?q={q}{&r}", "write `{?name}`"),
     ] {
-        let error = Template::parse(text).unwrap_err();
+        let error = UriTemplate::parse(text).unwrap_err();
         assert!(error.contains(reason), "{text}: {error}");
     }
 }
@@ -146,7 +146,7 @@ fn hostile_input_costs_the_size_of_the_table() {
     let hostile =
         template(&format!("x://{}z", (0..20).map(|n| format!("{{+v{n}}}a")).collect::<String>()));
     let uri = format!("x://{}", "a".repeat(8 * 1024));
-    let table = Table::fill(&hostile.body, &uri["x://".len()..]);
+    let table = MatchTable::fill(&hostile.body, &uri["x://".len()..]);
     assert_eq!(table.cells.len(), (hostile.body.len() + 1) * (8 * 1024 + 1));
     let started = Instant::now();
     assert!(hostile.matches(&uri).is_none());
@@ -198,7 +198,7 @@ fn encode(value: &str, keep: &str) -> String {
 proptest! {
     #[test]
     fn nothing_panics(text in "\\PC*", uri in "\\PC*") {
-        if let Ok(template) = Template::parse(&text) {
+        if let Ok(template) = UriTemplate::parse(&text) {
             template.matches(&uri);
         }
     }
@@ -208,7 +208,7 @@ proptest! {
         text in "(a|/|[{][+#./;?&]?[ab]([*]|,c)?[}]|\\?|#){0,6}",
         uri in "(a|b|c|/|[.]|;|=|\\?|&|#|,|%2F|%|é){0,12}",
     ) {
-        if let Ok(template) = Template::parse(&text) {
+        if let Ok(template) = UriTemplate::parse(&text) {
             template.matches(&uri);
         }
     }
@@ -229,11 +229,11 @@ proptest! {
         // The tags and the path may hold what separates them; then the URI has other readings.
         prop_assume!(!tags.iter().any(|tag| tag == "-") && !path.contains("/-/"));
         let mut expected = vec![
-            ("id".into(), Strings::One(id)),
-            ("tags".into(), Strings::Many(tags)),
-            ("path".into(), Strings::One(path)),
+            ("id".into(), StringArg::Single(id)),
+            ("tags".into(), StringArg::List(tags)),
+            ("path".into(), StringArg::Single(path)),
         ];
-        expected.extend(q.map(|q| ("q".into(), Strings::One(q))));
+        expected.extend(q.map(|q| ("q".into(), StringArg::Single(q))));
         prop_assert_eq!(found, Some(expected), "{}", uri);
     }
 }

@@ -10,12 +10,12 @@ use std::{
 
 use wharf_model::{BoxFuture, Timer};
 
-use crate::tasks::{run::state::Link, storage::chance};
+use crate::tasks::{run::state::TaskRun, storage::random_fraction};
 
 /// Shows that a run is alive, and goes off when nobody heard it for too long. Each run has its own,
 /// so that none waits for the signs of life of the others.
 pub(crate) struct Lease {
-    link: Arc<Link>,
+    task_run: Arc<TaskRun>,
     /// When the next sign of life is due.
     next: Instant,
     renewing: Option<BoxFuture<bool>>,
@@ -23,16 +23,17 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(link: Arc<Link>, timer: &dyn Timer) -> Self {
-        let next = timer.now() + link.beat().mul_f64(0.75 + chance() / 4.0);
-        Lease { link, next, renewing: None, alarm: None }
+    pub(crate) fn new(task_run: Arc<TaskRun>, timer: &dyn Timer) -> Self {
+        let next =
+            timer.now() + task_run.heartbeat_interval().mul_f64(0.75 + random_fraction() / 4.0);
+        Lease { task_run, next, renewing: None, alarm: None }
     }
 
     /// Ready when the run must not go on. Shows signs of life until then.
     pub(crate) fn poll_lapsed(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.poll_renewal(timer, cx);
-            let held = self.link.held();
+            let held = self.task_run.held();
             if timer.now() >= held {
                 return Poll::Ready(());
             }
@@ -49,14 +50,18 @@ impl Lease {
 
     fn poll_renewal(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) {
         if self.renewing.is_none() && timer.now() >= self.next {
-            let link = self.link.clone();
-            self.renewing = Some(Box::pin(async move { link.renew().await }));
+            let task_run = self.task_run.clone();
+            self.renewing = Some(Box::pin(async move { task_run.renew().await }));
         }
         let Some(renewing) = &mut self.renewing else { return };
         if let Poll::Ready(renewed) = renewing.as_mut().poll(cx) {
             // Sooner, if it did not get through: there is time for a few more.
-            let wait = if renewed { self.link.beat() } else { self.link.beat() / 4 };
-            self.next = timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
+            let wait = if renewed {
+                self.task_run.heartbeat_interval()
+            } else {
+                self.task_run.heartbeat_interval() / 4
+            };
+            self.next = timer.now() + wait.mul_f64(0.75 + random_fraction() / 4.0);
             self.renewing = None;
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwn
 use serde_json::value::{RawValue, to_raw_value};
 
 /// How deep a value may be nested: what the reader takes, one level less for good measure.
-const DEEPEST: usize = 126;
+const MAX_NESTING: usize = 126;
 
 pub(crate) fn serialize<T: Serialize, S: Serializer>(
     value: &T,
@@ -39,7 +39,7 @@ pub(crate) fn is_too_deep(json: &[u8]) -> bool {
             _ => {}
         }
     }
-    deepest > DEEPEST
+    deepest > MAX_NESTING
 }
 
 #[cfg(test)]
@@ -51,9 +51,9 @@ mod tests {
     #[test]
     fn what_is_not_too_deep_can_be_read() {
         let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(!is_too_deep(nested(DEEPEST).as_bytes()));
-        assert!(serde_json::from_str::<Value>(&nested(DEEPEST)).is_ok());
-        assert!(is_too_deep(nested(DEEPEST + 1).as_bytes()));
+        assert!(!is_too_deep(nested(MAX_NESTING).as_bytes()));
+        assert!(serde_json::from_str::<Value>(&nested(MAX_NESTING)).is_ok());
+        assert!(is_too_deep(nested(MAX_NESTING + 1).as_bytes()));
         assert!(!is_too_deep(format!(r#"["\"{}"]"#, "[".repeat(500)).as_bytes()));
     }
 }

@@ -16,14 +16,14 @@ const MOST: usize = 4;
 #[derive(Clone, Debug)]
 enum Deed {
     Wait(u64),
-    Claim(u8),
+    TaskClaim(u8),
     Renew(u8),
     OnCallEnd(u8, u64),
     Lapse(u64),
     GiveUp,
     ClientRequest(u8, u8, u8),
     Withdraw(u8, u8),
-    Answer(u8),
+    StoredResponse(u8),
     Report(u8, u8),
     Finish(u8),
     Cancel,
@@ -34,14 +34,14 @@ fn deeds() -> impl Strategy<Value = Vec<Deed>> {
     let key = 0..3_u8;
     let deed = prop_oneof![
         3 => (0..50_u64).prop_map(Deed::Wait),
-        4 => node.clone().prop_map(Deed::Claim),
+        4 => node.clone().prop_map(Deed::TaskClaim),
         3 => node.clone().prop_map(Deed::Renew),
         1 => (node.clone(), 0..40_u64).prop_map(|(node, delay)| Deed::OnCallEnd(node, delay)),
         1 => (0..40_u64).prop_map(Deed::Lapse),
         1 => Just(Deed::GiveUp),
         4 => (node.clone(), key.clone(), 0..2_u8).prop_map(|(n, k, q)| Deed::ClientRequest(n, k, q)),
         1 => (node.clone(), key.clone()).prop_map(|(node, key)| Deed::Withdraw(node, key)),
-        3 => key.prop_map(Deed::Answer),
+        3 => key.prop_map(Deed::StoredResponse),
         2 => (node.clone(), 0..9_u8).prop_map(|(node, at)| Deed::Report(node, at)),
         1 => node.prop_map(Deed::Finish),
         1 => Just(Deed::Cancel),
@@ -86,15 +86,15 @@ impl World {
         self.fences.get(&node).copied().unwrap_or(0)
     }
 
-    fn apply(&mut self, deed: &Deed, record: &mut TaskRecord) -> Option<(u8, Change)> {
+    fn apply(&mut self, deed: &Deed, record: &mut TaskRecord) -> Option<(u8, ChangeResult)> {
         let now = self.now;
         let change = match *deed {
             Deed::Wait(time) => {
                 self.now += time;
                 return None;
             }
-            Deed::Claim(node) => {
-                let claim = Claim { node: node.to_string(), lease: LEASE };
+            Deed::TaskClaim(node) => {
+                let claim = TaskClaim { node: node.to_string(), lease: LEASE };
                 let change = record.claim(&claim, now);
                 if change.is_ok() {
                     self.fences.insert(node, record.fence);
@@ -109,12 +109,12 @@ impl World {
                 return None;
             }
             Deed::GiveUp => {
-                let _ = record.give_up(&Error::new(ErrorKind::TaskFailed), now);
+                let _ = record.fail(&Error::new(ErrorKind::TaskFailed), now);
                 return None;
             }
-            Deed::Answer(key) => {
+            Deed::StoredResponse(key) => {
                 let open = record.open.iter().any(|it| it.key == key.to_string());
-                let said = Said::Result(to_raw_value(&json!({"n": now})).unwrap());
+                let said = ClientResponse::Result(to_raw_value(&json!({"n": now})).unwrap());
                 let _ = record.answer(&BTreeMap::from([(key.to_string(), said)]), now);
                 if open {
                     assert!(self.answered.insert(key.to_string()), "answered twice");
@@ -149,11 +149,11 @@ impl World {
                 (node, record.withdraw(self.fence(node), &key.to_string(), now))
             }
             Deed::Report(node, at) => {
-                let update = Update { progress: at.into(), total: None, message: None };
+                let update = ProgressUpdate { progress: at.into(), total: None, message: None };
                 (node, record.report(self.fence(node), &update, now))
             }
             Deed::Finish(node) => {
-                let end = End::Completed(Box::new(ToolResult::text(node.to_string())));
+                let end = TaskEnd::Completed(Box::new(ToolResult::text(node.to_string())));
                 (node, record.finish(self.fence(node), &end, now))
             }
         };
@@ -180,7 +180,7 @@ proptest! {
                 if was_holder != Some(node) {
                     prop_assert!(change.is_err(), "a stale fence changes nothing: {:?}", deed);
                 }
-                if change != Ok(Changed::Yes) {
+                if change != Ok(RecordChanged::Yes) {
                     prop_assert_eq!(json_of(&before), json_of(&record), "refused: {:?}", deed);
                 }
             }
@@ -206,12 +206,12 @@ proptest! {
 #[test]
 fn attempts_count_unless_the_task_is_given_back_without_fault() {
     let mut record = record();
-    let claim = Claim { node: "n".into(), lease: LEASE };
-    assert_eq!(record.claim(&claim, 1000), Ok(Changed::Yes));
-    assert_eq!(record.claim(&claim, 1000), Err(Refusal::Early));
-    assert_eq!(record.release(1, 0, false, 1001), Ok(Changed::Yes));
+    let claim = TaskClaim { node: "n".into(), lease: LEASE };
+    assert_eq!(record.claim(&claim, 1000), Ok(RecordChanged::Yes));
+    assert_eq!(record.claim(&claim, 1000), Err(ChangeRejection::Early));
+    assert_eq!(record.release(1, 0, false, 1001), Ok(RecordChanged::Yes));
     assert_eq!(record.attempts, 0);
-    assert_eq!(record.claim(&claim, 1001), Ok(Changed::Yes));
-    assert_eq!(record.release(record.fence, 5, true, 1002), Ok(Changed::Yes));
+    assert_eq!(record.claim(&claim, 1001), Ok(RecordChanged::Yes));
+    assert_eq!(record.release(record.fence, 5, true, 1002), Ok(RecordChanged::Yes));
     assert_eq!((record.attempts, record.due), (1, Some(1007)));
 }

@@ -29,7 +29,7 @@ pub(crate) struct SavedCall {
 
 /// A question as it is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum SavedAsk {
+pub(crate) enum SavedClientRequest {
     Elicit(Box<ElicitForm>),
     ElicitUrl(Box<ElicitUrl>),
     Sample(Box<SamplingRequest>),
@@ -49,7 +49,7 @@ pub(crate) struct SavedError {
 impl SavedCall {
     /// What can be kept of a call whose message has at most so many bytes. Texts that are no JSON
     /// cannot have come this far.
-    pub(crate) fn of(request: &Request, most: usize) -> Result<Self, Error> {
+    pub(crate) fn from_request(request: &Request, most: usize) -> Result<Self, Error> {
         let size = request.message_len();
         if size > most {
             let text = format!("The call has {size} bytes, and {most} is the limit for a task");
@@ -75,7 +75,7 @@ impl SavedCall {
     }
 
     /// Forgets what only its handler needs: what is left says whose task it was, and of which tool.
-    pub(crate) fn forget_arguments(&mut self) {
+    pub(crate) fn clear_arguments(&mut self) {
         self.arguments = RawValue::NULL.to_owned();
         (self.meta, self.client, self.nonce) = (None, None, None);
         self.capabilities = ClientCapabilities::default();
@@ -96,7 +96,7 @@ impl SavedCall {
 impl SavedError {
     /// What can be kept of an error in so many bytes: without its data if they are too many or too
     /// deep, and then with the beginning of its text.
-    pub(crate) fn within(error: &Error, most: usize) -> Self {
+    pub(crate) fn within_limit(error: &Error, most: usize) -> Self {
         let saved = SavedError::from(error);
         let fits = |json: Vec<u8>| json.len() <= most && !nested_json::is_too_deep(&json);
         if serde_json::to_vec(&saved).is_ok_and(fits) {
@@ -127,25 +127,25 @@ impl From<&SavedError> for Error {
     }
 }
 
-impl From<&ClientRequest> for SavedAsk {
+impl From<&ClientRequest> for SavedClientRequest {
     fn from(ask: &ClientRequest) -> Self {
         match ask {
-            ClientRequest::Elicit(form) => SavedAsk::Elicit(form.clone()),
-            ClientRequest::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
-            ClientRequest::Sample(request) => SavedAsk::Sample(request.clone()),
+            ClientRequest::Elicit(form) => SavedClientRequest::Elicit(form.clone()),
+            ClientRequest::ElicitUrl(url) => SavedClientRequest::ElicitUrl(url.clone()),
+            ClientRequest::Sample(request) => SavedClientRequest::Sample(request.clone()),
             // The kinds of questions are all of the model's.
-            _ => SavedAsk::Roots,
+            _ => SavedClientRequest::Roots,
         }
     }
 }
 
-impl From<&SavedAsk> for ClientRequest {
-    fn from(saved: &SavedAsk) -> Self {
+impl From<&SavedClientRequest> for ClientRequest {
+    fn from(saved: &SavedClientRequest) -> Self {
         match saved {
-            SavedAsk::Elicit(form) => ClientRequest::Elicit(form.clone()),
-            SavedAsk::ElicitUrl(url) => ClientRequest::ElicitUrl(url.clone()),
-            SavedAsk::Sample(request) => ClientRequest::Sample(request.clone()),
-            SavedAsk::Roots => ClientRequest::Roots,
+            SavedClientRequest::Elicit(form) => ClientRequest::Elicit(form.clone()),
+            SavedClientRequest::ElicitUrl(url) => ClientRequest::ElicitUrl(url.clone()),
+            SavedClientRequest::Sample(request) => ClientRequest::Sample(request.clone()),
+            SavedClientRequest::Roots => ClientRequest::Roots,
         }
     }
 }
@@ -169,8 +169,8 @@ mod tests {
             ClientRequest::Sample(Box::new(sample)),
             ClientRequest::Roots,
         ] {
-            let json = serde_json::to_string(&SavedAsk::from(&ask)).unwrap();
-            let back: SavedAsk = serde_json::from_str(&json).unwrap();
+            let json = serde_json::to_string(&SavedClientRequest::from(&ask)).unwrap();
+            let back: SavedClientRequest = serde_json::from_str(&json).unwrap();
             assert_eq!(ClientRequest::from(&back), ask);
         }
     }
