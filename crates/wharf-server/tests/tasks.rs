@@ -539,7 +539,7 @@ async fn limits_answer() {
         client.update(&id, json!({key: sure()})).await;
     }
     settle().await;
-    assert!(ended(&client.get(&id).await).contains("may ask 2 questions"));
+    assert!(ended(&client.get(&id).await).contains("at most 2 client requests"));
     let last = client.task("many_questions").await;
     let refused = error(client.call("long").await);
     assert_eq!(refused.kind, ErrorKind::TooManyTasks);
