@@ -52,7 +52,7 @@ fn a_wrong_value_of_a_recursive_type_is_refused_at_once() {
 }
 
 #[test]
-fn a_schema_that_repeats_itself_at_each_level_stays_quick() {
+fn a_schema_that_branches_at_each_level_is_validated_quickly() {
     let again = json!({"properties": {"next": {"$ref": "#/$defs/node"}}});
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let node = json!({"type": "object", keyword: [again, again]});
@@ -69,7 +69,7 @@ fn a_schema_that_repeats_itself_at_each_level_stays_quick() {
 }
 
 #[test]
-fn a_few_problems_are_told_however_many_there_are() {
+fn the_number_of_reported_problems_is_limited() {
     let numbers = json!({"type": "array", "items": {"type": "string"}});
     let schema = json!({"type": "object", "properties": {"texts": numbers}});
     let tool = Tool::dynamic("join", schema, async |_: RawArgs| "joined");
@@ -94,7 +94,7 @@ struct Pick {
 }
 
 #[test]
-fn strings_are_held_against_the_type_they_stand_for() {
+fn strings_are_validated_as_the_type_they_represent() {
     fn show(Args(Pick { id, also, more }): Args<Pick>) -> String {
         format!("{} {:?} {more:?}", id.0, also.map(|id| id.0))
     }
@@ -123,7 +123,7 @@ fn strings_are_held_against_the_type_they_stand_for() {
 }
 
 #[test]
-fn a_key_that_is_written_twice_is_refused_where_it_is_checked() {
+fn duplicate_keys_are_rejected_where_they_are_checked() {
     let schema = json!({"type": "object", "properties": {"amount": {"maximum": 100}}});
     let tool = Tool::dynamic("pay", schema, async |RawArgs(json): RawArgs| json.get().to_owned());
     let router = Router::builder().add(tool).build().unwrap();
@@ -151,7 +151,7 @@ fn arguments_are_an_object_even_where_a_type_reads_lists() {
 }
 
 #[test]
-fn an_error_does_not_repeat_what_is_long() {
+fn an_error_does_not_repeat_long_values() {
     let router = Router::builder()
         .add(Prompt::inline("pick", |_: Args<Pick>| "picked"))
         .add(Tool::inline("pick", |_: Args<Pick>| "picked"))
@@ -188,7 +188,7 @@ fn able(mut request: Request) -> Request {
 }
 
 #[test]
-fn a_hundred_thousand_answers_are_nothing_special() {
+fn a_hundred_thousand_responses_are_handled() {
     let mut responses: serde_json::Map<String, Value> =
         (0..100_000).map(|n| (n.to_string(), json!({"action": "accept"}))).collect();
     let asking = |responses: &serde_json::Map<_, _>, state: Option<&str>| {

@@ -35,7 +35,7 @@ where
 }
 
 #[tokio::test]
-async fn steps_of_one_name_are_counted_apart() {
+async fn steps_with_the_same_name_are_numbered() {
     async fn handler(
         State(effects): State<Counter>,
         ctx: Ctx,
@@ -71,7 +71,7 @@ async fn a_moment() {
 }
 
 #[test]
-fn a_step_under_way_holds_the_suspension_back() {
+fn a_step_in_progress_delays_the_suspension() {
     async fn handler(
         State(effects): State<Counter>,
         ctx: Ctx,
@@ -84,19 +84,19 @@ fn a_step_under_way_holds_the_suspension_back() {
         confirm.map(|_| result.to_string())
     }
     let ((router, effects), timer) = (counted(handler), FakeTimer::default());
-    let mut exchange = start(&router, suspending(call("tool")), &timer);
-    assert!(events(&mut exchange).is_empty(), "the step is still under way");
-    let Some(Event::Done(outcome)) = events(&mut exchange).pop() else { panic!() };
+    let mut active_call = start(&router, suspending(call("tool")), &timer);
+    assert!(events(&mut active_call).is_empty(), "the step is still in progress");
+    let Some(Event::Done(outcome)) = events(&mut active_call).pop() else { panic!() };
     let state = required(outcome).state.unwrap();
     assert_eq!(effects.count(), 1);
     let retry =
         call("tool").request_state(&state).input_responses(&json!({"c": sure()}).to_string());
     assert_eq!(text(end(&router, suspending(retry), &timer)), "1");
-    assert_eq!(effects.count(), 1, "the step is remembered");
+    assert_eq!(effects.count(), 1, "the step is stored");
 }
 
 #[test]
-fn an_effect_beside_an_ask_is_repeated_without_a_step() {
+fn an_effect_without_a_step_is_repeated() {
     async fn handler(
         State(effects): State<Counter>,
         ctx: Ctx,
@@ -114,7 +114,7 @@ fn an_effect_beside_an_ask_is_repeated_without_a_step() {
 }
 
 #[tokio::test]
-async fn an_ask_inside_a_step_is_refused_and_one_beside_it_is_not() {
+async fn a_client_request_inside_a_step_is_rejected() {
     async fn handler(ctx: Ctx) -> Result<String, ClientRequestError> {
         let inside = ctx.step("s", async { ctx.roots("r").await.unwrap_err().to_string() });
         let (inside, confirm, _) =
@@ -130,7 +130,7 @@ async fn an_ask_inside_a_step_is_refused_and_one_beside_it_is_not() {
 }
 
 #[tokio::test]
-async fn only_success_of_a_try_step_is_remembered() {
+async fn only_the_success_of_a_try_step_is_stored() {
     async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
         // `std::io::Error` has no JSON representation.
         let flaky = |name: &'static str| {
@@ -153,7 +153,7 @@ async fn only_success_of_a_try_step_is_remembered() {
     let (router, effects) = counted(handler);
     let report = Trial::tool(&router, "tool").answer("c", sure()).run(InputMode::Suspend).await;
     assert_eq!(report.text(), "true 2");
-    assert_eq!(effects.count(), 3, "failed, succeeded, and what had failed again");
+    assert_eq!(effects.count(), 3, "failed, succeeded, and the failed one again");
 }
 
 async fn redeem(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
@@ -184,7 +184,7 @@ fn a_state_sent_twice_does_not_repeat_a_step_once() {
 }
 
 #[test]
-fn a_state_cannot_be_kept_alive_for_ever() {
+fn a_state_expires_despite_renewals() {
     let ((router, effects), timer) = (counted(redeem), FakeTimer::default());
     let ttl = Limits::default().state_ttl;
     let mut state = required(end(&router, suspending(call("tool")), &timer)).state.unwrap();
@@ -200,7 +200,7 @@ fn a_state_cannot_be_kept_alive_for_ever() {
 }
 
 #[tokio::test]
-async fn a_step_once_before_any_ask_is_remembered() {
+async fn a_one_time_step_before_any_client_request_is_stored() {
     async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
         let id = ctx.step_once("id", async { effects.hit() }).await?;
         ctx.ask::<Confirm>("c", "Sure?").await?;
@@ -327,7 +327,7 @@ fn a_state_expires() {
 }
 
 #[test]
-fn a_state_that_opens_but_makes_no_sense_is_refused() {
+fn a_decrypted_but_invalid_state_is_rejected() {
     struct Plain;
     impl StateCipher for Plain {
         fn seal(&self, _context: &[u8], plain: &[u8]) -> String {

@@ -39,7 +39,7 @@ fn first(router: &Router, method: Method) -> Value {
 }
 
 #[test]
-fn a_tool_shows_everything_that_was_said_about_it() {
+fn a_tool_lists_all_of_its_properties() {
     let tool = Tool::inline("search", |Args(it): Args<Search>| {
         Json(json!([it.r#type, it.limit, it.page_size]))
     });
@@ -92,7 +92,7 @@ struct Note {
 }
 
 #[test]
-fn a_template_and_a_prompt_show_everything_that_was_said_about_them() {
+fn a_template_and_a_prompt_list_all_of_their_properties() {
     let icon = || Icon::new("https://example.com/i.png");
     let router = Router::builder()
         .add(
@@ -129,7 +129,7 @@ fn a_template_and_a_prompt_show_everything_that_was_said_about_them() {
 }
 
 #[test]
-fn a_runtime_tool_with_an_output_schema_comes_and_goes() {
+fn a_runtime_tool_with_an_output_schema_is_added_and_removed() {
     let router = Router::builder().build().unwrap();
     let registry = router.registry();
     let tool = |name: &str| {
@@ -161,7 +161,7 @@ fn content_carries_its_annotations_and_metadata() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_and_resources_run_on_threads_and_out_of_time_too() {
+async fn prompts_and_resources_can_block_and_time_out() {
     async fn forever() -> &'static str {
         std::future::pending().await
     }

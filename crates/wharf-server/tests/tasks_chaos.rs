@@ -15,9 +15,9 @@ use wharf_model::{Method, Outcome, Reply, RequestBuilder, TaskState, TaskStatus}
 use wharf_server::{ClientRequestError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
 
 /// Pseudo-random numbers, the same in each run.
-struct Lot(u64);
+struct SeededRandom(u64);
 
-impl Lot {
+impl SeededRandom {
     fn draw(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % below
@@ -26,9 +26,9 @@ impl Lot {
 
 /// External record of the effects: which steps of which task have returned, and their results.
 #[derive(Clone, Default)]
-struct Witness(Arc<Mutex<BTreeMap<(String, u64), u64>>>);
+struct EffectLog(Arc<Mutex<BTreeMap<(String, u64), u64>>>);
 
-impl Witness {
+impl EffectLog {
     fn begins(&self, task: &str, step: u64) {
         let seen = self.0.lock().unwrap();
         assert!(!seen.contains_key(&(task.to_owned(), step)), "a step ran after it had returned");
@@ -51,7 +51,7 @@ impl Witness {
 }
 
 async fn works(
-    State(witness): State<Witness>,
+    State(effect_log): State<EffectLog>,
     State(drawn): State<Counter>,
     ctx: Ctx,
 ) -> Result<String, ClientRequestError> {
@@ -59,12 +59,12 @@ async fn works(
     let mut sum = 0;
     for step in 0..4 {
         let effect = async {
-            witness.begins(&task, step);
+            effect_log.begins(&task, step);
             tokio::time::sleep(seconds(3)).await;
             drawn.hit() as u64
         };
         let value = ctx.step("effect", effect).await;
-        witness.returned(&task, step, value);
+        effect_log.returned(&task, step, value);
         sum += value;
         if step == 1 {
             ctx.ask::<Confirm>("go on", "Go on?").await?;
@@ -74,9 +74,9 @@ async fn works(
     Ok(sum.to_string())
 }
 
-fn node(world: &World, witness: &Witness, drawn: &Counter) -> Router {
+fn node(test_stores: &TestStores, effect_log: &EffectLog, drawn: &Counter) -> Router {
     let options = TaskOptions { attempts: 1000, running: 3, ..quick() };
-    let server = world.server().tasks(options).state(witness.clone()).state(drawn.clone());
+    let server = test_stores.server().tasks(options).state(effect_log.clone()).state(drawn.clone());
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let router = server.add(tool).build().unwrap();
     router.start_tasks(&timer());
@@ -84,7 +84,11 @@ fn node(world: &World, witness: &Witness, drawn: &Counter) -> Router {
 }
 
 /// Responds to client requests through any node; returns whether all tasks have ended.
-async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String, String>) -> bool {
+async fn respond_and_check(
+    router: &Router,
+    ids: &[String],
+    ends: &mut BTreeMap<String, String>,
+) -> bool {
     let client = client(router);
     for id in ids {
         let task = client.get(id).await;
@@ -110,9 +114,10 @@ async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String,
 }
 
 async fn survive(seed: u64) {
-    let (world, witness, drawn) = (World::new(), Witness::default(), Counter::default());
-    let mut lot = Lot(seed);
-    let mut nodes: Vec<Router> = (0..3).map(|_| node(&world, &witness, &drawn)).collect();
+    let (test_stores, effect_log, drawn) =
+        (TestStores::new(), EffectLog::default(), Counter::default());
+    let mut lot = SeededRandom(seed);
+    let mut nodes: Vec<Router> = (0..3).map(|_| node(&test_stores, &effect_log, &drawn)).collect();
     let mut ids = vec![];
     for number in 0..6 {
         ids.push(client(&nodes[number % 3]).task("works").await.id);
@@ -124,23 +129,23 @@ async fn survive(seed: u64) {
             // Killed and restarted.
             0 => {
                 let index = usize::try_from(lot.draw(3)).unwrap();
-                nodes[index] = node(&world, &witness, &drawn);
+                nodes[index] = node(&test_stores, &effect_log, &drawn);
             }
             // Graceful shutdown.
             1 => {
                 let index = usize::try_from(lot.draw(3)).unwrap();
                 nodes[index].release_tasks().await;
-                nodes[index] = node(&world, &witness, &drawn);
+                nodes[index] = node(&test_stores, &effect_log, &drawn);
             }
             2 if lot.draw(3) == 0 => {
-                world.records.set_broken(true);
+                test_stores.records.set_broken(true);
                 pass(Duration::from_millis(lot.draw(50_000))).await;
-                world.records.set_broken(false);
+                test_stores.records.set_broken(false);
             }
             _ => {}
         }
-        if look_after(&nodes[0], &ids, &mut ends).await {
-            return witness.agrees(&ends);
+        if respond_and_check(&nodes[0], &ids, &mut ends).await {
+            return effect_log.agrees(&ends);
         }
     }
     let left = client(&nodes[0]).send(RequestBuilder::new(Method::GetTask).target(&ids[0])).await;

@@ -29,7 +29,7 @@ struct Checked {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Said {
+struct WordArgs {
     word: Option<String>,
 }
 
@@ -41,7 +41,7 @@ fn router() -> Router {
         .add(Tool::inline("checked", |Args(it): Args<Checked>| it.list.len()))
         .add(Tool::dynamic("dynamic", schema, async |_: RawArgs| "taken"))
         .add(
-            Prompt::inline("prompt", |Args(it): Args<Said>| it.word.unwrap_or_default())
+            Prompt::inline("prompt", |Args(it): Args<WordArgs>| it.word.unwrap_or_default())
                 .complete_from("word", ["hello"]),
         )
         .build()
@@ -60,7 +60,7 @@ fn refused(outcome: Outcome, expected: ErrorKind) {
 }
 
 #[test]
-fn a_schema_judges_so_many_values_and_not_one_more() {
+fn schema_validation_is_limited_in_values() {
     let router = router();
     for tool in ["checked", "dynamic"] {
         support::tool(now(&router, call(tool, &arguments(MOST, "0"))));
@@ -79,7 +79,7 @@ fn a_type_reads_any_number_of_values() {
 }
 
 #[test]
-fn a_second_look_is_for_so_many_values_too() {
+fn lenient_parsing_is_limited_in_values() {
     let router = router();
     assert_eq!(text(now(&router, call("plain", &arguments(MOST, "1.0")))), "998");
     let outcome = now(&router, call("plain", &arguments(MOST + 1, "1.0")));
@@ -104,7 +104,7 @@ fn prompts_and_completions_have_the_limit_too() {
 }
 
 #[tokio::test]
-async fn so_do_answers() {
+async fn client_responses_have_the_limit_too() {
     async fn ask(ctx: Ctx) -> String {
         assert!(ctx.can(ClientCapability::Elicitation));
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});

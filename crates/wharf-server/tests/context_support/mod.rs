@@ -51,9 +51,9 @@ impl Counter {
 
 /// A clock that advances only by `advance`.
 #[derive(Clone)]
-pub struct FakeTimer(Arc<Mutex<Fake>>);
+pub struct FakeTimer(Arc<Mutex<FakeTimerState>>);
 
-struct Fake {
+struct FakeTimerState {
     started: (Instant, SystemTime),
     passed: Duration,
     sleepers: Vec<Waker>,
@@ -62,7 +62,11 @@ struct Fake {
 impl Default for FakeTimer {
     fn default() -> Self {
         let started = (Instant::now(), SystemTime::now());
-        FakeTimer(Arc::new(Mutex::new(Fake { started, passed: Duration::ZERO, sleepers: vec![] })))
+        FakeTimer(Arc::new(Mutex::new(FakeTimerState {
+            started,
+            passed: Duration::ZERO,
+            sleepers: vec![],
+        })))
     }
 }
 
@@ -121,11 +125,11 @@ pub fn start(router: &Router, request: Request, timer: &FakeTimer) -> ActiveCall
 }
 
 /// All pending events; the last one may be the end of the call.
-pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
+pub fn events(active_call: &mut ActiveCall) -> Vec<Event> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = vec![];
     while !matches!(events.last(), Some(Event::Done(_))) {
-        match exchange.poll_event(&mut cx) {
+        match active_call.poll_event(&mut cx) {
             Poll::Ready(event) => events.push(event),
             Poll::Pending => break,
         }
@@ -137,7 +141,7 @@ pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
 pub fn end(router: &Router, request: Request, timer: &FakeTimer) -> Outcome {
     match events(&mut start(router, request, timer)).pop() {
         Some(Event::Done(outcome)) => outcome,
-        other => panic!("not at its end: {other:?}"),
+        other => panic!("not done: {other:?}"),
     }
 }
 

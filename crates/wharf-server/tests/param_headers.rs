@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{call, error, now, start_still, text};
+use support::{call, error, now, start_without_runtime, text};
 use wharf_model::{Error, Mirrored, Request};
 use wharf_server::{RawArgs, Router, Tool};
 
@@ -120,7 +120,7 @@ fn headers_that_do_not_match_stop_the_call() {
 
 /// Parsers differ: some take the first of two values, some the last.
 #[test]
-fn a_mirrored_argument_that_is_written_twice_is_refused() {
+fn a_duplicate_mirrored_argument_is_rejected() {
     for arguments in [
         r#"{"region":"a","region":"b"}"#,
         r#"{"region":"b","region":"a"}"#,
@@ -135,7 +135,7 @@ fn a_mirrored_argument_that_is_written_twice_is_refused() {
 }
 
 #[test]
-fn tools_added_at_run_time_are_held_to_their_headers_as_well() {
+fn headers_of_runtime_tools_are_checked_too() {
     let router = router();
     router.registry().add(echo("late", schema())).unwrap();
     let wrong = with("late", r#"{"region":"a"}"#, &[("region", Some("b"))]);
@@ -154,7 +154,7 @@ fn without_headers_or_annotations_nothing_is_compared() {
 }
 
 #[test]
-fn what_is_beside_a_mirrored_argument_may_be_huge_and_odd() {
+fn other_arguments_may_be_large_and_unusual() {
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let many = vec!["{}"; 100_000].join(",");
     let arguments = format!(r#"{{"query":[{many}],"x":{deep},"region":"a"}}"#);
@@ -163,5 +163,5 @@ fn what_is_beside_a_mirrored_argument_may_be_huge_and_odd() {
     // Arguments that are not an object are rejected as such.
     let outcome = now(&router(), with("query", "[1]", &[("region", Some("b"))]));
     assert!(error(outcome).kind.is_invalid_tool_arguments());
-    drop(start_still(&router(), with("query", "{", &[])));
+    drop(start_without_runtime(&router(), with("query", "{", &[])));
 }
