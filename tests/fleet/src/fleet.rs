@@ -14,29 +14,29 @@ use tokio::{
 };
 
 use crate::{
-    chance::Chance,
-    history::{Entry, History},
-    processes::{Directory, NodePlan, NodeProcess},
+    history::{History, JournalEntry},
+    processes::{NodePlan, NodeProcess, TestDirectory},
     proxy::Proxy,
+    random::SeededRandom,
 };
 
 /// Nodes behind a balancer, on one store. Clones are the same fleet.
 #[derive(Clone)]
-pub struct Fleet {
+pub struct TestCluster {
     nodes: Arc<[Mutex<NodeProcess>]>,
     proxy: Proxy,
-    journal: Arc<(PathBuf, Directory)>,
+    journal: Arc<(PathBuf, TestDirectory)>,
     /// Which process was killed, and when.
     deaths: Arc<std::sync::Mutex<Vec<(String, Instant)>>>,
 }
 
-impl Fleet {
+impl TestCluster {
     /// So many nodes, which keep everything in `store`.
     ///
     /// # Errors
     /// If they do not start.
     pub async fn start(program: &str, store: &str, nodes: usize, lease: u64) -> io::Result<Self> {
-        Fleet::limited(program, store, nodes, lease, None).await
+        TestCluster::limited(program, store, nodes, lease, None).await
     }
 
     /// The same, where a caller may use tools only so often a second.
@@ -50,7 +50,7 @@ impl Fleet {
         lease: u64,
         rate: Option<u32>,
     ) -> io::Result<Self> {
-        let directory = Directory::new()?;
+        let directory = TestDirectory::new()?;
         let journal = directory.path().join("journal");
         let (program, store) = (program.into(), store.into());
         let plan = NodePlan { program, store, journal: journal.clone(), lease, rate };
@@ -61,7 +61,7 @@ impl Fleet {
         let proxy = Proxy::start(started.iter().map(NodeProcess::address).collect()).await?;
         let nodes = started.into_iter().map(Mutex::new).collect();
         let journal = Arc::new((journal, directory));
-        Ok(Fleet { nodes, proxy, journal, deaths: Arc::default() })
+        Ok(TestCluster { nodes, proxy, journal, deaths: Arc::default() })
     }
 
     /// Where the balancer is.
@@ -84,7 +84,7 @@ impl Fleet {
         let death = (node.by(), Instant::now());
         self.deaths.lock().unwrap_or_else(PoisonError::into_inner).push(death);
         node.kill().await?;
-        node.start_again().await?;
+        node.restart().await?;
         self.proxy.replace(number, node.address());
         Ok(())
     }
@@ -93,12 +93,12 @@ impl Fleet {
     ///
     /// # Errors
     /// If one does not come back.
-    pub async fn rampage(&self, pause: Duration, end: Instant) -> io::Result<usize> {
-        let mut chance = Chance::new(u64::from(std::process::id()));
+    pub async fn kill_randomly(&self, pause: Duration, end: Instant) -> io::Result<usize> {
+        let mut random = SeededRandom::new(u64::from(std::process::id()));
         let mut kills = 0;
         while Instant::now() < end {
             let next = Instant::now() + pause;
-            self.kill(chance.below(self.nodes.len())).await?;
+            self.kill(random.below(self.nodes.len())).await?;
             kills += 1;
             sleep_until(next).await;
         }
@@ -110,15 +110,15 @@ impl Fleet {
     /// # Errors
     /// If one is not there.
     pub async fn freeze(&self, pause: Duration, end: Instant) -> io::Result<usize> {
-        let mut chance = Chance::new(u64::from(std::process::id()));
+        let mut random = SeededRandom::new(u64::from(std::process::id()));
         let mut times = 0;
         while Instant::now() < end {
-            let node = self.nodes[chance.below(self.nodes.len())].lock().await;
+            let node = self.nodes[random.below(self.nodes.len())].lock().await;
             node.freeze(true).await?;
             sleep(pause).await;
             node.freeze(false).await?;
             times += 1;
-            sleep(chance.millis(0..500)).await;
+            sleep(random.millis(0..500)).await;
         }
         Ok(times)
     }
@@ -151,7 +151,7 @@ impl Fleet {
         let path: &Path = &self.journal.0;
         for line in fs::read_to_string(path)?.lines() {
             // A node that was killed may have written half a line.
-            if let Ok(Entry { at, task, event }) = serde_json::from_str(line) {
+            if let Ok(JournalEntry { at, task, event }) = serde_json::from_str(line) {
                 history.add(at, &task, event);
             }
         }

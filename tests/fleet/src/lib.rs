@@ -3,12 +3,12 @@
 #![forbid(unsafe_code)]
 #![allow(missing_docs, unreachable_pub, reason = "nobody else uses it")]
 
-pub mod chance;
 pub mod fleet;
 pub mod history;
 pub mod load;
 pub mod processes;
 pub mod proxy;
+pub mod random;
 pub mod sim;
 pub mod sse;
 pub mod stream;

@@ -21,9 +21,9 @@ const START: Duration = Duration::from_secs(30);
 
 /// A directory that is gone when this is.
 #[derive(Debug)]
-pub struct Directory(PathBuf);
+pub struct TestDirectory(PathBuf);
 
-impl Directory {
+impl TestDirectory {
     /// A new directory.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Directory {
         let path =
             std::env::temp_dir().join(format!("wharf-fleet-{}-{number}", std::process::id()));
         fs::create_dir_all(&path)?;
-        Ok(Directory(path))
+        Ok(TestDirectory(path))
     }
 
     #[must_use]
@@ -43,34 +43,34 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 /// A Redis of our own, which writes everything to its disk before it answers.
-pub struct Redis {
-    directory: Directory,
+pub struct RedisProcess {
+    directory: TestDirectory,
     port: u16,
     child: Child,
 }
 
-impl Redis {
+impl RedisProcess {
     /// Starts it at a free port.
     ///
     /// # Errors
     /// If there is none, or it does not start.
     pub async fn start() -> io::Result<Self> {
-        let directory = Directory::new()?;
+        let directory = TestDirectory::new()?;
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let child = Redis::spawn(&directory, port)?;
-        let redis = Redis { directory, port, child };
+        let child = RedisProcess::spawn(&directory, port)?;
+        let redis = RedisProcess { directory, port, child };
         redis.answers().await?;
         Ok(redis)
     }
 
-    fn spawn(directory: &Directory, port: u16) -> io::Result<Child> {
+    fn spawn(directory: &TestDirectory, port: u16) -> io::Result<Child> {
         let said = fs::File::create(directory.path().join("redis.log"))?;
         Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
@@ -102,7 +102,7 @@ impl Redis {
     ///
     /// # Errors
     /// If that cannot be read.
-    pub fn was_told(&self, text: &str) -> io::Result<bool> {
+    pub fn has_stored(&self, text: &str) -> io::Result<bool> {
         for file in fs::read_dir(self.directory.path().join("appendonlydir"))? {
             let written = fs::read(file?.path())?;
             if written.windows(text.len()).any(|it| it == text.as_bytes()) {
@@ -124,8 +124,8 @@ impl Redis {
     ///
     /// # Errors
     /// If it does not start.
-    pub async fn start_again(&mut self) -> io::Result<()> {
-        self.child = Redis::spawn(&self.directory, self.port)?;
+    pub async fn restart(&mut self) -> io::Result<()> {
+        self.child = RedisProcess::spawn(&self.directory, self.port)?;
         self.answers().await
     }
 
@@ -259,7 +259,7 @@ impl NodeProcess {
     ///
     /// # Errors
     /// If it does not start.
-    pub async fn start_again(&mut self) -> io::Result<()> {
+    pub async fn restart(&mut self) -> io::Result<()> {
         self.starts += 1;
         (self.child, self.address) =
             NodeProcess::spawn(&self.plan, &self.name, self.starts).await?;

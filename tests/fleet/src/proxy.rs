@@ -19,7 +19,7 @@ use tokio::{
 
 /// What the wire does with what it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerProtocol {
+pub enum WireState {
     /// It goes through.
     Whole,
     /// The first half of what comes next goes through; then the connection ends. Nobody gets a new one.
@@ -32,13 +32,13 @@ pub enum ServerProtocol {
 #[derive(Clone)]
 pub struct Proxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
 }
 
-struct Shared {
+struct ProxyState {
     backends: Mutex<Vec<SocketAddr>>,
     turn: AtomicUsize,
-    wire: watch::Sender<ServerProtocol>,
+    wire: watch::Sender<WireState>,
 }
 
 impl Proxy {
@@ -49,10 +49,10 @@ impl Proxy {
     pub async fn start(backends: Vec<SocketAddr>) -> io::Result<Proxy> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             backends: Mutex::new(backends),
             turn: AtomicUsize::new(0),
-            wire: watch::Sender::new(ServerProtocol::Whole),
+            wire: watch::Sender::new(WireState::Whole),
         });
         let proxy = Proxy { address, shared: shared.clone() };
         tokio::spawn(async move {
@@ -75,18 +75,18 @@ impl Proxy {
         }
     }
 
-    pub fn set(&self, wire: ServerProtocol) {
+    pub fn set(&self, wire: WireState) {
         self.shared.wire.send_replace(wire);
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn backends(&self) -> std::sync::MutexGuard<'_, Vec<SocketAddr>> {
         self.backends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn carry(self: Arc<Self>, client: TcpStream) {
-        if *self.wire.borrow() == ServerProtocol::Cut {
+        if *self.wire.borrow() == WireState::Cut {
             return;
         }
         let Some(server) = self.connect().await else { return };
@@ -130,9 +130,8 @@ impl Shared {
                 return to.shutdown().await;
             }
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            let wire =
-                *wire.wait_for(|wire| *wire != ServerProtocol::Silent).await.map_err(gone)?;
-            if wire == ServerProtocol::Cut {
+            let wire = *wire.wait_for(|wire| *wire != WireState::Silent).await.map_err(gone)?;
+            if wire == WireState::Cut {
                 to.write_all(&buffer[..read / 2]).await?;
                 return Err(io::ErrorKind::ConnectionReset.into());
             }

@@ -12,29 +12,29 @@ use wharf::prelude::*;
 use wharf_server::{Args, ClientRequestError, TaskMode, Tool};
 
 use crate::{
-    chance::Chance,
-    history::{Done, Event},
+    history::{TaskEvent, WorkResult},
+    random::SeededRandom,
 };
 
 /// Where tools write down what they do, before it counts as done.
-pub trait Journal: Send + Sync + 'static {
+pub trait EffectJournal: Send + Sync + 'static {
     /// Something happened to a task.
-    fn write(&self, task: &str, event: Event);
+    fn write(&self, task: &str, event: TaskEvent);
 }
 
 /// What tools share: where they write, and who they are.
 #[derive(Clone)]
-pub struct Desk {
-    journal: Arc<dyn Journal>,
+pub struct ToolState {
+    journal: Arc<dyn EffectJournal>,
     by: Arc<str>,
     made: Arc<AtomicU64>,
 }
 
-impl Desk {
+impl ToolState {
     /// A desk of the process called `by`, whose name no other process has or had.
     #[must_use]
-    pub fn new(journal: Arc<dyn Journal>, by: &str) -> Self {
-        Desk { journal, by: by.into(), made: Arc::default() }
+    pub fn new(journal: Arc<dyn EffectJournal>, by: &str) -> Self {
+        ToolState { journal, by: by.into(), made: Arc::default() }
     }
 
     /// A value that nobody else makes.
@@ -42,14 +42,14 @@ impl Desk {
         format!("{}.{}", self.by, self.made.fetch_add(1, Ordering::Relaxed))
     }
 
-    fn write(&self, task: &str, event: Event) {
+    fn write(&self, task: &str, event: TaskEvent) {
         self.journal.write(task, event);
     }
 }
 
 /// What the owner of a task says when it is asked.
 #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct Go {
+pub struct GoOnReply {
     /// Anything.
     pub word: String,
 }
@@ -59,7 +59,7 @@ pub const GO_ON: &str = "Go on?";
 
 /// What there is to do.
 #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-pub struct Job {
+pub struct WorkArgs {
     /// Names the task.
     pub key: String,
     /// How many steps.
@@ -77,21 +77,21 @@ pub fn worker() -> Tool {
 
 /// Works in steps, and asks in the middle if told to.
 async fn work(
-    Args(Job { key, steps, pause, ask }): Args<Job>,
-    State(desk): State<Desk>,
+    Args(WorkArgs { key, steps, pause, ask }): Args<WorkArgs>,
+    State(tool_state): State<ToolState>,
     ctx: Ctx,
-) -> Result<Json<Done>, ClientRequestError> {
-    let by = desk.by.to_string();
+) -> Result<Json<WorkResult>, ClientRequestError> {
+    let by = tool_state.by.to_string();
     let owner = ctx.principal().map(|it| it.id().to_owned());
-    let mut done = Done { owner, steps: vec![], answer: None };
+    let mut done = WorkResult { owner, steps: vec![], answer: None };
     for number in 0..steps {
         let step = format!("step-{number}");
-        let value = ctx.step(step.clone(), effect(&desk, &key, &step, pause)).await;
-        desk.write(&key, Event::Kept { step, value: value.clone(), by: by.clone() });
+        let value = ctx.step(step.clone(), effect(&tool_state, &key, &step, pause)).await;
+        tool_state.write(&key, TaskEvent::Kept { step, value: value.clone(), by: by.clone() });
         done.steps.push(value);
         if ask && number == steps / 2 {
-            let go: Go = ctx.ask("go", GO_ON).await?;
-            desk.write(&key, Event::Heard { answer: go.word.clone(), by: by.clone() });
+            let go: GoOnReply = ctx.ask("go", GO_ON).await?;
+            tool_state.write(&key, TaskEvent::Heard { answer: go.word.clone(), by: by.clone() });
             done.answer = Some(go.word);
         }
     }
@@ -100,14 +100,14 @@ async fn work(
 
 /// Something that must not happen again once it is known to have happened. Some runs take much
 /// longer than others: what a slow one does late must not follow what a fast one did.
-async fn effect(desk: &Desk, key: &str, step: &str, pause: u64) -> String {
-    let mut chance = Chance::of(0, &format!("{}{key}{step}", desk.by));
-    let times = if chance.percent(35) { 5 + chance.below(20) } else { 1 };
+async fn effect(tool_state: &ToolState, key: &str, step: &str, pause: u64) -> String {
+    let mut random = SeededRandom::of(0, &format!("{}{key}{step}", tool_state.by));
+    let times = if random.percent(35) { 5 + random.below(20) } else { 1 };
     let half = Duration::from_millis(pause / 2 * times as u64);
     tokio::time::sleep(half).await;
-    let value = desk.make();
-    let (by, step) = (desk.by.to_string(), step.to_owned());
-    desk.write(key, Event::Ran { step, value: value.clone(), by });
+    let value = tool_state.make();
+    let (by, step) = (tool_state.by.to_string(), step.to_owned());
+    tool_state.write(key, TaskEvent::Ran { step, value: value.clone(), by });
     tokio::time::sleep(half).await;
     value
 }
@@ -166,7 +166,7 @@ pub async fn interview(
     let me = ctx.principal().map(|it| it.id().to_owned()).unwrap_or_default();
     let mut said = vec![];
     for number in 0..questions {
-        let go: Go = ctx.ask(format!("q{number}"), question(&key, number)).await?;
+        let go: GoOnReply = ctx.ask(format!("q{number}"), question(&key, number)).await?;
         said.push(go.word);
     }
     Ok(format!("{me}: {}", said.join(", ")))
@@ -177,12 +177,13 @@ pub async fn interview(
 pub async fn linger(
     /// Names the call.
     key: String,
-    State(desk): State<Desk>,
+    State(tool_state): State<ToolState>,
     ctx: Ctx,
 ) -> String {
     for number in 0..LINGER {
-        let (step, value, by) = (format!("turn-{number}"), desk.make(), desk.by.to_string());
-        desk.write(&key, Event::Ran { step, value, by });
+        let (step, value, by) =
+            (format!("turn-{number}"), tool_state.make(), tool_state.by.to_string());
+        tool_state.write(&key, TaskEvent::Ran { step, value, by });
         ctx.info(number).await;
         tokio::time::sleep(Duration::from_millis(250)).await;
     }
@@ -199,14 +200,14 @@ const LINGER: u32 = 80;
 pub async fn touch(
     /// A resource, or the list of tools.
     what: String,
-    State(desk): State<Desk>,
+    State(tool_state): State<ToolState>,
     ctx: Ctx,
 ) -> String {
     match &*what {
         TOOLS => ctx.registry().tools_changed(),
         uri => ctx.registry().resource_updated(uri),
     }
-    desk.by.to_string()
+    tool_state.by.to_string()
 }
 
 /// Who listens for changes, of two notes each.

@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use wharf_fleet_tests::{history::Tally, sim};
+use wharf_fleet_tests::{history::TaskTally, sim};
 
 /// Marks the line with the tally in what a seed says.
 const TALLY: &str = "tally: ";
@@ -66,7 +66,7 @@ fn whatever_goes_wrong_tasks_keep_their_promises() {
     let seeds = number("WHARF_SEEDS").unwrap_or(1000);
     let next = AtomicU64::new(0);
     let work = || {
-        let (mut sum, mut failed) = (Tally::default(), 0);
+        let (mut sum, mut failed) = (TaskTally::default(), 0);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds {
@@ -89,7 +89,7 @@ fn whatever_goes_wrong_tasks_keep_their_promises() {
     let (sum, failed) = thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let all = all.into_iter().map(|it| it.join().expect("it ends"));
-        all.fold((Tally::default(), 0), |(sum, failed), it| (sum + it.0, failed + it.1))
+        all.fold((TaskTally::default(), 0), |(sum, failed), it| (sum + it.0, failed + it.1))
     });
     println!("{seeds} seeds: {sum:?}");
     assert_eq!(failed, 0, "of {seeds} seeds: see above");

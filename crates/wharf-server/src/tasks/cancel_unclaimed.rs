@@ -1,4 +1,4 @@
-//! Tasks whose call is gone before anybody could be told of them.
+//! Cancels a task whose creating call is dropped before the client received the task.
 
 use std::{
     sync::{Arc, Weak},
@@ -16,12 +16,12 @@ use crate::{
     },
 };
 
-/// How often a task is looked for that may yet get into the store, and the first pause: together
-/// longer than a lease, for by then it would run.
+/// Number of attempts to find a task that may not be in the store yet, and the first pause.
+/// Together they last longer than a lease: by then the task would run.
 const CANCEL_RETRIES: (u32, Duration) = (10, Duration::from_millis(100));
 
-/// A task that is on its way into the store. It is cancelled there when this is dropped, unless
-/// somebody looks after it by then.
+/// Guard of a task that is being inserted into the store. Dropping it cancels the task, unless it
+/// was disarmed.
 pub(crate) struct CancelUnclaimed {
     server: Weak<ServerState>,
     id: String,
@@ -39,7 +39,7 @@ impl CancelUnclaimed {
         CancelUnclaimed { server, id, timer, is_armed: true }
     }
 
-    /// Somebody looks after it, or it is not there.
+    /// Disarms the guard: the task has an owner, or was not inserted.
     pub(crate) fn disarm(mut self) {
         self.is_armed = false;
     }
@@ -63,13 +63,10 @@ async fn cancel(server: &Weak<ServerState>, id: &str, timer: &dyn Timer) {
             Ok(UpdateResult::Done(..)) => {
                 server.tasks.scheduler().drop_run(id);
                 task_store.publish_changed(id).await;
-                return tracing::debug!(
-                    task = short_id(id),
-                    "a task that nobody knows was cancelled"
-                );
+                return tracing::debug!(task = short_id(id), "cancelled an unclaimed task");
             }
             Ok(UpdateResult::Refused(..)) => return,
-            // A store may still be at work on it, or not answer.
+            // The insert may still be in progress, or the store is unreachable.
             Ok(UpdateResult::Gone) | Err(_) => {}
         }
         drop(server);

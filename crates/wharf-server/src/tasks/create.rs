@@ -1,4 +1,4 @@
-//! Which calls become tasks, and how.
+//! Creates tasks: decides which calls become tasks, and inserts their records.
 
 use std::{
     future::{Future, poll_fn},
@@ -31,23 +31,23 @@ use crate::{
     },
 };
 
-/// How soon a call is tried to be made a task again, at the earliest.
+/// Minimum delay before another attempt to promote a call to a task.
 const PROMOTION_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// When a client may try again that found the store full.
+/// Retry delay sent to clients while the store is full.
 pub(super) const STORE_FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// How a call of a tool is run.
+/// Execution mode of a tool call.
 #[derive(Debug, PartialEq)]
 pub(crate) enum CallPlan {
     Plain,
-    /// As a task, kept for so many milliseconds.
+    /// As a task with this `ttl` in milliseconds.
     Task(Option<u64>),
-    /// As a call that becomes a task after this time, or where its handler says so.
+    /// As a call that becomes a task after this time, or when its handler detaches.
     Promotable(Option<Duration>),
 }
 
-/// What the caller and the tool agree on.
+/// Chooses the execution mode from the request of the caller and the mode of the tool.
 pub(crate) fn plan(
     server: &ServerState,
     tool: &CatalogEntry<ToolInfo>,
@@ -84,7 +84,7 @@ pub(crate) fn plan(
     }
 }
 
-/// Makes a task of a call before it begins.
+/// Creates a task for a call before it starts.
 pub(crate) fn create(
     server: &Arc<ServerState>,
     tool: &Arc<CatalogEntry<ToolInfo>>,
@@ -101,7 +101,7 @@ pub(crate) fn create(
     })
 }
 
-/// A new task for this call. It is in the store when this returns.
+/// Creates a task for this call. It is in the store when this returns.
 pub(crate) async fn create_task(
     server: &Arc<ServerState>,
     tool: &Arc<CatalogEntry<ToolInfo>>,
@@ -126,9 +126,9 @@ pub(crate) async fn create_task(
     };
     reservation.commit();
     let task = notify::task(server, &record);
-    tracing::debug!(task = short_id(&task.id), tool = tool.info.name, "a task was made");
+    tracing::debug!(task = short_id(&task.id), tool = tool.info.name, "created a task");
     match resources {
-        // If nothing can run it here, its lease lapses, and it is tried again.
+        // If no thread can be started here, its lease expires and it is claimed again.
         Some(resources) => drop(run::begin(resources, tool.clone(), request, timer.clone(), ttl)),
         None => {
             scheduler.keep_original(&record, request, expiry(since, ttl));
@@ -139,12 +139,12 @@ pub(crate) async fn create_task(
     Ok(task)
 }
 
-/// When what is kept for so many milliseconds expires.
+/// Expiry of a task with this `ttl` in milliseconds.
 fn expiry(since: Instant, ttl: u64) -> Instant {
     since.checked_add(Duration::from_millis(ttl)).unwrap_or(since)
 }
 
-/// The bytes of a task that is not in the store yet; given back if it does not get there.
+/// Reserved bytes of a task that is not in the store yet; released if the insert fails.
 struct ByteReservation<'e> {
     scheduler: &'e TaskScheduler,
     id: Option<String>,
@@ -175,7 +175,7 @@ impl Drop for ByteReservation<'_> {
     }
 }
 
-/// A record that is not in the store yet, and that is kept for so many milliseconds.
+/// Creates a record with this `ttl` in milliseconds, not yet in the store.
 async fn new_record(
     server: &ServerState,
     owner: String,
@@ -183,12 +183,12 @@ async fn new_record(
     ttl: u64,
 ) -> Result<TaskRecord, Error> {
     let now = server.tasks.scheduler().task_store.now().await.map_err(unavailable)?;
-    // A letter first: on a command line, a dash would begin an option.
+    // Starts with a letter: on a command line, a dash would start an option.
     let id = format!("t{}", random_name()?);
     Ok(TaskRecord::new(id, owner, call, now, ttl))
 }
 
-/// Puts a record into the store, to be cancelled there unless somebody adopts it.
+/// Inserts a record. The task is cancelled again unless the returned guard is disarmed.
 async fn insert(
     server: &Arc<ServerState>,
     record: &mut TaskRecord,
@@ -200,14 +200,15 @@ async fn insert(
         Ok(true) => Ok(unclaimed),
         Ok(false) => {
             unclaimed.disarm();
-            let text = format!("There are {most} tasks already: wait until some of them expire");
+            let text =
+                format!("Too many tasks: there are {most} already; wait until some of them expire");
             Err(Error::new(ErrorKind::TooManyTasks).with_message(text))
         }
         Err(error) => Err(unavailable(error)),
     }
 }
 
-/// Puts a record into the store that this process holds from the beginning.
+/// Inserts a record that this process holds from the start.
 async fn insert_claimed(
     server: &Arc<ServerState>,
     (record, since): (&mut TaskRecord, Instant),
@@ -215,7 +216,7 @@ async fn insert_claimed(
     timer: &Arc<dyn Timer>,
 ) -> Result<(RunResources, CancelUnclaimed), Error> {
     let scheduler = server.tasks.scheduler();
-    // Nobody else can have it: a new record is due at once.
+    // The claim cannot fail: a new record is due at once.
     let _ = record.claim(&scheduler.claim()?, record.created);
     let unclaimed = insert(server, record, timer).await?;
     let (task_store, options) = (scheduler.task_store.clone(), scheduler.options.clone());
@@ -229,14 +230,14 @@ fn unavailable(error: Error) -> Error {
     storage::log_failure(&error, "create a task");
     if error.kind.is_overloaded() {
         return Error::overloaded(STORE_FULL_RETRY_AFTER)
-            .with_message("No task can be made right now: their store is full");
+            .with_message("Cannot create a task: the task store is full; try again later");
     }
     Error::new(ErrorKind::TemporarilyUnavailable)
-        .with_message("No task can be made right now: their store does not answer")
+        .with_message("Cannot create a task: the task store cannot be reached; try again later")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
 }
 
-/// Runs a call that may become a task on the way.
+/// Runs a call that may be promoted to a task.
 pub(crate) fn promotable(
     server: &Arc<ServerState>,
     tool: &Arc<CatalogEntry<ToolInfo>>,
@@ -244,9 +245,9 @@ pub(crate) fn promotable(
     outbox: Outbox,
     after: Option<Duration>,
 ) -> BoxFuture<Outcome> {
-    // What the record will need, while the request is still here.
+    // Saved now for the record, while the request still exists.
     let saved = SavedCall::from_request(&request, server.tasks.options.arguments);
-    // One that is too long to be kept need not be tried again and again.
+    // A call too large to be stored is never promoted.
     let after = after.filter(|_| saved.is_ok());
     let caller = Caller::of(&request.scope);
     let (promotion, timer) = (TaskPromotion::default(), outbox.timer().clone());
@@ -254,7 +255,7 @@ pub(crate) fn promotable(
     let owner = storage::owner(&request);
     let call = ToolCall { server, tool };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
-    // The time that counts is that of the call inside.
+    // The deadlines of the inner call apply.
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     let promotable = PromotableCall {
         server: server.clone(),
@@ -280,7 +281,7 @@ struct PromotableCall {
     caller: Caller,
     saved: Result<SavedCall, Error>,
     promotion: TaskPromotion,
-    /// What the call sends, and what goes on to its caller.
+    /// Outbox of the inner call, and the outbox to the caller.
     inner: Outbox,
     outbox: Outbox,
     timer: Arc<dyn Timer>,
@@ -292,9 +293,9 @@ struct PromotableCall {
 #[derive(Debug)]
 enum PromotionEvent {
     Event(Event),
-    /// The call has lasted long.
+    /// The call has exceeded its threshold.
     Long,
-    /// The handler wants to be detached.
+    /// The handler requested to be detached.
     Detach,
 }
 
@@ -306,14 +307,15 @@ impl PromotableCall {
                 PromotionEvent::Event(event) => self.pass_on(event).await,
                 reason => match self.promote().await {
                     Ok((task, resources)) => {
-                        // What it asks may be answered for as long as it is kept.
+                        // Its client requests can be answered for as long as the task is kept.
                         exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
-                        // If nothing can run it here, its lease lapses, and it is tried again.
+                        // If no thread can be started here, its lease expires and it is claimed
+                        // again.
                         run::continue_call(resources, exchange, self.timer);
                         return Outcome::Task(Box::new(task));
                     }
                     Err(error) => {
-                        tracing::debug!(%error, ?reason, "a call did not become a task");
+                        tracing::debug!(%error, ?reason, "cannot promote a call to a task");
                         self.promotion.decline(error);
                         self.after = self.after.map(|after| after.max(PROMOTION_RETRY_DELAY));
                     }
@@ -334,7 +336,7 @@ impl PromotableCall {
         if let Poll::Ready(event) = exchange.poll_event(cx) {
             return Poll::Ready(PromotionEvent::Event(event));
         }
-        // A question is on its way to the caller, who answers it to this call.
+        // A client request is pending at the caller, which responds to this call.
         if !self.forwarded.is_empty() {
             return Poll::Pending;
         }
@@ -364,8 +366,8 @@ impl PromotableCall {
         }
     }
 
-    /// Makes a task of the call as it stands. Its handler is not polled meanwhile, though a thread
-    /// of its own may go on.
+    /// Promotes the running call to a task. Its handler is not polled meanwhile, though a thread of
+    /// its own may continue.
     async fn promote(&mut self) -> Result<(Task, RunResources), Error> {
         let scheduler = self.server.tasks.scheduler();
         let slot = scheduler
@@ -384,7 +386,7 @@ impl PromotableCall {
         let (resources, unclaimed) =
             insert_claimed(&self.server, (&mut record, since), slot, &self.timer).await?;
         reservation.commit();
-        // From here on, steps and questions go into the store.
+        // From here on, steps and client requests are stored.
         let waiting = self.promotion.bind(resources.task_run.clone());
         let missed = ctx.map(|ctx| ctx.bind(&record.steps)).unwrap_or_default();
         for (name, json) in missed {
@@ -397,7 +399,7 @@ impl PromotableCall {
         tracing::debug!(
             task = short_id(&record.id),
             tool = self.tool.info.name,
-            "a call is a task"
+            "promoted a call to a task"
         );
         unclaimed.disarm();
         Ok((notify::task(&self.server, &record), resources))

@@ -1,4 +1,4 @@
-//! Tasks that code starts.
+//! Tasks started from code.
 
 use std::{fmt, sync::Arc};
 
@@ -22,8 +22,8 @@ use crate::{
 };
 
 impl Router {
-    /// Starts a task from code: a call of `tool` that nobody waits for, on behalf of `principal`.
-    /// It is in the server's store when this returns.
+    /// Starts a task from code: a call of `tool` without a waiting caller, on behalf of
+    /// `principal`. It is in the server's store when this returns.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -39,7 +39,7 @@ impl Router {
     /// ```
     ///
     /// # Errors
-    /// If there is no such tool for this principal, or no task can be made.
+    /// If the tool does not exist for this principal, or the task cannot be created.
     pub async fn spawn_task(
         &self,
         tool: &str,
@@ -60,14 +60,14 @@ impl Router {
         let catalog = self.server.catalog.load();
         let found = router_calls::find_tool(&self.server, &catalog.lists, &request);
         let found = found.cloned().map_err(|error| *error)?;
-        // Whoever starts tasks wishes for them.
+        // Starting a task enables tasks.
         self.server.tasks.enable(TASK_RUNTIME);
         let task = create::create_task(&self.server, &found, request, None, timer).await?;
         Ok(SpawnedTask { router: self.clone(), id: task.id, timer: timer.clone() })
     }
 }
 
-/// A task that code started.
+/// Handle of a task started from code.
 #[derive(Clone)]
 pub struct SpawnedTask {
     router: Router,
@@ -76,24 +76,24 @@ pub struct SpawnedTask {
 }
 
 impl SpawnedTask {
-    /// The task's id. Whoever knows it and is the task's owner can read its result.
+    /// The task's id. Its owner can read its result with it.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The task as it is now.
+    /// Returns the task as it is now.
     ///
     /// # Errors
-    /// If it has expired, or the store does not answer.
+    /// If it has expired, or the store cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
         Ok(notify::task(&self.router.server, &self.load().await?))
     }
 
-    /// Waits for the end of the task, whichever process works on it.
+    /// Waits for the end of the task, whichever process runs it.
     ///
     /// # Errors
-    /// If it failed, was cancelled or has expired, or the store does not answer.
+    /// If it failed, was cancelled or has expired, or the store cannot be reached.
     pub async fn wait(&self) -> Result<ToolResult, Error> {
         let watch = self.router.server.tasks.scheduler().watch(&self.id);
         loop {
@@ -107,10 +107,10 @@ impl SpawnedTask {
         }
     }
 
-    /// Cancels the task: where it stands then. One that is over stays as it is.
+    /// Cancels the task and returns its status. A task that has ended keeps its status.
     ///
     /// # Errors
-    /// If it has expired, or the store does not answer.
+    /// If it has expired, or the store cannot be reached.
     pub async fn cancel(&self) -> Result<TaskStatus, Error> {
         let tasks = self.router.server.tasks.scheduler();
         let update =

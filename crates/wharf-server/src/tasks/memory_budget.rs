@@ -1,4 +1,4 @@
-//! How many bytes the tasks take that this process made, by caller.
+//! Memory budget: bytes of the tasks that this process created, by caller.
 
 use std::{
     collections::BTreeMap,
@@ -8,13 +8,13 @@ use std::{
 
 use wharf_model::{Budget, BudgetFull, BudgetShare, Caller, Error, LogThrottle};
 
-/// What a task takes beside its texts.
+/// Fixed overhead of a task in addition to its strings.
 const TASK_OVERHEAD_BYTES: usize = 1024;
-/// When a caller may try again whose tasks leave no room.
+/// Retry delay sent to a caller whose tasks use up its share.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Counts the bytes of tasks from their beginning until they expire. What was in the store before this
-/// process began, and what other processes make, is not counted here.
+/// Counts the bytes of tasks from their creation until they expire. Tasks from before the start of
+/// this process, and those of other processes, are not counted.
 pub(crate) struct TaskMemoryBudget {
     bytes: Arc<Budget>,
     tasks: Mutex<BTreeMap<String, TaskShare>>,
@@ -32,14 +32,14 @@ impl TaskMemoryBudget {
         TaskMemoryBudget { bytes, tasks: Mutex::default(), refused }
     }
 
-    /// Whether a caller has used up most of what it may have: then its tasks are not kept for longer
-    /// than usual.
+    /// Returns whether a caller has used up most of its share: then its tasks get no longer `ttl`
+    /// than the default.
     pub(crate) fn is_nearly_full(&self, caller: &Caller) -> bool {
         let free = self.bytes.most().saturating_sub(self.bytes.total());
         self.bytes.held_by(caller) > free / 2
     }
 
-    /// Takes the bytes of a new task.
+    /// Reserves the bytes of a new task.
     pub(crate) fn reserve(
         &self,
         caller: &Caller,
@@ -57,11 +57,11 @@ impl TaskMemoryBudget {
         Ok(())
     }
 
-    /// A task has ended, and what is kept of it has so many bytes from now on. A task that was not
-    /// made here is not counted.
+    /// Replaces the reserved size of a task that has ended by the size of its result. A task that
+    /// was not created here is not counted.
     ///
     /// # Errors
-    /// If its caller may not have that many: then what is kept of it must be small.
+    /// If the share of its caller is exceeded: then the stored result must be small.
     pub(crate) fn resize(&self, id: &str, bytes: usize) -> Result<(), Error> {
         let mut tasks = self.lock();
         let Some(TaskShare { held, .. }) = tasks.get_mut(id) else { return Ok(()) };
@@ -72,13 +72,13 @@ impl TaskMemoryBudget {
         grown.map_err(|BudgetFull| self.full_error())
     }
 
-    /// Gives back what a task took that is not kept at all.
+    /// Releases the bytes of a task that is not kept.
     pub(crate) fn release(&self, id: &str) {
         let gone = self.lock().remove(id);
         drop(gone);
     }
 
-    /// Gives back what tasks took that have expired.
+    /// Releases the bytes of expired tasks.
     pub(crate) fn remove_expired(&self, now: Instant) {
         self.lock().retain(|_, kept| kept.expires > now);
     }
@@ -86,7 +86,7 @@ impl TaskMemoryBudget {
     fn full_error(&self) -> Error {
         if self.refused.is_due() {
             let (bytes, most) = (self.bytes.total(), self.bytes.most());
-            tracing::warn!(bytes, most, "tasks of a caller are refused: they would take too much");
+            tracing::warn!(bytes, most, "rejected a task: the share of its caller is used up");
         }
         let text = "Your tasks take too much room: wait until some of them expire";
         Error::overloaded(RETRY_AFTER).with_message(text)

@@ -1,4 +1,4 @@
-//! What owners ask of their tasks.
+//! The methods `tasks/get`, `tasks/update`, `tasks/cancel`, `tasks/list` and `tasks/result`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,10 +35,10 @@ use crate::{
     },
 };
 
-/// Tasks on one page of a list. Each may carry a result, and all of a page are loaded at once.
+/// Tasks on one page of `tasks/list`. Each may carry a result, and a page is loaded as a whole.
 const TASKS_PER_PAGE: usize = 10;
 
-/// Answers a call about tasks.
+/// Answers a task request.
 pub(crate) fn run(
     server: &Arc<ServerState>,
     request: Request,
@@ -57,7 +57,7 @@ pub(crate) fn run(
     })
 }
 
-/// Whether the caller may ask about tasks at all.
+/// Checks that the caller may send task requests at all.
 pub(crate) fn check_supported(catalog: &CatalogSnapshot, request: &Request) -> Result<(), Error> {
     let (has_tasks, method) = (catalog.has_tasks(), request.method);
     match request.tasking {
@@ -71,7 +71,7 @@ pub(crate) fn check_supported(catalog: &CatalogSnapshot, request: &Request) -> R
     }
 }
 
-/// The same for an unknown id, a foreign one and one that has expired, to the byte.
+/// Error for an unknown id, a foreign one and an expired one; it is the same to the byte.
 fn not_found() -> Error {
     Error::new(ErrorKind::TaskNotFound)
 }
@@ -84,8 +84,8 @@ async fn load(server: &ServerState, request: &Request) -> Result<TaskRecord, Err
     Ok(record)
 }
 
-/// Whether the owner may use the tool of a task: another token of the same owner's may be good for less than the one
-/// that began it. A tool that is gone keeps nobody from what it has done.
+/// Checks that the caller may use the tool of a task: its token may have fewer rights than the one
+/// that created the task. If the tool was removed, access to the task remains.
 pub(super) fn may_see(
     server: &ServerState,
     request: &Request,
@@ -99,7 +99,7 @@ pub(super) fn may_see(
     server.missing_scopes(request, &tool.scopes).map_or(Ok(()), Err)
 }
 
-/// The task with this id, if the caller owns it and may see it.
+/// Loads the task with this id, if the caller owns it and may access it.
 async fn load_visible(
     server: &ServerState,
     request: &Request,
@@ -109,7 +109,8 @@ async fn load_visible(
     Ok(found.filter(|record| may_see(server, request, record).is_ok()))
 }
 
-/// What a store says is for the server's log: it may be somebody's own, and say where it is.
+/// Replaces an error of the store. Its message is only logged, because it may reveal where the
+/// store is.
 fn store_error(error: Error) -> Error {
     if error == Error::new(ErrorKind::InternalError) {
         return error;
@@ -117,10 +118,10 @@ fn store_error(error: Error) -> Error {
     storage::log_failure(&error, "answer a request about tasks");
     if error.kind.is_overloaded() {
         return Error::overloaded(STORE_FULL_RETRY_AFTER)
-            .with_message("The store of tasks is full");
+            .with_message("The task store is full; try again later");
     }
     Error::new(ErrorKind::TemporarilyUnavailable)
-        .with_message("The store of tasks does not answer")
+        .with_message("The task store cannot be reached; try again later")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
 }
 
@@ -140,7 +141,7 @@ async fn update(
     Ok(Reply::TaskUpdated.into())
 }
 
-/// The answers that came with an update.
+/// Parses the `inputResponses` of an update.
 fn answers(
     server: &ServerState,
     request: &Request,
@@ -151,13 +152,13 @@ fn answers(
     };
     let json = request.input_responses();
     let json = json.ok_or_else(|| invalid("Missing inputResponses".into()))?;
-    let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json)
-        .map_err(|error| invalid(format!("Invalid inputResponses: it is no object: {error}")))?;
+    let responses: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(json).map_err(|error| {
+            invalid(format!("Invalid inputResponses: it is not an object: {error}"))
+        })?;
     let most = server.tasks.options.item;
     if responses.values().any(|json| json.get().len() > most) {
-        return Err(invalid(format!(
-            "Invalid inputResponses: {most} bytes are the limit for each"
-        )));
+        return Err(invalid(format!("Invalid inputResponses: the limit is {most} bytes for each")));
     }
     Ok(responses.into_iter().map(|(key, json)| (key, ClientResponse::Result(json))).collect())
 }
@@ -193,7 +194,8 @@ async fn cancel(
         UpdateResult::Refused(ChangeRejection::Over, record) => (record, true),
         _ => return Err(not_found()),
     };
-    // Even if it was over before: whoever ended it may not have heard from the store that it did.
+    // Also if it had already ended: the process that ended it may not have received the
+    // confirmation of the store.
     server.tasks.scheduler().drop_run(&id);
     task_store.publish_changed(&id).await;
     let task = Box::new(notify::task(server, &record));
@@ -219,7 +221,8 @@ async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error>
         (storage::principal_owner(principal), &server.tasks.scheduler().task_store);
     let records = task_store.list(&owner, after.as_deref(), size + 1).await;
     let mut records = records.map_err(store_error)?;
-    // Where a list goes on after a task that is gone, nobody knows: that is not its end.
+    // If the task of the cursor is gone, the position in the list is unknown; an empty page would
+    // mean the end of the list.
     if let Some(after) = after.filter(|_| records.is_empty())
         && task_store.load_owned(&after, Some(principal)).await.map_err(store_error)?.is_none()
     {
@@ -234,7 +237,7 @@ async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error>
     Ok(Reply::TaskList { tasks, next }.into())
 }
 
-/// Waits for the end of a task. Meanwhile its questions go to the caller, who can answer them.
+/// Waits for the end of a task. Meanwhile its client requests are sent to this caller.
 async fn result(
     server: &Arc<ServerState>,
     request: &Request,
@@ -263,7 +266,7 @@ async fn result(
     }
 }
 
-/// What the call would have ended with.
+/// The outcome that the call itself would have had.
 pub(crate) fn outcome(end: &TaskEnd) -> Result<Outcome, Error> {
     match end {
         TaskEnd::Completed(result) => Ok(Reply::Tool((**result).clone()).into()),
@@ -272,16 +275,16 @@ pub(crate) fn outcome(end: &TaskEnd) -> Result<Outcome, Error> {
     }
 }
 
-/// Questions of a task that are on their way to one caller.
+/// Client requests of a task that were sent to one caller.
 #[derive(Default)]
 struct PendingInputRequests {
     in_flight: Vec<(String, Answering)>,
-    /// Put to this caller already, who answered or cannot.
+    /// Keys already sent to this caller, which responded or cannot.
     sent: BTreeSet<String>,
 }
 
 impl PendingInputRequests {
-    /// Puts what is open and was not put yet, and withdraws what is not open any more.
+    /// Sends the open requests that are new, and withdraws those that are not open any more.
     fn send_new(&mut self, record: &TaskRecord, outbox: &Outbox) {
         self.in_flight.retain(|(key, _)| record.open.iter().any(|question| question.key == *key));
         for (key, ask) in record.questions() {
@@ -291,7 +294,8 @@ impl PendingInputRequests {
         }
     }
 
-    /// Waits for answers of up to `most` bytes, for news of the task, or for as long as is sensible.
+    /// Waits for responses of up to `most` bytes, for a change of the task, or until the next
+    /// check.
     async fn wait(
         &mut self,
         watch: &TaskWatch,
@@ -319,13 +323,12 @@ impl PendingInputRequests {
     }
 }
 
-/// What an answer says, in no more than so many bytes; nothing if this caller was the wrong one to
-/// ask.
+/// Parses a response of up to `most` bytes; `None` if this caller cannot answer the request.
 fn parse_response(answer: Result<String, Error>, most: usize) -> Option<ClientResponse> {
     match answer {
-        // Whoever asked is told: this caller is not asked again.
+        // The handler gets an error: this caller is not asked again.
         Ok(json) if json.len() > most => {
-            let text = format!("The answer has {} bytes; {most} is the limit", json.len());
+            let text = format!("The response has {} bytes; {most} is the limit", json.len());
             let error = Error::new(ErrorKind::InvalidParams).with_message(text);
             Some(ClientResponse::Refused((&error).into()))
         }
@@ -336,7 +339,7 @@ fn parse_response(answer: Result<String, Error>, most: usize) -> Option<ClientRe
     }
 }
 
-/// Those of the named tasks that are the caller's.
+/// Filters the named tasks to those that the caller owns.
 pub(crate) async fn owned(
     server: &Arc<ServerState>,
     request: &Request,
@@ -353,7 +356,7 @@ pub(crate) async fn owned(
     Ok(owned)
 }
 
-/// Tells a listener of tasks that have got somewhere before it came.
+/// Sends a new subscriber the status of tasks that changed before it subscribed.
 pub(crate) async fn send_statuses(
     server: &ServerState,
     tasks: &BTreeSet<String>,

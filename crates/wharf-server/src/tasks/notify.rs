@@ -1,4 +1,4 @@
-//! Tells listeners of tasks.
+//! Notifies subscribers of task changes.
 
 use wharf_model::{Notification, Principal, Task};
 
@@ -7,28 +7,28 @@ use crate::{
     tasks::{storage, storage::record::TaskRecord},
 };
 
-/// As much of an id as a log may have: whoever knows all of it may read the task.
+/// Prefix of an id for the log. The full id would give access to the task.
 pub(crate) fn short_id(id: &str) -> &str {
     id.get(..6).unwrap_or_default()
 }
 
-/// Tells everybody who follows the task and owns it.
+/// Notifies the subscribers that follow the task and own it.
 pub(crate) fn notify_subscribers(server: &ServerState, record: &TaskRecord) {
     for notification in task_notifications(server, record) {
-        let may_hear = |principal: Option<&_>| {
+        let is_allowed = |principal: Option<&_>| {
             storage::is_owner(principal, &record.owner) && may_see(server, principal, record)
         };
-        server.subscription_table.publish(&notification, may_hear);
+        server.subscription_table.publish(&notification, is_allowed);
     }
 }
 
-/// Whether some of an owner's tokens may be good for less than others.
+/// Returns whether the access to tasks can differ between tokens of one owner.
 pub(crate) fn depends_on_caller(server: &ServerState) -> bool {
     server.access.is_some() || server.catalog.load().lists.tools.is_scoped()
 }
 
-/// Whether a listener who owns the task may use its tool. Nobody's task is followed by whoever may see it, which was
-/// looked at when that began.
+/// Returns whether a subscriber that owns the task may use its tool. Scopes of unauthenticated
+/// subscribers are not checked here: that was done when the subscription started.
 pub(super) fn may_see(
     server: &ServerState,
     principal: Option<&Principal>,
@@ -41,7 +41,7 @@ pub(super) fn may_see(
         && principal.is_none_or(|it| tool.scopes.iter().all(|scope| it.has_scope(scope)))
 }
 
-/// How far it has come, if its owner asked for that, and where it stands.
+/// Progress, if its owner requested it, and the status.
 fn task_notifications(
     server: &ServerState,
     record: &TaskRecord,

@@ -1,4 +1,4 @@
-//! What ties a call to the task it is, or may become.
+//! Promotion of a running call to a task.
 
 use std::{
     future::poll_fn,
@@ -11,7 +11,7 @@ use wharf_model::{Error, ErrorKind};
 
 use crate::{context::WeakCtx, tasks::runtime::TaskRunApi};
 
-/// Travels in the scope of a call that is a task or may become one.
+/// Promotion state in the extensions of a call that is a task or may become one.
 #[derive(Clone, Default)]
 pub(crate) struct TaskPromotion(Arc<Mutex<PromotionState>>);
 
@@ -19,33 +19,33 @@ pub(crate) struct TaskPromotion(Arc<Mutex<PromotionState>>);
 struct PromotionState {
     stage: PromotionStage,
     ctx: Option<WeakCtx>,
-    /// Why it did not become a task when its handler wanted that.
+    /// Error of the last promotion that the handler requested.
     refused: Option<Error>,
     /// Handlers that wait to be detached.
     waiting: Vec<Waker>,
-    /// Who can make a task of the call.
+    /// Wakes the component that can promote the call.
     promoter: Option<Waker>,
 }
 
 #[derive(Default)]
 enum PromotionStage {
-    /// A call like any other, so far.
+    /// A plain call so far.
     #[default]
     Plain,
-    /// The handler wants it to be a task from here on.
+    /// The handler has requested the promotion.
     Requested,
     Task(Arc<dyn TaskRunApi>),
 }
 
 impl TaskPromotion {
-    /// The bond of a call that is a task from its beginning.
+    /// State of a call that is a task from the start.
     pub(crate) fn for_task(task_run: Arc<dyn TaskRunApi>) -> Self {
         let promotion = TaskPromotion::default();
         promotion.lock().stage = PromotionStage::Task(task_run);
         promotion
     }
 
-    /// The task, if it is one.
+    /// The task run, if the call is a task.
     pub(crate) fn task_run(&self) -> Option<Arc<dyn TaskRunApi>> {
         match &self.lock().stage {
             PromotionStage::Task(task_run) => Some(task_run.clone()),
@@ -57,7 +57,7 @@ impl TaskPromotion {
         matches!(self.lock().stage, PromotionStage::Task(_))
     }
 
-    /// Remembers whose steps and answers go into the task.
+    /// Sets the context whose steps and responses go into the task.
     pub(crate) fn attach(&self, ctx: WeakCtx) {
         self.lock().ctx = Some(ctx);
     }
@@ -66,14 +66,14 @@ impl TaskPromotion {
         self.lock().ctx.as_ref()?.upgrade()
     }
 
-    /// Makes it a task. Who waits for that must be woken.
+    /// Marks the call as a task. The returned wakers must be woken.
     pub(crate) fn bind(&self, task_run: Arc<dyn TaskRunApi>) -> Vec<Waker> {
         let mut state = self.lock();
         state.stage = PromotionStage::Task(task_run);
         mem::take(&mut state.waiting)
     }
 
-    /// It does not become a task now.
+    /// Reports that the promotion failed.
     pub(crate) fn decline(&self, why: Error) {
         let mut state = self.lock();
         (state.stage, state.refused) = (PromotionStage::Plain, Some(why));
@@ -82,7 +82,7 @@ impl TaskPromotion {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Ready when the handler wants the call to be a task.
+    /// Ready when the handler has requested the promotion.
     pub(crate) fn poll_requested(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
         if matches!(state.stage, PromotionStage::Requested) {
@@ -94,7 +94,7 @@ impl TaskPromotion {
         Poll::Pending
     }
 
-    /// Asks for a task, and waits until it is one.
+    /// Requests the promotion, and waits until it is done.
     pub(crate) async fn detach(&self) -> Result<(), Error> {
         let mut asked = false;
         poll_fn(|cx| self.poll_detach(&mut asked, cx)).await

@@ -1,5 +1,5 @@
-//! The way to all that runs tasks. It is reached only through a value that comes with the wish for
-//! tasks: a server that nobody asks for any does not even link it.
+//! Entry point to the task runtime. It is reached only through a `&'static dyn TaskRuntime` that is
+//! set when a server enables tasks, so that servers without tasks do not link it.
 
 use std::{
     pin::Pin,
@@ -32,22 +32,22 @@ use crate::{
     },
 };
 
-/// A future that borrows.
+/// Future with a borrow.
 pub(crate) type BorrowedFuture<'b, T> = Pin<Box<dyn Future<Output = T> + Send + 'b>>;
 
-/// What whoever wishes for tasks brings along. Nothing else may name [`TaskRuntimeImpl`].
+/// The task runtime, named by code that enables tasks. Nothing else may name [`TaskRuntimeImpl`].
 pub(crate) const TASK_RUNTIME: &dyn TaskRuntime = &TaskRuntimeImpl;
 
-/// What is done with tasks from outside.
+/// Operations on tasks for the rest of the server.
 pub(crate) trait TaskRuntime: Sync {
-    /// Answers a call about tasks.
+    /// Answers a task request.
     fn answer(
         &self,
         server: &Arc<ServerState>,
         request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome>;
-    /// Makes a task of a call before it begins.
+    /// Creates a task for a call before it starts.
     fn create(
         &self,
         server: &Arc<ServerState>,
@@ -56,7 +56,7 @@ pub(crate) trait TaskRuntime: Sync {
         outbox: &Outbox,
         ttl: Option<u64>,
     ) -> BoxFuture<Outcome>;
-    /// Runs a call that may become a task on the way.
+    /// Runs a call that may be promoted to a task.
     fn promotable(
         &self,
         server: &Arc<ServerState>,
@@ -65,7 +65,7 @@ pub(crate) trait TaskRuntime: Sync {
         outbox: Outbox,
         after: Option<Duration>,
     ) -> BoxFuture<Outcome>;
-    /// Takes in a listener that names tasks.
+    /// Starts a subscription that names tasks.
     fn listen(
         &self,
         server: &Arc<ServerState>,
@@ -73,41 +73,41 @@ pub(crate) trait TaskRuntime: Sync {
         request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome>;
-    /// Tells a listener what happened to a task before; whether that could be found out.
+    /// Sends a subscriber the current status of a task; false if the store failed.
     fn send_current_status<'f>(
         &self,
         task_subscription: &'f TaskSubscription<'_>,
         id: &'f str,
     ) -> BorrowedFuture<'f, bool>;
-    /// Begins to look after tasks of other processes.
+    /// Starts the scheduler, which claims tasks of other processes.
     fn start(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>);
-    /// Lets the listeners of all processes that share the tasks hear of each other's changes.
+    /// Connects the subscriptions of all processes that share the tasks.
     fn join(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>);
     /// Drops every run.
     fn stop(&self, tasks: &ServerTasks);
-    /// Gives every run back.
+    /// Releases every run.
     fn release<'t>(&self, tasks: &'t ServerTasks) -> BorrowedFuture<'t, ()>;
 }
 
-/// What a handler does with its task.
+/// Operations of a handler on its task.
 pub(crate) trait TaskRunApi: Send + Sync {
     fn id(&self) -> &str;
-    /// Puts a question to the task's owner and waits for the answer.
+    /// Sends a client request to the task's owner and waits for the response.
     fn ask<'h>(
         &'h self,
         key: &'h str,
         question: &'h str,
         ask: &'h ClientRequest,
     ) -> BorrowedFuture<'h, Result<Box<RawValue>, ClientRequestError>>;
-    /// The result of a step that was done before.
+    /// Result of a step that was completed before.
     fn step(&self, name: &str) -> Option<Box<RawValue>>;
-    /// Keeps the result of a step, unless there is one: the first one counts.
+    /// Stores the result of a step. If there is one already, that one counts.
     fn save_step<'h>(
         &'h self,
         name: &'h str,
         json: &'h RawValue,
     ) -> BorrowedFuture<'h, StepSaveResult>;
-    /// What one-time steps are claimed under, and for how long.
+    /// Key for claims of one-time steps, and their lifetime.
     fn nonce(&self) -> BorrowedFuture<'_, Result<(String, Duration), Error>>;
 }
 
@@ -115,20 +115,20 @@ pub(crate) trait TaskRunApi: Send + Sync {
 pub(crate) struct ServerTasks {
     pub(crate) options: Arc<TaskOptions>,
     pub(super) reach: Sharing,
-    /// Where they are kept; in memory if nobody said.
+    /// Storage of the tasks; in memory if `None`.
     task_storage: Option<TaskStorage>,
     pub(super) lifecycle: Arc<LifecycleFlags>,
     task_runtime: OnceLock<&'static dyn TaskRuntime>,
-    /// Made by the first one who needs it.
+    /// Created on first use.
     scheduler: OnceLock<Arc<TaskScheduler>>,
 }
 
-/// How far this process is with its tasks.
+/// Lifecycle of the tasks in this process.
 #[derive(Default)]
 pub(crate) struct LifecycleFlags {
     pub(super) started: AtomicBool,
     pub(super) stopped: AtomicBool,
-    /// Nothing more is taken up.
+    /// No more tasks are claimed.
     pub(super) draining: AtomicBool,
 }
 
@@ -146,17 +146,17 @@ impl ServerTasks {
         })
     }
 
-    /// From now on there may be tasks.
+    /// Enables tasks.
     pub(crate) fn enable(&self, task_runtime: &'static dyn TaskRuntime) {
         let _ = self.task_runtime.set(task_runtime);
     }
 
-    /// What runs tasks, if anybody wished for some.
+    /// The task runtime, if tasks are enabled.
     pub(crate) fn task_runtime(&self) -> Option<&'static dyn TaskRuntime> {
         self.task_runtime.get().copied()
     }
 
-    /// This process's share in the tasks: only for those who are the machinery.
+    /// The scheduler of this process, for the task runtime only.
     pub(super) fn scheduler(&self) -> &Arc<TaskScheduler> {
         self.scheduler.get_or_init(|| {
             let task_storage = self.task_storage.clone().unwrap_or_default();
@@ -164,31 +164,32 @@ impl ServerTasks {
         })
     }
 
-    /// Whether there may be tasks of other processes, and nobody here looks after them.
+    /// Returns whether there may be tasks of other processes and the scheduler is not running.
     pub(crate) fn must_start(&self) -> bool {
         self.reach > Sharing::Process && !self.lifecycle.started.load(Ordering::Acquire)
     }
 
-    /// Begins to look after tasks, if nobody does so yet.
+    /// Starts the scheduler, unless it is running.
     pub(crate) fn start(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
         if let Some(task_runtime) = self.task_runtime() {
             task_runtime.start(server, timer);
         }
     }
 
-    /// Whether several processes share the tasks.
+    /// Returns whether several processes share the tasks.
     pub(crate) fn is_shared(&self) -> bool {
         self.reach == Sharing::Fleet
     }
 
-    /// Lets the listeners of all processes that share the tasks hear of each other's changes.
+    /// Connects the subscriptions of all processes that share the tasks.
     pub(crate) fn join(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
         if let Some(task_runtime) = self.task_runtime() {
             task_runtime.join(server, timer);
         }
     }
 
-    /// Drops every run, as if the process had ended: somebody else takes over when leases lapse.
+    /// Drops every run, as if the process had ended: another process claims the tasks when their
+    /// leases expire.
     pub(crate) fn stop(&self) {
         self.lifecycle.stopped.store(true, Ordering::Release);
         if let Some(task_runtime) = self.task_runtime() {
@@ -196,12 +197,12 @@ impl ServerTasks {
         }
     }
 
-    /// Takes up nothing more. What runs goes on.
+    /// Claims no more tasks. Runs continue.
     pub(crate) fn drain(&self) {
         self.lifecycle.draining.store(true, Ordering::Release);
     }
 
-    /// Gives every run back in good order, for another process to go on with at once.
+    /// Releases every run for graceful shutdown, so that another process can continue at once.
     pub(crate) async fn release(&self) {
         self.drain();
         if let Some(task_runtime) = self.task_runtime() {
@@ -210,12 +211,12 @@ impl ServerTasks {
     }
 }
 
-/// What there is to do with a task that nobody can have made: tasks come with their machinery.
+/// Outcome for a task request without a task runtime, which cannot happen: tasks are created by it.
 pub(crate) fn missing_runtime() -> BoxFuture<Outcome> {
     now(Error::new(ErrorKind::InternalError).into())
 }
 
-/// All that runs tasks.
+/// The task runtime.
 struct TaskRuntimeImpl;
 
 impl TaskRuntime for TaskRuntimeImpl {

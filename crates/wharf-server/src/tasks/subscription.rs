@@ -1,4 +1,4 @@
-//! A listener that begins to follow tasks on the way.
+//! Subscription of one client to tasks, which it can extend at run time.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ use crate::{
     tasks::{methods, notify, storage::record::TaskRecord},
 };
 
-/// A listener, and what it wants to hear.
+/// A subscription with its filter.
 pub(crate) struct TaskSubscription<'l> {
     pub(crate) server: &'l Arc<ServerState>,
     pub(crate) request: &'l Request,
@@ -26,8 +26,8 @@ pub(crate) struct TaskSubscription<'l> {
 }
 
 impl TaskSubscription<'_> {
-    /// Passes notifications on until the server shuts down. Of tasks that it does not know yet it
-    /// hears when it begins to follow them: they may have ended before.
+    /// Forwards notifications until the server shuts down. For tasks not in `known` it sends the
+    /// current status when they are added: they may have ended before.
     pub(crate) async fn listen(&self, known: BTreeSet<String>, outbox: &Outbox) {
         let mut telling = pin!(self.subscription.run(outbox));
         let mut catching_up = pin!(self.catch_up(known));
@@ -45,7 +45,7 @@ impl TaskSubscription<'_> {
             let followed = self.filter.read(|filter| filter.tasks.clone());
             known.retain(|id| followed.contains(id));
             if !followed.is_empty() {
-                // Boxed: most listeners never follow a task.
+                // Boxed: most subscriptions never name a task.
                 Box::pin(self.catch_up_all(followed, &mut known)).await;
             }
         }
@@ -59,8 +59,8 @@ impl TaskSubscription<'_> {
         }
     }
 
-    /// Whether all that happened to a task before it was followed is told. If the store does not
-    /// say, the next edit looks again.
+    /// Sends the current status of a newly subscribed task; false if the store failed. Then the
+    /// next edit of the filter tries again.
     async fn catch_up_task(&self, id: &str) -> bool {
         match self.server.tasks.task_runtime() {
             Some(task_runtime) => task_runtime.send_current_status(self, id).await,
@@ -71,9 +71,9 @@ impl TaskSubscription<'_> {
         }
     }
 
-    /// The same, where there are tasks.
+    /// Sends the current status of a task, with the task runtime.
     pub(super) async fn send_current_status(&self, id: &str) -> bool {
-        // What runs here is told when it ends, for by now it is followed.
+        // The end of a task that runs here will be published, and by now it is subscribed.
         if self.server.tasks.scheduler().is_running(id) && !notify::depends_on_caller(self.server) {
             return true;
         }
@@ -88,7 +88,7 @@ impl TaskSubscription<'_> {
         true
     }
 
-    /// Whether whoever listens by now may see the task.
+    /// Returns whether the current principal of the subscription may access the task.
     fn may_see(&self, record: &TaskRecord) -> bool {
         match self.filter.listener() {
             Some(listener) => notify::may_see(self.server, Some(&listener), record),
@@ -97,7 +97,7 @@ impl TaskSubscription<'_> {
     }
 }
 
-/// Takes in a listener that names tasks, after a look at whose they are.
+/// Starts a subscription that names tasks, after a check of their owners.
 pub(super) fn listen_to_tasks(
     server: Arc<ServerState>,
     filter: LiveSubscriptionFilter,
@@ -108,12 +108,13 @@ pub(super) fn listen_to_tasks(
         let named = filter.read(|filter| filter.tasks.clone());
         let owned = match methods::owned(&server, &request, named.clone(), &outbox).await {
             Ok(owned) => Some(owned),
-            // A session's would not begin again, and wants to hear the rest.
+            // The subscription of a session is not started again, and must deliver its other
+            // notifications.
             Err(_) if request.since.is_some() => None,
             Err(error) => return error.into(),
         };
         if let Some(owned) = &owned {
-            // What was added meanwhile stays: nobody hears of a task but its owner.
+            // Tasks added meanwhile stay: only the owner of a task is notified.
             let stays = |id: &String| owned.contains(id) || !named.contains(id);
             filter.edit(|filter| filter.tasks.retain(stays));
         }

@@ -1,4 +1,4 @@
-//! Waiting for news, and futures that run by themselves.
+//! Wake-up signal for one waiter, and spawning of futures without a runtime.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,7 +12,7 @@ use wharf_model::Timer;
 
 use crate::handler::block_on;
 
-/// Rings for one who waits; a ring that nobody waited for is not lost.
+/// Wake-up signal for one waiter. A notification without a waiter is kept.
 #[derive(Default)]
 pub(crate) struct WakeSignal(Mutex<SignalState>);
 
@@ -31,20 +31,20 @@ impl WakeSignal {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it has rung since the last time somebody asked.
+    /// Ready if it was notified since the last poll.
     pub(crate) fn poll_notified(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::take(&mut state.notified) {
             return Poll::Ready(());
         }
         let old = state.waker.replace(cx.waker().clone());
-        // Dropping a waker may run anybody's code.
+        // Dropping a waker may run arbitrary code.
         drop(state);
         drop(old);
         Poll::Pending
     }
 
-    /// Completes when it rings, or at `until`.
+    /// Completes when it is notified, or at `until`.
     pub(crate) async fn wait(&self, timer: &dyn Timer, until: Option<Instant>) {
         let mut alarm = until.map(|until| timer.sleep_until(until));
         poll_fn(|cx| {
@@ -55,8 +55,7 @@ impl WakeSignal {
     }
 }
 
-/// Runs a future by itself: on the runtime that is here, or on a thread of its own. False if there
-/// is neither.
+/// Spawns a future: on the current runtime, or on its own thread. False if there is neither.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> bool {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {

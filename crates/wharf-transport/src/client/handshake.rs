@@ -73,7 +73,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         parts: ConnectionParts<D>,
     ) -> Self {
         let options = pending.options();
-        let codec = negotiation.talk();
+        let codec = negotiation.codec();
         let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
         let end = Instant::now() + rounds[0] + rounds[1];
         HandshakeDriver {
@@ -99,7 +99,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
                     self.ask(message, patience).await?
                 }
                 Step::Wait(patience) => self.answer(patience).await?,
-                Step::Open { talk: codec, info, discovery, supported, then } => {
+                Step::Open { codec, info, discovery, supported, then } => {
                     if let Some(then) = then {
                         self.send(then).await;
                     }
@@ -176,7 +176,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     /// Receives a message; returns the next step if it is a reply.
     async fn receive(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
         self.pending.options().trace(TraceEvent::Received(&message));
-        let Ok(heard) = self.codec.hear(message) else {
+        let Ok(heard) = self.codec.decode(message) else {
             self.pending.options().note("skipped a line that is not a JSON-RPC message");
             self.count_invalid_line()?;
             return Ok(None);

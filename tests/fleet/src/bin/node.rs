@@ -16,22 +16,23 @@ use axum::{
 };
 use wharf::{Http, TaskOptions, prelude::*};
 use wharf_fleet_tests::{
-    history::{Entry, Event},
+    history::{JournalEntry, TaskEvent},
     work::{
-        Desk, Journal, LISTENERS, count, interview, linger, may_see, note, touch, whoami, worker,
+        EffectJournal, LISTENERS, ToolState, count, interview, linger, may_see, note, touch,
+        whoami, worker,
     },
 };
 use wharf_model::Rate;
 use wharf_server::{Item, KeyRing, Limits, Rates};
 
 /// A file that all nodes append to. What is in it stays, whoever is killed.
-struct Appended(Mutex<File>);
+struct FileJournal(Mutex<File>);
 
-impl Journal for Appended {
-    fn write(&self, task: &str, event: Event) {
+impl EffectJournal for FileJournal {
+    fn write(&self, task: &str, event: TaskEvent) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let at = u64::try_from(since.as_millis()).unwrap_or(0);
-        let line = serde_json::to_string(&Entry { at, task: task.into(), event });
+        let line = serde_json::to_string(&JournalEntry { at, task: task.into(), event });
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // One write a line: the system appends it as a whole.
         let written = line.map_err(io::Error::from).and_then(|line| {
@@ -68,7 +69,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (store, journal, name, lease) = (next()?, next()?, next()?, next()?);
     let rate = arguments.next().map(|rate| rate.parse::<f64>()).transpose()?;
     let file = OpenOptions::new().create(true).append(true).open(journal)?;
-    let desk = Desk::new(Arc::new(Appended(Mutex::new(file))), &name);
+    let tool_state = ToolState::new(Arc::new(FileJournal(Mutex::new(file))), &name);
     let options = TaskOptions {
         lease: Duration::from_millis(lease.parse()?),
         // Tasks of this fleet lose their nodes all the time, which is no fault of theirs.
@@ -87,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         // Callers that come through a balancer have no address here, and this is a load test.
         .http_rates(None)
         .tasks(options)
-        .state(desk)
+        .state(tool_state)
         .add(worker())
         .tool::<count>()
         .tool::<whoami>()

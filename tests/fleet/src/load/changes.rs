@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use wharf::{Era, Notification, SubscriptionFilter};
 
-use super::{AFTERWARDS, Load};
+use super::{Load, SETTLE_TIMEOUT};
 use crate::{
-    chance::Chance,
+    random::SeededRandom,
     sse,
-    stream::{End, Session, listen},
-    watch::{Change, Watch},
+    stream::{CallEnd, LegacySession, listen},
+    watch::{RecordedChange, SubscriberLog},
     work::{LISTENERS, TOOLS, note},
 };
 
@@ -27,13 +27,13 @@ const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
 /// What came on a session's own stream, in order, and how far the client has read it.
 #[derive(Default)]
-struct Received {
+struct ReceivedEvents {
     events: Vec<(String, Value)>,
     position: usize,
     ids: BTreeSet<String>,
 }
 
-impl Received {
+impl ReceivedEvents {
     /// Where to come back to.
     fn last(&self) -> Option<&str> {
         self.position.checked_sub(1).map(|last| &*self.events[last].0)
@@ -78,28 +78,28 @@ impl Load {
         self.watches.iter().map(|watch| (watch.who(), watch.counts())).collect()
     }
 
-    pub(super) fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
+    pub(super) fn changes(&self) -> MutexGuard<'_, Vec<RecordedChange>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Listens on the stream of a session, and sees every event's id.
-    pub(super) async fn follows_session(self, watch: Watch) {
+    pub(super) async fn follows_session(self, watch: SubscriberLog) {
         let who = watch.who();
         let session = match self.subscribed(who).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("it cannot listen: {error}")),
         };
         let mut over = self.over.subscribe();
-        let mut chance = Chance::of(u64::from(std::process::id()), who);
-        let mut received = Received::default();
+        let mut random = SeededRandom::of(u64::from(std::process::id()), who);
+        let mut received = ReceivedEvents::default();
         loop {
             tokio::select! {
-                () = self.follow_session(&session, &watch, &mut received, &mut chance) => {}
+                () = self.follow_session(&session, &watch, &mut received, &mut random) => {}
                 _ = over.wait_for(|over| *over) => return,
             }
             watch.closed();
-            if chance.percent(50) {
-                received.back(chance.below(BACK));
+            if random.percent(50) {
+                received.back(random.below(BACK));
             }
             self.spy_on(&session, received.last()).await;
             sleep(Duration::from_millis(20)).await;
@@ -107,10 +107,10 @@ impl Load {
     }
 
     /// A session that is told of its own notes, and has asked for another's.
-    async fn subscribed(&self, who: &str) -> io::Result<Session> {
-        let session = Session::open(self.address, who, AFTERWARDS).await?;
+    async fn subscribed(&self, who: &str) -> io::Result<LegacySession> {
+        let session = LegacySession::open(self.address, who, SETTLE_TIMEOUT).await?;
         for uri in wanted(who) {
-            session.ask("resources/subscribe", &json!({ "uri": uri }), AFTERWARDS).await?;
+            session.ask("resources/subscribe", &json!({ "uri": uri }), SETTLE_TIMEOUT).await?;
         }
         Ok(session)
     }
@@ -118,29 +118,29 @@ impl Load {
     /// Follows the stream until it breaks, or the client breaks it.
     async fn follow_session(
         &self,
-        session: &Session,
-        watch: &Watch,
-        received: &mut Received,
-        chance: &mut Chance,
+        session: &LegacySession,
+        watch: &SubscriberLog,
+        received: &mut ReceivedEvents,
+        random: &mut SeededRandom,
     ) {
         let Ok(mut events) = session.own_stream(received.last()).await else { return };
         watch.opened();
         while let Ok(Some(event)) = events.next().await {
-            let sse::Event { id: Some(id), message: Some(message) } = event else { continue };
+            let sse::SseEvent { id: Some(id), message: Some(message) } = event else { continue };
             let told = what_changed(&message);
             match received.take(id, message) {
                 Ok(true) => told.iter().for_each(|what| watch.told(what)),
                 Ok(false) => drop(self.counts.replayed.fetch_add(1, Ordering::Relaxed)),
                 Err(problem) => return self.wrong(watch.who(), &problem),
             }
-            if chance.percent(10) && Instant::now() < self.end {
+            if random.percent(10) && Instant::now() < self.end {
                 return;
             }
         }
     }
 
     /// Asks for the stream of somebody else's session.
-    async fn spy_on(&self, session: &Session, last: Option<&str>) {
+    async fn spy_on(&self, session: &LegacySession, last: Option<&str>) {
         if let Ok(status) = session.spied_by("mallory", last).await
             && ![404, 503].contains(&status)
         {
@@ -149,13 +149,13 @@ impl Load {
     }
 
     /// Listens as modern clients do, and sees each stream break.
-    pub(super) async fn listens_by_hand(self, watch: Watch) {
+    pub(super) async fn listens_by_hand(self, watch: SubscriberLog) {
         let mut over = self.over.subscribe();
         let listen = async {
             loop {
                 let who = watch.who();
                 if let Ok(mut events) = listen(self.address, who, &wanted(who)).await {
-                    while let Ok(Some(sse::Event { message, .. })) = events.next().await {
+                    while let Ok(Some(sse::SseEvent { message, .. })) = events.next().await {
                         let Some(message) = message else { continue };
                         if message["method"] == json!(ACKNOWLEDGED) {
                             watch.opened();
@@ -174,7 +174,7 @@ impl Load {
     }
 
     /// Listens with a client, which opens its stream again as it sees fit.
-    pub(super) async fn listens(self, watch: Watch, era: Era) {
+    pub(super) async fn listens(self, watch: SubscriberLog, era: Era) {
         let who = watch.who();
         let Some(client) = self.connect(who, era).await else { return };
         let mut over = self.over.subscribe();
@@ -205,30 +205,30 @@ impl Load {
 
     /// Changes one thing after the other, at whichever process is asked.
     pub(super) async fn makes_changes(self, who: &'static str) {
-        let session = match Session::open(self.address, who, AFTERWARDS).await {
+        let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("no session: {error}")),
         };
-        let mut chance = Chance::of(4, who);
+        let mut random = SeededRandom::of(4, who);
         for number in 1.. {
             if Instant::now() >= self.end {
                 break;
             }
-            let what = changeable(chance.below(CHANGEABLE));
+            let what = changeable(random.below(CHANGEABLE));
             self.change(&session, number, &what).await;
-            sleep(chance.millis(50..150)).await;
+            sleep(random.millis(50..150)).await;
         }
     }
 
     /// Changes something: whether that was acknowledged.
-    pub(super) async fn change(&self, session: &Session, number: u64, what: &str) -> bool {
+    pub(super) async fn change(&self, session: &LegacySession, number: u64, what: &str) -> bool {
         let begun = Instant::now();
         let arguments = json!({ "what": what });
         let heard = session.call(number, "touch", &arguments, self.patience()).await;
-        let End::ClientHandler(answer) = &heard.end else { return false };
+        let CallEnd::Answered(answer) = &heard.end else { return false };
         let Some(by) = answer["result"]["content"][0]["text"].as_str() else { return false };
         let (what, by, known) = (what.to_owned(), by.to_owned(), Instant::now());
-        self.changes().push(Change { what, by, begun, known });
+        self.changes().push(RecordedChange { what, by, begun, known });
         self.counts.changes.fetch_add(1, Ordering::Relaxed);
         true
     }

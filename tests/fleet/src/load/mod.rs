@@ -24,13 +24,13 @@ use tokio::{
 use wharf::{Client, ClientHandlerBuilder, ElicitResult, Era, Error, ErrorKind};
 
 use crate::{
-    history::{Event, History},
-    watch::{Change, Promise, Watch},
+    history::{History, TaskEvent},
+    watch::{DeliveryGuarantee, RecordedChange, SubscriberLog},
     work::{GO_ON, reply_to},
 };
 
 /// How long everything may take to come to an end, once nobody is killed any more.
-pub const AFTERWARDS: Duration = Duration::from_secs(60);
+pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// All callers together. Clones are the same.
 #[derive(Clone)]
@@ -41,16 +41,16 @@ pub struct Load {
     end: Instant,
     pub history: History,
     known: Arc<Mutex<Vec<(String, String)>>>,
-    pub counts: Arc<Counts>,
-    watches: [Watch; 4],
-    changes: Arc<Mutex<Vec<Change>>>,
+    pub counts: Arc<LoadCounts>,
+    watches: [SubscriberLog; 4],
+    changes: Arc<Mutex<Vec<RecordedChange>>>,
     /// Whether nobody need listen any more.
     over: watch::Sender<bool>,
 }
 
 /// What there was besides tasks.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub struct LoadCounts {
     /// Calls that were answered.
     pub calls: AtomicUsize,
     /// Tasks that were refused, or nobody knows.
@@ -76,11 +76,11 @@ impl Load {
     #[must_use]
     pub fn new(url: String, address: SocketAddr, end: Instant) -> Self {
         let watches = [
-            Watch::new("judy", Promise::Everything),
-            Watch::new("kate", Promise::WhileOpen),
+            SubscriberLog::new("judy", DeliveryGuarantee::Everything),
+            SubscriberLog::new("kate", DeliveryGuarantee::WhileOpen),
             // Our client opens its stream again by itself, and supposes that everything changed.
-            Watch::new("liam", Promise::Everything),
-            Watch::new("peggy", Promise::Everything),
+            SubscriberLog::new("liam", DeliveryGuarantee::Everything),
+            SubscriberLog::new("peggy", DeliveryGuarantee::Everything),
         ];
         Load {
             url,
@@ -153,7 +153,7 @@ impl Load {
                 .answers(answers);
             match client.connect(self.url.as_str()).await {
                 Ok(client) => return Some(client),
-                Err(error) if Instant::now() > self.end + AFTERWARDS => {
+                Err(error) if Instant::now() > self.end + SETTLE_TIMEOUT => {
                     self.wrong(who, &format!("could not connect: {error}"));
                     return None;
                 }
@@ -169,19 +169,19 @@ impl Load {
 
     /// How long something that begins now may take.
     fn patience(&self) -> Duration {
-        (self.end + AFTERWARDS).saturating_duration_since(Instant::now())
+        (self.end + SETTLE_TIMEOUT).saturating_duration_since(Instant::now())
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, key: &str, event: Event) {
+    fn add(&self, key: &str, event: TaskEvent) {
         self.history.add(now(), key, event);
     }
 
     fn wrong(&self, key: &str, what: &str) {
-        self.add(key, Event::Wrong(what.into()));
+        self.add(key, TaskEvent::Wrong(what.into()));
     }
 }
 

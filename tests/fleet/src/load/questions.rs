@@ -10,8 +10,8 @@ use tokio::{
 };
 use wharf::{Client, Era};
 
-use super::{AFTERWARDS, Load, is_final};
-use crate::{chance::Chance, history::Event, stream::Session, work::minutes};
+use super::{Load, SETTLE_TIMEOUT, is_final};
+use crate::{history::TaskEvent, random::SeededRandom, stream::LegacySession, work::minutes};
 
 /// How many calls of one caller ask at a time: one whose node is gone ends late.
 const AT_ONCE: usize = 24;
@@ -21,9 +21,9 @@ const CANCEL_AFTER: Duration = Duration::from_millis(700);
 impl Load {
     /// One call that asks after the other, in the handshake era.
     pub(super) async fn interviews(self, who: &'static str) {
-        let mut chance = Chance::of(3, who);
+        let mut random = SeededRandom::of(3, who);
         let mut under_way = JoinSet::new();
-        let session = match Session::open(self.address, who, AFTERWARDS).await {
+        let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("no session: {error}")),
         };
@@ -31,13 +31,13 @@ impl Load {
             if Instant::now() >= self.end {
                 break;
             }
-            let questions = 1 + u32::try_from(chance.below(6)).unwrap_or(0);
+            let questions = 1 + u32::try_from(random.below(6)).unwrap_or(0);
             let (load, session) = (self.clone(), session.clone());
             under_way.spawn(async move { load.interview(&session, who, number, questions).await });
             if under_way.len() >= AT_ONCE {
                 under_way.join_next().await;
             }
-            sleep(chance.millis(100..250)).await;
+            sleep(random.millis(100..250)).await;
         }
         while under_way.join_next().await.is_some() {}
     }
@@ -45,7 +45,7 @@ impl Load {
     /// One call that asks, question by question: whether it had a result.
     pub(super) async fn interview(
         &self,
-        session: &Session,
+        session: &LegacySession,
         who: &str,
         number: u64,
         questions: u32,
@@ -68,14 +68,14 @@ impl Load {
     /// One call that asks after the other, in the modern era: what was answered travels along.
     pub(super) async fn modern_interviews(self, who: &'static str) {
         let Some(client) = self.connect(who, Era::Modern).await else { return };
-        let mut chance = Chance::of(3, who);
+        let mut random = SeededRandom::of(3, who);
         for number in 1.. {
             if Instant::now() >= self.end {
                 break;
             }
-            let questions = 1 + u32::try_from(chance.below(6)).unwrap_or(0);
+            let questions = 1 + u32::try_from(random.below(6)).unwrap_or(0);
             self.modern_interview(&client, who, number, questions).await;
-            sleep(chance.millis(20..100)).await;
+            sleep(random.millis(20..100)).await;
         }
     }
 
@@ -106,7 +106,7 @@ impl Load {
 
     /// One call after the other that is cancelled, at whichever process hears of it.
     pub(super) async fn cancelled_calls(self, who: &'static str) {
-        let session = match Session::open(self.address, who, AFTERWARDS).await {
+        let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("no session: {error}")),
         };
@@ -119,7 +119,7 @@ impl Load {
     }
 
     /// One such call, whose client goes away without a word, and cancels it then.
-    pub(super) async fn cancelled_call(&self, session: &Session, who: &str, number: u64) {
+    pub(super) async fn cancelled_call(&self, session: &LegacySession, who: &str, number: u64) {
         let key = format!("{who}-c{number}");
         let arguments = json!({ "key": key });
         let call = session.call(number, "linger", &arguments, self.patience());
@@ -133,7 +133,7 @@ impl Load {
         match session.tell(&cancel, self.patience()).await {
             Ok(()) => {
                 self.counts.stopped.fetch_add(1, Ordering::Relaxed);
-                self.add(&key, Event::Cancelled { too_late: false });
+                self.add(&key, TaskEvent::Cancelled { too_late: false });
             }
             Err(error) => self.wrong(&key, &format!("nobody took its cancellation: {error}")),
         }

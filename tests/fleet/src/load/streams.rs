@@ -9,8 +9,8 @@ use tokio::{
 };
 use wharf::{Era, ErrorKind};
 
-use super::{AFTERWARDS, Load, is_final};
-use crate::{chance::Chance, stream::Session};
+use super::{Load, SETTLE_TIMEOUT, is_final};
+use crate::{random::SeededRandom, stream::LegacySession};
 
 /// How many streams one caller has at a time, and how many calls belong to a session.
 const STREAMS: usize = 64;
@@ -20,7 +20,7 @@ impl Load {
     /// One stream after the other, several of them at a time. One whose node is gone ends when
     /// everybody knows that; others go on meanwhile.
     pub(super) async fn streams(self, who: &'static str) {
-        let mut chance = Chance::of(2, who);
+        let mut random = SeededRandom::of(2, who);
         let (mut session, mut under_way) = (None, JoinSet::new());
         for number in 1.. {
             if Instant::now() >= self.end {
@@ -31,7 +31,7 @@ impl Load {
             }
             let open = match session.take() {
                 Some(open) => open,
-                None => match Session::open(self.address, who, AFTERWARDS).await {
+                None => match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
                     Ok(opened) => opened,
                     Err(error) => {
                         return self.wrong(who, &format!("no session could be opened: {error}"));
@@ -39,18 +39,25 @@ impl Load {
                 },
             };
             session = Some(open.clone());
-            let to = 5 + u32::try_from(chance.below(30)).unwrap_or(0);
-            under_way.spawn(self.clone().stream(open, who, number, to, chance.below(60)));
+            let to = 5 + u32::try_from(random.below(30)).unwrap_or(0);
+            under_way.spawn(self.clone().stream(open, who, number, to, random.below(60)));
             if under_way.len() >= STREAMS {
                 under_way.join_next().await;
             }
-            sleep(chance.millis(50..150)).await;
+            sleep(random.millis(50..150)).await;
         }
         while under_way.join_next().await.is_some() {}
     }
 
     /// One stream, checked event by event.
-    async fn stream(self, open: Session, who: &'static str, number: u64, to: u32, pause: usize) {
+    async fn stream(
+        self,
+        open: LegacySession,
+        who: &'static str,
+        number: u64,
+        to: u32,
+        pause: usize,
+    ) {
         let arguments = json!({"to": to, "pause": pause});
         // A process tells that another is gone only once it has seen the store for a while: where
         // processes live for seconds only, that is when the killing is over.

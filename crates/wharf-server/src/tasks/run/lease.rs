@@ -1,4 +1,4 @@
-//! A run's hold on its task: renewed in time, or given up in time.
+//! Lease of a task run: renewed by heartbeats, or lost before another process can claim the task.
 
 use std::{
     future::poll_fn,
@@ -12,11 +12,11 @@ use wharf_model::{BoxFuture, Timer};
 
 use crate::tasks::{run::state::TaskRun, storage::random_fraction};
 
-/// Shows that a run is alive, and goes off when nobody heard it for too long. Each run has its own,
-/// so that none waits for the signs of life of the others.
+/// Renews the lease of one run, and expires when the renewals fail for too long. Each run has its
+/// own, so that none waits for the heartbeats of the others.
 pub(crate) struct Lease {
     task_run: Arc<TaskRun>,
-    /// When the next sign of life is due.
+    /// Time of the next heartbeat.
     next: Instant,
     renewing: Option<BoxFuture<bool>>,
     alarm: Option<(Instant, BoxFuture<()>)>,
@@ -29,7 +29,7 @@ impl Lease {
         Lease { task_run, next, renewing: None, alarm: None }
     }
 
-    /// Ready when the run must not go on. Shows signs of life until then.
+    /// Sends heartbeats; ready when the lease has expired and the run must stop.
     pub(crate) fn poll_lapsed(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.poll_renewal(timer, cx);
@@ -55,7 +55,7 @@ impl Lease {
         }
         let Some(renewing) = &mut self.renewing else { return };
         if let Poll::Ready(renewed) = renewing.as_mut().poll(cx) {
-            // Sooner, if it did not get through: there is time for a few more.
+            // Earlier after a failure: there is time for a few more attempts.
             let wait = if renewed {
                 self.task_run.heartbeat_interval()
             } else {
@@ -66,7 +66,7 @@ impl Lease {
         }
     }
 
-    /// Does something else meanwhile; if the lease lapses first, that is dropped.
+    /// Runs `work` while the lease is renewed; if the lease expires first, `work` is dropped.
     pub(crate) async fn during(&mut self, timer: &dyn Timer, work: impl Future<Output = ()>) {
         let mut work = pin!(work);
         poll_fn(|cx| match self.poll_lapsed(timer, cx) {

@@ -1,4 +1,4 @@
-//! One run of a task, from its first poll to its end in the store.
+//! One run of a task, from its start to its stored result.
 
 pub(crate) mod lease;
 pub(crate) mod state;
@@ -40,14 +40,14 @@ use crate::{
     },
 };
 
-/// One tool, as a service: what an exchange of ours drives.
+/// A service of one tool, which an active call drives.
 pub(crate) struct ToolCall<'c> {
     pub(crate) server: &'c Arc<ServerState>,
     pub(crate) tool: &'c Arc<CatalogEntry<ToolInfo>>,
 }
 
 impl ToolCall<'_> {
-    /// Begins the call, and gives the outbox that belongs to it as well.
+    /// Starts the call; also returns its outbox.
     pub(crate) fn start(
         self,
         request: Request,
@@ -76,7 +76,7 @@ impl Service for ToolCallService {
     }
 }
 
-/// What a run holds until its end.
+/// Resources that a run holds until its end.
 pub(crate) struct RunResources {
     pub(crate) server: Arc<ServerState>,
     pub(crate) task_run: Arc<TaskRun>,
@@ -84,7 +84,7 @@ pub(crate) struct RunResources {
     pub(crate) slot: RunSlot,
 }
 
-/// Runs a new task, whose call is as it came.
+/// Runs a new task with its original request.
 pub(crate) fn begin(
     resources: RunResources,
     tool: Arc<CatalogEntry<ToolInfo>>,
@@ -98,7 +98,7 @@ pub(crate) fn begin(
     })
 }
 
-/// Goes on with a call that has just become a task.
+/// Continues a call that was just promoted to a task.
 pub(crate) fn continue_call(
     resources: RunResources,
     exchange: ActiveCall,
@@ -107,8 +107,8 @@ pub(crate) fn continue_call(
     spawn(async move { drive(resources, exchange, &*timer).await })
 }
 
-/// Runs a task that was taken up: with its call as it came, if that was here, or else with what
-/// its record has of it.
+/// Runs a claimed task: with its original request if this process has it, otherwise with the
+/// request rebuilt from its record.
 pub(crate) fn resume(
     server: &Arc<ServerState>,
     (record, since): (TaskRecord, Instant),
@@ -128,7 +128,8 @@ pub(crate) fn resume(
         };
         let (steps, now) = match known.await {
             Ok(known) => known,
-            // That was no fault of the task: somebody tries again, at the latest when the lease lapses.
+            // Not a fault of the task, so the attempt does not count. It is tried again, at the
+            // latest when the lease expires.
             Err(error) => {
                 storage::log_failure(&error, "resume a task");
                 return release_task(&scheduler, record, &*timer).await;
@@ -141,8 +142,11 @@ pub(crate) fn resume(
         let running = scheduler.register_run(&task_run, false);
         let tool = dispatch::find_tool(&server, &server.catalog.load().lists, &request).cloned();
         let Ok(tool) = tool else {
-            // Another node may know it; the attempts are counted.
-            tracing::warn!(tool = printable(&request.target()), "there is no tool for a task");
+            // Another node may have the tool; the attempts are counted.
+            tracing::warn!(
+                tool = printable(&request.target()),
+                "cannot run a task, its tool does not exist here"
+            );
             return task_run
                 .release(scheduler.options.retry_delay(attempts + 1, random_fraction()))
                 .await;
@@ -153,12 +157,12 @@ pub(crate) fn resume(
     });
 }
 
-/// Gives a task back that could not be begun.
+/// Releases a task that could not be started.
 async fn release_task(scheduler: &TaskScheduler, record: TaskRecord, timer: &dyn Timer) {
     let (id, fence, rest) = (record.id.clone(), record.fence, millis(scheduler.options.lease));
     let release = |record: &mut TaskRecord, now| record.release(fence, rest, false, now);
     if let Err(error) = scheduler.task_store.update(&id, Some(record), timer, release).await {
-        tracing::debug!(task = short_id(&id), %error, "a task was not given back");
+        tracing::debug!(task = short_id(&id), %error, "cannot release a task");
     }
 }
 
@@ -177,12 +181,12 @@ fn start(
     call.start(request, timer, task_deadlines(ttl)).0
 }
 
-/// A task has as long as it is kept, and may be silent.
+/// Deadlines of a task: no idle timeout, and its `ttl` in total.
 pub(crate) fn task_deadlines(ttl: u64) -> Deadlines {
     Deadlines { idle: None, total: Some(Duration::from_millis(ttl)) }
 }
 
-/// The call, as far as the record has it. What outer layers put beside it is not there.
+/// Rebuilds the request from the record. Extensions added by outer layers are missing.
 fn rebuild_request(record: &TaskRecord) -> Request {
     let call = &record.call;
     let mut builder =
@@ -193,20 +197,20 @@ fn rebuild_request(record: &TaskRecord) -> Request {
     let mut request = builder.build().from_peer(Arc::new(call.peer()));
     match call.principal() {
         Some(principal) => request.scope.insert(principal),
-        // Whoever made the task was allowed to when it did.
+        // The caller was authorized when it created the task.
         None => request.scope.insert(Trusted),
     }
     request
 }
 
-/// What happens next in a run.
+/// Next event of a run.
 enum LoopEvent {
     Run(RunEvent),
     Event(Event),
     Report(ProgressUpdate),
 }
 
-/// Drives the handler, writes down how far it has come, and how it ended.
+/// Drives the handler; stores its progress and its result.
 async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Timer) {
     let RunResources { server, task_run, running, slot } = resources;
     let options = &server.tasks.options;
@@ -226,7 +230,7 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
             LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
             LoopEvent::Event(Event::Done(outcome)) => break task_end(outcome, options.result),
             LoopEvent::Event(Event::Notify(notification)) => reports.take(notification),
-            // Nobody is there to be asked; what is asked in a task goes another way.
+            // There is no client to send it to; client requests of a task go through its record.
             LoopEvent::Event(Event::ClientRequest(id, ask)) => exchange.refuse(id, &ask),
             LoopEvent::Event(_) => {}
         }
@@ -234,12 +238,13 @@ async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Ti
     drop(exchange);
     let end = reserve_result(server.tasks.scheduler(), task_run.id(), end);
     let finished = task_run.finish(&end, reports.last.as_ref()).await;
-    // Before anybody is told: there is nothing left that the news could change here.
+    // Before the notification, which has nothing left to change in this run.
     drop((running, slot));
-    // Even if it was over before: whoever ended it may not have heard from the store that it did.
+    // Also if it had already ended: the process that ended it may not have received the
+    // confirmation of the store.
     server.tasks.scheduler().task_store.publish_changed(task_run.id()).await;
     if finished {
-        tracing::debug!(task = short_id(task_run.id()), "a task has ended");
+        tracing::debug!(task = short_id(task_run.id()), "stored the end of a task");
     }
 }
 
@@ -251,14 +256,14 @@ fn poll(
     timer: &dyn Timer,
     cx: &mut Context<'_>,
 ) -> Poll<LoopEvent> {
-    // Before the handler: one that lost its task does nothing more.
+    // Before the handler: a run that lost its task must not continue.
     if let Poll::Ready(event) = task_run.poll_run_event(cx) {
         return Poll::Ready(LoopEvent::Run(event));
     }
     if lease.poll_lapsed(timer, cx).is_ready() {
         tracing::warn!(
             task = short_id(task_run.id()),
-            "a task is given up: its lease could not be renewed"
+            "stopped a task, its lease could not be renewed"
         );
         return Poll::Ready(LoopEvent::Run(RunEvent::Stop(StopReason::Lost)));
     }
@@ -268,11 +273,11 @@ fn poll(
     reports.poll(timer, cx).map(LoopEvent::Report)
 }
 
-/// How often progress is written down: at once, and then not more often than the interval; the
-/// last value wins.
+/// Rate limit for stored progress: the first update at once, later ones at most once per interval;
+/// the last value wins.
 struct ProgressReports {
     interval: Duration,
-    /// Bytes of what is said with it.
+    /// Maximum bytes of the message.
     most: usize,
     last: Option<ProgressUpdate>,
     next: Option<Instant>,
@@ -292,8 +297,8 @@ impl ProgressReports {
                 let message = if is_long { message.map(problems::shorten) } else { message };
                 self.last = Some(ProgressUpdate { progress, total, message });
             }
-            // Not what it says: that was meant for the client, not for the server's log.
-            _ => tracing::debug!("a task has nobody to tell what it says"),
+            // The content is not logged: it was meant for the client.
+            _ => tracing::debug!("ignored a notification other than progress from a task"),
         }
     }
 
@@ -314,20 +319,21 @@ impl ProgressReports {
     }
 }
 
-/// The end, if there is room for it; else that there is none.
+/// Reserves room for the end of a task; without room the task fails.
 fn reserve_result(scheduler: &TaskScheduler, id: &str, end: TaskEnd) -> TaskEnd {
     let size = serde_json::to_vec(&end).map_or(0, |json| json.len());
     match scheduler.memory.resize(id, size) {
         Ok(()) => end,
         Err(_) => {
-            let text = format!("There is no room for the result of {size} bytes");
+            let text = format!("There is no room for the result of {size} bytes in the task store");
             let _ = scheduler.memory.resize(id, 0);
             TaskEnd::Failed((&Error::new(ErrorKind::TaskFailed).with_message(text)).into())
         }
     }
 }
 
-/// How a task ended whose call ended so. What a model should read is a result, in every dialect.
+/// Converts the outcome of the call to the end of the task. Errors meant for a model are results,
+/// in every dialect.
 fn task_end(outcome: Outcome, most: usize) -> TaskEnd {
     let result = match outcome {
         Outcome::Complete(Reply::Tool(result)) => result,
@@ -345,7 +351,7 @@ fn task_end(outcome: Outcome, most: usize) -> TaskEnd {
     }))
 }
 
-/// Why a result cannot be kept.
+/// Reason why a result cannot be stored.
 fn problem(result: &ToolResult, most: usize) -> Option<String> {
     let json = serde_json::to_vec(result);
     let size = json.as_ref().map_or(usize::MAX, Vec::len);
@@ -353,5 +359,5 @@ fn problem(result: &ToolResult, most: usize) -> Option<String> {
         return Some(format!("The result has {size} bytes, and {most} is the limit for a task"));
     }
     let is_deep = json.is_ok_and(|json| nested_json::is_too_deep(&json));
-    is_deep.then(|| "The result is nested deeper than a task can keep".into())
+    is_deep.then(|| "The result is nested too deeply to be stored for a task".into())
 }

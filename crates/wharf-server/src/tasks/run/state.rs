@@ -1,5 +1,5 @@
-//! What a running handler has of its task: its answers, its steps, and the right to change the
-//! record for as long as nobody else holds it.
+//! State of one task run, shared with its handler: responses, steps, and the right to change the
+//! record while the lease is held.
 
 pub(crate) mod handler_api;
 
@@ -27,10 +27,10 @@ use crate::{
     },
 };
 
-/// How long a change is held back after a store failed, at first and at most.
+/// Delay before a failed change is retried: first and maximum.
 const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long a lease is good for by our own clock, which may be a little slower than the store's.
+/// Duration of a lease by the local clock, which may be slightly slower than the store's.
 fn local_lease(options: &TaskOptions) -> Duration {
     options.lease - options.lease / 8
 }
@@ -50,36 +50,36 @@ pub(crate) struct TaskRun {
 struct RunState {
     answers: BTreeMap<String, StoredResponse>,
     steps: BTreeMap<String, Box<RawValue>>,
-    /// The record as it was when we saw it last: most often it still is.
+    /// Last known version of the record: usually the current one.
     known: Option<TaskRecord>,
-    /// Questions nobody waits for any more, to be taken out of the record.
+    /// Keys of client requests that were dropped, to be removed from the record.
     withdrawn: Vec<String>,
     stop: Option<StopReason>,
-    /// Its handler is through, and its end is on its way to the store.
+    /// The handler has returned, and its result is being stored.
     ending: bool,
-    /// Until when nobody else can have the record, by our own clock.
+    /// Time until which the lease is held, by the local clock.
     held: Instant,
     answer_wakers: Vec<Waker>,
     runner_waker: Option<Waker>,
 }
 
-/// Why a run ends before its handler does.
+/// Reason why a run ends before its handler.
 #[derive(Clone, Debug)]
 pub(crate) enum StopReason {
-    /// Somebody else has the task, or it is over.
+    /// Another process holds the task, or it has ended.
     Lost,
-    /// It cannot go on.
+    /// The task fails.
     Failed(Error),
 }
 
-/// What a run must see to besides its handler.
+/// Event of a run other than those of its handler.
 pub(crate) enum RunEvent {
     Stop(StopReason),
     Withdraw(String),
 }
 
 impl TaskRun {
-    /// The run of a record that we hold since we asked for it, with the steps of earlier runs.
+    /// Creates the run of a record held since `since`, with the steps of earlier runs.
     pub(crate) fn new(
         record: TaskRecord,
         since: Instant,
@@ -119,7 +119,7 @@ impl TaskRun {
         &self.id
     }
 
-    /// Takes note of what the record says now.
+    /// Updates the state from a newer record.
     pub(crate) fn update_from(&self, record: TaskRecord) {
         let mut state = self.lock();
         if record.fence != self.fence {
@@ -136,7 +136,7 @@ impl TaskRun {
         answer_wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the run, without a word to the store.
+    /// Ends the run without a change in the store.
     pub(crate) fn stop(&self, stop: StopReason) {
         let mut state = self.lock();
         state.stop.get_or_insert(stop);
@@ -145,7 +145,7 @@ impl TaskRun {
         runner_waker.into_iter().for_each(Waker::wake);
     }
 
-    /// What there is to do besides polling the handler.
+    /// Polls for events other than those of the handler.
     pub(crate) fn poll_run_event(&self, cx: &Context<'_>) -> Poll<RunEvent> {
         let mut state = self.lock();
         if let Some(stop) = &state.stop {
@@ -178,7 +178,7 @@ impl TaskRun {
         Ok(update)
     }
 
-    /// The same, again and again for as long as the store fails and the run is not lost.
+    /// Changes the record, with retries for as long as the store fails and the run is not lost.
     async fn change_with_retry(
         &self,
         mut change: impl FnMut(&mut TaskRecord, u64) -> Result<RecordChanged, ChangeRejection>,
@@ -193,7 +193,7 @@ impl TaskRun {
         }
     }
 
-    /// Whether the run is over without a word to the store: with its server, perhaps.
+    /// Returns whether the run ended without a change in the store, for example with its server.
     fn is_lost(&self) -> bool {
         matches!(self.lock().stop, Some(StopReason::Lost))
     }
@@ -205,18 +205,18 @@ impl TaskRun {
         *pause = (*pause * 2).min(RETRY_PAUSES.1);
     }
 
-    /// Until when the run may go on without a sign of life. A node that is cut off from the store
-    /// must stop by itself, before another one can take the task up.
+    /// Time until which the run may continue without a heartbeat. A node that is disconnected from
+    /// the store must stop by itself, before another one can claim the task.
     pub(crate) fn held(&self) -> Instant {
         self.lock().held
     }
 
-    /// How often the run shows that it is alive.
+    /// Heartbeat interval of the run.
     pub(crate) fn heartbeat_interval(&self) -> Duration {
         self.options.lease / 3
     }
 
-    /// Shows that this run is alive. False if the store did not hear it.
+    /// Sends a heartbeat, which renews the lease. False if the store failed.
     pub(crate) async fn renew(&self) -> bool {
         let (lease, before) = (millis(self.options.lease), self.timer.now());
         match self.change(|record, now| record.renew(self.fence, lease, now)).await {
@@ -237,9 +237,9 @@ impl TaskRun {
                 self.task_store.publish_changed(&self.id).await
             }
             Ok(_) => {}
-            // The next one may have more luck.
+            // The next update may succeed.
             Err(error) => {
-                tracing::debug!(task = short_id(&self.id), %error, "progress was not written down")
+                tracing::debug!(task = short_id(&self.id), %error, "cannot store the progress of a task")
             }
         }
     }
@@ -252,7 +252,7 @@ impl TaskRun {
         }
     }
 
-    /// Writes down how the task ended. False if it is not ours to end.
+    /// Stores the end of the task. False if this run does not hold the task.
     pub(crate) async fn finish(
         &self,
         end: &TaskEnd,
@@ -270,8 +270,8 @@ impl TaskRun {
         matches!(finished, UpdateResult::Done(..))
     }
 
-    /// Stops the run and gives the task back, unless its handler is through. False if that did not
-    /// reach the store: then its lease lapses.
+    /// Stops the run and releases the task for graceful shutdown, unless its handler has returned.
+    /// False if the store failed: then its lease expires.
     pub(crate) async fn release_for_shutdown(&self) -> bool {
         if self.lock().ending {
             return false;
@@ -281,7 +281,7 @@ impl TaskRun {
         matches!(released, Ok(UpdateResult::Done(..)))
     }
 
-    /// Gives the task back for somebody else to try.
+    /// Releases the task for another attempt.
     pub(crate) async fn release(&self, delay: Duration) {
         let delay = millis(delay);
         self.change_with_retry(|record, now| record.release(self.fence, delay, true, now)).await;

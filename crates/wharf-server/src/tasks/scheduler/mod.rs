@@ -1,4 +1,4 @@
-//! One process's share in the tasks of its server: what it runs, what it takes up, whom it tells.
+//! Task scheduler of one process: claims due tasks, tracks runs and notifies subscribers.
 
 pub(crate) mod poll_loop;
 pub(crate) mod slots;
@@ -32,12 +32,12 @@ use crate::{
     },
 };
 
-/// How many pieces of news wait for the loop; past that it looks at everything.
+/// Maximum number of changed tasks queued for the loop; beyond that it checks all tasks.
 const MAX_CHANGED_TASKS: usize = 4096;
-/// How many calls whose tasks found no room are remembered as they came.
+/// Maximum number of original requests kept for tasks without a free slot.
 const MAX_ORIGINAL_CALLS: usize = 1024;
 
-/// What the engine keeps, and where: by default in memory.
+/// Record store and bus of the tasks; in memory by default.
 #[derive(Clone)]
 pub(crate) struct TaskStorage {
     pub(crate) store: Arc<dyn RecordStore>,
@@ -72,17 +72,18 @@ pub(crate) struct TaskScheduler {
 #[derive(Default)]
 struct SchedulerState {
     runs: BTreeMap<String, Arc<TaskRun>>,
-    /// Places taken by runs, those included that have yet to begin.
+    /// Slots in use, including those of runs that have not started yet.
     slots: usize,
-    /// True if a task found no place since the last look at the store.
+    /// True if a task found no free slot since the last scan of the store.
     slots_full: bool,
-    /// Owners of due tasks that found no place, so that their records are not loaded on each look.
+    /// Owners of due tasks without a free slot, so that their records are not loaded in each scan.
     waiting_owners: BTreeMap<String, String>,
-    /// Calls whose tasks found no room yet: they still have what outer layers added to them.
+    /// Original requests of tasks without a free slot: they still have the extensions of outer
+    /// layers.
     originals: VecDeque<OriginalCall>,
     changed: BTreeSet<String>,
     missed: bool,
-    /// Whether there may be something to take up.
+    /// True if there may be due tasks.
     work: bool,
     watchers: BTreeMap<(String, u64), Arc<WakeSignal>>,
     next_watcher: u64,
@@ -90,7 +91,7 @@ struct SchedulerState {
     subscription: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
-/// A call whose task waits for room, until it expires.
+/// Original request of a task without a free slot, kept until the task expires.
 struct OriginalCall {
     id: String,
     request: Request,
@@ -118,12 +119,12 @@ impl TaskScheduler {
         })
     }
 
-    /// Whether tasks outlive this process.
+    /// Returns whether tasks outlive this process.
     fn is_durable(&self) -> bool {
         self.reach > Sharing::Process
     }
 
-    /// Begins to look after tasks, if nobody does so yet.
+    /// Starts the loop, unless it is running.
     pub(crate) fn start(self: &Arc<Self>, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
         if self.is_stopped() || self.lifecycle.started.swap(true, Ordering::AcqRel) {
             return;
@@ -144,7 +145,7 @@ impl TaskScheduler {
         }
     }
 
-    /// Drops every run, after it was said that all is stopped.
+    /// Drops every run. The stopped flag must be set before.
     pub(crate) fn stop(&self) {
         let (runs, subscription, originals) = {
             let mut state = self.lock();
@@ -156,7 +157,7 @@ impl TaskScheduler {
         self.wake_signal.notify();
     }
 
-    /// Gives every run back in good order, after it was said that nothing more is taken up.
+    /// Releases every run for graceful shutdown. The draining flag must be set before.
     pub(crate) async fn release(&self) {
         if !self.is_durable() {
             return;
@@ -164,7 +165,7 @@ impl TaskScheduler {
         let mut given = BTreeSet::new();
         loop {
             let runs = self.lock().runs.values().cloned().collect::<Vec<Arc<TaskRun>>>();
-            // A call may have become a task meanwhile.
+            // A call may have been promoted to a task meanwhile.
             let Some(task_run) =
                 runs.into_iter().find(|task_run| given.insert(task_run.id().to_owned()))
             else {
@@ -176,8 +177,8 @@ impl TaskScheduler {
         }
     }
 
-    /// Whether what begins now should begin elsewhere: this process is about to end, and the store
-    /// outlives it.
+    /// Returns whether new tasks should start in another process: this one is shutting down, and
+    /// the store is durable.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_durable() && self.lifecycle.draining.load(Ordering::Acquire)
     }
@@ -186,12 +187,13 @@ impl TaskScheduler {
         self.lifecycle.stopped.load(Ordering::Acquire)
     }
 
-    /// How often there is a look for tasks whose holder is gone.
+    /// Interval of the scans for tasks with an expired lease.
     pub(crate) fn heartbeat_interval(&self) -> Duration {
         self.options.lease / 3
     }
 
-    /// A place for one run of this owner; `None` if none is free, or the owner has its share.
+    /// Acquires a slot for one run of this owner; `None` if none is free, or the owner has used its
+    /// share.
     pub(crate) fn acquire_slot(self: &Arc<Self>, owner: &str) -> Option<RunSlot> {
         let mut state = self.lock();
         if self.is_stopped() {
@@ -209,13 +211,13 @@ impl TaskScheduler {
         }
     }
 
-    /// How long a task of this caller is kept, in milliseconds.
+    /// Lifetime of a task of this caller, in milliseconds.
     pub(crate) fn ttl(&self, caller: &Caller, wanted: Option<u64>) -> u64 {
         let ttl = self.options.ttl(wanted);
         if self.memory.is_nearly_full(caller) { ttl.min(self.options.ttl(None)) } else { ttl }
     }
 
-    /// As whom this process claims tasks.
+    /// Claim with the identity of this process.
     pub(crate) fn claim(&self) -> Result<TaskClaim, Error> {
         let node = match self.node.get() {
             Some(node) => node.clone(),
@@ -227,8 +229,8 @@ impl TaskScheduler {
         Ok(TaskClaim { node, lease: millis(self.options.lease) })
     }
 
-    /// Notes a run, so that it is renewed and hears of answers; until what it returns is dropped.
-    /// Of a task that others knew before, news may have come in the meantime.
+    /// Registers a run, so that it is notified of responses, until the returned guard is dropped. A
+    /// task that is not new may have changed in the meantime.
     pub(crate) fn register_run(
         self: &Arc<Self>,
         task_run: &Arc<TaskRun>,
@@ -250,24 +252,24 @@ impl TaskScheduler {
         RegisteredRun(self.clone(), task_run.clone())
     }
 
-    /// Whether a task runs here, and its end has yet to be told.
+    /// Returns whether a task runs here, so that its end will still be published.
     pub(crate) fn is_running(&self, id: &str) -> bool {
         self.lock().runs.contains_key(id)
     }
 
-    /// Drops the run of a task that is over, if it is here.
+    /// Drops the local run of a task that has ended.
     pub(crate) fn drop_run(&self, id: &str) {
         let task_run = self.lock().runs.remove(id);
         drop(self.take_original(id));
-        // Less than it took, for nothing came of it.
+        // Cannot fail: the size shrinks, since there is no result.
         let _ = self.memory.resize(id, 0);
         if let Some(task_run) = task_run {
             task_run.stop(StopReason::Lost);
         }
     }
 
-    /// Remembers a call whose task found no room. The oldest gives way, and is made again from its
-    /// record.
+    /// Keeps the original request of a task without a free slot. If there are too many, the oldest
+    /// is dropped and rebuilt from its record.
     pub(crate) fn keep_original(&self, record: &TaskRecord, request: Request, expires: Instant) {
         let gone = {
             let mut state = self.lock();
@@ -286,7 +288,7 @@ impl TaskScheduler {
         state.originals.remove(index).map(|take_original| take_original.request)
     }
 
-    /// Forgets calls whose tasks expired before there was room for them.
+    /// Drops the original requests of tasks that expired while they were queued.
     fn remove_expired(&self, now: Instant) {
         self.memory.remove_expired(now);
         let mut state = self.lock();
@@ -298,7 +300,7 @@ impl TaskScheduler {
         drop(gone);
     }
 
-    /// Rings when something may have happened to a task.
+    /// Watches a task: the signal is notified when the task may have changed.
     pub(crate) fn watch(self: &Arc<Self>, id: &str) -> TaskWatch {
         let mut state = self.lock();
         let key = (id.to_owned(), state.next_watcher);
@@ -308,7 +310,7 @@ impl TaskScheduler {
         TaskWatch { scheduler: self.clone(), key, wake_signal }
     }
 
-    /// A place among those who wait for the end of a task.
+    /// Acquires a slot for a call that waits for the end of a task.
     pub(crate) fn acquire_wait_slot(self: &Arc<Self>, caller: &Caller) -> Option<WaitSlot> {
         let mut state = self.lock();
         let _share = self.waits.claim(state.waiting, caller)?;

@@ -1,4 +1,4 @@
-//! The loop in which a process looks after tasks: what it hears, what it holds, what it takes up.
+//! Loop of the scheduler: handles changed tasks, claims due ones, and sweeps expired ones.
 
 use std::{
     mem,
@@ -25,26 +25,26 @@ use crate::{
     },
 };
 
-/// How many tasks one look at the store takes up.
+/// Maximum number of tasks claimed in one scan of the store.
 const CLAIM_BATCH: usize = 32;
-/// How many due tasks one look lists at most, to find those whose owners may have a place.
+/// Maximum number of due tasks listed in one scan, to find those whose owners have a free slot.
 const MAX_DUE_LISTED: usize = 4096;
-/// How soon there is another look, if one found all it could take.
+/// Delay before the next scan, if one found as many tasks as it could claim.
 const RESCAN_DELAY: Duration = Duration::from_millis(20);
-/// How often what has expired is forgotten, and how much at once.
+/// Interval of the sweeps of expired records.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 /// Number of expired records that one sweep removes.
 const SWEEP_BATCH: usize = 1000;
 
-/// What became of a task that was due.
+/// Outcome for a task that was due.
 enum ClaimOutcome {
     /// It is not due any more.
     NotDue,
     /// It will be due again after this time.
     DueAgain(Duration),
-    /// Nothing could be done about it.
+    /// The store failed.
     Failed,
-    /// Its owner has its share of the places.
+    /// Its owner has used its share of the slots.
     OwnerLimit,
 }
 
@@ -70,7 +70,7 @@ impl TaskScheduler {
             if timer.now() >= sweep {
                 self.remove_expired(timer.now());
                 if let Err(error) = self.task_store.sweep(SWEEP_BATCH).await {
-                    tracing::debug!(%error, "expired tasks were not forgotten");
+                    tracing::debug!(%error, "cannot remove expired tasks");
                 }
                 sweep = soon(SWEEP_INTERVAL);
             }
@@ -80,14 +80,14 @@ impl TaskScheduler {
         }
     }
 
-    /// Whether there is anything that time alone could change.
+    /// Returns whether the loop must wake up by time.
     fn is_busy(&self) -> bool {
         let state = self.lock();
         self.is_durable() || state.slots > 0 || !state.originals.is_empty()
     }
 
-    /// The tasks that may have changed and that somebody here follows, and whether there may be
-    /// something to take up.
+    /// Takes the changed tasks that run here or have subscribers here, and whether there may be due
+    /// tasks.
     fn take_changed(&self, server: &ServerState) -> (Vec<String>, bool) {
         let (mut changed, missed, work) = {
             let mut state = self.lock();
@@ -97,7 +97,7 @@ impl TaskScheduler {
         if changed.is_empty() && !missed {
             return (Vec::new(), work);
         }
-        // There may be many listeners: while they are looked through, nothing is locked.
+        // There may be many subscribers, so no lock is held while they are searched.
         let followed =
             server.subscription_table.followed_tasks(|id| missed || changed.contains(id));
         let state = self.lock();
@@ -110,13 +110,13 @@ impl TaskScheduler {
         (changed.into_iter().collect(), work)
     }
 
-    /// Looks a task up, and tells those who follow it.
+    /// Loads a task and notifies its subscribers and its run.
     async fn refresh(&self, server: &ServerState, id: &str) {
         let record = match self.task_store.load(id).await {
             Ok(record) => record,
-            // Signs of life will find out.
+            // The next heartbeat will get the change.
             Err(error) => {
-                return tracing::debug!(task = short_id(id), %error, "a task was not looked up");
+                return tracing::debug!(task = short_id(id), %error, "cannot load a changed task");
             }
         };
         let task_run = self.lock().runs.get(id).cloned();
@@ -132,7 +132,7 @@ impl TaskScheduler {
         }
     }
 
-    /// Takes up what is due and finds room; says when to look again, if that is known.
+    /// Claims due tasks while slots are free; returns when to scan again, if that is known.
     async fn claim_due(
         self: &Arc<Self>,
         server: &Arc<ServerState>,
@@ -165,18 +165,18 @@ impl TaskScheduler {
             if is_all {
                 self.lock().waiting_owners.retain(|id, _| due.contains(id));
             }
-            // Tasks of other owners may come after those of an owner that has its share.
+            // Tasks of other owners may follow those of an owner that has used its share.
             if slots_full && !moved && !is_all && limit < MAX_DUE_LISTED && !self.is_stopped() {
                 limit = (limit * 4).min(MAX_DUE_LISTED);
                 continue;
             }
-            // There may be more than were asked for, unless they are the same again.
+            // There may be more due tasks than requested, unless they are the same again.
             let more = (moved && !is_all).then_some(RESCAN_DELAY);
             return next.into_iter().chain(more).min();
         }
     }
 
-    /// How many tasks a look may take up; `None` if no place is free.
+    /// Number of tasks that a scan may claim; `None` if no slot is free.
     fn free_slots(&self) -> Option<usize> {
         let mut state = self.lock();
         let free = self.options.running.saturating_sub(state.slots).min(CLAIM_BATCH);
@@ -195,7 +195,7 @@ impl TaskScheduler {
     ) -> ClaimOutcome {
         let held = self.lock().runs.get(id).cloned();
         if let Some(task_run) = held {
-            // Our own: its signs of life did not get through in time, and nobody else took it.
+            // Our own task: its heartbeats did not arrive in time, and no other process claimed it.
             return if task_run.renew().await {
                 ClaimOutcome::NotDue
             } else {
@@ -229,7 +229,7 @@ impl TaskScheduler {
         };
         let record = match claimed {
             Ok(UpdateResult::Done(record, _)) => *record,
-            // Somebody else was faster.
+            // Another process claimed it first.
             Ok(_) => {
                 slot.release_unused();
                 return ClaimOutcome::NotDue;
@@ -257,8 +257,8 @@ impl TaskScheduler {
         if postpone.is_ok() { ClaimOutcome::NotDue } else { ClaimOutcome::Failed }
     }
 
-    /// Claims a task that nobody holds; one whose holder is gone may have to rest first, and one
-    /// that was begun too often has failed.
+    /// Claims a task without a holder. If its lease expired, a backoff may come first; after too
+    /// many attempts the task fails.
     fn try_claim(
         &self,
         record: &mut TaskRecord,
@@ -268,7 +268,7 @@ impl TaskScheduler {
     ) -> Result<RecordChanged, ChangeRejection> {
         if record.attempts >= self.options.attempts.max(1) {
             let text = format!(
-                "The task was begun {} times, and no server that worked on it came to an end",
+                "The task was started {} times, and no server finished it",
                 record.attempts
             );
             return record.fail(&Error::new(ErrorKind::TaskFailed).with_message(text), now);

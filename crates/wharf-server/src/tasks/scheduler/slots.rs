@@ -1,4 +1,4 @@
-//! What is held of an engine, and given up when it is dropped.
+//! RAII guards of the scheduler: slots, registered runs, watches.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -13,7 +13,7 @@ use crate::{
     tasks::{run::state::TaskRun, wakeup::WakeSignal},
 };
 
-/// A place among the runs, given up when dropped.
+/// Slot of a run, released when dropped.
 pub(crate) struct RunSlot {
     pub(super) scheduler: Arc<TaskScheduler>,
     pub(super) used: bool,
@@ -21,8 +21,8 @@ pub(crate) struct RunSlot {
 }
 
 impl RunSlot {
-    /// Gives up a place that the loop took and found nothing for. It need not look again at once:
-    /// the same would happen.
+    /// Releases a slot that the loop did not need. It does not scan again at once, because the
+    /// result would be the same.
     pub(super) fn release_unused(mut self) {
         self.used = false;
     }
@@ -30,7 +30,7 @@ impl RunSlot {
 
 impl Drop for RunSlot {
     fn drop(&mut self) {
-        // First: the next task may be of the same owner.
+        // First, since the next task may have the same owner.
         drop(self.share.take());
         let mut state = self.scheduler.lock();
         state.work |= self.used && state.slots_full;
@@ -43,20 +43,20 @@ impl Drop for RunSlot {
     }
 }
 
-/// A run that is noted.
+/// Registration of a run, removed when dropped.
 pub(crate) struct RegisteredRun(pub(super) Arc<TaskScheduler>, pub(super) Arc<TaskRun>);
 
 impl Drop for RegisteredRun {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        // Another run of the same task may have taken its place.
+        // Another run of the same task may have replaced it.
         if state.runs.get(self.1.id()).is_some_and(|task_run| Arc::ptr_eq(task_run, &self.1)) {
             state.runs.remove(self.1.id());
         }
     }
 }
 
-/// Somebody who waits for news of one task.
+/// Watch of one task for changes.
 pub(crate) struct TaskWatch {
     pub(super) scheduler: Arc<TaskScheduler>,
     pub(super) key: (String, u64),
@@ -64,7 +64,7 @@ pub(crate) struct TaskWatch {
 }
 
 impl TaskWatch {
-    /// When to look without news: some may have been lost.
+    /// Time of the next check without a notification: one may have been lost.
     pub(crate) fn next_check(&self, timer: &dyn Timer) -> Instant {
         timer.now() + self.scheduler.heartbeat_interval()
     }
@@ -76,7 +76,7 @@ impl Drop for TaskWatch {
     }
 }
 
-/// A place among those who wait for the end of a task.
+/// Slot of a call that waits for the end of a task.
 pub(crate) struct WaitSlot {
     pub(super) scheduler: Arc<TaskScheduler>,
     pub(super) _share: CallerShare,
@@ -88,7 +88,7 @@ impl Drop for WaitSlot {
     }
 }
 
-/// The loop is over when this is dropped: with its runtime, perhaps. Another may begin.
+/// Marks the loop as ended when dropped, for example with its runtime, so that another can start.
 pub(super) struct LoopGuard(pub(super) Arc<TaskScheduler>);
 
 impl Drop for LoopGuard {
@@ -97,7 +97,7 @@ impl Drop for LoopGuard {
     }
 }
 
-/// Hears news of tasks for an engine, for as long as there is one.
+/// Forwards bus messages about tasks to the scheduler while it exists.
 pub(super) struct TaskBusSubscriber(pub(super) Weak<TaskScheduler>);
 
 impl BusSubscriber for TaskBusSubscriber {

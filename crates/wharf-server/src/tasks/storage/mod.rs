@@ -1,4 +1,4 @@
-//! Task records in a store: loaded, changed and put back.
+//! Task records in the record store: load, change with compare-and-swap, publish.
 
 pub(crate) mod nested_json;
 pub(crate) mod record;
@@ -19,16 +19,16 @@ use crate::{
     tasks::storage::record::{ChangeRejection, RecordChanged, TaskRecord},
 };
 
-/// On what the processes of a server tell each other of tasks: the id of one that changed, or a
-/// [`DUE_MARK`] mark and the id of one that waits to be taken up.
+/// Bus topic for changes of tasks. A message is the id of a changed task, or [`DUE_MARK`] and the
+/// id of a due task.
 pub(crate) const TOPIC: &str = "tasks";
-/// Marks news of work that waits.
+/// Marks messages about due tasks.
 pub(crate) const DUE_MARK: u8 = b'+';
 
-/// How often a change is tried again because somebody else was faster.
+/// Maximum number of tries of a change that lost its compare-and-swap.
 const MAX_UPDATE_TRIES: u32 = 32;
 const MAX_UPDATE_PAUSE: Duration = Duration::from_millis(64);
-/// No id of ours is longer: a store need not be asked for one that is.
+/// Longer than every generated id: longer ids are not looked up in the store.
 const MAX_ID_BYTES: usize = 64;
 
 /// Number of owners that unauthenticated callers are counted as, by their addresses.
@@ -36,20 +36,20 @@ const ADDRESS_GROUPS: u16 = 4096;
 /// First character of an owner that is a group of addresses. No digest of a principal contains it.
 const GROUP_MARK: char = '~';
 
-/// Where tasks are kept.
+/// Storage of tasks.
 pub(crate) struct TaskStore {
     store: Arc<dyn RecordStore>,
     bus: Arc<dyn Bus>,
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Debug)]
 pub(crate) enum UpdateResult {
-    /// It is stored, or made no difference. The record is as it is now.
+    /// Stored, or without effect. With the current record.
     Done(Box<TaskRecord>, RecordChanged),
-    /// The record, as it is now, does not allow it.
+    /// Not allowed in the current state of the record.
     Refused(ChangeRejection, Box<TaskRecord>),
-    /// There is no such task any more.
+    /// The task does not exist any more.
     Gone,
 }
 
@@ -66,7 +66,7 @@ impl TaskStore {
         self.store.now().await
     }
 
-    /// Keeps a new task; false if its owner has `most` of them.
+    /// Inserts a new task; false if its owner has `most` of them.
     pub(crate) async fn insert(&self, record: &mut TaskRecord, most: usize) -> Result<bool, Error> {
         let kept = self.store.insert(encode(record)?, most).await?;
         record.version = 1;
@@ -97,8 +97,8 @@ impl TaskStore {
         found.map(decode).transpose()
     }
 
-    /// Changes a record, as it is in the store or as it is `known`; again from the store if
-    /// somebody else was faster.
+    /// Changes a record by compare-and-swap, starting from `known` or from the store; retries from
+    /// the store after a conflict.
     pub(crate) async fn update(
         &self,
         id: &str,
@@ -148,11 +148,11 @@ impl TaskStore {
         self.store.sweep(limit).await
     }
 
-    /// Lets a record rest that is due and cannot be read here: others may be able to.
+    /// Postpones a due record that cannot be decoded here: another process may be able to.
     pub(crate) async fn postpone(&self, id: &str, delay: u64) -> Result<(), Error> {
         let now = self.store.now().await?;
         let record = self.store.load(id).await?;
-        // Somebody may have taken it up, or ended it, since: then it must not become due again.
+        // It may have been claimed or ended since: then it must not become due again.
         if let Some(record) = record.filter(|record| record.due.is_some_and(|due| due <= now)) {
             let due = Some(now.saturating_add(delay));
             self.store.swap(Record { due, ..record }).await?;
@@ -160,7 +160,7 @@ impl TaskStore {
         Ok(())
     }
 
-    /// Keeps the result of a step, unless there is one already.
+    /// Stores the result of a step, unless there is one already.
     pub(crate) async fn save_step(
         &self,
         id: &str,
@@ -176,36 +176,36 @@ impl TaskStore {
         })
     }
 
-    /// All steps that are kept of a task.
+    /// All stored steps of a task.
     pub(crate) async fn steps(&self, id: &str) -> Result<BTreeMap<String, Box<RawValue>>, Error> {
         let kept = self.store.kept(id).await?;
         let read = |(name, value): (String, Vec<u8>)| step(&value).map(|json| (name, json));
         kept.into_iter().map(read).collect()
     }
 
-    /// Tells everybody that a task is another now. Whoever does not hear it looks by itself.
+    /// Publishes that a task changed. Processes that miss the message find the change by polling.
     pub(crate) async fn publish_changed(&self, id: &str) {
         self.publish(id.as_bytes().to_vec()).await;
     }
 
-    /// Tells everybody that a task waits to be taken up.
+    /// Publishes that a task is due.
     pub(crate) async fn publish_due(&self, id: &str) {
         self.publish([&[DUE_MARK], id.as_bytes()].concat()).await;
     }
 
     async fn publish(&self, message: Vec<u8>) {
         if let Err(error) = self.bus.publish(TOPIC, message).await {
-            tracing::debug!(%error, "the bus did not take news of a task");
+            tracing::debug!(%error, "cannot publish a task change on the bus");
         }
     }
 }
 
-/// What became of a step's result.
+/// Result of storing a step.
 pub(crate) enum StepSaveResult {
     Saved,
-    /// Another run of the task had one before: that one counts.
+    /// Another run of the task stored one before: that one counts.
     AlreadySaved(Box<RawValue>),
-    /// The task is somebody else's by now, or over.
+    /// Another process holds the task, or it has ended.
     Lost,
 }
 
@@ -249,14 +249,15 @@ pub(crate) fn log_failure(error: &Error, action: &'static str) {
     }
 }
 
-/// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.
+/// Random number from 0 to 1. If randomness fails, all processes use the same delay, which is
+/// harmless.
 pub(crate) fn random_fraction() -> f64 {
     let mut bytes = [0; 4];
     let _ = random::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
-/// How many bytes a record takes in a store.
+/// Size of a record in the store, in bytes.
 pub(crate) fn record_bytes(record: &TaskRecord) -> Result<usize, Error> {
     serde_json::to_vec(record).map(|json| json.len()).map_err(record_error)
 }
@@ -284,8 +285,8 @@ fn step(json: &[u8]) -> Result<Box<RawValue>, Error> {
     serde_json::from_slice(json).map_err(record_error)
 }
 
-/// What is wrong with a record is for the server's log, not for clients.
+/// Error for a record that cannot be decoded or encoded. Details are logged, not sent to clients.
 fn record_error(problem: impl std::fmt::Display) -> Error {
-    tracing::error!(%problem, "a task in the store cannot be read or written");
+    tracing::error!(%problem, "cannot decode or encode a task record");
     Error::new(ErrorKind::InternalError)
 }

@@ -1,5 +1,5 @@
-//! What is kept of a task, and every way in which that may change. Pure: time comes from outside,
-//! and a change either happens as a whole or is refused.
+//! The record of a task and all of its state changes. Pure: the time is an argument, and a change
+//! is applied as a whole or rejected.
 
 #[cfg(test)]
 #[path = "record_tests.rs"]
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// All that is kept of one task. What stands beside the body in the store is not in its JSON.
+/// Stored state of one task. Fields that are columns of the store are not in its JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskRecord {
     #[serde(skip)]
@@ -30,33 +30,33 @@ pub(crate) struct TaskRecord {
     pub(crate) created: u64,
     #[serde(skip)]
     pub(crate) version: u64,
-    /// Rises with each holder. Whoever comes with an earlier one changes nothing.
+    /// Fencing token: incremented with each holder. Changes with an earlier one are rejected.
     #[serde(skip)]
     pub(crate) fence: u64,
-    /// Until when its holder has it, or when it may be taken up.
+    /// End of the lease of its holder, or the time from which it can be claimed.
     #[serde(skip)]
     pub(crate) due: Option<u64>,
     #[serde(skip)]
     pub(crate) expires: Option<u64>,
     pub(crate) call: SavedCall,
-    /// The node that works on it.
+    /// The node that runs it.
     pub(crate) node: Option<String>,
-    /// How often somebody has begun to work on it.
+    /// Number of attempts to run it.
     pub(crate) attempts: u32,
     pub(crate) updated: u64,
     pub(crate) message: Option<String>,
     pub(crate) progress: Option<(f64, Option<f64>)>,
-    /// Every question ever asked, by key: the fingerprint of what the key stands for.
+    /// All client requests so far: the fingerprint of the request by key.
     pub(crate) asked: BTreeMap<String, String>,
-    /// The questions nobody has answered yet, in the order they were asked.
+    /// Client requests without a response, in the order of their creation.
     pub(crate) open: Vec<InputRequest>,
     pub(crate) answers: BTreeMap<String, StoredResponse>,
-    /// Steps that were done before the call became a task.
+    /// Steps completed before the call was promoted to a task.
     pub(crate) steps: BTreeMap<String, Box<RawValue>>,
     pub(crate) end: Option<TaskEnd>,
 }
 
-/// A question that waits for an answer.
+/// Client request that waits for a response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct InputRequest {
     pub(crate) key: String,
@@ -64,7 +64,7 @@ pub(crate) struct InputRequest {
     ask: SavedClientRequest,
 }
 
-/// What was answered, and to which question.
+/// A response, and the fingerprint of its request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StoredResponse {
     pub(crate) question: String,
@@ -72,14 +72,14 @@ pub(crate) struct StoredResponse {
     pub(crate) response: ClientResponse,
 }
 
-/// What the client said.
+/// Response of the client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum ClientResponse {
     Result(Box<RawValue>),
     Refused(SavedError),
 }
 
-/// How a task ended.
+/// End of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum TaskEnd {
     Completed(#[serde(with = "nested_json")] Box<ToolResult>),
@@ -87,22 +87,22 @@ pub(crate) enum TaskEnd {
     Cancelled,
 }
 
-/// Why a change does not happen.
+/// Reason why a change is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChangeRejection {
-    /// The task is over.
+    /// The task has ended.
     Over,
-    /// Somebody else holds it, or has held it since.
+    /// Another process holds it, or has held it since.
     Lost,
-    /// It is not time yet.
+    /// It is not due yet.
     Early,
-    /// The key stands for another question.
+    /// The key belongs to another client request.
     KeyTaken,
-    /// The task has asked enough.
+    /// The task has reached its limit of client requests.
     TooManyQuestions,
 }
 
-/// Whether a change made a difference that must be stored.
+/// Tells whether a change must be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordChanged {
     Yes,
@@ -111,7 +111,7 @@ pub(crate) enum RecordChanged {
 
 type ChangeResult = Result<RecordChanged, ChangeRejection>;
 
-/// Who begins to work on a task, and until when it is theirs.
+/// Node that claims a task, and the duration of its lease.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskClaim {
     pub(crate) node: String,
@@ -119,7 +119,7 @@ pub(crate) struct TaskClaim {
 }
 
 impl TaskRecord {
-    /// A task for this call, made now. Nobody holds it yet.
+    /// Creates a record for this call, without a holder.
     pub(crate) fn new(id: String, owner: String, call: SavedCall, now: u64, ttl: u64) -> Self {
         TaskRecord {
             id,
@@ -143,7 +143,7 @@ impl TaskRecord {
         }
     }
 
-    /// A node takes it up, because nobody holds it, or nobody does so any more.
+    /// Claims the task for a node: it has no holder, or the lease of its holder has expired.
     pub(crate) fn claim(&mut self, claim: &TaskClaim, now: u64) -> ChangeResult {
         self.check_not_ended()?;
         self.check_due(now)?;
@@ -154,15 +154,15 @@ impl TaskRecord {
         Ok(RecordChanged::Yes)
     }
 
-    /// Its holder is still at work.
+    /// Renews the lease of its holder.
     pub(crate) fn renew(&mut self, fence: u64, lease: u64, now: u64) -> ChangeResult {
         self.check_holder(fence)?;
         self.due = Some(now.saturating_add(lease));
         Ok(RecordChanged::Yes)
     }
 
-    /// Its holder gives it back in good order: the next one may take it up after `delay`. If that
-    /// was no fault of the task, the attempt does not count.
+    /// Releases the task: it can be claimed after `delay`. If `counts` is false, the attempt does
+    /// not count.
     pub(crate) fn release(
         &mut self,
         fence: u64,
@@ -180,7 +180,7 @@ impl TaskRecord {
         Ok(RecordChanged::Yes)
     }
 
-    /// Its holder is gone: it may be taken up after `delay`.
+    /// Ends an expired lease: the task can be claimed after `delay`.
     pub(crate) fn lapse(&mut self, delay: u64, now: u64) -> ChangeResult {
         self.check_not_ended()?;
         self.check_due(now)?;
@@ -190,7 +190,7 @@ impl TaskRecord {
         Ok(RecordChanged::Yes)
     }
 
-    /// Nobody holds it, and nobody shall take it up again.
+    /// Fails a task without a holder.
     pub(crate) fn fail(&mut self, error: &Error, now: u64) -> ChangeResult {
         self.check_not_ended()?;
         self.check_due(now)?;
@@ -198,7 +198,8 @@ impl TaskRecord {
         Ok(RecordChanged::Yes)
     }
 
-    /// Its handler asks. An answer that is there already makes no difference to the record.
+    /// Adds a client request of its handler. If there is a response already, the record does not
+    /// change.
     pub(crate) fn ask(
         &mut self,
         fence: u64,
@@ -222,7 +223,7 @@ impl TaskRecord {
         Ok(RecordChanged::Yes)
     }
 
-    /// Its handler does not wait for the answer any more.
+    /// Removes a client request that its handler has dropped.
     pub(crate) fn withdraw(&mut self, fence: u64, key: &str, now: u64) -> ChangeResult {
         self.check_holder(fence)?;
         let before = self.open.len();
@@ -230,7 +231,7 @@ impl TaskRecord {
         Ok(self.mark_updated_if(self.open.len() != before, now))
     }
 
-    /// Its owner answers. Only questions that are open can be answered.
+    /// Adds responses of its owner. Only open client requests accept one.
     pub(crate) fn answer(
         &mut self,
         responses: &BTreeMap<String, ClientResponse>,
@@ -253,7 +254,7 @@ impl TaskRecord {
         Ok(self.mark_updated_if(self.open.len() != before, now))
     }
 
-    /// Its handler says how far it has come.
+    /// Sets the progress of its handler.
     pub(crate) fn report(&mut self, fence: u64, update: &ProgressUpdate, now: u64) -> ChangeResult {
         self.check_holder(fence)?;
         self.progress = Some((update.progress, update.total));
@@ -261,14 +262,14 @@ impl TaskRecord {
         Ok(self.mark_updated_if(true, now))
     }
 
-    /// Its handler has ended.
+    /// Sets the end of its handler.
     pub(crate) fn finish(&mut self, fence: u64, end: &TaskEnd, now: u64) -> ChangeResult {
         self.check_holder(fence)?;
         self.end_with(end.clone(), now);
         Ok(RecordChanged::Yes)
     }
 
-    /// Its owner does not want it any more.
+    /// Cancels the task for its owner.
     pub(crate) fn cancel(&mut self, now: u64) -> ChangeResult {
         self.check_not_ended()?;
         self.end_with(TaskEnd::Cancelled, now);
@@ -276,10 +277,10 @@ impl TaskRecord {
     }
 
     fn end_with(&mut self, end: TaskEnd, now: u64) {
-        // Nothing more is kept on behalf of whoever held it.
+        // From here on, steps of the last holder are rejected.
         self.fence += 1;
         (self.due, self.node) = (None, None);
-        // What only the handler needed: a result may be kept for long.
+        // Data that only the handler needed: a result may be kept for long.
         self.call.clear_arguments();
         self.open.clear();
         (self.asked, self.answers, self.steps) = Default::default();
@@ -314,7 +315,7 @@ impl TaskRecord {
     }
 }
 
-/// # Reading it
+/// # Views
 impl TaskRecord {
     /// The task as its owner sees it.
     pub(crate) fn task(&self, poll_interval: u64) -> Task {
@@ -337,7 +338,7 @@ impl TaskRecord {
         self.open.iter().map(|question| (question.key.clone(), (&question.ask).into()))
     }
 
-    /// The JSON text of the token under which its owner wants progress.
+    /// JSON text of the progress token of its owner.
     pub(crate) fn progress_token(&self) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
         struct Meta {
@@ -350,7 +351,7 @@ impl TaskRecord {
 }
 
 impl ProgressUpdate {
-    /// The same in words.
+    /// The progress as text.
     fn text(&self) -> String {
         let steps = match self.total {
             Some(total) => format!("{} of {total}", self.progress),

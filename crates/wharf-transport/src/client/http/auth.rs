@@ -37,7 +37,7 @@ pub(crate) async fn attach_credentials(
     headers: &mut HeaderMap,
 ) -> Result<u64, Error> {
     let Some(credentials) = &options.credentials else { return Ok(0) };
-    let pass = credentials.show(verb.as_str(), url).await?;
+    let pass = credentials.attach(verb.as_str(), url).await?;
     for (name, value) in pass.headers {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
             let problem = format!("The credentials contain an invalid value for the header {name}");
@@ -58,7 +58,7 @@ pub(crate) fn report_response(
 ) {
     if let Some(credentials) = &options.credentials {
         let nonce = headers.get(DPOP_NONCE).and_then(|it| it.to_str().ok());
-        credentials.answered(mark, status.as_u16(), nonce);
+        credentials.on_response(mark, status.as_u16(), nonce);
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn handle_auth_failure(
 ) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
     options.note(format_args!("rejected with {}: trying to authorize", auth_failure.status));
-    credentials.refused(auth_failure).await
+    credentials.on_auth_failure(auth_failure).await
 }
 
 /// Describes a 401 or 403 response; `None` for any other status.

@@ -117,7 +117,7 @@ impl ErrorResponse {
 
 /// The JSON-RPC error in the body, if any.
 fn json_rpc_error(codec: &ClientCodec, body: &Bytes) -> Option<Error> {
-    let heard = codec.hear(body.clone()).ok()?;
+    let heard = codec.decode(body.clone()).ok()?;
     heard.into_iter().find_map(|it| match it {
         ServerMessage::Reply { result: Err(error), .. } => Some(error),
         _ => None,

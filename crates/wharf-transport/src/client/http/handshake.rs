@@ -51,12 +51,12 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
     if let Some(credentials) = &options.credentials {
         // The token store may have to be unlocked by the user: that must not run against a timeout
         // of the server.
-        credentials.show("POST", &http.url.to_string()).await?;
+        credentials.attach("POST", &http.url.to_string()).await?;
     }
     let client = options.client.clone();
     let mut negotiation = Negotiation::new(client, Carrier::Http, options.pin, remembered);
     let mut prober =
-        Prober { http, last: HeaderMap::new(), codec: negotiation.talk(), events: None };
+        Prober { http, last: HeaderMap::new(), codec: negotiation.codec(), events: None };
     let mut step = negotiation.start();
     loop {
         step = match step {
@@ -73,7 +73,7 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
                 prober.try_events().await?;
                 negotiation.over_events()
             }
-            Step::Open { talk: codec, info, discovery, supported, then } => {
+            Step::Open { codec, info, discovery, supported, then } => {
                 if options.pin.is_none() {
                     options.revision_cache.put(key, codec.revision());
                 }
@@ -251,7 +251,7 @@ impl Prober<'_> {
 async fn reply(stream: &mut SseStream, codec: &ClientCodec) -> Result<Option<Bytes>, Error> {
     for _ in 0..MAX_EVENTS_BEFORE_REPLY {
         let Some(event) = stream.next().await? else { return Ok(None) };
-        let heard = codec.hear(event.data.clone()).unwrap_or_default();
+        let heard = codec.decode(event.data.clone()).unwrap_or_default();
         if heard.iter().any(|it| matches!(it, ServerMessage::Reply { .. })) {
             return Ok(Some(event.data));
         }

@@ -76,7 +76,7 @@ impl PendingRequests {
         let codec = self.codec().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
         self.options.trace(TraceEvent::Received(&message));
         let mut actions = Vec::new();
-        for incoming in codec.hear(message)? {
+        for incoming in codec.decode(message)? {
             actions.extend(self.dispatch(&codec, incoming, belongs_to).await);
         }
         Ok(actions)

@@ -1,4 +1,4 @@
-//! What a handler does with its task: asks, and keeps its steps.
+//! Operations of a handler on its task: client requests and steps.
 
 use std::{
     future::poll_fn,
@@ -20,7 +20,7 @@ use crate::{
 
 /// # For the handler
 impl TaskRun {
-    /// Puts a question to the task's owner and waits for the answer.
+    /// Sends a client request to the task's owner and waits for the response.
     pub(crate) async fn ask(
         &self,
         key: &str,
@@ -33,7 +33,7 @@ impl TaskRun {
         };
         let known = {
             let mut state = self.lock();
-            // Asked again before the record heard that nobody waits.
+            // Requested again before the withdrawal was stored.
             state.withdrawn.retain(|withdrawn| withdrawn != key);
             answered(&state)
         };
@@ -44,7 +44,8 @@ impl TaskRun {
             return Err(ClientRequestError::Invalid(format!("`{key}` {problem}")));
         }
         let most = self.options.questions;
-        // From here on: the store may have the question even if nobody waits for its word.
+        // From here on the request may be in the store, even if this future is dropped before the
+        // store confirms it.
         let mut pending = PendingInput { task_run: self, key: Some(key) };
         let asked = self
             .change_with_retry(|record, now| {
@@ -57,10 +58,10 @@ impl TaskRun {
                 None
             }
             UpdateResult::Refused(ChangeRejection::KeyTaken, _) => {
-                Some(format!("`{key}` stands for two different questions in one task"))
+                Some(format!("`{key}` is used for two different client requests in one task"))
             }
             UpdateResult::Refused(ChangeRejection::TooManyQuestions, _) => {
-                Some(format!("a task may ask {most} questions, and this one has"))
+                Some(format!("a task may send at most {most} client requests"))
             }
             _ => None,
         };
@@ -83,12 +84,12 @@ impl TaskRun {
         response_result(response)
     }
 
-    /// The result of a step that was done before.
+    /// Result of a step that was completed before.
     pub(crate) fn step(&self, name: &str) -> Option<Box<RawValue>> {
         self.lock().steps.get(name).cloned()
     }
 
-    /// Keeps the result of a step, unless there is one: the first one counts.
+    /// Stores the result of a step. If there is one already, that one counts.
     pub(crate) async fn save_step(&self, name: &str, json: &RawValue) -> StepSaveResult {
         if let Some(error) = self.step_limit_error(name, json) {
             self.stop(StopReason::Failed(error));
@@ -127,7 +128,7 @@ impl TaskRun {
         Some(Error::new(ErrorKind::TaskFailed).with_message(text))
     }
 
-    /// What one-time steps are claimed under, and for how long.
+    /// Key for claims of one-time steps, and their lifetime.
     pub(crate) async fn nonce(&self) -> Result<(String, Duration), Error> {
         let now = self.task_store.now().await?;
         let left = self.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
@@ -135,10 +136,10 @@ impl TaskRun {
     }
 }
 
-/// A question that is withdrawn if nobody waits for its answer any more.
+/// Pending client request, withdrawn when its future is dropped.
 struct PendingInput<'l> {
     task_run: &'l TaskRun,
-    /// None once there is nothing to withdraw.
+    /// `None` if there is nothing to withdraw.
     key: Option<&'l str>,
 }
 
@@ -160,7 +161,7 @@ fn response_result(response: ClientResponse) -> Result<Box<RawValue>, ClientRequ
     }
 }
 
-/// Why a question cannot be kept.
+/// Reason why a client request cannot be stored.
 fn problem(ask: &ClientRequest, most: usize) -> Option<&'static str> {
     let written = match ask {
         ClientRequest::Elicit(form) => serde_json::to_vec(form),
@@ -170,7 +171,9 @@ fn problem(ask: &ClientRequest, most: usize) -> Option<&'static str> {
     };
     match written {
         Ok(json) if json.len() <= most && !nested_json::is_too_deep(&json) => None,
-        Ok(json) if json.len() <= most => Some("is nested deeper than a question of a task may be"),
-        _ => Some("is longer than a question of a task may be"),
+        Ok(json) if json.len() <= most => {
+            Some("is nested too deeply for a client request of a task")
+        }
+        _ => Some("is too long for a client request of a task"),
     }
 }

@@ -16,28 +16,28 @@ use turmoil::net::{TcpListener, TcpStream};
 
 /// Carries questions to a host and its answers back. Only their numbers travel, over one connection
 /// each: that is what the network delays, holds and loses.
-pub struct Office<Q, A>(Arc<Mutex<Letters<Q, A>>>);
+pub struct RpcNetwork<Q, A>(Arc<Mutex<PendingCalls<Q, A>>>);
 
-struct Letters<Q, A> {
+struct PendingCalls<Q, A> {
     next: u64,
     questions: HashMap<u64, Q>,
     answers: HashMap<u64, A>,
 }
 
-impl<Q, A> Clone for Office<Q, A> {
+impl<Q, A> Clone for RpcNetwork<Q, A> {
     fn clone(&self) -> Self {
-        Office(self.0.clone())
+        RpcNetwork(self.0.clone())
     }
 }
 
-impl<Q, A> Default for Office<Q, A> {
+impl<Q, A> Default for RpcNetwork<Q, A> {
     fn default() -> Self {
-        let letters = Letters { next: 0, questions: HashMap::new(), answers: HashMap::new() };
-        Office(Arc::new(Mutex::new(letters)))
+        let letters = PendingCalls { next: 0, questions: HashMap::new(), answers: HashMap::new() };
+        RpcNetwork(Arc::new(Mutex::new(letters)))
     }
 }
 
-impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
+impl<Q: Send + 'static, A: Send + 'static> RpcNetwork<Q, A> {
     /// Asks a host. If no answer comes, nobody knows whether the question arrived.
     pub async fn ask(&self, to: (&str, u16), question: Q, patience: Duration) -> io::Result<A> {
         let number = {
@@ -68,8 +68,8 @@ impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
         let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), port)).await?;
         loop {
             let (stream, _) = listener.accept().await?;
-            let (office, answer) = (self.clone(), answer.clone());
-            tokio::spawn(async move { office.answer(stream, answer).await });
+            let (network, answer) = (self.clone(), answer.clone());
+            tokio::spawn(async move { network.answer(stream, answer).await });
         }
     }
 
@@ -89,7 +89,7 @@ impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
         stream.read_u8().await.map(drop)
     }
 
-    fn letters(&self) -> MutexGuard<'_, Letters<Q, A>> {
+    fn letters(&self) -> MutexGuard<'_, PendingCalls<Q, A>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

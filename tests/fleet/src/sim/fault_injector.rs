@@ -5,17 +5,17 @@ use std::time::Duration;
 use turmoil::Sim;
 
 use super::store;
-use crate::chance::Chance;
+use crate::random::SeededRandom;
 
 /// Breaks links and hosts at random, and mends them. Each has one fault at a time.
-pub struct Storm {
-    chance: Chance,
+pub struct FaultInjector {
+    random: SeededRandom,
     nodes: Vec<String>,
-    people: Vec<String>,
+    callers: Vec<String>,
     /// How likely each kind of fault is.
     mood: [usize; 7],
     next: Duration,
-    faults: Vec<Fault>,
+    faults: Vec<ActiveFault>,
     /// What happened, to be read beside the history.
     pub log: Vec<String>,
 }
@@ -25,13 +25,13 @@ pub struct Storm {
 const MOODS: [[usize; 7]; 4] =
     [[2, 1, 1, 2, 1, 2, 1], [6, 1, 1, 1, 0, 1, 0], [1, 1, 4, 4, 0, 1, 0], [1, 0, 1, 1, 1, 8, 1]];
 
-struct Fault {
-    kind: Kind,
+struct ActiveFault {
+    kind: FaultKind,
     until: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+enum FaultKind {
     /// Everything between two hosts is lost.
     Cut(String, String),
     /// Everything from one host to another is lost.
@@ -42,44 +42,46 @@ enum Kind {
     Down(String),
 }
 
-impl Kind {
+impl FaultKind {
     /// The hosts it concerns: a link, or one.
     fn place(&self) -> (&str, &str) {
         match self {
-            Kind::Cut(a, b) | Kind::CutOneWay(a, b) | Kind::Held(a, b) if a < b => (a, b),
-            Kind::Cut(a, b) | Kind::CutOneWay(a, b) | Kind::Held(a, b) => (b, a),
-            Kind::Down(host) => (host, host),
+            FaultKind::Cut(a, b) | FaultKind::CutOneWay(a, b) | FaultKind::Held(a, b) if a < b => {
+                (a, b)
+            }
+            FaultKind::Cut(a, b) | FaultKind::CutOneWay(a, b) | FaultKind::Held(a, b) => (b, a),
+            FaultKind::Down(host) => (host, host),
         }
     }
 
     fn begin(&self, sim: &mut Sim<'_>) {
         match self {
-            Kind::Cut(a, b) => sim.partition(a.as_str(), b.as_str()),
-            Kind::CutOneWay(from, to) => sim.partition_oneway(from.as_str(), to.as_str()),
-            Kind::Held(a, b) => sim.hold(a.as_str(), b.as_str()),
-            Kind::Down(host) => sim.crash(host.as_str()),
+            FaultKind::Cut(a, b) => sim.partition(a.as_str(), b.as_str()),
+            FaultKind::CutOneWay(from, to) => sim.partition_oneway(from.as_str(), to.as_str()),
+            FaultKind::Held(a, b) => sim.hold(a.as_str(), b.as_str()),
+            FaultKind::Down(host) => sim.crash(host.as_str()),
         }
     }
 
     fn end(&self, sim: &mut Sim<'_>) {
         match self {
-            Kind::Cut(a, b) => sim.repair(a.as_str(), b.as_str()),
-            Kind::CutOneWay(from, to) => sim.repair_oneway(from.as_str(), to.as_str()),
-            Kind::Held(a, b) => sim.release(a.as_str(), b.as_str()),
-            Kind::Down(host) => sim.bounce(host.as_str()),
+            FaultKind::Cut(a, b) => sim.repair(a.as_str(), b.as_str()),
+            FaultKind::CutOneWay(from, to) => sim.repair_oneway(from.as_str(), to.as_str()),
+            FaultKind::Held(a, b) => sim.release(a.as_str(), b.as_str()),
+            FaultKind::Down(host) => sim.bounce(host.as_str()),
         }
     }
 }
 
-impl Storm {
+impl FaultInjector {
     #[must_use]
-    pub fn new(seed: u64, nodes: &[String], people: &[&str]) -> Self {
-        let mut chance = Chance::of(seed, "storm");
-        Storm {
-            mood: *chance.pick(&MOODS),
-            chance,
+    pub fn new(seed: u64, nodes: &[String], callers: &[&str]) -> Self {
+        let mut random = SeededRandom::of(seed, "storm");
+        FaultInjector {
+            mood: *random.pick(&MOODS),
+            random,
             nodes: nodes.to_vec(),
-            people: people.iter().map(ToString::to_string).collect(),
+            callers: callers.iter().map(ToString::to_string).collect(),
             next: Duration::from_millis(300),
             faults: vec![],
             log: vec![],
@@ -94,12 +96,12 @@ impl Storm {
     }
 
     /// Lets happen what is due, until everything is mended at `end`.
-    pub fn blow(&mut self, sim: &mut Sim<'_>, end: Duration) {
+    pub fn apply_faults(&mut self, sim: &mut Sim<'_>, end: Duration) {
         let now = sim.elapsed();
         let (over, going_on) =
             std::mem::take(&mut self.faults).into_iter().partition(|it| it.until.min(end) <= now);
         self.faults = going_on;
-        let over: Vec<Fault> = over;
+        let over: Vec<ActiveFault> = over;
         for fault in over {
             self.log.push(format!("{:9.3} s  no more {:?}", now.as_secs_f64(), fault.kind));
             fault.kind.end(sim);
@@ -107,7 +109,7 @@ impl Storm {
         if now < self.next || now >= end {
             return;
         }
-        self.next = now + self.chance.millis(100..1500);
+        self.next = now + self.random.millis(100..1500);
         let kind = self.choose();
         if self.faults.iter().any(|it| it.kind.place() == kind.place()) {
             return;
@@ -115,16 +117,16 @@ impl Storm {
         self.log.push(format!("{:9.3} s  {kind:?}", now.as_secs_f64()));
         kind.begin(sim);
         let lasts = match kind {
-            Kind::Down(_) => self.chance.millis(50..4000),
-            _ => self.chance.millis(100..7000),
+            FaultKind::Down(_) => self.random.millis(50..4000),
+            _ => self.random.millis(100..7000),
         };
-        self.faults.push(Fault { kind, until: now + lasts });
+        self.faults.push(ActiveFault { kind, until: now + lasts });
     }
 
-    fn choose(&mut self) -> Kind {
-        let node = self.chance.pick(&self.nodes).clone();
+    fn choose(&mut self) -> FaultKind {
+        let node = self.random.pick(&self.nodes).clone();
         let store = store::HOST.to_owned();
-        let mut drawn = self.chance.below(self.mood.iter().sum());
+        let mut drawn = self.random.below(self.mood.iter().sum());
         let kind = self.mood.iter().position(|weight| match drawn.checked_sub(*weight) {
             Some(rest) => {
                 drawn = rest;
@@ -133,13 +135,13 @@ impl Storm {
             None => true,
         });
         match kind {
-            Some(0) => Kind::Cut(node, store),
-            Some(1) => Kind::CutOneWay(node, store),
-            Some(2) => Kind::CutOneWay(store, node),
-            Some(3) => Kind::Held(node, store),
-            Some(4) => Kind::Cut(self.chance.pick(&self.people).clone(), node),
-            Some(5) => Kind::Down(node),
-            _ => Kind::Down(store),
+            Some(0) => FaultKind::Cut(node, store),
+            Some(1) => FaultKind::CutOneWay(node, store),
+            Some(2) => FaultKind::CutOneWay(store, node),
+            Some(3) => FaultKind::Held(node, store),
+            Some(4) => FaultKind::Cut(self.random.pick(&self.callers).clone(), node),
+            Some(5) => FaultKind::Down(node),
+            _ => FaultKind::Down(store),
         }
     }
 }

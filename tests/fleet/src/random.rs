@@ -4,13 +4,13 @@ use std::{ops::Range, time::Duration};
 
 /// Random numbers that follow from a seed (splitmix64).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     /// The numbers of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Chance(seed)
+        SeededRandom(seed)
     }
 
     /// Other numbers of the same seed, for somebody of this name.
@@ -19,7 +19,7 @@ impl Chance {
         let mixed = name.bytes().fold(seed, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
         });
-        Chance(mixed)
+        SeededRandom(mixed)
     }
 
     /// The next number.
