@@ -1,4 +1,4 @@
-//! Nodes in processes of their own behind a balancer, and somebody who kills them.
+//! Nodes in separate processes behind a balancer, which can be killed at random.
 
 use std::{
     fs, io,
@@ -20,18 +20,18 @@ use crate::{
     random::SeededRandom,
 };
 
-/// Nodes behind a balancer, on one store. Clones are the same fleet.
+/// Nodes behind a balancer, on one store. Clones share the cluster.
 #[derive(Clone)]
 pub struct TestCluster {
     nodes: Arc<[Mutex<NodeProcess>]>,
     proxy: Proxy,
     journal: Arc<(PathBuf, TestDirectory)>,
-    /// Which process was killed, and when.
+    /// Killed processes and their time of death.
     deaths: Arc<std::sync::Mutex<Vec<(String, Instant)>>>,
 }
 
 impl TestCluster {
-    /// So many nodes, which keep everything in `store`.
+    /// Starts this number of nodes on `store`.
     ///
     /// # Errors
     /// If they do not start.
@@ -39,7 +39,7 @@ impl TestCluster {
         TestCluster::limited(program, store, nodes, lease, None).await
     }
 
-    /// The same, where a caller may use tools only so often a second.
+    /// Starts nodes with a rate limit for tools per caller and second.
     ///
     /// # Errors
     /// If they do not start.
@@ -64,7 +64,7 @@ impl TestCluster {
         Ok(TestCluster { nodes, proxy, journal, deaths: Arc::default() })
     }
 
-    /// Where the balancer is.
+    /// Address of the balancer.
     #[must_use]
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
@@ -75,10 +75,10 @@ impl TestCluster {
         format!("http://{}/mcp", self.proxy.address())
     }
 
-    /// Kills a node, and starts it again at once.
+    /// Kills a node and restarts it at once.
     ///
     /// # Errors
-    /// If it does not come back.
+    /// If it does not restart.
     pub async fn kill(&self, number: usize) -> io::Result<()> {
         let mut node = self.nodes[number].lock().await;
         let death = (node.by(), Instant::now());
@@ -89,10 +89,10 @@ impl TestCluster {
         Ok(())
     }
 
-    /// Kills a random node every `pause` until `end`: how often.
+    /// Kills a random node every `pause` until `end`; returns the number of kills.
     ///
     /// # Errors
-    /// If one does not come back.
+    /// If one does not restart.
     pub async fn kill_randomly(&self, pause: Duration, end: Instant) -> io::Result<usize> {
         let mut random = SeededRandom::new(u64::from(std::process::id()));
         let mut kills = 0;
@@ -105,10 +105,11 @@ impl TestCluster {
         Ok(kills)
     }
 
-    /// Freezes a random node for `pause`, one after the other until `end`: how often.
+    /// Suspends a random node for `pause`, one after the other until `end`; returns the number of
+    /// suspensions.
     ///
     /// # Errors
-    /// If one is not there.
+    /// If one does not exist.
     pub async fn freeze(&self, pause: Duration, end: Instant) -> io::Result<usize> {
         let mut random = SeededRandom::new(u64::from(std::process::id()));
         let mut times = 0;
@@ -123,7 +124,7 @@ impl TestCluster {
         Ok(times)
     }
 
-    /// Where each node is.
+    /// Addresses of the nodes.
     pub async fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = vec![];
         for node in &*self.nodes {
@@ -132,25 +133,25 @@ impl TestCluster {
         addresses
     }
 
-    /// Which processes were killed, and when.
+    /// Killed processes and their time of death.
     #[must_use]
     pub fn deaths(&self) -> Vec<(String, Instant)> {
         self.deaths.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How much memory a node has, in KiB.
+    /// Memory of a node, in KiB.
     pub async fn memory(&self, number: usize) -> Option<u64> {
         self.nodes[number].lock().await.memory()
     }
 
-    /// Adds to a history what the tools did.
+    /// Adds the recorded effects of the tools to a history.
     ///
     /// # Errors
     /// If the journal cannot be read.
     pub fn read_journal(&self, history: &History) -> io::Result<()> {
         let path: &Path = &self.journal.0;
         for line in fs::read_to_string(path)?.lines() {
-            // A node that was killed may have written half a line.
+            // A killed node may have written half a line.
             if let Ok(JournalEntry { at, task, event }) = serde_json::from_str(line) {
                 history.add(at, &task, event);
             }

@@ -1,4 +1,4 @@
-//! What happened, in the order it happened, and whether it should have.
+//! History of all task events, and the check of its invariants.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,35 +10,35 @@ use std::{
 use serde::{Deserialize, Serialize};
 use wharf_model::TaskStatus;
 
-/// Something that happened to a task.
+/// Event of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskEvent {
-    /// Its owner was told its id.
+    /// Its owner received its id.
     Acknowledged,
-    /// The effect of a step happened, and made this value. No two runs make the same.
+    /// The effect of a step ran and produced this value, which is unique to the run.
     Ran { step: String, value: String, by: String },
-    /// The handler went on after a step that gave this value: its record was acknowledged.
+    /// The handler continued after a step with this value: the step was stored.
     Kept { step: String, value: String, by: String },
-    /// The handler got this answer to its question.
+    /// The handler received this response to its client request.
     Heard { answer: String, by: String },
-    /// Its owner saw it.
+    /// Its owner polled it.
     Seen(TaskView),
-    /// Its owner was told that it is cancelled, or that it was over before.
+    /// Its owner received the confirmation that it is cancelled, or that it had ended before.
     Cancelled { too_late: bool },
-    /// Its owner was told that it is over, be it cancelled now or ended before.
+    /// Its owner received the confirmation that it has ended, by this cancellation or before.
     CalledOff,
-    /// Its owner answered its question, and perhaps was told that the answer was taken.
+    /// Its owner responded to its client request, and perhaps received a confirmation.
     Answered { word: String, acknowledged: bool },
-    /// Something that must not happen, whatever else did.
+    /// A violation that was detected directly.
     Wrong(String),
 }
 
 /// A task as its owner saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskView {
-    /// How many events had happened when the owner asked.
+    /// Number of events before the owner's request.
     pub since: usize,
-    /// One of the five words.
+    /// One of the five statuses.
     pub status: String,
     /// The text of the result, or of the error.
     pub text: String,
@@ -54,14 +54,14 @@ impl TaskView {
     }
 }
 
-/// What the tool of the tests returns.
+/// Result of the tool `work`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkResult {
-    /// Whose it is.
+    /// Owner of the task.
     pub owner: Option<String>,
-    /// What each step gave.
+    /// Values of the steps.
     pub steps: Vec<String>,
-    /// What was answered, if anything was asked.
+    /// Response to the client request, if there was one.
     pub answer: Option<String>,
 }
 
@@ -73,29 +73,29 @@ pub struct JournalEntry {
     pub event: TaskEvent,
 }
 
-/// All that happened so far: it only grows. Clones are the same history.
+/// All events so far; it only grows. Clones share the history.
 #[derive(Clone, Default)]
 pub struct History(Arc<Mutex<Vec<JournalEntry>>>);
 
 impl History {
-    /// Writes down what happened.
+    /// Adds an event.
     pub fn add(&self, at: u64, task: &str, event: TaskEvent) {
         self.entries().push(JournalEntry { at, task: task.into(), event });
     }
 
-    /// How much has happened.
+    /// Number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whether nothing has happened.
+    /// Returns whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it, by task.
+    /// All events by task.
     #[must_use]
     pub fn tasks(&self) -> BTreeMap<String, Vec<(usize, JournalEntry)>> {
         let mut tasks: BTreeMap<String, Vec<_>> = BTreeMap::new();
@@ -105,7 +105,7 @@ impl History {
         tasks
     }
 
-    /// What should not have happened. A task that was cancelled may go on for `grace`.
+    /// Violations of the invariants. A cancelled task may continue for `grace`.
     #[must_use]
     pub fn problems(&self, grace: Duration) -> Vec<String> {
         let tasks = self.tasks();
@@ -133,7 +133,7 @@ impl fmt::Debug for History {
     }
 }
 
-/// How much happened: proof that there was something to go wrong.
+/// Counters of a history, which show that the test exercised the failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTally {
     pub acknowledged: usize,
@@ -143,12 +143,12 @@ pub struct TaskTally {
     /// Tasks that more than one process worked on.
     pub taken_over: usize,
     pub steps: usize,
-    /// Steps whose effect happened more than once, because nobody knew that it had.
+    /// Steps whose effect ran more than once, because the first run was not stored.
     pub repeated: usize,
 }
 
 impl TaskTally {
-    /// What happened to the tasks of a history.
+    /// Counts the task events of a history.
     #[must_use]
     pub fn of(history: &History) -> Self {
         let tasks = history.tasks();
@@ -174,7 +174,7 @@ impl std::ops::Add for TaskTally {
     }
 }
 
-/// All that happened to one task.
+/// All events of one task.
 struct TaskHistory<'a> {
     task: &'a str,
     entries: &'a [(usize, JournalEntry)],
@@ -207,7 +207,7 @@ impl TaskHistory<'_> {
                     *ran.entry(step).or_default() += 1;
                 }
                 TaskEvent::Kept { by, .. } | TaskEvent::Heard { by, .. } => {
-                    drop(workers.insert(by))
+                    workers.insert(by);
                 }
                 _ => {}
             }
@@ -234,7 +234,7 @@ impl TaskHistory<'_> {
         })
     }
 
-    /// The first end that was seen, and when.
+    /// The first end that its owner saw, and its position.
     fn end(&self) -> Option<(usize, &TaskView)> {
         self.sights().find(|(_, sight)| sight.is_over())
     }
@@ -330,7 +330,7 @@ impl TaskHistory<'_> {
         }
     }
 
-    /// The result says what the steps gave, and what was answered.
+    /// Checks that the result contains the values of the steps and the response.
     fn result(&self, problems: &mut Vec<String>) {
         let Some((_, end)) = self.end().filter(|(_, end)| end.status == "completed") else {
             return;

@@ -1,4 +1,4 @@
-//! Real processes: Redis and nodes, which can be killed, stopped and started again.
+//! Real processes: Redis and nodes, which can be killed, suspended and restarted.
 
 use std::{
     fs, io,
@@ -16,18 +16,18 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How long a process may take to be there. The machine may be busy.
+/// Timeout for the start of a process. The machine may be busy.
 const START: Duration = Duration::from_secs(30);
 
-/// A directory that is gone when this is.
+/// Temporary directory, removed on drop.
 #[derive(Debug)]
 pub struct TestDirectory(PathBuf);
 
 impl TestDirectory {
-    /// A new directory.
+    /// Creates a directory.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl Drop for TestDirectory {
     }
 }
 
-/// A Redis of our own, which writes everything to its disk before it answers.
+/// A Redis process that writes everything to its disk before it replies.
 pub struct RedisProcess {
     directory: TestDirectory,
     port: u16,
@@ -92,16 +92,16 @@ impl RedisProcess {
         ([127, 0, 0, 1], self.port).into()
     }
 
-    /// Where a node finds a Redis at this address: this one, or a proxy before it.
+    /// Store URL for a Redis at this address: this one, or a proxy in front of it.
     #[must_use]
     pub fn url(address: SocketAddr) -> String {
         format!("redis://{address}")
     }
 
-    /// Whether a text is in anything that it was ever told to keep.
+    /// Returns whether a string is in any data that it was ever sent.
     ///
     /// # Errors
-    /// If that cannot be read.
+    /// If its file cannot be read.
     pub fn has_stored(&self, text: &str) -> io::Result<bool> {
         for file in fs::read_dir(self.directory.path().join("appendonlydir"))? {
             let written = fs::read(file?.path())?;
@@ -112,15 +112,15 @@ impl RedisProcess {
         Ok(false)
     }
 
-    /// Ends it at once.
+    /// Kills it.
     ///
     /// # Errors
-    /// If it cannot be ended.
+    /// If it cannot be killed.
     pub async fn kill(&mut self) -> io::Result<()> {
         self.child.kill().await
     }
 
-    /// Starts it again, with what it had.
+    /// Restarts it with its data.
     ///
     /// # Errors
     /// If it does not start.
@@ -129,18 +129,18 @@ impl RedisProcess {
         self.answers().await
     }
 
-    /// Stops its clock: it is there and does not answer.
+    /// Suspends it: it is connected and does not reply.
     ///
     /// # Errors
-    /// If it cannot be stopped.
+    /// If it cannot be suspended.
     pub async fn pause(&self) -> io::Result<()> {
         signal(&self.child, "STOP").await
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     ///
     /// # Errors
-    /// If it cannot go on.
+    /// If it cannot be resumed.
     pub async fn go_on(&self) -> io::Result<()> {
         signal(&self.child, "CONT").await
     }
@@ -172,22 +172,22 @@ async fn signal(child: &Child, name: &str) -> io::Result<()> {
     if sent.success() { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
 }
 
-/// How a node is started.
+/// Settings of a node process.
 #[derive(Clone, Debug)]
 pub struct NodePlan {
-    /// The program: tests know where it is.
+    /// Path of the program, set by the tests.
     pub program: PathBuf,
-    /// Where it keeps what must be kept.
+    /// URL of the store.
     pub store: String,
-    /// Where its tools write down what they do.
+    /// Journal of its tools.
     pub journal: PathBuf,
-    /// How long its leases are, in milliseconds.
+    /// Duration of its leases, in milliseconds.
     pub lease: u64,
-    /// How often a second a caller may use tools, if that is limited.
+    /// Rate limit for tools per caller and second.
     pub rate: Option<u32>,
 }
 
-/// A node: the program of the tests in a process of its own.
+/// A node process.
 pub struct NodeProcess {
     plan: NodePlan,
     name: String,
@@ -233,29 +233,29 @@ impl NodeProcess {
         self.address
     }
 
-    /// Its name in what its tools write down.
+    /// Its name in the journal.
     #[must_use]
     pub fn by(&self) -> String {
         format!("{}/{}", self.name, self.starts)
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills it, as `kill -9` does.
     ///
     /// # Errors
-    /// If it cannot be ended.
+    /// If it cannot be killed.
     pub async fn kill(&mut self) -> io::Result<()> {
         self.child.kill().await
     }
 
-    /// Stops its clock, or lets it go on.
+    /// Suspends or resumes it.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it does not exist.
     pub async fn freeze(&self, frozen: bool) -> io::Result<()> {
         signal(&self.child, if frozen { "STOP" } else { "CONT" }).await
     }
 
-    /// Starts it again, at another port.
+    /// Restarts it at another port.
     ///
     /// # Errors
     /// If it does not start.
@@ -266,7 +266,7 @@ impl NodeProcess {
         Ok(())
     }
 
-    /// How much memory it has, in KiB.
+    /// Its memory, in KiB.
     #[must_use]
     pub fn memory(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;

@@ -1,4 +1,4 @@
-//! A TCP proxy: a plain balancer, or a wire that can be cut.
+//! A TCP proxy: a load balancer, or a connection that can be cut.
 
 use std::{
     io,
@@ -17,18 +17,19 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What the wire does with what it is given.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireState {
-    /// It goes through.
+    /// Data is forwarded.
     Whole,
-    /// The first half of what comes next goes through; then the connection ends. Nobody gets a new one.
+    /// The first half of the next data is forwarded; then the connection ends. New connections are
+    /// closed.
     Cut,
-    /// Nothing goes through, and nothing is said about it.
+    /// Nothing is forwarded, without an error.
     Silent,
 }
 
-/// Takes connections and passes them on, to one backend after the other.
+/// Accepts connections and forwards them to the backends in turn.
 #[derive(Clone)]
 pub struct Proxy {
     address: SocketAddr,
@@ -42,7 +43,7 @@ struct ProxyState {
 }
 
 impl Proxy {
-    /// A proxy at a port of its own.
+    /// Starts a proxy at its own port.
     ///
     /// # Errors
     /// If there is no port.
@@ -68,7 +69,7 @@ impl Proxy {
         self.address
     }
 
-    /// A backend has come back, at another port.
+    /// Replaces a backend that restarted at another port.
     pub fn replace(&self, index: usize, backend: SocketAddr) {
         if let Some(place) = self.shared.backends().get_mut(index) {
             *place = backend;
@@ -95,11 +96,11 @@ impl ProxyState {
         let (from_server, to_server) = server.into_split();
         let up = self.pump(from_client, to_server);
         let down = self.pump(from_server, to_client);
-        // Each ends by itself when its side is done; a failure ends both.
+        // Each direction ends when its side is done; a failure ends both.
         let _ = tokio::try_join!(up, down);
     }
 
-    /// The next backend that answers.
+    /// Connects to the next backend that accepts.
     async fn connect(&self) -> Option<TcpStream> {
         for _ in 0..40 {
             let backend = {

@@ -1,8 +1,8 @@
-//! Chance that can be repeated.
+//! Seeded random numbers.
 
 use std::{ops::Range, time::Duration};
 
-/// Random numbers that follow from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
 pub struct SeededRandom(u64);
 
@@ -13,7 +13,7 @@ impl SeededRandom {
         SeededRandom(seed)
     }
 
-    /// Other numbers of the same seed, for somebody of this name.
+    /// Separate numbers from the same seed, for this name.
     #[must_use]
     pub fn of(seed: u64, name: &str) -> Self {
         let mixed = name.bytes().fold(seed, |hash, byte| {
@@ -36,17 +36,17 @@ impl SeededRandom {
         usize::try_from(self.number() % end as u64).unwrap_or(0)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    /// One of these.
+    /// A random item.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
 
-    /// So many milliseconds.
+    /// A random number of milliseconds.
     pub fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(range.start + self.number() % (range.end - range.start).max(1))
     }

@@ -1,4 +1,4 @@
-//! Events of a stream, as they come.
+//! Server-sent events of a stream.
 
 use std::{io, time::Duration};
 
@@ -7,10 +7,10 @@ use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// A server sends something every 15 seconds.
+/// Longer than the keep-alive interval of a server, 15 seconds.
 pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// One event. One without a message only says where to come back to.
+/// One event. One without a message only carries the id to resume from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SseEvent {
     pub id: Option<String>,
@@ -30,10 +30,10 @@ impl SseEvents {
         SseEvents { body, text: vec![] }
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Errors
-    /// If the connection breaks, is silent for too long, or what comes is no event.
+    /// If the connection breaks, is silent for too long, or sends something that is not an event.
     pub async fn next(&mut self) -> io::Result<Option<SseEvent>> {
         loop {
             if let Some(end) = self.text.windows(2).position(|it| it == b"\n\n") {

@@ -1,4 +1,4 @@
-//! A client of the handshake era by hand, which sees every event of a stream with its id.
+//! A hand-written client of the handshake era, which records every event of a stream with its id.
 
 use std::{collections::BTreeSet, io, net::SocketAddr, time::Duration};
 
@@ -31,14 +31,14 @@ pub struct LegacySession {
     id: String,
 }
 
-/// What came of a call.
+/// Record of a call.
 #[derive(Debug)]
 pub struct CallRecord {
     /// The ids of the events, in order.
     pub ids: Vec<String>,
-    /// The messages, the answer not among them.
+    /// The messages without the response.
     pub messages: Vec<Value>,
-    /// How often the stream broke and was taken up again.
+    /// Number of times the stream broke and was resumed.
     pub resumed: usize,
     pub end: CallEnd,
 }
@@ -47,17 +47,17 @@ pub struct CallRecord {
 pub enum CallEnd {
     /// The call was answered.
     Answered(Value),
-    /// The connection ended before there was anything to come back to.
+    /// The connection ended before there was an id to resume from.
     Unknown,
-    /// The server did not let the client come back, or sent nonsense.
+    /// The server rejected the resumption, or sent invalid data.
     Lost(String),
 }
 
 impl LegacySession {
-    /// Opens a session. Tries again for as long as `patience` lasts.
+    /// Opens a session. Retries until `patience` has passed.
     ///
     /// # Errors
-    /// If no server answers as it should.
+    /// If no server responds as expected.
     pub async fn open(address: SocketAddr, who: &str, patience: Duration) -> io::Result<Self> {
         let mut session = LegacySession { address, who: who.into(), id: String::new() };
         let message = hello();
@@ -80,10 +80,10 @@ impl LegacySession {
         }
     }
 
-    /// What a server says that opens no session now: the status, and when to come back.
+    /// Response of a server that rejects a new session: the status, and the retry delay.
     ///
     /// # Errors
-    /// If it says nothing.
+    /// If there is no response.
     pub async fn refused(address: SocketAddr, who: &str) -> io::Result<(u16, Option<String>)> {
         let session = LegacySession { address, who: who.into(), id: String::new() };
         let reply = session.send("POST", None, Some(&hello())).await?;
@@ -101,7 +101,7 @@ impl LegacySession {
         id.ok_or_else(|| io::Error::other(format!("{status}: {}", String::from_utf8_lossy(&body))))
     }
 
-    /// Calls a tool, and comes back for the rest as often as the stream breaks.
+    /// Calls a tool, and resumes its stream whenever it breaks.
     pub async fn call(
         &self,
         id: u64,
@@ -121,7 +121,7 @@ impl LegacySession {
         let mut problem = String::new();
         while Instant::now() < until {
             if let Some(reply) = reply.take() {
-                // A stream shows that it is alive even if nothing comes of it.
+                // A stream sends keep-alives even without events.
                 let followed = timeout_at(until, self.follow(reply, id, &mut heard)).await;
                 match followed.unwrap_or_else(|late| Err(late.into())) {
                     Ok(Some(answer)) => {
@@ -144,7 +144,7 @@ impl LegacySession {
         heard
     }
 
-    /// Reads a reply to its end: the answer to the call, if it is there.
+    /// Reads a reply to its end; returns the response to the call, if it is there.
     async fn follow(
         &self,
         reply: Response<Incoming>,
@@ -178,7 +178,7 @@ impl LegacySession {
         Ok(None)
     }
 
-    /// Answers a question, at whichever process the balancer likes, until it is taken.
+    /// Responds to a client request, at any process, until it is accepted.
     async fn answer(self, question: Value) {
         let text = question["params"]["message"].as_str().unwrap_or_default();
         let content = json!({"word": reply_to(&self.who, text)});
@@ -187,10 +187,10 @@ impl LegacySession {
         let _ = self.tell(&answer, SILENCE_TIMEOUT).await;
     }
 
-    /// Tells the server something that has no answer, until it is taken.
+    /// Sends a message without a response, until it is accepted.
     ///
     /// # Errors
-    /// If it is not taken for so long.
+    /// If it is not accepted in time.
     pub async fn tell(&self, message: &Value, patience: Duration) -> io::Result<()> {
         let until = Instant::now() + patience;
         loop {
@@ -206,10 +206,10 @@ impl LegacySession {
         }
     }
 
-    /// Asks for something that may be asked for again, until it is answered.
+    /// Sends an idempotent request, until it is answered.
     ///
     /// # Errors
-    /// If it is not answered for so long.
+    /// If it is not answered in time.
     pub async fn ask(&self, method: &str, params: &Value, patience: Duration) -> io::Result<Value> {
         let message = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
         let until = Instant::now() + patience;
@@ -231,10 +231,10 @@ impl LegacySession {
         }
     }
 
-    /// The session's own stream, from after the event of this id.
+    /// Opens the session's own stream, after the event of this id.
     ///
     /// # Errors
-    /// If it cannot be had now.
+    /// If it is not available now.
     pub async fn own_stream(&self, last: Option<&str>) -> io::Result<SseEvents> {
         let reply = self.send("GET", last, None).await?;
         match reply.status() {
@@ -243,10 +243,10 @@ impl LegacySession {
         }
     }
 
-    /// What somebody else is told who knows this session's id.
+    /// Status that another caller gets who uses this session's id.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If there is no response.
     pub async fn spied_by(&self, who: &str, last: Option<&str>) -> io::Result<u16> {
         let spy = LegacySession { who: who.into(), ..self.clone() };
         Ok(spy.send("GET", last, None).await?.status().as_u16())
@@ -267,7 +267,7 @@ impl LegacySession {
     }
 }
 
-/// Sends a request over a connection of its own.
+/// Sends a request over its own connection.
 async fn send(
     address: SocketAddr,
     who: &str,
@@ -299,10 +299,10 @@ async fn send(
     timeout(SILENCE_TIMEOUT, sent).await?
 }
 
-/// Listens as modern clients do, for the list of tools and these resources.
+/// Subscribes as modern clients do, to the list of tools and these resources.
 ///
 /// # Errors
-/// If it cannot be had now.
+/// If it is not available now.
 pub async fn listen(address: SocketAddr, who: &str, uris: &[String]) -> io::Result<SseEvents> {
     let method = "subscriptions/listen";
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
@@ -328,10 +328,10 @@ fn hello() -> Value {
     }})
 }
 
-/// Asks for a path: the status.
+/// Requests a path and returns the status.
 ///
 /// # Errors
-/// If nobody answers.
+/// If there is no response.
 pub async fn status(address: SocketAddr, path: &str) -> io::Result<u16> {
     let asked = async {
         let stream = TcpStream::connect(address).await?;
@@ -351,13 +351,13 @@ impl CallRecord {
         CallRecord { ids: vec![], messages: vec![], resumed: 0, end: CallEnd::Unknown }
     }
 
-    /// Whether the call was answered with a result.
+    /// Returns whether the call was answered with a result.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         matches!(&self.end, CallEnd::Answered(answer) if answer.get("result").is_some())
     }
 
-    /// What is wrong with a stream that should have brought `who`'s numbers from 1 to `to`.
+    /// Error of a stream that should have sent `who`'s numbers from 1 to `to`.
     #[must_use]
     pub fn problem(&self, who: &str, to: u32) -> Option<String> {
         let numbers: Vec<_> = (1..=to).map(|number| format!("{who} {number}")).collect();
@@ -365,7 +365,7 @@ impl CallRecord {
         self.unlike(&numbers, told, &format!("{who} {to}"))
     }
 
-    /// What is wrong with a call that should have asked `who` so many questions.
+    /// Error of a call that should have sent `who` this number of client requests.
     #[must_use]
     pub fn problem_of_questions(&self, who: &str, key: &str, questions: u32) -> Option<String> {
         let asked: Vec<_> = (0..questions).map(|number| question(key, number)).collect();
@@ -373,7 +373,7 @@ impl CallRecord {
         self.unlike(&asked, told, &minutes(who, key, questions))
     }
 
-    /// What does not fit: messages that tell of these, in order, and a result of this text.
+    /// Error unless the messages contain these texts in order, and the result has this text.
     fn unlike(
         &self,
         expected: &[String],
@@ -394,7 +394,7 @@ impl CallRecord {
         match &self.end {
             CallEnd::Unknown => None,
             CallEnd::Lost(why) => Some(format!("{why}: {came} of {all} came, {:?}", self.ids)),
-            // The process that ran it is gone, and somebody says so.
+            // The process that ran it is lost, and the cluster reported it.
             CallEnd::Answered(answer) if answer.get("error").is_some() => None,
             CallEnd::Answered(answer) => {
                 let is_right = answer["result"]["content"][0]["text"].as_str() == Some(result);

@@ -1,4 +1,4 @@
-//! Who was told of which change, and whether all of them were.
+//! Change notifications of each subscriber, and the check that all arrived.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,29 +9,29 @@ use tokio::time::Instant;
 
 use crate::work::may_see;
 
-/// A change is passed on by the process that made it, after it was acknowledged: one that is killed
-/// sooner than this may take it along.
+/// A change is published by the process that made it, after its acknowledgement: a process killed
+/// sooner than this may lose it.
 pub const PASSED_ON: Duration = Duration::from_secs(2);
-/// How long a listener may have to wait on a stream that goes on: streams wait for a store that is gone.
+/// Maximum wait of a subscriber on an open stream: streams wait for a store that is down.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Something changed, and whoever changed it was told so.
+/// An acknowledged change.
 #[derive(Clone, Debug)]
 pub struct RecordedChange {
     /// A resource, or the list of tools.
     pub what: String,
-    /// The process that did it.
+    /// The process that made it.
     pub by: String,
     pub begun: Instant,
     pub known: Instant,
 }
 
-/// What is promised to a listener.
+/// Delivery guarantee of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryGuarantee {
-    /// Everything since it listened first, however often its stream breaks.
+    /// All changes since its first subscription, however often its stream breaks.
     Everything,
-    /// What changes while a stream is open. Who opens another looks for itself.
+    /// Changes while a stream is open. A client that opens another reads the state by itself.
     WhileOpen,
 }
 
@@ -42,7 +42,7 @@ enum WatchMark {
     Closed,
 }
 
-/// What one listener hears. Clones are the same.
+/// Notifications of one subscriber. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct SubscriberLog {
     who: &'static str,
@@ -73,7 +73,7 @@ impl SubscriberLog {
         self.mark(WatchMark::Closed);
     }
 
-    /// Whether its stream is open right now.
+    /// Returns whether its stream is open right now.
     #[must_use]
     pub fn is_open(&self) -> bool {
         let marks = self.marks();
@@ -81,7 +81,7 @@ impl SubscriberLog {
         last.is_some_and(|(_, mark)| *mark == WatchMark::Opened)
     }
 
-    /// How often it was told something, and how often its stream broke.
+    /// Number of notifications, and of broken streams.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let marks = self.marks();
@@ -89,13 +89,13 @@ impl SubscriberLog {
         (told, marks.iter().filter(|(_, mark)| *mark == WatchMark::Closed).count())
     }
 
-    /// Whether it need not be told of this any more.
+    /// Returns whether this notification is not missing any more.
     #[must_use]
     pub fn knows(&self, change: &RecordedChange) -> bool {
         self.problem(change, Instant::now()).is_none()
     }
 
-    /// What it should have been told and was not, and the other way round.
+    /// Missing and unexpected notifications.
     #[must_use]
     pub fn problems(
         &self,
@@ -157,7 +157,7 @@ impl SubscriberLog {
 mod tests {
     use super::*;
 
-    /// What is wrong if `kate/0` changed at second 100 and this was marked, by second.
+    /// Error if `kate/0` changed at second 100 and these marks were set, by second.
     fn problem(promise: DeliveryGuarantee, marks: &[(u64, WatchMark)]) -> Option<String> {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);

@@ -1,5 +1,5 @@
-//! Real processes, killed again and again. `WHARF_CHAOS=120` kills for two minutes instead of a few
-//! seconds, `WHARF_RESTARTS=200` restarts a node of its own so often instead of a few times.
+//! Real processes, killed repeatedly. `WHARF_CHAOS=120` kills for two minutes instead of a few
+//! seconds, `WHARF_RESTARTS=200` restarts a single node this number of times instead of a few.
 #![allow(clippy::expect_used)]
 
 use std::time::Duration;
@@ -16,14 +16,14 @@ use wharf_fleet_tests::{
 const NODE: &str = env!("CARGO_BIN_EXE_fleet-node");
 /// Leases of the nodes, in milliseconds.
 const LEASE: u64 = 1500;
-/// How long anything may take that should not take long.
+/// Timeout of operations that should be fast.
 const SOON: Duration = Duration::from_secs(20);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What happened, held against what may.
+/// Asserts that the history has no violations.
 fn assert_history(fleet: &TestCluster, load: &Load, times: usize) {
     fleet.read_journal(&load.history).expect("the journal can be read");
     let tally = TaskTally::of(&load.history);
@@ -49,7 +49,7 @@ async fn a_fleet_on_redis_loses_nothing_when_nodes_are_killed() {
     };
     let (kills, ()) = tokio::join!(kills, load.run());
     assert_history(&fleet, &load, kills.expect("nodes come back"));
-    // The nodes have a key for their store: nothing that anybody said is in it, however briefly.
+    // The nodes encrypt their store: no message content is in it, however briefly.
     assert!(redis.has_stored("{wharf}").expect("what Redis wrote"), "nothing was proved");
     for said in ["heidi to heidi-q", "note://judy", "dave 3", "Go on?", "mike-c", "bob-1"] {
         assert!(!redis.has_stored(said).expect("what Redis wrote"), "{said:?} is in the store");
@@ -76,7 +76,7 @@ async fn a_node_on_sqlite_loses_nothing_when_it_is_killed() {
     let fleet = TestCluster::start(NODE, &store, 1, LEASE).await.expect("a node");
     let restarts = usize::try_from(number("WHARF_RESTARTS").unwrap_or(20)).expect("a number");
     let pause = Duration::from_millis(500);
-    // Starting takes its time too: callers begin nothing new once all kills should be over.
+    // Restarts take time too: callers start nothing new after the last kill.
     let end = Instant::now() + pause * u32::try_from(restarts).expect("a small number") * 3 / 2;
     let load = Load::new(fleet.url(), fleet.proxy().address(), end);
     let kill = async {
@@ -114,7 +114,7 @@ async fn a_caller_has_one_rate_in_all_processes_and_keeps_it_when_they_are_kille
     let (kills, (granted, refused)) =
         tokio::join!(fleet.kill_randomly(Duration::from_secs(1), end), call);
     kills.expect("nodes come back");
-    // What was kept at first, and what came in since.
+    // The initial tokens, and those added since.
     let most = f64::from(RATE) * (2.0 + begun.elapsed().as_secs_f64());
     println!("{granted} granted, {refused} refused, at most {most}");
     assert!(f64::from(granted) <= most, "{granted} calls of {most}");

@@ -1,5 +1,5 @@
-//! A Redis that is gone for a while: killed, stopped, cut off, silent. `WHARF_OUTAGE=30` makes it
-//! thirty seconds instead of a few.
+//! Outages of Redis: killed, suspended, cut off, silent. `WHARF_OUTAGE=30` makes it thirty seconds
+//! instead of a few.
 #![allow(clippy::expect_used)]
 
 use std::time::Duration;
@@ -18,9 +18,9 @@ use wharf_fleet_tests::{
 
 const NODE: &str = env!("CARGO_BIN_EXE_fleet-node");
 const LEASE: u64 = 3000;
-/// How long anything may take that should not take long, on a machine that does much else.
+/// Timeout of operations that should be fast, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// How much a node may grow while its store is gone, in KiB.
+/// Maximum growth of a node's memory during an outage, in KiB.
 const GROWTH: u64 = 24 * 1024;
 
 fn outage() -> Duration {
@@ -28,7 +28,7 @@ fn outage() -> Duration {
     Duration::from_secs(seconds.unwrap_or(6))
 }
 
-/// How Redis goes away, and comes back.
+/// Kind of the outage.
 #[derive(Clone, Copy, Debug)]
 enum OutageKind {
     Killed,
@@ -71,7 +71,7 @@ impl OutageTest {
     }
 
     async fn is_ready(&self) -> bool {
-        // Every node by itself: others take their turns at the balancer, too.
+        // Every node directly: the balancer would take turns.
         for address in self.fleet.addresses().await {
             if stream::status(address, "/ready").await.ok() != Some(200) {
                 return false;
@@ -108,8 +108,8 @@ async fn client(outage_test: &OutageTest, who: &str) -> Client {
     client.connect(outage_test.fleet.url().as_str()).await.expect("a connection")
 }
 
-/// What must hold while the store is gone: new durable work is refused and says why, other calls go
-/// on, and nothing grows. Gives the longest time that a refusal took.
+/// Checks the behaviour during an outage: new durable work is rejected with a reason, other calls
+/// continue, and memory does not grow. Returns the longest time of a rejection.
 async fn endure(outage_test: &OutageTest, client: &Client, length: Duration) -> Duration {
     let (end, before) = (Instant::now() + length, outage_test.memory().await);
     let address = outage_test.fleet.proxy().address();
@@ -164,7 +164,7 @@ async fn survive(kind: OutageKind) {
         zoe.call_task("work", &job).await.is_ok()
     });
     println!("{kind:?}: ready again after {recovered:?}, a task after {:?} more", again.await);
-    // Listeners stop with the peace: nobody may change anything after it.
+    // Subscribers stop at the end of the peaceful phase: no change may come after it.
     sleep_until(end).await;
     load.in_peace().await;
     running.await.expect("the load ends");

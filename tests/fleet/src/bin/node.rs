@@ -1,4 +1,5 @@
-//! A node of a fleet: `fleet-node STORE JOURNAL NAME LEASE [RATE]`. Says on stdout where it listens.
+//! A node of the cluster: `fleet-node STORE JOURNAL NAME LEASE [RATE]`. Prints its address on
+//! stdout.
 
 use std::{
     error::Error,
@@ -25,7 +26,7 @@ use wharf_fleet_tests::{
 use wharf_model::Rate;
 use wharf_server::{Item, KeyRing, Limits, Rates};
 
-/// A file that all nodes append to. What is in it stays, whoever is killed.
+/// A file that all nodes append to. Its entries survive killed processes.
 struct FileJournal(Mutex<File>);
 
 impl EffectJournal for FileJournal {
@@ -34,19 +35,19 @@ impl EffectJournal for FileJournal {
         let at = u64::try_from(since.as_millis()).unwrap_or(0);
         let line = serde_json::to_string(&JournalEntry { at, task: task.into(), event });
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One write a line: the system appends it as a whole.
+        // One write per line: the system appends it as a whole.
         let written = line.map_err(io::Error::from).and_then(|line| {
             file.write_all(format!("{line}\n").as_bytes())?;
             file.sync_data()
         });
-        // A node that cannot say what it does must not do it.
+        // A node that cannot record an effect must not perform it.
         if written.is_err() {
             std::process::abort();
         }
     }
 }
 
-/// Everybody is who they say they are.
+/// Authenticates every caller as the name it sends.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let token = request.headers().get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
     let name = token.and_then(|token| token.strip_prefix("Bearer ")).map(str::to_owned);
@@ -56,7 +57,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Bursts are of two seconds, and only tools count.
+/// Bursts of two seconds; only tools count.
 fn rates(per_second: f64) -> Rates {
     let tool_calls = Rate { per_second, burst: per_second * 2.0 };
     Rates { calls: Rate { per_second: 1e6, burst: 1e6 }, tool_calls }
@@ -72,7 +73,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let tool_state = ToolState::new(Arc::new(FileJournal(Mutex::new(file))), &name);
     let options = TaskOptions {
         lease: Duration::from_millis(lease.parse()?),
-        // Tasks of this fleet lose their nodes all the time, which is no fault of theirs.
+        // Tasks of this cluster lose their nodes all the time, which is not a fault of theirs.
         attempts: 1000,
         backoff: Duration::from_millis(50),
         longest_backoff: Duration::from_millis(500),
@@ -85,7 +86,7 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         .store_key(Arc::new(KeyRing::from_env("WHARF_STORE_KEY")?))
         .limits(limits)
         .http(Http::new().health())
-        // Callers that come through a balancer have no address here, and this is a load test.
+        // Callers behind the balancer have no address here, and this is a load test.
         .http_rates(None)
         .tasks(options)
         .state(tool_state)

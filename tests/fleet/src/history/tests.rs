@@ -1,4 +1,4 @@
-//! What should happen is no problem, and what should not is found.
+//! Valid histories have no violations, and invalid ones are detected.
 
 use super::*;
 
@@ -37,7 +37,7 @@ fn what_should_happen_is_no_problem() {
         kept("a"),
         kept("a"),
         seen("completed", DONE, 5),
-        // Asked before the end was seen, answered after.
+        // Requested before the end was seen, answered after.
         seen("working", "", 5),
         TaskEvent::Cancelled { too_late: true },
     ];

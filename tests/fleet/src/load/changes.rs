@@ -1,4 +1,4 @@
-//! Those who listen for changes, and those who make them.
+//! Subscribers to changes, and callers that make changes.
 
 use std::{
     collections::BTreeSet,
@@ -20,12 +20,12 @@ use crate::{
     work::{LISTENERS, TOOLS, note},
 };
 
-/// How far back a listener goes that wants to hear something again.
+/// Number of events that a subscriber goes back to receive them again.
 const BACK: usize = 8;
-/// From here on a modern listener is told.
+/// Acknowledgement after which a modern subscriber is notified.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// What came on a session's own stream, in order, and how far the client has read it.
+/// Events of a session's own stream in order, and the read position of the client.
 #[derive(Default)]
 struct ReceivedEvents {
     events: Vec<(String, Value)>,
@@ -34,20 +34,20 @@ struct ReceivedEvents {
 }
 
 impl ReceivedEvents {
-    /// Where to come back to.
+    /// Id to resume from.
     fn last(&self) -> Option<&str> {
         self.position.checked_sub(1).map(|last| &*self.events[last].0)
     }
 
-    /// Goes back by so many events.
+    /// Goes back by this number of events.
     fn back(&mut self, events: usize) {
         self.position = self.position.saturating_sub(events).max(1).min(self.events.len());
     }
 
-    /// Takes the next event: whether it is new.
+    /// Takes the next event; returns whether it is new.
     ///
     /// # Errors
-    /// If it is not the one that should come now.
+    /// If it is not the expected one.
     fn take(&mut self, id: String, message: Value) -> Result<bool, String> {
         if let Some(known) = self.events.get(self.position) {
             self.position += 1;
@@ -65,14 +65,14 @@ impl ReceivedEvents {
 }
 
 impl Load {
-    /// What the listeners should have been told and were not, and the other way round.
+    /// Missing and unexpected notifications of the subscribers.
     #[must_use]
     pub fn untold(&self, deaths: &[(String, Instant)]) -> Vec<String> {
         let changes = self.changes();
         self.watches.iter().flat_map(|watch| watch.problems(&changes, deaths)).collect()
     }
 
-    /// How often each listener was told something, and how often its stream broke.
+    /// Number of notifications and of broken streams of each subscriber.
     #[must_use]
     pub fn told(&self) -> Vec<(&'static str, (usize, usize))> {
         self.watches.iter().map(|watch| (watch.who(), watch.counts())).collect()
@@ -82,7 +82,7 @@ impl Load {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens on the stream of a session, and sees every event's id.
+    /// Subscribes with the stream of a session and checks the id of every event.
     pub(super) async fn follows_session(self, watch: SubscriberLog) {
         let who = watch.who();
         let session = match self.subscribed(who).await {
@@ -106,7 +106,7 @@ impl Load {
         }
     }
 
-    /// A session that is told of its own notes, and has asked for another's.
+    /// Opens a session subscribed to its own notes and to those of another caller.
     async fn subscribed(&self, who: &str) -> io::Result<LegacySession> {
         let session = LegacySession::open(self.address, who, SETTLE_TIMEOUT).await?;
         for uri in wanted(who) {
@@ -115,7 +115,7 @@ impl Load {
         Ok(session)
     }
 
-    /// Follows the stream until it breaks, or the client breaks it.
+    /// Reads the stream until it breaks, or the client closes it.
     async fn follow_session(
         &self,
         session: &LegacySession,
@@ -139,7 +139,7 @@ impl Load {
         }
     }
 
-    /// Asks for the stream of somebody else's session.
+    /// Requests the stream of another caller's session.
     async fn spy_on(&self, session: &LegacySession, last: Option<&str>) {
         if let Ok(status) = session.spied_by("mallory", last).await
             && ![404, 503].contains(&status)
@@ -148,7 +148,7 @@ impl Load {
         }
     }
 
-    /// Listens as modern clients do, and sees each stream break.
+    /// Subscribes as modern clients do, and records each broken stream.
     pub(super) async fn listens_by_hand(self, watch: SubscriberLog) {
         let mut over = self.over.subscribe();
         let listen = async {
@@ -173,7 +173,7 @@ impl Load {
         }
     }
 
-    /// Listens with a client, which opens its stream again as it sees fit.
+    /// Subscribes with the client library, which reopens its stream by itself.
     pub(super) async fn listens(self, watch: SubscriberLog, era: Era) {
         let who = watch.who();
         let Some(client) = self.connect(who, era).await else { return };
@@ -203,7 +203,7 @@ impl Load {
         }
     }
 
-    /// Changes one thing after the other, at whichever process is asked.
+    /// Makes one change after the other, at any process.
     pub(super) async fn makes_changes(self, who: &'static str) {
         let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
@@ -220,7 +220,7 @@ impl Load {
         }
     }
 
-    /// Changes something: whether that was acknowledged.
+    /// Makes a change; returns whether it was acknowledged.
     pub(super) async fn change(&self, session: &LegacySession, number: u64, what: &str) -> bool {
         let begun = Instant::now();
         let arguments = json!({ "what": what });
@@ -234,10 +234,10 @@ impl Load {
     }
 }
 
-/// How many things change: two notes of each listener, and the list of tools.
+/// Number of changeable items: two notes of each subscriber, and the list of tools.
 pub(super) const CHANGEABLE: usize = LISTENERS.len() * 2 + 1;
 
-/// The things that change, by number.
+/// Name of a changeable item.
 pub(super) fn changeable(number: usize) -> String {
     match LISTENERS.get(number / 2) {
         Some(who) => note(who, number % 2),
@@ -245,7 +245,7 @@ pub(super) fn changeable(number: usize) -> String {
     }
 }
 
-/// What a listener wants to hear of: its own notes, and somebody else's.
+/// Items that a subscriber subscribes to: its own notes, and one of another caller.
 fn wanted(who: &str) -> [String; 3] {
     let other = LISTENERS.into_iter().find(|it| *it != who).unwrap_or_default();
     [note(who, 0), note(who, 1), note(other, 0)]

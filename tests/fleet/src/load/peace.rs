@@ -1,4 +1,4 @@
-//! What must work without exception once nobody is killed any more.
+//! Operations that must work without exception after the last kill.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::{
 };
 use crate::stream::LegacySession;
 
-/// How often each of it is tried: every process has its turn several times.
+/// Number of repetitions: every process has its turn several times.
 const TIMES: u64 = 18;
 
 impl Load {
-    /// Tries all of it, with processes that stay. Those who listen may stop then.
+    /// Runs all operations on stable processes. Subscribers may stop then.
     pub async fn in_peace(&self) {
         if timeout(SETTLE_TIMEOUT * 2, self.peace()).await.is_err() {
             self.wrong("peace", "it did not come to an end");

@@ -1,4 +1,5 @@
-//! Callers that begin tasks, answer their questions, cancel some, and spy on those of others.
+//! Callers that create tasks, respond to their client requests, cancel some, and try to access
+//! those of others.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -17,7 +18,7 @@ use crate::{
 };
 
 impl Load {
-    /// Begins one task after the other, and follows all of them.
+    /// Creates tasks, and follows all of them.
     pub(super) async fn tasks(self, who: &'static str, era: Era) {
         let Some(mut client) = self.connect(who, era).await else { return };
         let mut random = SeededRandom::of(u64::from(std::process::id()), who);
@@ -57,7 +58,7 @@ impl Load {
         while followed.join_next().await.is_some() {}
     }
 
-    /// Looks at a task until it is over, and once more.
+    /// Polls a task until it has ended, and once more.
     async fn follow(self, client: Client, era: Era, key: String, id: String) {
         let mut random = SeededRandom::of(1, &key);
         let impatient = random.percent(15);
@@ -65,7 +66,7 @@ impl Load {
         while seen < 2 && Instant::now() < self.end + SETTLE_TIMEOUT {
             sleep(random.millis(100..500)).await;
             let since = self.history.len();
-            // A new handle each time: an old one remembers how its task ended.
+            // A new handle each time: an old one caches the end of its task.
             let task = match client.task(&id).get().await {
                 Ok(task) => task,
                 Err(error) if is_final(&error) => {
@@ -88,7 +89,8 @@ impl Load {
             );
             match (status, era) {
                 (TaskStatus::InputRequired, Era::Modern) => {
-                    // Once more, as if the first answer had got lost: it must not count.
+                    // Sent twice, as if the first confirmation had been lost: the second must not
+                    // count.
                     for _ in 0..2 {
                         let word = self.word(&key);
                         let go = json!({"go": {"action": "accept", "content": {"word": word}}});
@@ -96,7 +98,7 @@ impl Load {
                         self.add(&key, TaskEvent::Answered { word, acknowledged });
                     }
                 }
-                // The other dialect asks whoever waits for the end.
+                // The other dialect sends client requests to the call that waits for the result.
                 (TaskStatus::InputRequired, Era::Legacy) => {
                     let wait = client.task(&id).wait().timeout(Duration::from_secs(5));
                     let _ = wait.await;
@@ -110,7 +112,7 @@ impl Load {
         }
     }
 
-    /// Only the other dialect tells a task that is cancelled from one that was over.
+    /// Only the other dialect distinguishes a cancelled task from one that had ended.
     async fn cancel(&self, client: &Client, era: Era, key: &str, id: &str) {
         if client.task(id).cancel().await.is_ok() {
             let cancelled = match era {
@@ -121,7 +123,7 @@ impl Load {
         }
     }
 
-    /// Asks for somebody else's task.
+    /// Requests a task of another caller.
     async fn spy(&self, client: &Client, who: &str, random: &mut SeededRandom) {
         let other = {
             let known = self.known();

@@ -1,4 +1,4 @@
-//! The bus, over the simulated network.
+//! The bus over the simulated network.
 
 use std::{
     any::Any,
@@ -20,12 +20,12 @@ use wharf_model::{Bus, BusSubscriber, Stored};
 use super::store::{HOST, REPLY_TIMEOUT, StoreClient};
 
 const PORT: u16 = 2;
-/// How often the bus shows that it is there.
+/// Heartbeat interval of the bus.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
 type BusMessage = (Arc<str>, Arc<[u8]>);
 
-/// The bus where the store is: tells all who are connected.
+/// The bus at the host of the store: sends messages to all connections.
 #[derive(Clone, Default)]
 pub struct BusHub(Arc<Mutex<Vec<UnboundedSender<BusMessage>>>>);
 
@@ -34,7 +34,7 @@ impl BusHub {
         lock(&self.0).retain(|subscriber| subscriber.send(said.clone()).is_ok());
     }
 
-    /// Lets nodes listen, for as long as the host runs.
+    /// Accepts connections of nodes while the host runs.
     pub async fn serve(self) -> turmoil::Result {
         let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), PORT)).await?;
         loop {
@@ -66,7 +66,7 @@ fn length(bytes: &[u8]) -> io::Result<u8> {
     u8::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// The bus as a node reaches it.
+/// The bus as a node accesses it.
 #[derive(Clone)]
 pub struct RemoteBus {
     hub: BusHub,
@@ -85,7 +85,7 @@ impl RemoteBus {
         RemoteBus { hub, store_client, subscribers: Arc::default() }
     }
 
-    /// Hears what is said, for as long as the node runs.
+    /// Receives messages while the node runs.
     pub async fn listen(self) {
         loop {
             let _ = self.connected().await;

@@ -1,4 +1,5 @@
-//! Those who call: they create tasks, look at them, answer, cancel, and try to see those of others.
+//! Simulated callers: they create tasks, poll them, respond, cancel, and try to access those of
+//! others.
 
 use std::{
     collections::BTreeSet,
@@ -20,12 +21,12 @@ use crate::{
     random::SeededRandom,
 };
 
-/// An id that no task has.
+/// An id without a task.
 const UNKNOWN: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// Everything must be over so long after the faults stopped.
+/// Time for everything to end after the last fault.
 pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Somebody who has tasks.
+/// A caller with tasks.
 #[derive(Clone)]
 pub struct SimCaller {
     pub name: &'static str,
@@ -33,17 +34,17 @@ pub struct SimCaller {
     pub nodes: Arc<[String]>,
     pub node_client: NodeClient,
     pub history: History,
-    /// Everybody's tasks: whose, what they are called here, and their ids.
+    /// Tasks of all callers: owner, key and id.
     pub known: KnownTasks,
-    /// Whether nothing comes between callers and nodes.
+    /// True if the connections between callers and nodes have no faults.
     pub spared: bool,
 }
 
-/// Everybody's tasks that were acknowledged.
+/// Acknowledged tasks of all callers.
 #[derive(Clone, Default)]
 pub struct KnownTasks(Arc<Mutex<Vec<OwnedTask>>>);
 
-/// Whose a task is, what it is called here, and its id.
+/// Owner, key and id of a task.
 type OwnedTask = (&'static str, String, String);
 
 impl KnownTasks {
@@ -53,7 +54,7 @@ impl KnownTasks {
 }
 
 impl SimCaller {
-    /// Has so many tasks, and ends when they are over.
+    /// Creates this number of tasks and ends when they have ended.
     pub async fn live(self, tasks: usize) -> turmoil::Result {
         let mut under_way = JoinSet::new();
         for number in 0..tasks {
@@ -65,7 +66,7 @@ impl SimCaller {
         Ok(())
     }
 
-    /// One task, from its beginning to its end.
+    /// Runs one task from its creation to its end.
     async fn have(self, key: String) {
         let mut random = SeededRandom::of(self.seed, &key);
         sleep(random.millis(0..u64::try_from(STORM.as_millis()).unwrap_or(0) * 2 / 3)).await;
@@ -110,7 +111,7 @@ impl SimCaller {
                 self.spy(random).await;
             }
             let over = self.look(key, id, random).await;
-            // Seen twice more: once while things may still go wrong, and once after.
+            // Polled twice more: once while faults are possible, and once after.
             if over && calm {
                 return;
             }
@@ -124,14 +125,14 @@ impl SimCaller {
         }
     }
 
-    /// Waits for the end of a task, at one node after the other if they do not last.
+    /// Waits for the end of a task, at one node after the other if they fail.
     async fn wait(&self, key: &str, id: &str, random: &mut SeededRandom) {
         loop {
             let left = left(TROUBLE_ENDS + SETTLE_TIMEOUT);
             if left.is_zero() {
                 return;
             }
-            // An answer that was lost on the way never comes.
+            // A lost response never arrives.
             let patience = if self.spared { left } else { left.min(Duration::from_secs(5)) };
             let (since, node) = (self.history.len(), random.pick(&self.nodes));
             let (method, target) = (Method::TaskResult, id.to_owned());
@@ -151,7 +152,7 @@ impl SimCaller {
         }
     }
 
-    /// Looks at a task; whether it is over.
+    /// Polls a task; returns whether it has ended.
     async fn look(&self, key: &str, id: &str, random: &mut SeededRandom) -> bool {
         let since = self.history.len();
         let task = match self.call(random, Method::GetTask, id, String::new()).await {
@@ -171,7 +172,7 @@ impl SimCaller {
     }
 
     async fn answer(&self, key: &str, id: &str, random: &mut SeededRandom) {
-        // Another answer each time: which one counts must not change.
+        // Another response each time: the one that counts must not change.
         let word = format!("{key}:{}", random.below(1000));
         let answers = json!({"go": {"action": "accept", "content": {"word": word}}}).to_string();
         match self.call(random, Method::UpdateTask, id, answers).await {
@@ -192,7 +193,7 @@ impl SimCaller {
         }
     }
 
-    /// Asks for somebody else's task, and for one that nobody has: both must sound the same.
+    /// Requests a task of another caller and an unknown one: both errors must be equal.
     async fn spy(&self, random: &mut SeededRandom) {
         let others: Vec<_> =
             self.known.table().iter().filter(|it| it.0 != self.name).cloned().collect();
@@ -222,7 +223,7 @@ impl SimCaller {
         }
     }
 
-    /// Tasks that began although nobody was told must end too.
+    /// Tasks whose creation was not confirmed must end too.
     async fn look_for_others(&self) {
         let (mut random, end) =
             (SeededRandom::of(self.seed, self.name), TROUBLE_ENDS + SETTLE_TIMEOUT * 2);
@@ -288,12 +289,12 @@ fn sight(task: &Task, since: usize) -> TaskView {
     TaskView { since, status: status.as_str().into(), text }
 }
 
-/// How long there is until something must be over.
+/// Time left until `end`.
 fn left(end: Duration) -> Duration {
     end.saturating_sub(Duration::from_millis(super::now()))
 }
 
-/// Whether a node says that it cannot, for now.
+/// Returns whether a node is temporarily unavailable.
 fn is_refusal(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::TemporarilyUnavailable | ErrorKind::Overloaded)
 }

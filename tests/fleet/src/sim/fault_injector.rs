@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Injection of faults.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use turmoil::Sim;
 use super::store;
 use crate::random::SeededRandom;
 
-/// Breaks links and hosts at random, and mends them. Each has one fault at a time.
+/// Breaks links and hosts at random, and repairs them. Each has one fault at a time.
 pub struct FaultInjector {
     random: SeededRandom,
     nodes: Vec<String>,
     callers: Vec<String>,
-    /// How likely each kind of fault is.
+    /// Probability of each kind of fault.
     mood: [usize; 7],
     next: Duration,
     faults: Vec<ActiveFault>,
-    /// What happened, to be read beside the history.
+    /// Injected faults, to be read beside the history.
     pub log: Vec<String>,
 }
 
-/// How likely each kind of fault is: a node cut off, its questions lost, its answers lost, both late,
-/// callers cut off, a node down, the store down.
+/// Probability of each kind of fault: a node cut off, its requests lost, its replies lost, both
+/// late, callers cut off, a node down, the store down.
 const MOODS: [[usize; 7]; 4] =
     [[2, 1, 1, 2, 1, 2, 1], [6, 1, 1, 1, 0, 1, 0], [1, 1, 4, 4, 0, 1, 0], [1, 0, 1, 1, 1, 8, 1]];
 
@@ -36,14 +36,14 @@ enum FaultKind {
     Cut(String, String),
     /// Everything from one host to another is lost.
     CutOneWay(String, String),
-    /// Everything between two hosts waits.
+    /// Everything between two hosts is held back.
     Held(String, String),
     /// A host has crashed.
     Down(String),
 }
 
 impl FaultKind {
-    /// The hosts it concerns: a link, or one.
+    /// The hosts it concerns: a link, or one host.
     fn place(&self) -> (&str, &str) {
         match self {
             FaultKind::Cut(a, b) | FaultKind::CutOneWay(a, b) | FaultKind::Held(a, b) if a < b => {
@@ -88,14 +88,13 @@ impl FaultInjector {
         }
     }
 
-    /// Whether callers are never cut off: then whoever waits for an answer gets one, or learns that
-    /// there is none.
+    /// Returns whether callers are never cut off: then every waiting call gets a reply or an error.
     #[must_use]
     pub fn spares_callers(&self) -> bool {
         self.mood[4] == 0
     }
 
-    /// Lets happen what is due, until everything is mended at `end`.
+    /// Applies the faults that are due, until everything is repaired at `end`.
     pub fn apply_faults(&mut self, sim: &mut Sim<'_>, end: Duration) {
         let now = sim.elapsed();
         let (over, going_on) =

@@ -1,4 +1,4 @@
-//! A fleet in one thread: simulated hosts, network and time, all of which follow from a seed.
+//! A cluster in one thread: simulated hosts, network and time, all determined by a seed.
 
 mod bus;
 mod callers;
@@ -24,40 +24,40 @@ use crate::{
     random::SeededRandom,
 };
 
-/// When the simulation begins, in milliseconds since 1970.
+/// Start time of the simulation, in milliseconds since 1970.
 const BEGIN: u64 = 1_800_000_000_000;
-/// How long things go wrong.
+/// Duration of the faults.
 const STORM: Duration = Duration::from_secs(12);
-/// From when on nothing goes wrong any more.
+/// Time from which there are no more faults.
 const TROUBLE_ENDS: Duration = STORM;
 const TICK: Duration = Duration::from_millis(10);
 const LEASE: Duration = Duration::from_secs(2);
 const PEOPLE: [&str; 2] = ["alice", "bob"];
 
-/// The key of the fleet.
+/// Key of the cluster.
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
-/// What one seed led to.
+/// Result of one seed.
 pub struct SimReport {
     pub problems: Vec<String>,
     pub tally: TaskTally,
     pub history: History,
-    /// What went wrong on purpose.
+    /// Injected faults.
     pub faults: Vec<String>,
 }
 
-/// Milliseconds since the simulation began.
+/// Milliseconds since the start of the simulation.
 fn now() -> u64 {
     let elapsed = turmoil::sim_elapsed().unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The key that all nodes have.
+/// The key that all nodes share.
 fn seal() -> Arc<dyn StateCipher> {
     Arc::new(KEY.parse::<KeyRing>().unwrap_or_else(|_| KeyRing::random()))
 }
 
-/// Runs the fleet of this seed to its end.
+/// Runs the cluster of this seed to its end.
 #[must_use]
 pub fn run(seed: u64) -> SimReport {
     wharf_server::seed_rng(seed);
@@ -118,7 +118,7 @@ pub fn run(seed: u64) -> SimReport {
             }
         }
     }
-    // Nodes write down what they do as they are dropped with the simulation, too late to count.
+    // Nodes that are dropped with the simulation still record effects, too late to count.
     problems.extend(history.problems(LEASE * 2));
     SimReport { problems, tally: TaskTally::of(&history), history, faults: fault_injector.log }
 }
@@ -136,7 +136,7 @@ fn options(random: &mut SeededRandom) -> TaskOptions {
 }
 
 impl SimReport {
-    /// All of it, to find out why.
+    /// The whole history, for debugging.
     #[must_use]
     pub fn story(&self) -> String {
         let mut story = String::new();

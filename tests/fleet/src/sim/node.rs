@@ -1,4 +1,4 @@
-//! A node of the fleet: a router on the shared stores.
+//! A node of the cluster: a router on the shared stores.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const PORT: u16 = 3;
-/// How long callers wait for a node.
+/// Timeout of callers for a node.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// A call as a client would send it.
@@ -25,21 +25,21 @@ pub struct NodeCall {
     pub method: Method,
     /// A tool or a task.
     pub target: String,
-    /// Arguments of a tool, or answers to a task.
+    /// Arguments of a tool, or responses to a task.
     pub json: String,
 }
 
-/// The way from clients to nodes.
+/// Connection from clients to nodes.
 #[derive(Clone, Default)]
 pub struct NodeClient(RpcNetwork<NodeCall, Outcome>);
 
 impl NodeClient {
-    /// Calls a node. If no outcome comes, nobody knows what became of the call.
+    /// Calls a node. Without an outcome, the effect of the call is unknown.
     pub async fn call(&self, node: &str, call: NodeCall) -> Option<Outcome> {
         self.wait(node, call, REPLY_TIMEOUT).await.ok()
     }
 
-    /// Calls a node that may take its time.
+    /// Calls a node with a longer timeout.
     pub async fn wait(
         &self,
         node: &str,
@@ -50,7 +50,7 @@ impl NodeClient {
     }
 }
 
-/// What a node is made of.
+/// Parts of a node.
 #[derive(Clone)]
 pub struct SimNode {
     pub name: String,
@@ -58,12 +58,12 @@ pub struct SimNode {
     pub disk: StoreHost,
     pub history: History,
     pub options: TaskOptions,
-    /// How many seconds its clock counts a second, and how far ahead its time of day is.
+    /// Rate of its clock in seconds per second, and the offset of its time of day.
     pub clock: (f64, Duration),
 }
 
 impl SimNode {
-    /// What the node's host runs, from each start to the next crash.
+    /// Main function of the node's host, from each start to the next crash.
     pub async fn run(self, start: usize) -> turmoil::Result {
         let timer: Arc<dyn Timer> = Arc::new(SkewedTimer::new(self.clock.0, self.clock.1));
         let (stores, bus) = self.disk.reach();

@@ -1,4 +1,4 @@
-//! Questions and answers over the simulated network.
+//! Remote procedure calls over the simulated network.
 
 use std::{
     collections::HashMap,
@@ -14,8 +14,8 @@ use tokio::{
 };
 use turmoil::net::{TcpListener, TcpStream};
 
-/// Carries questions to a host and its answers back. Only their numbers travel, over one connection
-/// each: that is what the network delays, holds and loses.
+/// Carries requests to a host and its replies back. Only their numbers are sent, over one
+/// connection each: that is what the network delays, holds and loses.
 pub struct RpcNetwork<Q, A>(Arc<Mutex<PendingCalls<Q, A>>>);
 
 struct PendingCalls<Q, A> {
@@ -38,7 +38,7 @@ impl<Q, A> Default for RpcNetwork<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> RpcNetwork<Q, A> {
-    /// Asks a host. If no answer comes, nobody knows whether the question arrived.
+    /// Sends a request to a host. Without a reply, it is unknown whether the request arrived.
     pub async fn ask(&self, to: (&str, u16), question: Q, patience: Duration) -> io::Result<A> {
         let number = {
             let mut letters = self.letters();
@@ -59,7 +59,7 @@ impl<Q: Send + 'static, A: Send + 'static> RpcNetwork<Q, A> {
         answered.and(answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     }
 
-    /// Answers questions that come to this port, for as long as the host runs.
+    /// Answers requests at this port while the host runs.
     pub async fn serve<F, Fut>(&self, port: u16, answer: F) -> turmoil::Result
     where
         F: Fn(Q) -> Fut + Clone + Send + 'static,
@@ -80,12 +80,12 @@ impl<Q: Send + 'static, A: Send + 'static> RpcNetwork<Q, A> {
     {
         let number = stream.read_u64().await?;
         let question = self.letters().questions.remove(&number);
-        // Whoever asked has given up.
+        // The caller has given up.
         let Some(question) = question else { return Ok(()) };
         let answer = answer(question).await;
         self.letters().answers.insert(number, answer);
         stream.write_u64(number).await?;
-        // The other side closes: a connection that is dropped first may overtake what it carries.
+        // The other side closes: a connection that is dropped first may overtake its data.
         stream.read_u8().await.map(drop)
     }
 

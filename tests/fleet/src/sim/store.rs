@@ -1,4 +1,4 @@
-//! Stores on a host of their own, reached over the simulated network.
+//! Stores on their own host, accessed over the simulated network.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ use super::{
 /// The host of the stores.
 pub const HOST: &str = "store";
 const PORT: u16 = 1;
-/// How long a node waits for the store.
+/// Timeout of a node for the store.
 pub const REPLY_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// Something to be done where the store is.
+/// An operation to run at the host of the store.
 type StoreJob = Box<dyn FnOnce() -> BoxFuture<()> + Send>;
 
-/// What the store's host keeps, on a disk that survives its crashes.
+/// Data of the store's host, on a disk that survives its crashes.
 #[derive(Clone)]
 pub struct StoreHost {
     records: Arc<MemoryRecords>,
@@ -35,7 +35,7 @@ pub struct StoreHost {
 
 impl Default for StoreHost {
     fn default() -> Self {
-        // The store's clock is the simulation's, whoever asks and wherever.
+        // The store's clock is the simulation's, on every host.
         let clock = || super::BEGIN + super::now();
         let records = Arc::new(MemoryRecords::with_clock(clock));
         StoreHost { records, bus: BusHub::default(), jobs: RpcNetwork::default() }
@@ -43,14 +43,14 @@ impl Default for StoreHost {
 }
 
 impl StoreHost {
-    /// What the store's host runs.
+    /// Main function of the store's host.
     pub async fn serve(self) -> turmoil::Result {
         let bus = self.bus.clone();
         tokio::spawn(async move { bus.serve().await.map_err(|it| it.to_string()) });
         self.jobs.serve(PORT, |job: StoreJob| job()).await
     }
 
-    /// The stores as a node reaches them, and what it must run to hear the bus.
+    /// The stores as a node accesses them, and the future it must run to receive bus messages.
     #[must_use]
     pub fn reach(&self) -> (Stores, RemoteBus) {
         let store_client = StoreClient(self.jobs.clone());
@@ -80,12 +80,12 @@ impl Health for AlwaysHealthy {
     }
 }
 
-/// The way to the store.
+/// Connection to the store.
 #[derive(Clone)]
 pub struct StoreClient(RpcNetwork<StoreJob, ()>);
 
 impl StoreClient {
-    /// Does something where the store is.
+    /// Runs an operation at the host of the store.
     pub fn there<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Stored<T> + Send + 'static,

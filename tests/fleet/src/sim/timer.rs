@@ -1,10 +1,10 @@
-//! Clocks that are wrong.
+//! Skewed clocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use wharf_model::{BoxFuture, Timer};
 
-/// The clock of a node: it goes a little too fast or too slow, and its time of day is wrong.
+/// The clock of a node: slightly too fast or too slow, with a wrong time of day.
 #[derive(Clone, Copy, Debug)]
 pub struct SkewedTimer {
     start: tokio::time::Instant,
@@ -13,7 +13,7 @@ pub struct SkewedTimer {
 }
 
 impl SkewedTimer {
-    /// A clock that counts `rate` seconds a second, and is `ahead` of the others.
+    /// A clock that counts `rate` seconds per second, and is `ahead` of the others.
     #[must_use]
     pub fn new(rate: f64, ahead: Duration) -> Self {
         SkewedTimer { start: tokio::time::Instant::now(), rate, ahead }
