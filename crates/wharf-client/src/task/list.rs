@@ -35,6 +35,7 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
             Some(_) => break,
         }
     }
-    let message = "The server's list of tasks exceeds the limits, so reading it was stopped; raise `CallOptions::{pages, items}` to read more";
+    let message = "The server's list of tasks exceeds the limits, so reading it was \
+                   stopped; raise `CallOptions::{pages, items}` to read more";
     Err(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }
