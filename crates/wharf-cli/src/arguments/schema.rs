@@ -71,7 +71,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Schemas of `anyOf` and `oneOf`, in order.
+    /// Schemas of `anyOf`, else of `oneOf`, in order.
     pub(crate) fn alternatives(self) -> Vec<Schema<'a>> {
         let of = |keyword| self.get(keyword).and_then(Value::as_array);
         let all = of("anyOf").or_else(|| of("oneOf"));
@@ -136,7 +136,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Whether `value` may be given here, as far as its type says.
+    /// True if the schema allows an object.
     pub(crate) fn is_object(self) -> bool {
         let it = self.telling();
         it.types().contains(&"object") || it.alternatives().into_iter().any(Schema::takes_fields)
