@@ -1,4 +1,4 @@
-//! How long connecting may take.
+//! Timeout for connecting.
 
 #[cfg(feature = "auth")]
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider};
 use wharf_model::{Error, ErrorKind};
 use wharf_transport::client::Deadline;
 
-/// The same future, ended with an error when the time that a server has to open a conversation is up.
+/// Runs the future with a timeout for connecting and the handshake.
 pub(super) async fn within<T>(
     limit: Duration,
     deadline: &Deadline,
@@ -28,7 +28,7 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Credentials that stop the clock while they are fetched, because people may be asked for them.
+/// Credentials that pause the clock while they are fetched, because the user may have to log in.
 #[cfg(feature = "auth")]
 pub(super) struct Unhurried {
     pub(super) credentials: Arc<dyn CredentialsProvider>,
