@@ -271,7 +271,7 @@ impl Context {
         }
         if let Some(least) = self.shared.log_level {
             let screen = self.screen.clone();
-            // Servers without `logging/setLevel` send messages of every level.
+            // A server that received no log level sends messages of every level.
             calling = calling.on_log(move |message| {
                 if message.level >= least {
                     screen.log(&message);

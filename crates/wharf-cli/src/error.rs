@@ -263,8 +263,8 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// Scopes that a rejection requires, as command-line arguments. `None` if a shell could interpret
-/// them as more than scopes.
+/// Scopes that a rejection requires, as a command-line argument. Scopes that a shell could
+/// interpret are replaced by a placeholder.
 fn wanted_scopes(data: &Value) -> Option<String> {
     let challenges = Challenge::parse([data["wwwAuthenticate"].as_str()?]);
     let wants = |it: &&Challenge| it.get("error") == Some("insufficient_scope");

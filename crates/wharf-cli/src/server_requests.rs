@@ -66,7 +66,7 @@ impl Questions {
             })
     }
 
-    /// Prompts for yes or no.
+    /// Prompts for yes or no; end of input is no.
     pub(crate) async fn agree(&self, question: String) -> Result<bool, Fail> {
         let asked = self.put(move |dialog| {
             let line = dialog.ask(&format!("{question} [y]es, [N]o > ")).unwrap_or_default();

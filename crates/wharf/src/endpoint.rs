@@ -260,7 +260,7 @@ impl Endpoint {
     /// Serves lines over TCP at a loopback address, until shut down.
     ///
     /// # Errors
-    /// If the address is not on the loopback, or cannot be listened at.
+    /// If the address is not on the loopback, or cannot be bound.
     pub async fn serve_tcp(&self, address: impl ToSocketAddrs) -> io::Result<()> {
         let listener = Endpoint::listen_tcp(address).await?;
         self.serve_listener(listener).await;
@@ -271,7 +271,7 @@ impl Endpoint {
     /// the assigned port.
     ///
     /// # Errors
-    /// If the address is not on the loopback, or cannot be listened at.
+    /// If the address is not on the loopback, or cannot be bound.
     pub async fn listen_tcp(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
         tcp::bind(address, tcp::Exposure::Loopback).await
     }
@@ -286,7 +286,7 @@ impl Endpoint {
     /// Serves lines over a Unix socket at `path`, to this user's programs, until shut down.
     ///
     /// # Errors
-    /// If the path cannot be listened at, or the system has no Unix sockets.
+    /// If the path cannot be bound, or the system has no Unix sockets.
     pub async fn serve_unix(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.serve_unix_saying(path, || ()).await
     }

@@ -124,7 +124,7 @@ impl fmt::Display for RunError {
     }
 }
 
-/// Same as `Display`, because `main` prints its error with `Debug`.
+/// Message with its causes, because `main` prints its error with `Debug`.
 impl fmt::Debug for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;

@@ -72,7 +72,7 @@ impl Server {
     /// [Builds](Server::build) the server and [serves](Endpoint::serve_http) it over HTTP.
     ///
     /// # Errors
-    /// If the server cannot be built, or the address cannot be listened at.
+    /// If the server cannot be built, or the address cannot be bound.
     pub async fn serve_http(self, address: impl ToSocketAddrs) -> Result<()> {
         Ok(self.build()?.serve_http(address).await?)
     }
@@ -149,7 +149,7 @@ impl Endpoint {
     /// Serves HTTP at `address` until shut down.
     ///
     /// # Errors
-    /// If the address cannot be listened at.
+    /// If the address cannot be bound.
     pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
         self.serve_http_on(Endpoint::listen_http(address).await?).await;
         Ok(())
@@ -159,7 +159,7 @@ impl Endpoint {
     /// assigned port.
     ///
     /// # Errors
-    /// If the address cannot be listened at.
+    /// If the address cannot be bound.
     pub async fn listen_http(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
         tcp::bind(address, Exposure::Anyone).await
     }

@@ -24,10 +24,10 @@
 //! - A handler takes extractors beside its arguments: [`State`], [`Ctx`], [`Principal`],
 //!   [`Extension`], or one of your own ([`Extract`]).
 //! - [`Ctx`] sends progress and logs, requests elicitation, sampling or roots from the client, and
-//! remembers effects across the rounds of a call.
+//!   remembers effects across the rounds of a call.
 //! - [`Server::run`] serves stdin and stdout, or the transport of the command line, such as HTTP.
-//! [`Server::build`] returns an [`Endpoint`] that serves any transport, mounts in your own
-//! application, or handles [one message at a time](Endpoint::handle).
+//!   [`Server::build`] returns an [`Endpoint`] that serves any transport, mounts in your own
+//!   application, or handles [one message at a time](Endpoint::handle).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "client")]

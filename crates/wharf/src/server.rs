@@ -296,7 +296,7 @@ impl Server {
     /// Validates the configuration and builds the server.
     ///
     /// # Errors
-    /// With all that is wrong, each problem naming the tool, resource or prompt it is about.
+    /// All problems found, each with the tool, resource or prompt it is about.
     pub fn build(self) -> Result<Endpoint, BuildError> {
         let deadlines = self.limits.deadlines();
         #[cfg(feature = "http")]
@@ -358,7 +358,7 @@ impl Server {
     /// line (`--http ADDRESS`, `--tcp ADDRESS`, `--unix PATH`; see `--help`).
     ///
     /// # Errors
-    /// If the server cannot be built, the command line makes no sense, or the transport cannot be
+    /// If the server cannot be built, the command line is invalid, or the transport cannot be
     /// set up.
     pub async fn run(self) -> Result<()> {
         match Wanted::parse(std::env::args_os().skip(1))? {
@@ -440,7 +440,7 @@ impl Server {
     /// [Builds](Server::build) the server and [serves](Endpoint::serve_tcp) lines over TCP.
     ///
     /// # Errors
-    /// If the server cannot be built, or the address cannot be listened at.
+    /// If the server cannot be built, or the address cannot be bound.
     pub async fn serve_tcp(self, address: impl ToSocketAddrs) -> Result<()> {
         Ok(self.build()?.serve_tcp(address).await?)
     }
@@ -448,7 +448,7 @@ impl Server {
     /// [Builds](Server::build) the server and serves lines over a Unix socket.
     ///
     /// # Errors
-    /// If the server cannot be built, or the path cannot be listened at.
+    /// If the server cannot be built, or the path cannot be bound.
     pub async fn serve_unix(self, path: impl AsRef<Path>) -> Result<()> {
         Ok(self.build()?.serve_unix(path).await?)
     }

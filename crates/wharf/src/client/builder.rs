@@ -243,7 +243,7 @@ impl ClientBuilder {
     /// Connects, negotiates the protocol version, and reads the server's capabilities.
     ///
     /// # Errors
-    /// If there is no such server, or it and we have no revision in common.
+    /// If there is no such server, or no protocol version is shared with it.
     pub async fn connect(mut self, target: impl Into<Target>) -> Result<Client, Error> {
         let mut target = target.into();
         if let Target::Entry(entry) = target {

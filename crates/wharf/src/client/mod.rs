@@ -56,7 +56,7 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// If there is no such server, or it and we have no revision in common.
+    /// If there is no such server, or no protocol version is shared with it.
     pub async fn connect(target: impl Into<Target>) -> Result<Client, Error> {
         Client::builder().connect(target).await
     }

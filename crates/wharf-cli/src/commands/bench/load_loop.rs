@@ -123,7 +123,7 @@ impl Plan {
             if due > Instant::now() {
                 timer.sleep_until(due.into_std()).await;
             }
-            // A loop that lags behind must still yield to the deadline and Ctrl-C.
+            // A loop that lags behind must still yield, so that Ctrl-C ends it.
             coop::consume_budget().await;
             while calls.try_join_next().is_some() {}
             let Some(connection) = places.take() else {

@@ -163,7 +163,7 @@ impl Entry {
     ///
     /// # Errors
     /// If the entry is disabled or not [trusted](Entry::trust), a variable is not set, `envFile`
-    /// cannot be read, or the entry says neither `command` nor `url`.
+    /// cannot be read, or the entry has neither `command` nor `url`.
     pub fn resolve(&self) -> Result<Located, ConfigError> {
         if let Some(problem) = self.problem() {
             return Err(problem);
@@ -185,7 +185,7 @@ impl Entry {
     /// or not trusted.
     ///
     /// # Errors
-    /// If a variable is not set, `envFile` cannot be read, or the entry says neither `command` nor
+    /// If a variable is not set, `envFile` cannot be read, or the entry has neither `command` nor
     /// `url`.
     pub fn reveal(&self) -> Result<Located, ConfigError> {
         let variables = Variables::of(&self.source);
@@ -204,7 +204,7 @@ impl Entry {
     /// As [`resolve`](Entry::resolve), with unexpanded variables: their values may be secret.
     ///
     /// # Errors
-    /// If the entry says neither `command` nor `url`.
+    /// If the entry has neither `command` nor `url`.
     pub fn as_written(&self) -> Result<Located, ConfigError> {
         self.located(&|text| Ok(text.clone()))
     }
@@ -213,7 +213,7 @@ impl Entry {
     /// the environment, and values that look like one in the URL and the arguments.
     ///
     /// # Errors
-    /// If the entry says neither `command` nor `url`.
+    /// If the entry has neither `command` nor `url`.
     pub fn masked(&self) -> Result<Located, ConfigError> {
         let (target, mut headers) = self.as_written()?;
         for (_, value) in &mut headers {

@@ -54,7 +54,7 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, or names no servers in a way we know.
+    /// If it cannot be read, or has no supported table of servers.
     pub fn read(path: impl AsRef<Path>) -> Result<Config, ConfigError> {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
@@ -76,7 +76,7 @@ impl Config {
     /// Parses the text of the file at `path`.
     ///
     /// # Errors
-    /// If it names no servers in a way we know.
+    /// If it has no supported table of servers.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Config, ConfigError> {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
@@ -148,7 +148,7 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 /// ```
 ///
 /// # Errors
-/// If there is none, or several files mean different servers by it: then say which, as
+/// If there is none, or several files mean different servers by it. Then pass
 /// `FILE#NAME`, for a project you just opened must not decide what a name stands for.
 pub fn find(name: &str) -> Result<Entry, ConfigError> {
     let mut found: Vec<Entry> = Vec::new();
