@@ -53,7 +53,7 @@ pub(crate) fn main() -> ExitCode {
 /// Writes help and version to stdout, and any other parse error like other failures.
 fn misunderstood(mut error: clap::Error) -> ExitCode {
     let screen = Screen::new();
-    // clap suggests to pass the word after `--`, where commands of servers are.
+    // Its hint to pass the word after `--` is wrong here: server commands follow `--`.
     if error.kind() == Wrong::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }

@@ -380,7 +380,7 @@ impl Server {
     /// and stdout) or a signal arrives. A second signal ends it at once. The address of a socket is
     /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::Http::health) are served too.
     ///
-    /// When it returns, the process has one more second to end by itself. Then it is ended, because
+    /// After it returns, the process has one more second to end by itself. Then it is ended, because
     /// a blocking handler that hangs would hold it up for ever.
     ///
     /// ```no_run

@@ -91,7 +91,7 @@ impl<'a> Schema<'a> {
         whole
     }
 
-    /// The first of the schema and its parts that has a type.
+    /// The first of the schema and its parts that has a type, an `enum` or alternatives.
     pub(crate) fn telling(self) -> Schema<'a> {
         let says = |it: &Schema<'_>| {
             !it.types().is_empty() || it.choices().is_some() || !it.alternatives().is_empty()

@@ -13,8 +13,8 @@ use crate::auth::{
 };
 use crate::{context::Context, error::Fail, terminal::somebody_there};
 
-/// Authorization for the server at `url`; `None` if it needs none, or the user sends a credential
-/// header.
+/// Authorization for the server at `url`; `None` if the URL supports no login, or the user sends an
+/// `Authorization` header.
 pub(crate) async fn way_to(
     url: &str,
     headers: &[(String, String)],

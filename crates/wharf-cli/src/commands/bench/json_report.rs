@@ -59,7 +59,7 @@ pub(super) struct Latency {
     pub(super) mean_us: f64,
 }
 
-/// Number of calls within one range of latencies.
+/// Number of calls in one latency range.
 #[derive(Debug, Serialize)]
 pub(super) struct Bar {
     pub(super) from_us: f64,

@@ -148,8 +148,8 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 /// ```
 ///
 /// # Errors
-/// If there is none, or several files mean different servers by it. Then pass
-/// `FILE#NAME`, for a project you just opened must not decide what a name stands for.
+/// If there is none, or several files mean different servers by it. Then pass `FILE#NAME`: a project
+/// you just opened must not redefine a name.
 pub fn find(name: &str) -> Result<Entry, ConfigError> {
     let mut found: Vec<Entry> = Vec::new();
     let (mut others, mut unread) = (Vec::new(), Vec::new());
