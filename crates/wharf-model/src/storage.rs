@@ -38,35 +38,35 @@ pub trait NonceStore: Send + Sync + 'static {
 /// Store of token buckets for rate limits.
 pub trait RateStore: Send + Sync + 'static {
     /// Takes one token from the bucket of `key`.
-    fn take(&self, key: &str, rate: Rate) -> Taking;
+    fn take(&self, key: &str, rate: Rate) -> RateDecision;
 }
 
 /// Result of taking a token; the error is the time until the next token.
-pub type Taken = Result<(), Duration>;
+pub type RateResult = Result<(), Duration>;
 
 /// Decision of a [`RateStore`]: immediate if it counts in memory, otherwise a future.
-pub enum Taking {
+pub enum RateDecision {
     /// Immediate result.
-    Now(Taken),
+    Now(RateResult),
     /// Future result.
-    Later(BoxFuture<Taken>),
+    Later(BoxFuture<RateResult>),
 }
 
-impl Taking {
+impl RateDecision {
     /// Returns the result; awaits it if necessary.
-    pub async fn taken(self) -> Taken {
+    pub async fn taken(self) -> RateResult {
         match self {
-            Taking::Now(taken) => taken,
-            Taking::Later(taken) => taken.await,
+            RateDecision::Now(taken) => taken,
+            RateDecision::Later(taken) => taken.await,
         }
     }
 }
 
-impl fmt::Debug for Taking {
+impl fmt::Debug for RateDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Taking::Now(taken) => f.debug_tuple("Now").field(taken).finish(),
-            Taking::Later(_) => f.write_str("Later"),
+            RateDecision::Now(taken) => f.debug_tuple("Now").field(taken).finish(),
+            RateDecision::Later(_) => f.write_str("Later"),
         }
     }
 }

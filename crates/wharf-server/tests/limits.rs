@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use support::*;
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, LogLevel, Method, Outbox, Outcome,
-    Rate, RateStore, Request, Service, Taking,
+    Rate, RateDecision, RateStore, Request, Service,
 };
 use wharf_server::{
     Concurrency, Ctx, Limits, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates,
@@ -308,9 +308,9 @@ fn a_transport_sets_the_caller_of_an_anonymous_call() {
 struct RemoteRates(MemoryRates);
 
 impl RateStore for RemoteRates {
-    fn take(&self, key: &str, rate: Rate) -> Taking {
+    fn take(&self, key: &str, rate: Rate) -> RateDecision {
         let taking = self.0.take(key, rate);
-        Taking::Later(Box::pin(async move {
+        RateDecision::Later(Box::pin(async move {
             tokio::task::yield_now().await;
             taking.taken().await
         }))

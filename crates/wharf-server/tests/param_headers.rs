@@ -5,7 +5,7 @@ mod support;
 
 use serde_json::{Value, json};
 use support::{call, error, now, start_without_runtime, text};
-use wharf_model::{Error, Mirrored, Request};
+use wharf_model::{Error, HeaderParams, Request};
 use wharf_server::{RawArgs, Router, Tool};
 
 fn schema() -> Value {
@@ -38,7 +38,7 @@ fn with(tool: &str, arguments: &str, headers: &[(&str, Option<&str>)]) -> Reques
     let mut request = call(tool, arguments);
     let pair =
         |(name, value): &(&str, Option<&str>)| (name.to_lowercase(), value.map(str::to_owned));
-    request.mirrored = Some(headers.iter().map(pair).collect::<Mirrored>());
+    request.mirrored = Some(headers.iter().map(pair).collect::<HeaderParams>());
     request
 }
 

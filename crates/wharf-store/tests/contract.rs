@@ -13,8 +13,8 @@ use std::{
 
 use tokio::task::yield_now;
 use wharf_model::{
-    Bus, BusSubscriber, EventStore, Events, NonceStore, PutResult, Rate, RateStore, Record,
-    RecordStore, Retention, Stored, Taking,
+    Bus, BusSubscriber, EventStore, Events, NonceStore, PutResult, Rate, RateDecision, RateStore,
+    Record, RecordStore, Retention, Stored,
 };
 use wharf_store::{MemoryBus, MemoryEvents, MemoryRecords, contract};
 
@@ -262,8 +262,8 @@ async fn claims_and_rates_with_a_fault_are_caught() {
         }
     }
     impl RateStore for Always {
-        fn take(&self, _key: &str, _rate: Rate) -> Taking {
-            Taking::Now(Ok(()))
+        fn take(&self, _key: &str, _rate: Rate) -> RateDecision {
+            RateDecision::Now(Ok(()))
         }
     }
     let always = || async { Arc::new(Always) as Arc<dyn NonceStore> };

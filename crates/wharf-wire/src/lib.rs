@@ -21,8 +21,8 @@ pub use crate::server::connection::Connection;
 pub use crate::server::headers::{HeaderField, McpHeaders, encode_header};
 pub use crate::versions::revision::Revision;
 pub use client::{
-    Answered, Carrier, ClientCodec, ClientIdentity, Negotiation, Patience, ServerMessage,
-    ServerNotification, Step,
+    ClientCodec, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep,
+    NegotiationTimeout, ServerMessage, ServerNotification, TransportKind,
 };
 pub use framing::sse;
 pub use versions::error_codes;

@@ -11,7 +11,9 @@ use std::{
     time::Instant,
 };
 
-use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo};
+use wharf_model::{
+    Error, HeaderParams, METHODS, Method, Notification, Reply, TaskSupport, ToolInfo,
+};
 
 use crate::{
     ClientHandler, NotificationListener,
@@ -107,12 +109,12 @@ impl ServerState {
         tool: &str,
         arguments: &str,
         mirrors: bool,
-    ) -> Result<Option<Mirrored>, Error> {
+    ) -> Result<Option<HeaderParams>, Error> {
         if !mirrors {
             return Ok(None);
         }
         let tool = self.lock().tools.get(tool);
-        tool.map_or_else(|| Ok(Mirrored::default()), |tool| tool.mirrored(arguments)).map(Some)
+        tool.map_or_else(|| Ok(HeaderParams::default()), |tool| tool.mirrored(arguments)).map(Some)
     }
 
     /// The tool's declared task support; `None` if the tool was not listed.

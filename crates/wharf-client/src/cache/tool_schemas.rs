@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 use wharf_model::{
-    Error, ErrorKind, JsonText, LazyJson, Mirrored, TaskSupport, ToolInfo, ToolResult, excerpt,
+    Error, ErrorKind, HeaderParams, JsonText, LazyJson, TaskSupport, ToolInfo, ToolResult, excerpt,
 };
 use wharf_schema::{
     header,
@@ -135,7 +135,7 @@ impl KnownTool {
         self.mirrors.as_ref().err().map(String::as_str)
     }
 
-    pub(crate) fn mirrored(&self, arguments: &str) -> Result<Mirrored, Error> {
+    pub(crate) fn mirrored(&self, arguments: &str) -> Result<HeaderParams, Error> {
         let refused = |problem: &String| {
             let name = excerpt(&self.info.name);
             let message = format!("The tool `{name}` cannot be called over HTTP: {problem}");

@@ -15,8 +15,8 @@ use wharf_client::{
     ControlRequest, NotificationListener, ServerInfo,
 };
 use wharf_model::{
-    BoxFuture, CacheHint, Discovery, Error, Implementation, InputMode, InputRequired, LogLevel,
-    Method, Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service,
+    BoxFuture, CacheHint, Discovery, Error, HeaderParams, Implementation, InputMode, InputRequired,
+    LogLevel, Method, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service,
     TaskRequest, Timer, ToolInfo,
 };
 
@@ -40,7 +40,7 @@ pub struct SentRequest {
     pub asks: InputMode,
     pub progress: bool,
     pub log_level: Option<LogLevel>,
-    pub mirrored: Option<Mirrored>,
+    pub mirrored: Option<HeaderParams>,
     pub tasking: TaskRequest,
     pub at: Instant,
 }

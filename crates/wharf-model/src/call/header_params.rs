@@ -8,16 +8,16 @@ use crate::{Error, ErrorKind};
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Mirrored;
+/// use wharf::HeaderParams;
 ///
-/// let mirrored: Mirrored = [("region".to_owned(), Some("us-west1".to_owned()))].into_iter().collect();
+/// let mirrored: HeaderParams = [("region".to_owned(), Some("us-west1".to_owned()))].into_iter().collect();
 /// assert_eq!(mirrored.of("Region").collect::<Vec<_>>(), [Some("us-west1")]);
 /// assert_eq!(mirrored.of("tenant").count(), 0);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored(Box<[(String, Option<String>)]>);
+pub struct HeaderParams(Box<[(String, Option<String>)]>);
 
-impl Mirrored {
+impl HeaderParams {
     /// Returns all values of the header `name`, ignoring case: the text, or `None` if malformed.
     pub fn of(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
         let named = self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
@@ -30,9 +30,9 @@ impl Mirrored {
     }
 }
 
-impl FromIterator<(String, Option<String>)> for Mirrored {
+impl FromIterator<(String, Option<String>)> for HeaderParams {
     fn from_iter<I: IntoIterator<Item = (String, Option<String>)>>(pairs: I) -> Self {
-        Mirrored(pairs.into_iter().collect())
+        HeaderParams(pairs.into_iter().collect())
     }
 }
 

@@ -202,8 +202,8 @@ impl Outbox {
     ///
     /// Dropping the future cancels the request.
     #[must_use]
-    pub fn ask(&self, ask: ClientRequest) -> Answering {
-        Answering { outbox: self.clone(), state: AnsweringState::Unsent(Some(ask)) }
+    pub fn ask(&self, ask: ClientRequest) -> ResponseFuture {
+        ResponseFuture { outbox: self.clone(), state: ResponseState::Unsent(Some(ask)) }
     }
 
     /// Stops the clock of the call until the returned guard is dropped, for code that waits for the client
@@ -440,19 +440,19 @@ impl ResponseSender {
 
 /// Future of the response to a client request. Created by [`Outbox::ask`].
 #[derive(Debug)]
-pub struct Answering {
+pub struct ResponseFuture {
     outbox: Outbox,
-    state: AnsweringState,
+    state: ResponseState,
 }
 
 #[derive(Debug)]
-enum AnsweringState {
+enum ResponseState {
     Unsent(Option<ClientRequest>),
     Sent(ClientRequestId),
     Done,
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Result<String, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -460,11 +460,11 @@ impl Future for Answering {
         let mut queue = outbox.lock();
         // Checked under the lock: otherwise a concurrent end would leave this future pending for ever.
         if outbox.is_closed() {
-            self.state = AnsweringState::Done;
+            self.state = ResponseState::Done;
             return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
         }
         let id = match &mut self.state {
-            AnsweringState::Unsent(ask) => {
+            ResponseState::Unsent(ask) => {
                 let ask = ask.take();
                 let traffic = queue.traffic();
                 let id = ClientRequestId(traffic.next_ask);
@@ -474,14 +474,14 @@ impl Future for Answering {
                     answer: None,
                     waker: Some(cx.waker().clone()),
                 });
-                self.state = AnsweringState::Sent(id);
+                self.state = ResponseState::Sent(id);
                 if let Some(ask) = ask {
                     outbox.send(queue, Message::ClientRequest(id, ask));
                 }
                 return Poll::Pending;
             }
-            AnsweringState::Sent(id) => *id,
-            AnsweringState::Done => return Poll::Pending,
+            ResponseState::Sent(id) => *id,
+            ResponseState::Done => return Poll::Pending,
         };
         let asks = &mut queue.traffic().asks;
         let Some(index) = asks.iter().position(|slot| slot.id == id) else {
@@ -490,7 +490,7 @@ impl Future for Answering {
         if let Some(answer) = asks[index].answer.take() {
             asks.swap_remove(index);
             drop(queue);
-            self.state = AnsweringState::Done;
+            self.state = ResponseState::Done;
             return Poll::Ready(answer);
         }
         asks[index].waker = Some(cx.waker().clone());
@@ -498,9 +498,9 @@ impl Future for Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for ResponseFuture {
     fn drop(&mut self) {
-        if let AnsweringState::Sent(id) = self.state {
+        if let ResponseState::Sent(id) = self.state {
             let mut queue = self.outbox.lock();
             if let Some(traffic) = &mut queue.traffic {
                 traffic.asks.retain(|slot| slot.id != id);

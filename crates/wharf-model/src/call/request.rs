@@ -12,8 +12,8 @@ use std::{
 use bytestring::ByteString;
 
 use crate::{
-    ChangeVersion, ClientCapabilities, Implementation, InputMode, LiveSubscriptionFilter, LogLevel,
-    Method, Mirrored, Principal, RequestExtensions, TaskRequest,
+    ChangeVersion, ClientCapabilities, HeaderParams, Implementation, InputMode,
+    LiveSubscriptionFilter, LogLevel, Method, Principal, RequestExtensions, TaskRequest,
 };
 
 /// Position of a JSON value in a message. The default is an absent value.
@@ -172,7 +172,7 @@ pub struct Envelope {
     /// Task request of the caller.
     pub tasking: TaskRequest,
     /// `Mcp-Param-*` headers; `None` if the call came without headers.
-    pub mirrored: Option<Mirrored>,
+    pub mirrored: Option<HeaderParams>,
     /// Typed extensions from transports and middleware.
     pub scope: RequestExtensions,
     peer: Option<Arc<Peer>>,

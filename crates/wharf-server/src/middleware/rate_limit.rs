@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateStore, Request, Taking};
+use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateDecision, RateStore, Request};
 use wharf_store::MemoryRates;
 
 use crate::handler::now;
@@ -38,8 +38,8 @@ impl RateLimit {
 
     /// Takes a token from each bucket that counts the request. A result that must be awaited takes
     /// nothing before that.
-    fn take(&self, request: &Request) -> [Taking; 2] {
-        let none = || Taking::Now(Ok(()));
+    fn take(&self, request: &Request) -> [RateDecision; 2] {
+        let none = || RateDecision::Now(Ok(()));
         // A resumed subscription belongs to its session; it is not a message that could be
         // rejected.
         if request.since.is_some() {
@@ -52,7 +52,7 @@ impl RateLimit {
         };
         let calls = self.store.take(&format!("calls\0{key}"), self.rates.calls);
         let tools = match (&calls, request.method) {
-            (Taking::Now(Err(_)), _) => none(),
+            (RateDecision::Now(Err(_)), _) => none(),
             (_, Method::CallTool) => {
                 self.store.take(&format!("tools\0{key}"), self.rates.tool_calls)
             }
@@ -65,8 +65,8 @@ impl RateLimit {
 impl Middleware for RateLimit {
     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
         match self.take(&request) {
-            [Taking::Now(Ok(())), Taking::Now(Ok(()))] => next.run(request, outbox),
-            [Taking::Now(Err(wait)), _] | [_, Taking::Now(Err(wait))] => {
+            [RateDecision::Now(Ok(())), RateDecision::Now(Ok(()))] => next.run(request, outbox),
+            [RateDecision::Now(Err(wait)), _] | [_, RateDecision::Now(Err(wait))] => {
                 now(Error::rate_limited(wait).into())
             }
             takings => Box::pin(async move {

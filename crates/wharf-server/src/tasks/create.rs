@@ -9,9 +9,9 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, Answering, BoxFuture, Caller, ClientCapability, ClientRequestId, Deadlines, Error,
-    ErrorKind, Event, Outbox, Outcome, Request, TASKS_EXTENSION, Task, TaskRequest, TaskSupport,
-    Timer, ToolInfo,
+    ActiveCall, BoxFuture, Caller, ClientCapability, ClientRequestId, Deadlines, Error, ErrorKind,
+    Event, Outbox, Outcome, Request, ResponseFuture, TASKS_EXTENSION, Task, TaskRequest,
+    TaskSupport, Timer, ToolInfo,
 };
 
 use crate::{
@@ -287,7 +287,7 @@ struct PromotableCall {
     timer: Arc<dyn Timer>,
     after: Option<Duration>,
     alarm: Option<BoxFuture<()>>,
-    forwarded: Vec<(ClientRequestId, Answering)>,
+    forwarded: Vec<(ClientRequestId, ResponseFuture)>,
 }
 
 #[derive(Debug)]

@@ -11,8 +11,9 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Answering, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, InputMode, Method,
-    Notification, Outbox, Outcome, Reply, Request, TASKS_EXTENSION, TaskRequest, TaskStatus, Timer,
+    BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, InputMode, Method,
+    Notification, Outbox, Outcome, Reply, Request, ResponseFuture, TASKS_EXTENSION, TaskRequest,
+    TaskStatus, Timer,
 };
 
 use crate::{
@@ -278,7 +279,7 @@ pub(crate) fn outcome(end: &TaskEnd) -> Result<Outcome, Error> {
 /// Client requests of a task that were sent to one caller.
 #[derive(Default)]
 struct PendingInputRequests {
-    in_flight: Vec<(String, Answering)>,
+    in_flight: Vec<(String, ResponseFuture)>,
     /// Keys already sent to this caller, which responded or cannot.
     sent: BTreeSet<String>,
 }

@@ -9,7 +9,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Rate, RateStore, Taking};
+use wharf_model::{Rate, RateDecision, RateStore};
 
 use super::lock;
 
@@ -77,8 +77,8 @@ impl MemoryRates {
 }
 
 impl RateStore for MemoryRates {
-    fn take(&self, key: &str, rate: Rate) -> Taking {
-        Taking::Now(self.take_at(key, rate, Instant::now()))
+    fn take(&self, key: &str, rate: Rate) -> RateDecision {
+        RateDecision::Now(self.take_at(key, rate, Instant::now()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use redis::Script;
 use sha2::{Digest, Sha256};
-use wharf_model::{NonceStore, Rate, RateStore, Stored, Taking};
+use wharf_model::{NonceStore, Rate, RateDecision, RateStore, Stored};
 
 use super::exact;
 use crate::redis::reconnect::RedisClient;
@@ -59,14 +59,14 @@ fn digest(key: &str) -> String {
 }
 
 impl RateStore for RedisRates {
-    fn take(&self, key: &str, rate: Rate) -> Taking {
+    fn take(&self, key: &str, rate: Rate) -> RateDecision {
         if !self.client.is_up() {
             return self.local.take(key, rate);
         }
         let (client, local, key) = (self.client.clone(), self.local.clone(), key.to_owned());
         let mut call = TAKE.key(format!("{}{}", self.prefix, digest(&key)));
         call.arg(rate.per_second).arg(rate.burst);
-        Taking::Later(Box::pin(async move {
+        RateDecision::Later(Box::pin(async move {
             let wait = client.execute(async |connection| call.invoke_async(connection).await).await;
             match wait {
                 Ok(0) => Ok(()),

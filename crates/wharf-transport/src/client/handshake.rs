@@ -9,7 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use wharf_client::ServerInfo;
 use wharf_model::{Discovery, Error, ErrorKind, Implementation};
 use wharf_wire::{
-    Answered, CallId, Carrier, ClientCodec, Line, Negotiation, Patience, ServerMessage, Step,
+    CallId, ClientCodec, Line, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
+    ServerMessage, TransportKind,
 };
 
 use crate::client::{
@@ -37,7 +38,7 @@ pub(super) async fn open<D: Connector>(
     let key = connector.key();
     let remembered = key.as_deref().and_then(|key| options.revision_cache.get(key));
     let negotiation =
-        Negotiation::new(options.client.clone(), Carrier::Lines, options.pin, remembered);
+        Negotiation::new(options.client.clone(), TransportKind::Lines, options.pin, remembered);
     let parts = connector.open(options).await?;
     let opened = HandshakeDriver::new(connector, pending, negotiation, parts).run().await;
     // A pinned revision does not show which one the server prefers.
@@ -74,7 +75,8 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     ) -> Self {
         let options = pending.options();
         let codec = negotiation.codec();
-        let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
+        let rounds = [NegotiationTimeout::Probe, NegotiationTimeout::Handshake]
+            .map(|it| 2 * options.time(it));
         let end = Instant::now() + rounds[0] + rounds[1];
         HandshakeDriver {
             connector,
@@ -92,22 +94,22 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
         let mut step = self.negotiation.start();
         loop {
             step = match step {
-                Step::Send { message, patience, reopen, .. } => {
+                NegotiationStep::Send { message, timeout: patience, reopen, .. } => {
                     if reopen {
                         self.reopen().await?;
                     }
                     self.ask(message, patience).await?
                 }
-                Step::Wait(patience) => self.answer(patience).await?,
-                Step::Open { codec, info, discovery, supported, then } => {
+                NegotiationStep::Wait(patience) => self.answer(patience).await?,
+                NegotiationStep::Open { codec, info, discovery, supported, then } => {
                     if let Some(then) = then {
                         self.send(then).await;
                     }
                     let about = server_info(&codec, info, discovery, supported);
                     return Ok(HandshakeResult { parts: self.parts, codec, about });
                 }
-                Step::TryEvents => self.negotiation.answered(Answered::Closed),
-                Step::Fail(error) => return Err(self.explain(error).await),
+                NegotiationStep::TryEvents => self.negotiation.answered(NegotiationEvent::Closed),
+                NegotiationStep::Fail(error) => return Err(self.explain(error).await),
             };
         }
     }
@@ -132,11 +134,15 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     }
 
     /// Sends a request and waits for the reply.
-    async fn ask(&mut self, message: Vec<u8>, patience: Patience) -> Result<Step, Error> {
+    async fn ask(
+        &mut self,
+        message: Vec<u8>,
+        patience: NegotiationTimeout,
+    ) -> Result<NegotiationStep, Error> {
         self.asked = id_of(&message);
         match self.send(message).await {
             true => self.answer(patience).await,
-            false => Ok(self.negotiation.answered(Answered::Closed)),
+            false => Ok(self.negotiation.answered(NegotiationEvent::Closed)),
         }
     }
 
@@ -147,22 +153,22 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     }
 
     /// Waits for a reply, and returns the next step of the negotiation.
-    async fn answer(&mut self, patience: Patience) -> Result<Step, Error> {
+    async fn answer(&mut self, patience: NegotiationTimeout) -> Result<NegotiationStep, Error> {
         let deadline = (Instant::now() + self.pending.options().time(patience)).min(self.end);
         loop {
             // `timeout_at` checks the clock only if there is nothing to read.
             if Instant::now() >= deadline {
-                return Ok(self.negotiation.answered(Answered::Silence));
+                return Ok(self.negotiation.answered(NegotiationEvent::Silence));
             }
             match timeout_at(deadline, self.parts.source.next()).await {
-                Err(_) => return Ok(self.negotiation.answered(Answered::Silence)),
+                Err(_) => return Ok(self.negotiation.answered(NegotiationEvent::Silence)),
                 Ok(Ok(Some(Line::Message(message)))) => {
                     if let Some(step) = self.receive(message).await? {
                         return Ok(step);
                     }
                 }
                 Ok(Ok(Some(Line::TooLong))) => self.count_invalid_line()?,
-                Ok(Ok(None)) => return Ok(self.negotiation.answered(Answered::Closed)),
+                Ok(Ok(None)) => return Ok(self.negotiation.answered(NegotiationEvent::Closed)),
                 Ok(Err(error)) => return Err(error),
             }
         }
@@ -174,7 +180,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     }
 
     /// Receives a message; returns the next step if it is a reply.
-    async fn receive(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
+    async fn receive(&mut self, message: Bytes) -> Result<Option<NegotiationStep>, Error> {
         self.pending.options().trace(TraceEvent::Received(&message));
         let Ok(heard) = self.codec.decode(message) else {
             self.pending.options().note("skipped a line that is not a JSON-RPC message");
@@ -188,7 +194,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
                     // An error without an id concerns the last request.
                     let Some(id) = id.or_else(|| self.asked.clone()) else { continue };
                     let result = result.as_deref();
-                    step = Some(self.negotiation.answered(Answered::Reply(id, result)));
+                    step = Some(self.negotiation.answered(NegotiationEvent::Reply(id, result)));
                 }
                 ServerMessage::ClientRequest { id, .. } => {
                     let error = Error::new(ErrorKind::NotInitialized);

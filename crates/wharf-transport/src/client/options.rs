@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{BoxFuture, ClientRequest, CredentialsProvider, Error};
-use wharf_wire::{ClientIdentity, Patience, Revision};
+use wharf_wire::{ClientIdentity, NegotiationTimeout, Revision};
 
 use super::RevisionCache;
 
@@ -70,10 +70,10 @@ impl ClientTransportOptions {
     }
 
     /// Timeout of a step of the handshake.
-    pub(crate) fn time(&self, patience: Patience) -> Duration {
+    pub(crate) fn time(&self, patience: NegotiationTimeout) -> Duration {
         let time = match patience {
-            Patience::Probe => self.probe,
-            Patience::Handshake => self.handshake,
+            NegotiationTimeout::Probe => self.probe,
+            NegotiationTimeout::Handshake => self.handshake,
         };
         time.min(MAX_TIMEOUT)
     }

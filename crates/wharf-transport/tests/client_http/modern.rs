@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{ErrorKind, Method, Mirrored, RequestBuilder};
+use wharf_model::{ErrorKind, HeaderParams, Method, RequestBuilder};
 
 use crate::{
     bed::{MODERN, begin, call, connect, says, soon, text, tool},
@@ -26,7 +26,7 @@ async fn headers_repeat_what_the_message_says() {
     let link = connect(&site.url()).await;
     let mut request = RequestBuilder::new(Method::CallTool).target("grüß").arguments("{}").build();
     request.mirrored =
-        Some([("Region".to_owned(), Some("us".to_owned()))].into_iter().collect::<Mirrored>());
+        Some([("Region".to_owned(), Some("us".to_owned()))].into_iter().collect::<HeaderParams>());
     text(begin(&link, request).done().await).unwrap();
     for seen in site.log() {
         assert_eq!(seen.head("mcp-protocol-version"), Some(MODERN));

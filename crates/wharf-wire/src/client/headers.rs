@@ -1,6 +1,6 @@
 //! MCP request headers of a client, which repeat body fields for routing.
 
-use wharf_model::{Method, Mirrored};
+use wharf_model::{HeaderParams, Method};
 
 use crate::client::ClientCodec;
 use crate::{
@@ -27,7 +27,7 @@ impl ClientCodec {
         &self,
         method: &str,
         target: Option<&str>,
-        mirrored: Option<&Mirrored>,
+        mirrored: Option<&HeaderParams>,
     ) -> Vec<(String, String)> {
         let mut headers = Vec::new();
         let mut put = |name: String, value: &str| {
@@ -45,7 +45,7 @@ impl ClientCodec {
         if let Some(target) = target.filter(|_| names) {
             put(NAME.to_owned(), target);
         }
-        for (name, value) in mirrored.into_iter().flat_map(Mirrored::iter) {
+        for (name, value) in mirrored.into_iter().flat_map(HeaderParams::iter) {
             if let Some(value) = value.filter(|_| is_token(name)) {
                 put(format!("Mcp-Param-{name}"), value);
             }

@@ -15,7 +15,9 @@ use bytestring::ByteString;
 use serde::{Deserialize, de::Error as _};
 use wharf_model::{ClientCapabilities, ClientRequest, Error, Implementation, Notification};
 
-pub use crate::client::negotiation::{Answered, Carrier, Negotiation, Patience, Step};
+pub use crate::client::negotiation::{
+    Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout, TransportKind,
+};
 use crate::{CallId, Revision};
 
 /// Identity and capabilities of a client. Each revision receives the fields that it has.

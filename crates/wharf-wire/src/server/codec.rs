@@ -299,7 +299,7 @@ impl Codec {
 
     /// Writes the message that follows the result of a modern subscription on a line stream. Returns false if
     /// there is none.
-    pub fn farewell(&self, out: &mut Vec<u8>) -> bool {
+    pub fn write_listen_end(&self, out: &mut Vec<u8>) -> bool {
         let due = self.revision.is_modern() && self.is_listen();
         if due {
             write_cancelled(out, self.id_json(), "the subscription has ended");

@@ -101,7 +101,7 @@ impl Connection {
 
     /// Postpones the start of the session's subscription until it is [due](Connection::due_listen). It will
     /// report changes since `since`.
-    pub fn put_off_listen(&mut self, since: ChangeVersion) {
+    pub fn postpone_listen(&mut self, since: ChangeVersion) {
         if let Some(session) = &mut self.session {
             session.listen = ListenState::Postponed(since);
             session.filter.take_if(|_| !session.follows);

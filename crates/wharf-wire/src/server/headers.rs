@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use wharf_model::{Error, Method, Mirrored};
+use wharf_model::{Error, HeaderParams, Method};
 
 use crate::{
     Revision, ServerProtocol,
@@ -79,7 +79,7 @@ impl McpHeaders<'_> {
     /// Returns whether `wire` supports the version header, if there is one. For requests without a body:
     /// messages are checked when they are read.
     #[must_use]
-    pub fn is_spoken(&self, wire: &ServerProtocol) -> bool {
+    pub fn is_supported(&self, wire: &ServerProtocol) -> bool {
         match self.version {
             HeaderField::Absent => true,
             _ => self.revision().is_some_and(|revision| wire.supports(revision)),
@@ -116,7 +116,7 @@ impl McpHeaders<'_> {
     }
 
     /// Returns the `Mcp-Param-*` values, for comparison with the arguments.
-    pub(crate) fn mirrored(&self) -> Mirrored {
+    pub(crate) fn mirrored(&self) -> HeaderParams {
         let read = |&(name, value): &(&str, &[u8])| {
             let text = decode(value).map(Cow::into_owned);
             (name.to_ascii_lowercase(), text.and_then(|text| String::from_utf8(text).ok()))

@@ -121,7 +121,7 @@ impl Connection {
 
     /// Starts the session's subscription again, for as long as a reader is attached. None if the client is not
     /// ready.
-    pub fn listen_again(&mut self) -> Option<(Request, Codec)> {
+    pub fn restart_listen(&mut self) -> Option<(Request, Codec)> {
         let session = self.session.as_mut()?;
         let since = session.listen.since()?;
         let (mut request, codec) = session.listen(&self.wire);
@@ -131,7 +131,7 @@ impl Connection {
     }
 
     /// Records that all changes before this version were delivered.
-    pub fn heard_until(&mut self, moment: ChangeVersion) {
+    pub fn mark_delivered_until(&mut self, moment: ChangeVersion) {
         if let Some(session) = &mut self.session
             && session.listen.since().is_some_and(|since| since < moment)
         {

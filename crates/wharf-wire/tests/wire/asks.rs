@@ -194,7 +194,7 @@ fn roots_and_withdrawal() {
     }
     let mut out = Vec::new();
     tool_codec(MODERN).withdraw(5, &mut out);
-    assert!(!tool_codec(MODERN).farewell(&mut out));
+    assert!(!tool_codec(MODERN).write_listen_end(&mut out));
     assert!(out.is_empty());
 }
 

@@ -395,7 +395,7 @@ fn listening() {
     assert_eq!(message["result"]["resultType"], "complete");
     assert_eq!(message["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "L\n1");
     let mut out = Vec::new();
-    assert!(codec.farewell(&mut out));
+    assert!(codec.write_listen_end(&mut out));
     assert_eq!(parse(&out)["params"]["requestId"], "L\n1");
     assert_eq!(parse(&out)["method"], "notifications/cancelled");
 }

@@ -15,7 +15,7 @@ fn subscribe(connection: &mut Connection, verb: &str, uri: &str) {
 fn make_ready(connection: &mut Connection, since: u64) {
     let initialized = notification("notifications/initialized", json!({}));
     assert!(matches!(receive(connection, &initialized), Received::Call(..)));
-    connection.put_off_listen(ChangeVersion::at(since));
+    connection.postpone_listen(ChangeVersion::at(since));
 }
 
 fn restore_copy(connection: &Connection) -> Connection {
@@ -49,7 +49,7 @@ fn changes_of_the_client_are_saved_and_counted() {
     let mut here = connection();
     open(&mut here, "2025-11-25");
     let before = here.edits();
-    assert!(before == 0 && restore_copy(&here).listen_again().is_none());
+    assert!(before == 0 && restore_copy(&here).restart_listen().is_none());
     make_ready(&mut here, 7);
     subscribe(&mut here, "subscribe", "a:1");
     subscribe(&mut here, "subscribe", "a:2");
@@ -64,7 +64,7 @@ fn changes_of_the_client_are_saved_and_counted() {
     let (request, _) = call(receive(&mut there, &request(1, "tools/list", json!({}))));
     assert_eq!((request.log_level, request.peer().roots_generation()), (Some(LogLevel::Alert), 1));
     for _ in 0..2 {
-        let (listen, codec) = there.listen_again().unwrap();
+        let (listen, codec) = there.restart_listen().unwrap();
         assert!(codec.is_silent());
         assert_eq!(listen.since, Some(ChangeVersion::at(7)));
         let heard = listen.filter.as_ref().unwrap().read(Clone::clone);
@@ -79,19 +79,19 @@ fn a_running_listen_gets_the_subscriptions_that_other_processes_saved() {
     open(&mut here, "2025-11-25");
     make_ready(&mut here, 7);
     let mut there = restore_copy(&here);
-    let (listen, _) = there.listen_again().unwrap();
+    let (listen, _) = there.restart_listen().unwrap();
     subscribe(&mut here, "subscribe", "a:1");
-    there.heard_until(ChangeVersion::at(9));
+    there.mark_delivered_until(ChangeVersion::at(9));
     there.catch_up(&here.save().unwrap());
     assert!(listen.filter.as_ref().unwrap().read(|filter| filter.uris.contains("a:1")));
     // Tasks that one process follows are followed by all.
-    let (also, _) = here.listen_again().unwrap();
+    let (also, _) = here.restart_listen().unwrap();
     also.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("task".into()));
     listen.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("other".into()));
     there.catch_up(&here.save().unwrap());
     assert_eq!(listen.filter.as_ref().unwrap().read(|filter| filter.tasks.len()), 2);
     // The delivered version is never lost, nor reset by a process that delivered less.
-    assert_eq!(there.listen_again().unwrap().0.since, Some(ChangeVersion::at(9)));
+    assert_eq!(there.restart_listen().unwrap().0.since, Some(ChangeVersion::at(9)));
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn initialized_begins_the_one_silent_listen() {
     let mut out = Vec::new();
     codec.encode(&Reply::Listened.into(), &mut out);
     codec.refuse(&ErrorKind::InternalError.into(), &mut out);
-    assert!(!codec.farewell(&mut out));
+    assert!(!codec.write_listen_end(&mut out));
     assert!(out.is_empty());
     assert!(codec.notify(&Notification::ToolsChanged, &mut out));
     assert_eq!(
@@ -148,7 +148,7 @@ fn a_postponed_listen_is_due_with_a_reader_or_a_subscription() {
         assert!(connection.due_listen(true).is_none(), "it has not begun");
         call(receive(&mut connection, &ready));
         assert!(connection.due_listen(true).is_none(), "it was not put off");
-        connection.put_off_listen(since);
+        connection.postpone_listen(since);
         assert!(matches!(receive(&mut connection, &ready), Received::Ignore));
         assert!(connection.due_listen(false).is_none());
         if !is_heard {
@@ -171,7 +171,7 @@ fn a_listen_with_subscriptions_is_due_before_the_client_is_ready() {
     open(&mut connection, "2025-11-25");
     reply(receive(&mut connection, &request(1, "resources/subscribe", json!({"uri": "a:b"}))));
     call(receive(&mut connection, &notification("notifications/initialized", json!({}))));
-    connection.put_off_listen(ChangeVersion::FIRST);
+    connection.postpone_listen(ChangeVersion::FIRST);
     let (request, _) = connection.due_listen(false).unwrap();
     assert!(request.filter.clone().unwrap().read(|it| it.uris.contains("a:b")));
 }

@@ -12,7 +12,7 @@ use crate::client::http::{
     resume::{ResumableStream, StreamKind},
     session::{HttpSession, OutgoingMessage, SendError, unexpected},
 };
-use crate::{client::pending::PendingReply, task_set::Tasks};
+use crate::{client::pending::PendingReply, task_set::TaskSet};
 
 /// Sends a request and waits for its reply: the result as JSON text.
 pub(super) async fn send_request(
@@ -133,7 +133,7 @@ async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
 /// the connection does not cancel it there.
 struct CancelOnDrop {
     session: Arc<HttpSession>,
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskSet>,
     id: Option<CallId>,
 }
 

@@ -16,7 +16,7 @@ use crate::client::http::{
     send::HttpSender,
     session::{HttpSession, SendError, closed},
 };
-use crate::{client::pending::PendingRequests, task_set::Tasks};
+use crate::{client::pending::PendingRequests, task_set::TaskSet};
 
 /// Timeout of the last messages and of the DELETE on close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub(super) enum ConnectionMode {
 pub(super) struct HttpConnection {
     pub(super) kind: ConnectionMode,
     pub(super) session: Arc<HttpSession>,
-    pub(super) tasks: Arc<Tasks>,
+    pub(super) tasks: Arc<TaskSet>,
     reader: Option<AbortHandle>,
 }
 
@@ -60,7 +60,7 @@ impl HttpConnection {
         };
         let session =
             Arc::new(HttpSession::new(http.clone(), pending.clone(), codec.clone(), to, session));
-        let tasks = Arc::new(Tasks::default());
+        let tasks = Arc::new(TaskSet::default());
         // Created first, so that the session is ended if this future is dropped later.
         let mut connection = HttpConnection { kind, session, tasks, reader: None };
         if let Some(message) = then
@@ -130,7 +130,7 @@ impl Drop for HttpConnection {
 /// Reads the GET stream of a session, if the server offers one.
 async fn read_get_stream(
     session: Arc<HttpSession>,
-    tasks: Arc<Tasks>,
+    tasks: Arc<TaskSet>,
     answered: oneshot::Sender<()>,
 ) {
     let response = session.get(None).await;
@@ -161,7 +161,7 @@ async fn read_get_stream(
 }
 
 /// Reads the SSE stream of an HTTP+SSE server.
-async fn read(session: Arc<HttpSession>, tasks: Arc<Tasks>, mut stream: Box<SseStream>) {
+async fn read(session: Arc<HttpSession>, tasks: Arc<TaskSet>, mut stream: Box<SseStream>) {
     let error = loop {
         match stream.next().await {
             Ok(Some(event)) => session.receive_event(&tasks, event, None).await,

@@ -8,7 +8,9 @@ use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use tokio::time::timeout;
 use wharf_client::ServerInfo;
 use wharf_model::{Error, ErrorKind};
-use wharf_wire::{Answered, Carrier, ClientCodec, Negotiation, ServerMessage, Step};
+use wharf_wire::{
+    ClientCodec, Negotiation, NegotiationEvent, NegotiationStep, ServerMessage, TransportKind,
+};
 
 use crate::client::http::{
     auth,
@@ -54,26 +56,26 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
         credentials.attach("POST", &http.url.to_string()).await?;
     }
     let client = options.client.clone();
-    let mut negotiation = Negotiation::new(client, Carrier::Http, options.pin, remembered);
+    let mut negotiation = Negotiation::new(client, TransportKind::Http, options.pin, remembered);
     let mut prober =
         Prober { http, last: HeaderMap::new(), codec: negotiation.codec(), events: None };
     let mut step = negotiation.start();
     loop {
         step = match step {
-            Step::Send { message, headers, patience, .. } => {
+            NegotiationStep::Send { message, headers, timeout: patience, .. } => {
                 match prober.send(message, &headers, options.time(patience)).await? {
                     Some((status, body)) => negotiation
-                        .answered(Answered::Http { status: status.as_u16(), body: &body }),
-                    None => negotiation.answered(Answered::Silence),
+                        .answered(NegotiationEvent::Http { status: status.as_u16(), body: &body }),
+                    None => negotiation.answered(NegotiationEvent::Silence),
                 }
             }
             // Every reply over HTTP arrives with its request.
-            Step::Wait(_) => negotiation.answered(Answered::Silence),
-            Step::TryEvents => {
+            NegotiationStep::Wait(_) => negotiation.answered(NegotiationEvent::Silence),
+            NegotiationStep::TryEvents => {
                 prober.try_events().await?;
                 negotiation.over_events()
             }
-            Step::Open { codec, info, discovery, supported, then } => {
+            NegotiationStep::Open { codec, info, discovery, supported, then } => {
                 if options.pin.is_none() {
                     options.revision_cache.put(key, codec.revision());
                 }
@@ -81,7 +83,7 @@ pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandsh
                 let mode = prober.mode(&codec)?;
                 return Ok(HttpHandshakeResult { codec, about, then, mode });
             }
-            Step::Fail(error) => return Err(error),
+            NegotiationStep::Fail(error) => return Err(error),
         };
     }
 }

@@ -27,7 +27,7 @@ use crate::{
         TraceEvent,
         pending::{DispatchAction, PendingRequests},
     },
-    task_set::Tasks,
+    task_set::TaskSet,
 };
 
 /// The session id of legacy servers.
@@ -211,7 +211,7 @@ impl HttpSession {
     /// Dispatches a message, and sends the answers it requires.
     pub(super) async fn receive(
         self: &Arc<Self>,
-        tasks: &Tasks,
+        tasks: &TaskSet,
         message: Bytes,
         belongs_to: Option<&CallId>,
     ) -> Result<(), Error> {
@@ -239,7 +239,7 @@ impl HttpSession {
     /// Dispatches an event. An event that is not a message is only traced.
     pub(super) async fn receive_event(
         self: &Arc<Self>,
-        tasks: &Tasks,
+        tasks: &TaskSet,
         event: ServerEvent,
         belongs_to: Option<&CallId>,
     ) {
@@ -274,7 +274,7 @@ impl HttpSession {
     }
 
     /// Spawns a task of this session, also from outside of the runtime.
-    pub(super) fn spawn(&self, tasks: &Tasks, task: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn spawn(&self, tasks: &TaskSet, task: impl Future<Output = ()> + Send + 'static) {
         let _context = self.runtime.enter();
         tasks.spawn(task);
     }

@@ -12,7 +12,7 @@ use crate::client::{ClientCodec, ClientIdentity};
 
 /// Kind of transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum TransportKind {
     /// A stream of messages: stdio, a socket, a WebSocket.
     Lines,
     /// Requests over HTTP.
@@ -21,7 +21,7 @@ pub enum Carrier {
 
 /// Outcome of the last message that the negotiation sent.
 #[derive(Clone, Debug)]
-pub enum Answered<'a> {
+pub enum NegotiationEvent<'a> {
     /// Reply to this id: the JSON text of its result, or its error.
     Reply(CallId, Result<&'a str, &'a Error>),
     /// Complete HTTP response: its body is JSON, or the reply extracted from an event stream.
@@ -39,7 +39,7 @@ pub enum Answered<'a> {
 
 /// Kind of timeout for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub enum NegotiationTimeout {
     /// Short: the server may not support the probe.
     Probe,
     /// Timeout of a handshake.
@@ -49,7 +49,7 @@ pub enum Patience {
 /// Next action of the negotiation.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
-pub enum Step {
+pub enum NegotiationStep {
     /// Send this message and report the outcome.
     Send {
         /// The message.
@@ -57,12 +57,12 @@ pub enum Step {
         /// HTTP headers of the message.
         headers: Vec<(String, String)>,
         /// Timeout for the reply.
-        patience: Patience,
+        timeout: NegotiationTimeout,
         /// Set if the connection closed and must be reopened first.
         reopen: bool,
     },
     /// Send nothing and continue to wait.
-    Wait(Patience),
+    Wait(NegotiationTimeout),
     /// The negotiation succeeded.
     Open {
         /// Codec for the negotiated revision.

@@ -2,7 +2,7 @@
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use wharf_model::METHODS;
-use wharf_wire::{Answered, Carrier, Negotiation, Step};
+use wharf_wire::{Negotiation, NegotiationEvent, NegotiationStep, TransportKind};
 
 use super::*;
 
@@ -58,28 +58,33 @@ fn decode_everywhere(bytes: &[u8]) {
 }
 
 /// Negotiates with a server that sends these replies, and then nothing.
-fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], statuses: &[u16]) {
-    let mut negotiation = Negotiation::new(Arc::new(full_identity()), carrier, None, remembered);
+fn open(
+    transport: TransportKind,
+    remembered: Option<Revision>,
+    answers: &[Vec<u8>],
+    statuses: &[u16],
+) {
+    let mut negotiation = Negotiation::new(Arc::new(full_identity()), transport, None, remembered);
     let mut step = negotiation.start();
     let mut answers = answers.iter().zip(statuses.iter().cycle());
     // The number of steps is bounded for every server.
     for _ in 0..40 {
         step = match step {
-            Step::Open { .. } | Step::Fail(_) => return,
-            Step::TryEvents => negotiation.over_events(),
-            Step::Wait(_) | Step::Send { .. } => match answers.next() {
-                None => negotiation.answered(Answered::Silence),
-                Some((_, 0)) => negotiation.answered(Answered::Closed),
+            NegotiationStep::Open { .. } | NegotiationStep::Fail(_) => return,
+            NegotiationStep::TryEvents => negotiation.over_events(),
+            NegotiationStep::Wait(_) | NegotiationStep::Send { .. } => match answers.next() {
+                None => negotiation.answered(NegotiationEvent::Silence),
+                Some((_, 0)) => negotiation.answered(NegotiationEvent::Closed),
                 Some((body, status)) if *status > 1 => {
-                    negotiation.answered(Answered::Http { status: *status, body })
+                    negotiation.answered(NegotiationEvent::Http { status: *status, body })
                 }
                 Some((body, _)) => {
                     let heard = negotiation.codec().decode(body.clone().into()).unwrap_or_default();
                     match heard.into_iter().next() {
                         Some(ServerMessage::Reply { id: Some(id), result }) => {
-                            negotiation.answered(Answered::Reply(id, result.as_deref()))
+                            negotiation.answered(NegotiationEvent::Reply(id, result.as_deref()))
                         }
-                        _ => negotiation.answered(Answered::Silence),
+                        _ => negotiation.answered(NegotiationEvent::Silence),
                     }
                 }
             },
@@ -152,13 +157,13 @@ proptest! {
         answers in vec((select(messages()), 1..6u64), 0..12),
         statuses in vec(select(vec![0, 1, 1, 1, 200, 200, 202, 400, 401, 404, 405, 500]), 1..5),
     ) {
-        let carrier = if http { Carrier::Http } else { Carrier::Lines };
+        let transport = if http { TransportKind::Http } else { TransportKind::Lines };
         let bodies: Vec<_> = answers.into_iter().map(|(mut message, id)| {
             if message.get("id").is_some() {
                 message["id"] = id.into();
             }
             message.to_string().into_bytes()
         }).collect();
-        open(carrier, remembered, &bodies, &statuses);
+        open(transport, remembered, &bodies, &statuses);
     }
 }

@@ -1,6 +1,6 @@
 //! HTTP headers of a client's messages.
 
-use wharf_model::Mirrored;
+use wharf_model::HeaderParams;
 use wharf_wire::{HeaderField, McpHeaders, Received, ServerProtocol};
 
 use super::*;
@@ -58,7 +58,7 @@ fn modern_headers_repeat_method_and_target() {
 
 #[test]
 fn arguments_are_mirrored() {
-    let mirrored: Mirrored = [
+    let mirrored: HeaderParams = [
         ("Region", Some("us-west1")),
         ("Greeting", Some("Hello, 世界")),
         ("Count", Some("42")),

@@ -4,7 +4,7 @@ use wharf_model::{
     ElicitationCapability, ErrorKind, LiveSubscriptionFilter, LogLevel, Method, Outcome, Reply,
     RequestBuilder, SubscriptionFilter,
 };
-use wharf_wire::{Answered, Carrier, Negotiation, Received, Step};
+use wharf_wire::{Negotiation, NegotiationEvent, NegotiationStep, Received, TransportKind};
 
 use super::*;
 
@@ -45,9 +45,9 @@ fn modern_meta() -> Value {
 
 fn first_message(client: ClientIdentity, version: &str) -> Value {
     let pin = Some(revision(version));
-    let mut negotiation = Negotiation::new(Arc::new(client), Carrier::Lines, pin, None);
+    let mut negotiation = Negotiation::new(Arc::new(client), TransportKind::Lines, pin, None);
     match negotiation.start() {
-        Step::Send { message, .. } => parse(&message),
+        NegotiationStep::Send { message, .. } => parse(&message),
         other => panic!("{other:?}"),
     }
 }
@@ -328,16 +328,17 @@ fn client_and_server_interoperate() {
     for revision in Revision::ALL {
         let mut connection = connection();
         let client = Arc::new(full_identity());
-        let mut negotiation = Negotiation::new(client, Carrier::Lines, Some(revision), None);
-        let Step::Send { message, .. } = negotiation.start() else { panic!() };
+        let mut negotiation = Negotiation::new(client, TransportKind::Lines, Some(revision), None);
+        let NegotiationStep::Send { message, .. } = negotiation.start() else { panic!() };
         let (_, codec) = call(connection.receive(message.into()));
         let (answer, _) = encoded(&codec, Reply::Discover(Box::new(discovery())));
         let ServerMessage::Reply { id: Some(to), result } = decode(&negotiation.codec(), &answer)
         else {
             panic!()
         };
-        let step = negotiation.answered(Answered::Reply(to, result.as_deref()));
-        let Step::Open { codec: client_codec, info, discovery: read, then, .. } = step else {
+        let step = negotiation.answered(NegotiationEvent::Reply(to, result.as_deref()));
+        let NegotiationStep::Open { codec: client_codec, info, discovery: read, then, .. } = step
+        else {
             panic!("{step:?}")
         };
         assert_eq!((client_codec.revision(), &*info.name), (revision, "harbour"));

@@ -4,12 +4,12 @@ use super::*;
 
 #[test]
 fn held_to_a_legacy_revision() {
-    for carrier in BOTH {
+    for transport in BOTH {
         for version in LEGACY {
             let first = format!("initialize {version} handshake");
-            let held = || pinned(carrier, version, &first);
+            let held = || pinned(transport, version, &first);
             held().then(
-                answer(carrier, Initialize, initialize_result(version)),
+                answer(transport, Initialize, initialize_result(version)),
                 &format!("open {version} pier"),
             );
             for other in
@@ -21,14 +21,14 @@ fn held_to_a_legacy_revision() {
                     unsupported(-32602, &[other]),
                 ] {
                     let case = held().then(
-                        answer(carrier, Initialize, reply),
+                        answer(transport, Initialize, reply),
                         "fail unsupported_protocol_version",
                     );
                     let message = case.error().message;
                     assert!(message.contains(other) && message.contains(version), "{message}");
                 }
             }
-            held().then(answer(carrier, Initialize, error_of(-32601)), "fail method_not_found");
+            held().then(answer(transport, Initialize, error_of(-32601)), "fail method_not_found");
             held().then(Silence, "fail request_timeout");
             held().then(Closed, "fail connection_closed");
         }
@@ -37,53 +37,56 @@ fn held_to_a_legacy_revision() {
 
 #[test]
 fn held_to_the_modern_revision() {
-    for carrier in BOTH {
-        let held = || pinned(carrier, MODERN, DISCOVER_STEP);
+    for transport in BOTH {
+        let held = || pinned(transport, MODERN, DISCOVER_STEP);
         let wrong = "fail unsupported_protocol_version";
-        held()
-            .then(answer(carrier, Discover, discover_result(&["2025-11-25", MODERN])), OPEN_MODERN);
-        let error =
-            held().then(answer(carrier, Discover, discover_result(&["2025-11-25"])), wrong).error();
+        held().then(
+            answer(transport, Discover, discover_result(&["2025-11-25", MODERN])),
+            OPEN_MODERN,
+        );
+        let error = held()
+            .then(answer(transport, Discover, discover_result(&["2025-11-25"])), wrong)
+            .error();
         assert!(error.message.contains("2025-11-25") && error.message.contains(MODERN), "{error}");
-        held().then(answer(carrier, Discover, unsupported(-32022, &["2025-11-25"])), wrong);
+        held().then(answer(transport, Discover, unsupported(-32022, &["2025-11-25"])), wrong);
         held()
-            .then(answer(carrier, Discover, unsupported(-32022, &[MODERN])), DISCOVER_STEP)
-            .then(answer(carrier, Discover, unsupported(-32022, &[MODERN])), wrong);
-        let error = held().then(answer(carrier, Discover, error_of(-32601)), wrong).error();
+            .then(answer(transport, Discover, unsupported(-32022, &[MODERN])), DISCOVER_STEP)
+            .then(answer(transport, Discover, unsupported(-32022, &[MODERN])), wrong);
+        let error = held().then(answer(transport, Discover, error_of(-32601)), wrong).error();
         assert!(error.message.contains(MODERN) && error.message.contains("`no`"), "{error}");
-        held().then(answer(carrier, Discover, json!({"result": {}})), wrong);
+        held().then(answer(transport, Discover, json!({"result": {}})), wrong);
         held().then(Silence, "fail request_timeout");
         held().then(Closed, "fail connection_closed");
     }
-    pinned(Carrier::Http, MODERN, DISCOVER_STEP)
+    pinned(TransportKind::Http, MODERN, DISCOVER_STEP)
         .then(Bytes(404, b""), "fail unsupported_protocol_version");
 }
 
 #[test]
 fn the_cached_revision_is_tried_first() {
-    for carrier in BOTH {
-        with_cached_revision(carrier, MODERN, "discover 2026-07-28 probe")
-            .then(answer(carrier, Discover, error_of(-32601)), INITIALIZE_STEP);
+    for transport in BOTH {
+        with_cached_revision(transport, MODERN, "discover 2026-07-28 probe")
+            .then(answer(transport, Discover, error_of(-32601)), INITIALIZE_STEP);
         for last in LEGACY {
-            let known = || with_cached_revision(carrier, last, INITIALIZE_STEP);
+            let known = || with_cached_revision(transport, last, INITIALIZE_STEP);
             known().then(
-                answer(carrier, Initialize, initialize_result("2024-11-05")),
+                answer(transport, Initialize, initialize_result("2024-11-05")),
                 "open 2024-11-05 pier",
             );
             let probe = "discover 2026-07-28 probe";
-            let refused = || known().then(answer(carrier, Initialize, error_of(-32601)), probe);
-            refused().then(answer(carrier, Discover, discover_result(&[MODERN])), OPEN_MODERN);
-            refused().then(answer(carrier, Discover, error_of(-32603)), "fail method_not_found");
+            let refused = || known().then(answer(transport, Initialize, error_of(-32601)), probe);
+            refused().then(answer(transport, Discover, discover_result(&[MODERN])), OPEN_MODERN);
+            refused().then(answer(transport, Discover, error_of(-32603)), "fail method_not_found");
             refused().then(Silence, "fail method_not_found");
-            known().then(answer(carrier, Initialize, json!({"result": {}})), probe);
+            known().then(answer(transport, Initialize, json!({"result": {}})), probe);
             known()
-                .then(answer(carrier, Initialize, unsupported(-32022, &[MODERN])), DISCOVER_STEP);
+                .then(answer(transport, Initialize, unsupported(-32022, &[MODERN])), DISCOVER_STEP);
             known()
                 .then(Silence, probe)
-                .then(answer(carrier, Discover, discover_result(&[MODERN])), OPEN_MODERN);
+                .then(answer(transport, Discover, discover_result(&[MODERN])), OPEN_MODERN);
         }
     }
-    let lines = || with_cached_revision(Carrier::Lines, "2025-06-18", INITIALIZE_STEP);
+    let lines = || with_cached_revision(TransportKind::Lines, "2025-06-18", INITIALIZE_STEP);
     lines()
         .then(Silence, "discover 2026-07-28 probe")
         .then(Initialize(initialize_result("2025-06-18")), "open 2025-06-18 pier");
@@ -98,7 +101,7 @@ fn the_cached_revision_is_tried_first() {
         .then(Closed, "discover 2026-07-28 reopen probe")
         .then(Discover(error_of(-32601)), INITIALIZE_STEP);
     lines().then(Closed, "discover 2026-07-28 reopen probe").then(Closed, "fail connection_closed");
-    let http = || with_cached_revision(Carrier::Http, "2025-06-18", INITIALIZE_STEP);
+    let http = || with_cached_revision(TransportKind::Http, "2025-06-18", INITIALIZE_STEP);
     let moved = || http().then(Bytes(405, b""), "discover 2026-07-28 probe");
     moved().then(Http(200, discover_result(&[MODERN])), OPEN_MODERN);
     moved().then(Bytes(405, b""), "events").then(Events, INITIALIZE_STEP);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_model::{ErrorKind, Implementation};
 use wharf_wire::{
-    Answered, CallId, Carrier, ClientIdentity, Negotiation, Patience, Revision, ServerMessage, Step,
+    CallId, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
+    Revision, ServerMessage, TransportKind,
 };
 
 use crate::common::*;
@@ -36,36 +37,40 @@ use ServerBehaviour::{Bytes, Closed, Discover, Events, Http, Initialize, Silence
 
 /// Negotiation with one server.
 struct NegotiationCase {
-    carrier: Carrier,
+    transport: TransportKind,
     negotiation: Negotiation,
     asked: [u64; 2],
     /// Short description of the last step.
     last: String,
-    step: Step,
+    step: NegotiationStep,
 }
 
 const DISCOVER: usize = 0;
 const INITIALIZE: usize = 1;
 
 impl NegotiationCase {
-    fn new(carrier: Carrier, pin: Option<&str>, remembered: Option<&str>) -> NegotiationCase {
+    fn new(
+        transport: TransportKind,
+        pin: Option<&str>,
+        remembered: Option<&str>,
+    ) -> NegotiationCase {
         let client =
             ClientIdentity { info: Implementation::new("c", "1"), ..ClientIdentity::default() };
         let (pin, remembered) = (pin.map(revision), remembered.map(revision));
-        let mut negotiation = Negotiation::new(Arc::new(client), carrier, pin, remembered);
+        let mut negotiation = Negotiation::new(Arc::new(client), transport, pin, remembered);
         let step = negotiation.start();
         let mut case =
-            NegotiationCase { carrier, negotiation, asked: [0, 0], last: String::new(), step };
+            NegotiationCase { transport, negotiation, asked: [0, 0], last: String::new(), step };
         case.describe_step();
         case
     }
 
     /// Describes the step.
     fn describe_step(&mut self) {
-        let http = self.carrier == Carrier::Http;
-        let patience = |it: &Patience| format!("{it:?}").to_lowercase();
+        let http = self.transport == TransportKind::Http;
+        let timeout = |it: &NegotiationTimeout| format!("{it:?}").to_lowercase();
         self.last = match &self.step {
-            Step::Send { message, headers, patience: wait, reopen } => {
+            NegotiationStep::Send { message, headers, timeout: wait, reopen } => {
                 let message = parse(message);
                 let id = message["id"].as_u64().unwrap();
                 assert!((1..10).contains(&id), "{message}");
@@ -81,17 +86,17 @@ impl NegotiationCase {
                 assert_eq!(headers.len(), if which == DISCOVER && http { 2 } else { 0 });
                 let (name, again) = (["discover", "initialize"][which], [" ", " reopen "]);
                 let again = again[usize::from(*reopen)].trim_end();
-                format!("{name} {}{again} {}", version.as_str().unwrap(), patience(wait))
+                format!("{name} {}{again} {}", version.as_str().unwrap(), timeout(wait))
             }
-            Step::Wait(wait) => format!("wait {}", patience(wait)),
-            Step::Open { codec: client_codec, info, then, .. } => {
+            NegotiationStep::Wait(wait) => format!("wait {}", timeout(wait)),
+            NegotiationStep::Open { codec: client_codec, info, then, .. } => {
                 let then = then.as_ref().map(|bytes| parse(bytes)["method"].to_string());
                 assert_eq!(then.is_some(), !client_codec.is_modern());
                 assert!(then.is_none_or(|then| then == "\"notifications/initialized\""));
                 format!("open {} {}", client_codec.revision(), info.name)
             }
-            Step::TryEvents => "events".to_owned(),
-            Step::Fail(error) => format!("fail {}", error.kind),
+            NegotiationStep::TryEvents => "events".to_owned(),
+            NegotiationStep::Fail(error) => format!("fail {}", error.kind),
         };
     }
 
@@ -111,11 +116,13 @@ impl NegotiationCase {
             Stray => self.replied(&reply(json!({"result": {}}), 4711)),
             Http(status, body) => {
                 let body = reply(body, last);
-                self.negotiation.answered(Answered::Http { status, body: body.as_bytes() })
+                self.negotiation.answered(NegotiationEvent::Http { status, body: body.as_bytes() })
             }
-            Bytes(status, body) => self.negotiation.answered(Answered::Http { status, body }),
-            Silence => self.negotiation.answered(Answered::Silence),
-            Closed => self.negotiation.answered(Answered::Closed),
+            Bytes(status, body) => {
+                self.negotiation.answered(NegotiationEvent::Http { status, body })
+            }
+            Silence => self.negotiation.answered(NegotiationEvent::Silence),
+            Closed => self.negotiation.answered(NegotiationEvent::Closed),
             Events => self.negotiation.over_events(),
         };
         self.describe_step();
@@ -123,46 +130,46 @@ impl NegotiationCase {
         self
     }
 
-    fn replied(&mut self, message: &str) -> Step {
+    fn replied(&mut self, message: &str) -> NegotiationStep {
         let heard = self.negotiation.codec().decode(message.to_owned().into()).unwrap();
         let [ServerMessage::Reply { id: Some(id), result }] = &heard[..] else {
             panic!("{heard:?}")
         };
-        self.negotiation.answered(Answered::Reply(id.clone(), result.as_deref()))
+        self.negotiation.answered(NegotiationEvent::Reply(id.clone(), result.as_deref()))
     }
 
     fn error(self) -> wharf_model::Error {
         match self.step {
-            Step::Fail(error) => error,
+            NegotiationStep::Fail(error) => error,
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn start_case(carrier: Carrier, expected: &str) -> NegotiationCase {
-    let case = NegotiationCase::new(carrier, None, None);
+fn start_case(transport: TransportKind, expected: &str) -> NegotiationCase {
+    let case = NegotiationCase::new(transport, None, None);
     assert_eq!(case.last, expected);
     case
 }
 
 fn lines() -> NegotiationCase {
-    start_case(Carrier::Lines, "discover 2026-07-28 probe")
+    start_case(TransportKind::Lines, "discover 2026-07-28 probe")
 }
 
 fn http() -> NegotiationCase {
-    start_case(Carrier::Http, "discover 2026-07-28 probe")
+    start_case(TransportKind::Http, "discover 2026-07-28 probe")
 }
 
-fn pinned(carrier: Carrier, pin: &str, expected: &str) -> NegotiationCase {
+fn pinned(transport: TransportKind, pin: &str, expected: &str) -> NegotiationCase {
     // A pin overrides the cached revision.
     for remembered in [Some("2024-11-05"), Some(MODERN)] {
-        assert_eq!(NegotiationCase::new(carrier, Some(pin), remembered).last, expected);
+        assert_eq!(NegotiationCase::new(transport, Some(pin), remembered).last, expected);
     }
-    NegotiationCase::new(carrier, Some(pin), None)
+    NegotiationCase::new(transport, Some(pin), None)
 }
 
-fn with_cached_revision(carrier: Carrier, last: &str, expected: &str) -> NegotiationCase {
-    let case = NegotiationCase::new(carrier, None, Some(last));
+fn with_cached_revision(transport: TransportKind, last: &str, expected: &str) -> NegotiationCase {
+    let case = NegotiationCase::new(transport, None, Some(last));
     assert_eq!(case.last, expected);
     case
 }
@@ -189,7 +196,7 @@ fn unsupported(code: i32, versions: &[&str]) -> Value {
         "data": {"supported": versions, "requested": "x"}}})
 }
 
-const BOTH: [Carrier; 2] = [Carrier::Lines, Carrier::Http];
+const BOTH: [TransportKind; 2] = [TransportKind::Lines, TransportKind::Http];
 const INITIALIZE_STEP: &str = "initialize 2025-11-25 handshake";
 const REOPEN_STEP: &str = "initialize 2025-11-25 reopen handshake";
 const DISCOVER_STEP: &str = "discover 2026-07-28 handshake";
@@ -197,9 +204,13 @@ const OPEN_MODERN: &str = "open 2026-07-28 harbour";
 const OPEN_LEGACY: &str = "open 2025-11-25 pier";
 
 /// Returns the same reply over either transport.
-fn answer(carrier: Carrier, lines: fn(Value) -> ServerBehaviour, body: Value) -> ServerBehaviour {
-    match carrier {
-        Carrier::Lines => lines(body),
-        Carrier::Http => Http(200, body),
+fn answer(
+    transport: TransportKind,
+    lines: fn(Value) -> ServerBehaviour,
+    body: Value,
+) -> ServerBehaviour {
+    match transport {
+        TransportKind::Lines => lines(body),
+        TransportKind::Http => Http(200, body),
     }
 }

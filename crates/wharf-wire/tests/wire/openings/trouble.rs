@@ -68,9 +68,9 @@ fn inconclusive_http_statuses() {
             assert!(error.message.contains(&status.to_string()), "{error}");
         }
         http().then(Bytes(404, b""), INITIALIZE_STEP).then(Bytes(status, b""), &expected);
-        with_cached_revision(Carrier::Http, "2025-06-18", INITIALIZE_STEP)
+        with_cached_revision(TransportKind::Http, "2025-06-18", INITIALIZE_STEP)
             .then(Bytes(status, b""), &expected);
-        pinned(Carrier::Http, MODERN, DISCOVER_STEP).then(Bytes(status, b""), &expected);
+        pinned(TransportKind::Http, MODERN, DISCOVER_STEP).then(Bytes(status, b""), &expected);
     }
     let busy = json!({"error": {"code": 1003, "message": "slowly", "data": {"retryAfterMs": 7}}});
     let error = http().then(Http(429, busy), "fail rate_limited").error();

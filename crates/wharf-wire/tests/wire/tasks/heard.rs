@@ -98,7 +98,7 @@ fn a_task_makes_a_postponed_listen_due() {
         // A call that came before the client was ready must not be lost.
         let before = early.then(|| call(receive(&mut connection, &tool(json!({})))).1);
         call(receive(&mut connection, &initialized()));
-        connection.put_off_listen(ChangeVersion::FIRST);
+        connection.postpone_listen(ChangeVersion::FIRST);
         let codec = before.unwrap_or_else(|| {
             assert!(connection.due_listen(false).is_none());
             call(receive(&mut connection, &request(1, "tools/call", json!({"name": "t"}))));

@@ -18,7 +18,7 @@ use wharf_wire::Codec;
 use crate::server::http::session::{
     cluster::record::SessionRecord,
     event_log::{EventLog, ReplyStatus},
-    session::{ListenStartGuard, Session, SessionGuard},
+    live_session::{ListenStartGuard, Session, SessionGuard},
 };
 use crate::{
     server::{

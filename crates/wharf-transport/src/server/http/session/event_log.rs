@@ -18,7 +18,7 @@ use crate::server::http::session::event_log::persist::PersistState;
 pub(crate) use crate::server::http::session::event_log::persist::UnstoredEvent;
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
-    session::{Session, SessionContext},
+    live_session::{Session, SessionContext},
 };
 
 /// Memory of an event beside its message: its entry in the queue, which may have as many free ones, the

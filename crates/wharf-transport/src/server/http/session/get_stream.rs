@@ -12,7 +12,7 @@ use wharf_model::{
 use wharf_wire::Codec;
 
 use crate::server::http::cluster::POLL_INTERVAL;
-use crate::server::http::session::session::Session;
+use crate::server::http::session::live_session::Session;
 
 /// Runs the session's subscription to changes while its stream is read.
 pub(crate) struct SessionSubscription {
@@ -48,7 +48,7 @@ impl SessionSubscription {
                         let now = service.moment();
                         let polled = active_call.poll_event(cx);
                         if let (Poll::Pending, Some(now)) = (&polled, now) {
-                            session.connection().heard_until(now);
+                            session.connection().mark_delivered_until(now);
                         }
                         polled
                     })
@@ -76,7 +76,7 @@ impl SessionSubscription {
         if self.active.is_some() && !self.has_filter_grown() {
             return;
         }
-        let Some((mut request, codec)) = session.connection().listen_again() else { return };
+        let Some((mut request, codec)) = session.connection().restart_listen() else { return };
         let context = &session.common.context;
         if context.service.moment().is_none()
             && let Some(filter) = &request.filter

@@ -56,9 +56,9 @@ pub(crate) mod cluster;
 pub(crate) mod event_log;
 pub(crate) mod get_stream;
 pub(crate) mod id;
+pub(crate) mod live_session;
 pub(crate) mod post;
 pub(crate) mod replay_budget;
-pub(crate) mod session;
 pub(crate) mod stream_reader;
 pub(crate) mod table;
 
@@ -74,7 +74,7 @@ use wharf_model::{ActiveCall, Caller, Error, Outcome, Request, RequestExtensions
 use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
-    session::{Session, SessionContext, SessionGuard},
+    live_session::{Session, SessionContext, SessionGuard},
     table::SessionTable,
 };
 use crate::{ServerContext, Shutdown, server::jsonl::in_flight::overloaded};
@@ -203,7 +203,7 @@ impl SessionManager {
     }
 
     fn check_version(&self, parsed: &RequestHeaders<'_>) -> Result<(), Box<HttpResponse>> {
-        match parsed.message.is_spoken(&self.common.context.wire) {
+        match parsed.message.is_supported(&self.common.context.wire) {
             true => Ok(()),
             false => Err(Box::new(response::refuse(400, "Unsupported MCP-Protocol-Version"))),
         }

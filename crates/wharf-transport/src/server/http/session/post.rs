@@ -15,7 +15,7 @@ use crate::server::http::session::{
     call::{ReplyCollector, StartedCall},
     cluster::record::SessionRecord,
     event_log::{FirstEvent, ReplyStatus},
-    session::{Session, SessionGuard},
+    live_session::{Session, SessionGuard},
     stream_reader::StreamReader,
 };
 use crate::server::{
@@ -174,7 +174,7 @@ impl SessionManager {
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             (Received::Call(request, codec), _) => match self.common.context.service.moment() {
                 Some(now) => {
-                    session.connection().put_off_listen(now);
+                    session.connection().postpone_listen(now);
                     let _ = self.start_listen(session, &post.scope, session.has_session_stream());
                 }
                 None => {
@@ -211,7 +211,7 @@ impl SessionManager {
             (Some(Event::Done(Outcome::Failed(error))), Some(since))
                 if error.kind.is_retryable() =>
             {
-                connection.put_off_listen(since);
+                connection.postpone_listen(since);
                 return Err(error);
             }
             (None, _) => started.start_guard = Some(session.mark_listen_starting()),

@@ -15,7 +15,7 @@ use crate::server::http::{
     session::{
         SessionManager,
         id::random_id,
-        session::{Session, SessionGuard, USED_BIT},
+        live_session::{Session, SessionGuard, USED_BIT},
     },
 };
 use crate::{

@@ -14,7 +14,7 @@ use crate::server::http::session::{
         record::SessionRecord,
     },
     event_log::{EventLog, UnstoredEvent},
-    session::Session,
+    live_session::Session,
 };
 use crate::server::http::{
     HttpLimits,

@@ -17,7 +17,7 @@ use crate::server::http::cluster::{
 use crate::server::http::session::{
     SessionManager,
     cluster::record::{SessionRecord, SessionStoreError},
-    session::{Session, SessionGuard},
+    live_session::{Session, SessionGuard},
 };
 
 /// Retention of a mailbox. It must exceed the interval at which the owner polls it.

@@ -14,7 +14,7 @@ use wharf_model::{ChangeVersion, Record, Service};
 use wharf_wire::{Connection, McpHeaders, Received};
 
 use crate::server::http::cluster::{Cluster, ClusterMessage, StoreUnavailable};
-use crate::server::http::session::session::{SESSION_STREAM, Session};
+use crate::server::http::session::live_session::{SESSION_STREAM, Session};
 
 /// Number of attempts of a compare-and-swap.
 const MAX_SWAP_ATTEMPTS: usize = 16;
@@ -360,7 +360,7 @@ impl SessionRecord {
 fn defer_listen(connection: &mut Connection, received: &mut Received, service: &dyn Service) {
     match received {
         Received::Call(_, codec) if codec.is_silent() => {
-            connection.put_off_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
+            connection.postpone_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
             *received = Received::Ignore;
         }
         Received::Batch(members) => {

@@ -12,10 +12,10 @@ use crate::server::http::session::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
+    live_session,
+    live_session::{SESSION_STREAM, Session, SessionGuard},
     post,
     post::PostContext,
-    session,
-    session::{SESSION_STREAM, Session, SessionGuard},
     stream_reader,
     stream_reader::StreamReader,
     too_many_sessions, unknown_event,
@@ -150,7 +150,7 @@ impl SessionManager {
             return Ok(guard);
         }
         let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
-        let caller = session::principal(scope);
+        let caller = live_session::principal(scope);
         let is_theirs = |record: &Record| is_owner(caller, &record.owner);
         let record = record.filter(is_theirs).ok_or(SessionStoreError::Gone)?;
         let session =

@@ -20,7 +20,7 @@ use crate::server::http::session::{
         record::RegisteredReader,
     },
     get_stream::SessionSubscription,
-    session::{SESSION_STREAM, SessionGuard},
+    live_session::{SESSION_STREAM, SessionGuard},
     stream_reader::id,
 };
 
