@@ -44,7 +44,7 @@ impl Subscriber for LogRecorder {
         self.0.lock().unwrap().push(line.0);
     }
 
-    fn record(&self, _: &span::Id, _: &span::LogRecorder<'_>) {}
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
     fn enter(&self, _: &span::Id) {}
     fn exit(&self, _: &span::Id) {}
