@@ -41,13 +41,13 @@ impl CallEvents for CallerEvents<'_> {
     fn notify(&mut self, notification: Notification) {
         match notification {
             Notification::Progress { progress, total, message } => {
-                if let Some(notify) = &mut self.hooks.progress {
-                    notify(Progress { progress, total, message });
+                if let Some(callback) = &mut self.hooks.progress {
+                    callback(Progress { progress, total, message });
                 }
             }
             Notification::Log { level, logger, data } => {
-                if let Some(notify) = &mut self.hooks.log {
-                    notify(LogMessage { level, logger, data });
+                if let Some(callback) = &mut self.hooks.log {
+                    callback(LogMessage { level, logger, data });
                 }
             }
             other => self.caller.server_state().on_notification(&other),
@@ -55,8 +55,8 @@ impl CallEvents for CallerEvents<'_> {
     }
 
     fn on_task(&mut self, task: &Task) {
-        if let Some(on_task) = &mut self.hooks.task {
-            on_task(task);
+        if let Some(callback) = &mut self.hooks.task {
+            callback(task);
         }
     }
 }
@@ -65,12 +65,12 @@ impl CallEvents for CallerEvents<'_> {
 pub(crate) struct RequestAttempt {
     active_call: ActiveCall,
     asks: Vec<(ClientRequestId, BoxFuture<Result<String, AnswerError>>)>,
-    asked: bool,
+    input_requested: bool,
 }
 
 impl RequestAttempt {
     pub(crate) fn new(active_call: ActiveCall) -> Self {
-        RequestAttempt { active_call, asks: Vec::new(), asked: false }
+        RequestAttempt { active_call, asks: Vec::new(), input_requested: false }
     }
 
     /// Polls the outcome, and whether the server sent any request meanwhile.
@@ -81,14 +81,14 @@ impl RequestAttempt {
     ) -> Poll<(Outcome, bool)> {
         for _ in 0..MAX_EVENTS_PER_POLL {
             if let Err(error) = self.poll_asks(cx) {
-                return Poll::Ready((error.into(), self.asked));
+                return Poll::Ready((error.into(), self.input_requested));
             }
             match std::task::ready!(self.active_call.poll_event(cx)) {
                 Event::Notify(notification) => events.notify(notification),
                 Event::ClientRequest(id, ask) => self.ask(events, id, ask),
-                Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
+                Event::Withdraw(id) => self.asks.retain(|(open, _)| *open != id),
                 Event::LetGo => {}
-                Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
+                Event::Done(outcome) => return Poll::Ready((outcome, self.input_requested)),
             }
         }
         cx.waker().wake_by_ref();
@@ -112,7 +112,7 @@ impl RequestAttempt {
     }
 
     fn ask(&mut self, events: &mut dyn CallEvents, id: ClientRequestId, ask: ClientRequest) {
-        self.asked = true;
+        self.input_requested = true;
         if self.asks.len() >= dispatch::MAX_OPEN_REQUESTS {
             let message = format!(
                 "This client answers at most {} requests at once",

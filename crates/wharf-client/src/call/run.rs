@@ -101,9 +101,9 @@ async fn call(
     }
     let (method, generation) = (spec.method, server_state.generation(spec.method));
     let call = CallRun::new(caller, spec, hooks, idle).finish();
-    let (reply, asked) = deadline::within(caller.timer(), total, "total", call).await?;
+    let (reply, input_requested) = deadline::within(caller.timer(), total, "total", call).await?;
     // A result that depends on input responses is not cached.
-    if let (Some(key), false) = (key, asked) {
+    if let (Some(key), false) = (key, input_requested) {
         server_state.insert(method, key, &reply, generation, caller.timer().now());
     }
     Ok(reply)
@@ -130,7 +130,7 @@ struct CallRun<'a> {
     rounds: usize,
     overloads: usize,
     retries: usize,
-    asked: bool,
+    input_requested: bool,
     listed_again: bool,
     tasking: TaskRequest,
     url_elicitations: url_elicitation::UrlElicitations,
@@ -139,7 +139,7 @@ struct CallRun<'a> {
 impl<'a> CallRun<'a> {
     fn new(caller: &'a ClientHandle, spec: CallSpec, hooks: CallHooks, idle: Duration) -> Self {
         let (retry, rounds, overloads, retries) = (None, 0, 0, 0);
-        let (asked, listed_again) = (false, false);
+        let (input_requested, listed_again) = (false, false);
         let tasking = request_mode::tasking(caller, &spec);
         let url_elicitations = url_elicitation::UrlElicitations::default();
         CallRun {
@@ -151,7 +151,7 @@ impl<'a> CallRun<'a> {
             rounds,
             overloads,
             retries,
-            asked,
+            input_requested,
             listed_again,
             tasking,
             url_elicitations,
@@ -175,7 +175,7 @@ impl<'a> CallRun<'a> {
             if let Reply::Tool(result) = &reply {
                 check(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
             }
-            return Ok((reply, self.asked || self.retry.is_some()));
+            return Ok((reply, self.input_requested || self.retry.is_some()));
         }
     }
 
@@ -227,8 +227,8 @@ impl<'a> CallRun<'a> {
         let poller = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
         let cancel_on_drop = CancelOnDrop::new(self.caller, &task.id);
         let mut events = CallerEvents { caller: self.caller, hooks: &mut self.hooks };
-        let (end, asked) = follow(poller, Some(task), &mut events).await;
-        self.asked |= asked;
+        let (end, input_requested) = follow(poller, Some(task), &mut events).await;
+        self.input_requested |= input_requested;
         if let Err(FollowError::Abandoned(error)) = end {
             return Err(error);
         }
@@ -252,9 +252,9 @@ impl<'a> CallRun<'a> {
             request.mirrored =
                 caller.server_state().mirrored(tool, arguments, transport.sends_param_headers())?;
         }
-        let (outcome, asked) =
+        let (outcome, input_requested) =
             send_request(caller, &*transport, request, &mut self.hooks, self.idle).await;
-        self.asked |= asked;
+        self.input_requested |= input_requested;
         Ok(outcome)
     }
 
@@ -291,9 +291,9 @@ impl<'a> CallRun<'a> {
             )));
         }
         let handler = self.caller.handler();
-        let asked =
+        let answers =
             requests.into_iter().map(|(key, ask)| (key, dispatch::put(handler, ask))).collect();
-        let responses = Some(dispatch::all(asked).await?);
+        let responses = Some(dispatch::all(answers).await?);
         self.retry = Some(RetryParams { responses, state });
         Ok(())
     }
@@ -437,14 +437,14 @@ pub(crate) async fn send_request(
     // The total timeout applies to the whole call, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
     let active_call = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
-    let (mut round, mut events) =
+    let (mut attempt, mut events) =
         (RequestAttempt::new(active_call.for_caller()), CallerEvents { caller, hooks });
-    let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut events, cx)).await;
+    let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            (deadline::out_of_time(idle, "timeout").into(), asked)
+            (deadline::out_of_time(idle, "timeout").into(), input_requested)
         }
-        outcome => (outcome, asked),
+        outcome => (outcome, input_requested),
     }
 }
 

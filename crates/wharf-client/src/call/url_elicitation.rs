@@ -57,10 +57,10 @@ impl UrlElicitations {
         let name = |page: &ElicitUrl| page.id.clone().unwrap_or_else(|| page.url.clone());
         let names: BTreeSet<String> = pages.iter().map(name).collect();
         let new = pages.into_iter().filter(|page| self.opened.insert(name(page)));
-        let asked = new.map(|page| {
+        let pending = new.map(|page| {
             (name(&page), dispatch::put(caller.handler(), ClientRequest::ElicitUrl(Box::new(page))))
         });
-        let answers = dispatch::all(asked.collect()).await?;
+        let answers = dispatch::all(pending.collect()).await?;
         let answers: BTreeMap<String, ElicitResult> = serde_json::from_str(&answers)?;
         if answers.values().any(|answer| answer.action != ElicitAction::Accept) {
             return Err(

@@ -31,7 +31,7 @@ struct SuspendedCall {
     identity: CallIdentity,
     since: Instant,
     call: ActiveCall,
-    asked: Vec<(ClientRequestId, ClientRequest)>,
+    open_requests: Vec<(ClientRequestId, ClientRequest)>,
 }
 
 /// Caller and parameters of a call: only the same principal may resume it, with the same
@@ -80,7 +80,7 @@ impl SuspendedCalls {
     fn put(
         &self,
         call: ActiveCall,
-        asked: Vec<(ClientRequestId, ClientRequest)>,
+        open_requests: Vec<(ClientRequestId, ClientRequest)>,
         identity: CallIdentity,
         now: Instant,
     ) -> Outcome {
@@ -89,7 +89,7 @@ impl SuspendedCalls {
             return Error::new(ErrorKind::InternalError).into();
         }
         let state = format!("{:032x}", u128::from_ne_bytes(random));
-        let requests = asked.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
+        let requests = open_requests.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
         let required = InputRequired { requests, state: Some(state.clone()) };
         // Declared before the lock guard, so dropped after the lock is released.
         let _expired;
@@ -98,7 +98,7 @@ impl SuspendedCalls {
         if held.len() >= MAX_SUSPENDED_CALLS {
             return Error::overloaded(Duration::from_secs(1)).into();
         }
-        held.push(SuspendedCall { state, identity, since: now, call, asked });
+        held.push(SuspendedCall { state, identity, since: now, call, open_requests });
         Outcome::InputRequired(Box::new(required))
     }
 }
@@ -122,13 +122,15 @@ pub(crate) async fn run(
     outbox: Outbox,
 ) -> Outcome {
     let (identity, peer) = (CallIdentity::of(&request), request.peer());
-    let (call, asked) = match suspended.take(&request, &identity, outbox.timer().now()) {
+    let (call, open_requests) = match suspended.take(&request, &identity, outbox.timer().now()) {
         Some(call) => call.answered(request.input_responses()),
         None => (begin(request), Vec::new()),
     };
-    match run_until_input(call, asked, &peer, &outbox).await {
+    match run_until_input(call, open_requests, &peer, &outbox).await {
         Ok(outcome) => outcome,
-        Err((call, asked)) => suspended.put(call, asked, identity, outbox.timer().now()),
+        Err((call, open_requests)) => {
+            suspended.put(call, open_requests, identity, outbox.timer().now())
+        }
     }
 }
 
@@ -140,38 +142,38 @@ impl SuspendedCall {
     ) -> (ActiveCall, Vec<(ClientRequestId, ClientRequest)>) {
         let answers: BTreeMap<String, Box<RawValue>> =
             answers.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
-        self.asked.retain(|(id, _)| match answers.get(&key(*id)) {
+        self.open_requests.retain(|(id, _)| match answers.get(&key(*id)) {
             None => true,
             Some(answer) => {
                 self.call.answers().deliver(*id, Ok(answer.get().to_owned()));
                 false
             }
         });
-        (self.call, self.asked)
+        (self.call, self.open_requests)
     }
 }
 
 /// Runs until the call ends, or waits for answers of the downstream client.
 async fn run_until_input(
     mut call: ActiveCall,
-    mut asked: Vec<(ClientRequestId, ClientRequest)>,
+    mut open_requests: Vec<(ClientRequestId, ClientRequest)>,
     peer: &Peer,
     outbox: &Outbox,
 ) -> Result<Outcome, (ActiveCall, Vec<(ClientRequestId, ClientRequest)>)> {
     loop {
-        let waits = !asked.is_empty();
+        let waits = !open_requests.is_empty();
         let event = poll_fn(|cx| match call.poll_event(cx) {
             Poll::Pending if waits => Poll::Ready(None),
             event => event.map(Some),
         });
         match event.await {
-            None => return Err((call, asked)),
+            None => return Err((call, open_requests)),
             Some(Event::Done(outcome)) => return Ok(outcome),
             Some(Event::ClientRequest(id, ask)) if peer.capabilities.has(&ask.needs()) => {
-                asked.push((id, ask));
+                open_requests.push((id, ask));
             }
             Some(Event::ClientRequest(id, ask)) => call.refuse(id, &ask),
-            Some(Event::Withdraw(id)) => asked.retain(|(open, _)| *open != id),
+            Some(Event::Withdraw(id)) => open_requests.retain(|(open, _)| *open != id),
             Some(Event::Notify(notification)) => {
                 outbox.notify(notification);
                 outbox.room().await;

@@ -171,12 +171,12 @@ fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
 /// Waits for all answers concurrently, and returns them as one JSON object. Fails with the first
 /// error.
 pub(crate) async fn all<E>(
-    asked: Vec<(String, BoxFuture<Result<String, E>>)>,
+    entries: Vec<(String, BoxFuture<Result<String, E>>)>,
 ) -> Result<String, E> {
-    let mut asked: Vec<_> = asked.into_iter().map(|(key, it)| (key, Some(it), None)).collect();
+    let mut entries: Vec<_> = entries.into_iter().map(|(key, it)| (key, Some(it), None)).collect();
     poll_fn(|cx| {
         let mut waiting = false;
-        for (_, answering, answer) in &mut asked {
+        for (_, answering, answer) in &mut entries {
             let Some(pending) = answering else { continue };
             match pending.as_mut().poll(cx) {
                 Poll::Pending => waiting = true,
@@ -187,7 +187,7 @@ pub(crate) async fn all<E>(
         if waiting { Poll::Pending } else { Poll::Ready(Ok(())) }
     })
     .await?;
-    let pairs = asked.into_iter().map(|(key, _, answer)| {
+    let pairs = entries.into_iter().map(|(key, _, answer)| {
         format!("{}:{}", Value::from(key), answer.unwrap_or_else(|| "null".into()))
     });
     Ok(format!("{{{}}}", pairs.collect::<Vec<_>>().join(",")))

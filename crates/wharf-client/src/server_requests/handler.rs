@@ -121,8 +121,11 @@ impl ClientHandlerBuilder {
 
     /// Sets the callback for completed URL elicitations.
     #[must_use]
-    pub fn on_elicitation_complete(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.complete = Some(Arc::new(told));
+    pub fn on_elicitation_complete(
+        mut self,
+        callback: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        self.complete = Some(Arc::new(callback));
         self
     }
 
@@ -204,8 +207,8 @@ impl ClientHandler for ClientHandlerBuilder {
     }
 
     fn elicitation_complete(&self, id: &str) {
-        if let Some(told) = &self.complete {
-            told(id);
+        if let Some(callback) = &self.complete {
+            callback(id);
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) async fn follow(
         answers: BTreeMap::new(),
         rounds: 0,
         fetch: None,
-        asked: false,
+        input_requested: false,
     };
     let result = follow.run(task).await;
     let lost = |ending| match ending {
@@ -86,7 +86,7 @@ pub(crate) async fn follow(
         }
         other => other,
     };
-    (result.map_err(lost), follow.asked)
+    (result.map_err(lost), follow.input_requested)
 }
 
 struct TaskFollower<'a> {
@@ -100,7 +100,7 @@ struct TaskFollower<'a> {
     answers: BTreeMap<String, String>,
     rounds: usize,
     fetch: Option<RequestAttempt>,
-    asked: bool,
+    input_requested: bool,
 }
 
 enum FollowEvent {
@@ -142,17 +142,19 @@ impl TaskFollower<'_> {
 
     async fn next(&mut self) -> FollowEvent {
         poll_fn(|cx| {
-            if let Some(round) = &mut self.fetch
-                && let Poll::Ready((outcome, asked)) = round.poll_end(self.events, cx)
+            if let Some(attempt) = &mut self.fetch
+                && let Poll::Ready((outcome, input_requested)) = attempt.poll_end(self.events, cx)
             {
-                self.asked |= asked;
+                self.input_requested |= input_requested;
                 return Poll::Ready(FollowEvent::Fetched(outcome));
             }
             if let Poll::Ready(answered) = self.poll_answers(cx) {
                 return Poll::Ready(FollowEvent::Answered(answered));
             }
             let events = &mut *self.events;
-            self.poller.poll_task(&mut |said| events.notify(said), cx).map(FollowEvent::Saw)
+            self.poller
+                .poll_task(&mut |notification| events.notify(notification), cx)
+                .map(FollowEvent::Saw)
         })
         .await
     }
@@ -223,7 +225,7 @@ impl TaskFollower<'_> {
                 }
                 None => {}
             }
-            (is_new, self.asked) = (true, true);
+            (is_new, self.input_requested) = (true, true);
             self.answering.push((key.clone(), self.events.ask(ask.clone())));
             self.known.insert(key, ask);
         }
@@ -276,9 +278,9 @@ impl TaskFollower<'_> {
         let mut tries = 0;
         loop {
             let idle = self.poller.idle();
-            let mut round =
+            let mut attempt =
                 self.fetch.take().unwrap_or_else(|| start_fetch(&caller, &id, Some(idle)));
-            let ended = poll_fn(|cx| round.poll_end(self.events, cx).map(|(end, _)| Ok(end)));
+            let ended = poll_fn(|cx| attempt.poll_end(self.events, cx).map(|(end, _)| Ok(end)));
             match result(deadline::within(caller.timer(), idle, "timeout", ended).await?) {
                 Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
                     let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);

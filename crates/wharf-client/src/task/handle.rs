@@ -182,9 +182,9 @@ impl TaskHandle {
 
     async fn fetch_result(&self, id: &str) -> Result<TaskState, Error> {
         let (caller, mut hooks) = (&self.0.caller, CallHooks::default());
-        let mut round = start_fetch(caller, id, Some(caller.options().idle));
+        let mut attempt = start_fetch(caller, id, Some(caller.options().idle));
         let mut events = CallerEvents { caller, hooks: &mut hooks };
-        let (outcome, _) = poll_fn(|cx| round.poll_end(&mut events, cx)).await;
+        let (outcome, _) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
         match follow::result(outcome) {
             Ok(result) => Ok(TaskState::Completed(Box::new(result))),
             Err(error) if error.kind.is_retryable() => Err(error),

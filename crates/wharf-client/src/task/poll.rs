@@ -211,9 +211,9 @@ fn is_extension(caller: &ClientHandle) -> bool {
 
 /// The delay before the next poll.
 fn interval(task: &Task, subscribed: bool) -> Duration {
-    let asked = task.poll_interval.map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
-    let asked = if subscribed { asked.max(SUBSCRIBED_POLL_INTERVAL) } else { asked };
-    asked.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
+    let interval = task.poll_interval.map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
+    let interval = if subscribed { interval.max(SUBSCRIBED_POLL_INTERVAL) } else { interval };
+    interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
 /// Adds up to 10 % of jitter, so that many clients do not poll at the same time.

@@ -135,9 +135,9 @@ async fn emulate(
     let kind = PendingKind::EmulatedListen { filter: filter.clone(), silent: true, missed: false };
     // No request is sent under this id, so it ends only with the connection.
     let mut pending_reply = pending.register(id, Some(outbox), kind)?;
-    let mut subscription = Vec::new();
+    let mut subscriptions = Vec::new();
     for uri in &filter.uris {
-        subscription.push(ResourceSubscription::begin(transport, codec, uri).await?);
+        subscriptions.push(ResourceSubscription::begin(transport, codec, uri).await?);
     }
     let before = acknowledged.swap(true, Ordering::Relaxed);
     pending.acknowledge(&pending_reply.id, &filter, outbox, before);

@@ -106,9 +106,9 @@ impl ErrorResponse {
         match self.status {
             StatusCode::NOT_FOUND => true,
             StatusCode::BAD_REQUEST => {
-                let json_rpc_error = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
-                json_rpc_error.contains("session")
-                    && SESSION_GONE_WORDS.iter().any(|word| json_rpc_error.contains(word))
+                let body = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
+                body.contains("session")
+                    && SESSION_GONE_WORDS.iter().any(|word| body.contains(word))
             }
             _ => false,
         }
@@ -125,17 +125,13 @@ fn json_rpc_error(codec: &ClientCodec, body: &Bytes) -> Option<Error> {
 }
 
 /// The server's own error, with the kind of the status if that is more specific.
-fn with_status(
-    mut json_rpc_error: Error,
-    status: StatusCode,
-    codec: Option<&ClientCodec>,
-) -> Error {
-    let own = codec.map(|codec| error_codes::status(json_rpc_error.kind, codec.revision()));
+fn with_status(mut error: Error, status: StatusCode, codec: Option<&ClientCodec>) -> Error {
+    let own = codec.map(|codec| error_codes::status(error.kind, codec.revision()));
     let kind = by_status(status);
     if kind != ErrorKind::TransportError && own != Some(status.as_u16()) {
-        json_rpc_error.kind = kind;
+        error.kind = kind;
     }
-    json_rpc_error
+    error
 }
 
 /// Adds status, challenges and `Retry-After` as error data.

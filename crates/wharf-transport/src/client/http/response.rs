@@ -82,20 +82,20 @@ impl HttpResponse {
             return Err(too_large());
         }
         let mut first = Bytes::new();
-        let mut read_all = BytesMut::new();
+        let mut rest = BytesMut::new();
         while let Some(chunk) = next_chunk(&mut self.body).await? {
-            if first.len() + read_all.len() + chunk.len() > limit {
+            if first.len() + rest.len() + chunk.len() > limit {
                 return Err(too_large());
             }
             // Most bodies arrive in one chunk, which is not copied.
-            if first.is_empty() && read_all.is_empty() {
+            if first.is_empty() && rest.is_empty() {
                 first = chunk;
                 continue;
             }
-            read_all.extend_from_slice(&std::mem::take(&mut first));
-            read_all.extend_from_slice(&chunk);
+            rest.extend_from_slice(&std::mem::take(&mut first));
+            rest.extend_from_slice(&chunk);
         }
-        Ok(if read_all.is_empty() { first } else { read_all.freeze() })
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
     }
 
     /// Reads the start of the body as one printable line, for an error.

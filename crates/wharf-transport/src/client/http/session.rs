@@ -220,10 +220,10 @@ impl HttpSession {
             match action {
                 DispatchAction::Send(message) => {
                     // Back-pressure for a server that sends requests faster than it reads answers.
-                    let turn = self.answer_permits.clone().acquire_owned().await;
+                    let permit = self.answer_permits.clone().acquire_owned().await;
                     self.spawn(tasks, async move {
                         session.answer(message).await;
-                        drop(turn);
+                        drop(permit);
                     });
                 }
                 DispatchAction::Answer(answer) => self.spawn(tasks, async move {

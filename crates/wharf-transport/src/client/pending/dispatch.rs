@@ -93,8 +93,8 @@ impl PendingRequests {
             ServerMessage::Reply { id, result } => {
                 self.on_reply(id.or_else(|| belongs_to.cloned()), result)
             }
-            ServerMessage::ServerNotification(on_notification) => {
-                self.on_notification(on_notification, belongs_to).await
+            ServerMessage::ServerNotification(received) => {
+                self.on_notification(received, belongs_to).await
             }
             ServerMessage::Cancelled { id } => self.on_cancelled(&id),
             // A modern client must not answer.
@@ -150,12 +150,8 @@ impl PendingRequests {
         }
     }
 
-    async fn on_notification(
-        &self,
-        on_notification: ServerNotification,
-        belongs_to: Option<&CallId>,
-    ) {
-        let ServerNotification { notification, token, subscription } = on_notification;
+    async fn on_notification(&self, received: ServerNotification, belongs_to: Option<&CallId>) {
+        let ServerNotification { notification, token, subscription } = received;
         match notification {
             Notification::Progress { .. } => {
                 let call = self.recipient(token.as_ref()).or_else(|| self.recipient(belongs_to));

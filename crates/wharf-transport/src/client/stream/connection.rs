@@ -134,7 +134,7 @@ struct ConnectionCleanup {
 }
 
 impl ConnectionCleanup {
-    fn on_end(&mut self) {
+    fn fail_pending(&mut self) {
         let Some(on_end) = self.on_end.take() else { return };
         let ConnectionState { dead, closing, pending_failed, .. } = &*self.connection.0;
         dead.store(true, Ordering::Release);
@@ -147,7 +147,7 @@ impl ConnectionCleanup {
 
 impl Drop for ConnectionCleanup {
     fn drop(&mut self) {
-        self.on_end();
+        self.fail_pending();
         self.connection.0.ended.stop();
     }
 }
@@ -171,7 +171,7 @@ async fn run_loop(
         cleanup.error = why.err().unwrap_or_else(|| closed(&name, words));
         pending.options().note(&cleanup.error.message);
     }
-    cleanup.on_end();
+    cleanup.fail_pending();
     let ending = async {
         if !writing.is_finished() && timeout(FLUSH_TIMEOUT, &mut writing).await.is_err() {
             writing.abort();
