@@ -6,7 +6,7 @@ use http::{Method, header};
 use serde_json::{Value, json};
 use wharf_auth::proxy::{OAuthProxy, Provider};
 
-use crate::{idp::TestIdp, world::*};
+use crate::{idp::Idp, world::*};
 
 #[tokio::test]
 async fn registrations_are_validated() {
@@ -52,7 +52,7 @@ async fn registrations_are_validated() {
 
 #[tokio::test]
 async fn schemes_of_applications_are_for_the_operator_to_allow() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let proxy = proxy(&idp).redirect_scheme("com.example.app").client(
         "crane-desktop",
         "Crane",
@@ -199,7 +199,7 @@ async fn a_client_with_a_secret_must_show_it() {
 
 #[tokio::test]
 async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let node = ProxyNode::new(proxy(&idp), &wharf_store::memory_stores());
     for id in [
         "https://127.0.0.1/client.json",

@@ -120,7 +120,7 @@ async fn pages_have_security_headers() {
 
 #[tokio::test]
 async fn loopback_cookies_are_not_secure() {
-    let idp = crate::idp::TestIdp::start().await;
+    let idp = crate::idp::Idp::start().await;
     let provider = wharf_auth::proxy::Provider::oidc(&idp.url, "id", "secret");
     let proxy = wharf_auth::proxy::OAuthProxy::new("http://127.0.0.1:8000", provider);
     let node = ProxyNode::new(proxy, &wharf_store::memory_stores());

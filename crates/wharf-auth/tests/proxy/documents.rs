@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::{TlsAcceptor, rustls};
 use wharf_auth::{fetch::Fetch, proxy::Upstream};
 
-use crate::{idp::TestIdp, world::*};
+use crate::{idp::Idp, world::*};
 
 /// A web site on loopback that publishes a document.
 pub(crate) struct Publisher {
@@ -80,7 +80,7 @@ impl Publisher {
         publisher
     }
 
-    fn node(&self, idp: &TestIdp) -> ProxyNode {
+    fn node(&self, idp: &Idp) -> ProxyNode {
         let fetch = Fetch::new().trust_pem(&self.pem).unwrap();
         ProxyNode::new(proxy(idp).client_documents(fetch), &wharf_store::memory_stores())
     }
@@ -88,7 +88,7 @@ impl Publisher {
 
 #[tokio::test]
 async fn a_client_document_is_used_and_cached() {
-    let (idp, publisher) = (TestIdp::start().await, Publisher::start().await);
+    let (idp, publisher) = (Idp::start().await, Publisher::start().await);
     let node = publisher.node(&idp);
     let page = node.get(&authorize(&publisher.id, &[])).await;
     assert!(page.text.contains("published by <b>localhost</b>"), "{}", page.text);
@@ -111,7 +111,7 @@ async fn a_client_document_is_used_and_cached() {
 
 #[tokio::test]
 async fn client_documents_are_validated() {
-    let (idp, publisher) = (TestIdp::start().await, Publisher::start().await);
+    let (idp, publisher) = (Idp::start().await, Publisher::start().await);
     let good = publisher.document.lock().unwrap().clone();
     for (name, value) in [
         ("client_id", json!("https://other.example/client.json")),

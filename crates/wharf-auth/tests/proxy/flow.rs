@@ -7,7 +7,7 @@ use wharf_model::{Authenticator, Error};
 
 use crate::{
     RedisServer,
-    idp::{IdpBehavior, TestIdp},
+    idp::{Idp, IdpBehavior},
     world::*,
 };
 
@@ -110,7 +110,7 @@ async fn challenges_name_the_metadata() {
 
 #[tokio::test]
 async fn a_provider_without_openid_uses_userinfo() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let at = |path: &str| format!("{}{path}", idp.url);
     let provider = Provider::oauth(
         at("/authorize"),
@@ -165,7 +165,7 @@ impl Drop for TempFile {
 async fn two_processes_on_one_store_are_one_proxy() {
     let (file, redis) = (TempFile::new("two"), RedisServer::start());
     for url in ["memory:", &file.url(), &redis.url("two")] {
-        let idp = TestIdp::start().await;
+        let idp = Idp::start().await;
         let stores = wharf_store::open(url).await.unwrap();
         // On Redis, each process has its own connection.
         let other = match url.starts_with("redis:") {
@@ -200,7 +200,7 @@ async fn two_processes_on_one_store_are_one_proxy() {
 
 #[tokio::test]
 async fn grants_survive_a_restart() {
-    let (file, idp) = (TempFile::new("outlives"), TestIdp::start().await);
+    let (file, idp) = (TempFile::new("outlives"), Idp::start().await);
     let node = ProxyNode::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
@@ -213,7 +213,7 @@ async fn grants_survive_a_restart() {
 
 #[tokio::test]
 async fn stored_records_are_encrypted() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let stores = wharf_store::memory_stores();
     let node = ProxyNode::new(proxy(&idp), &stores);
     let client = node.client("Crane", REDIRECT).await;
@@ -238,7 +238,7 @@ async fn stored_records_are_encrypted() {
 
 #[tokio::test]
 async fn configuration_errors_are_reported() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let provider = || Provider::oidc(&idp.url, "id", "very secret");
     let settle = |proxy: OAuthProxy| proxy.settle(&wharf_store::memory_stores(), keys());
     for public in [

@@ -40,7 +40,7 @@ pub(crate) struct IdpBehavior {
 }
 
 #[derive(Clone)]
-pub(crate) struct TestIdp {
+pub(crate) struct Idp {
     pub(crate) url: String,
     inner: Arc<IdpState>,
 }
@@ -55,7 +55,7 @@ struct IdpState {
     asked: Mutex<Vec<HashMap<String, String>>>,
 }
 
-impl TestIdp {
+impl Idp {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -66,7 +66,7 @@ impl TestIdp {
             refresh: Mutex::default(),
             asked: Mutex::default(),
         };
-        let idp = TestIdp { url, inner: Arc::new(inner) };
+        let idp = Idp { url, inner: Arc::new(inner) };
         let serving = idp.clone();
         tokio::spawn(async move {
             loop {

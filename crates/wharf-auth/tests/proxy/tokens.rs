@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use wharf_model::{Authenticator, StateCipher};
 use wharf_server::KeyRing;
 
-use crate::{idp::TestIdp, world::*};
+use crate::{idp::Idp, world::*};
 
 #[tokio::test]
 async fn reuse_of_a_code_revokes_the_grant() {
@@ -179,7 +179,7 @@ async fn codes_tokens_and_clients_expire() {
 
 #[tokio::test]
 async fn a_token_of_another_resource_is_rejected() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let stores = wharf_store::memory_stores();
     let here = ProxyNode::new(proxy(&idp), &stores);
     let there = ProxyNode::new(proxy(&idp).resource("https://harbour.example.com/other"), &stores);
@@ -245,7 +245,7 @@ async fn the_operator_decides_about_access() {
         Arc,
         atomic::{AtomicBool, Ordering},
     };
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let fired = Arc::new(AtomicBool::new(false));
     let is_fired = fired.clone();
     let proxy = proxy(&idp).grant(move |who, asked| {
@@ -279,7 +279,7 @@ async fn the_operator_decides_about_access() {
 /// The grant lifetime is bounded, however often it is refreshed.
 #[tokio::test(start_paused = true)]
 async fn a_grant_does_not_last_for_ever() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let day = std::time::Duration::from_secs(24 * 3600);
     let proxy = proxy(&idp).grant_ttl(day * 2);
     let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
@@ -313,7 +313,7 @@ impl StateCipher for LegacyCipher {
 
 #[tokio::test]
 async fn a_grant_of_an_older_version_is_valid() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let proxy = proxy(&idp);
     proxy.settle(&wharf_store::memory_stores(), Arc::new(LegacyCipher(keys()))).unwrap();
     let node = ProxyNode(Arc::new(proxy));
@@ -328,7 +328,7 @@ async fn a_grant_of_an_older_version_is_valid() {
 /// An access token does not outlive its grant.
 #[tokio::test]
 async fn an_access_token_ends_with_its_grant() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let short = Duration::from_secs(600);
     for proxy in [proxy(&idp).grant_ttl(short), proxy(&idp).refresh_ttl(short)] {
         let node = ProxyNode::new(proxy, &wharf_store::memory_stores());

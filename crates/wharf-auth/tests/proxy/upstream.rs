@@ -11,13 +11,13 @@ use wharf_model::BoxFuture;
 
 use crate::{
     documents::Publisher,
-    idp::{IdpBehavior, TestIdp},
+    idp::{Idp, IdpBehavior},
     world::*,
 };
 
 /// Signs in with this behaviour of the provider; returns the final redirect.
 async fn redirect_after(
-    idp: &TestIdp,
+    idp: &Idp,
     node: &ProxyNode,
     behavior: IdpBehavior,
     more: &str,
@@ -158,7 +158,7 @@ async fn keys_that_change_are_fetched_again() {
 
 #[tokio::test]
 async fn one_process_renews_upstream_tokens_for_all() {
-    let idp = TestIdp::start().await;
+    let idp = Idp::start().await;
     let stores = wharf_store::memory_stores();
     let [one, two] = [(), ()].map(|()| ProxyNode::new(proxy(&idp), &stores));
     idp.behavior(IdpBehavior { expires_in: Some(10), ..IdpBehavior::default() });

@@ -13,7 +13,7 @@ use wharf_auth::{
 use wharf_model::{AuthRequest, AuthResult, Authenticator, RequestExtensions, Stores};
 use wharf_server::KeyRing;
 
-use crate::idp::{ID, SECRET, TestIdp};
+use crate::idp::{ID, Idp, SECRET};
 
 pub(crate) const PUBLIC: &str = "https://harbour.example.com";
 pub(crate) const REDIRECT: &str = "https://app.example.com/cb";
@@ -36,14 +36,14 @@ pub(crate) fn keys() -> Arc<KeyRing> {
 }
 
 /// A proxy in front of `idp`.
-pub(crate) fn proxy(idp: &TestIdp) -> OAuthProxy {
+pub(crate) fn proxy(idp: &Idp) -> OAuthProxy {
     let provider = Provider::oidc(&idp.url, ID, SECRET);
     OAuthProxy::new(PUBLIC, provider).scopes(["files:read", "files:write"])
 }
 
 /// An identity provider and one process.
-pub(crate) async fn setup() -> (TestIdp, ProxyNode) {
-    let idp = TestIdp::start().await;
+pub(crate) async fn setup() -> (Idp, ProxyNode) {
+    let idp = Idp::start().await;
     let node = ProxyNode::new(proxy(&idp), &wharf_store::memory_stores());
     (idp, node)
 }
@@ -150,7 +150,7 @@ impl ProxyNode {
     }
 
     /// Runs the flow up to the code, as `user`.
-    pub(crate) async fn code(&self, idp: &TestIdp, client: &str, user: &str) -> String {
+    pub(crate) async fn code(&self, idp: &Idp, client: &str, user: &str) -> String {
         let mut browser = Browser::default();
         let asked = authorize(client, &[]);
         let page = browser.get(self, &asked).await;
@@ -160,7 +160,7 @@ impl ProxyNode {
     }
 
     /// Runs the flow up to the token response.
-    pub(crate) async fn sign_in(&self, idp: &TestIdp, client: &str, user: &str) -> Value {
+    pub(crate) async fn sign_in(&self, idp: &Idp, client: &str, user: &str) -> Value {
         let code = self.code(idp, client, user).await;
         let page = self.redeem(client, &code).await;
         assert_eq!(page.status, 200, "{}", page.text);

@@ -33,7 +33,7 @@ pub(crate) fn now() -> u64 {
 
 /// An issuer: keys, responses and received requests.
 #[derive(Clone, Default)]
-pub(crate) struct TestIssuer(Arc<IssuerState>);
+pub(crate) struct Issuer(Arc<IssuerState>);
 
 #[derive(Default)]
 struct IssuerState {
@@ -44,10 +44,10 @@ struct IssuerState {
     slow: AtomicUsize,
 }
 
-impl TestIssuer {
+impl Issuer {
     /// An issuer with one key and RFC 8414 metadata.
     pub(crate) fn new() -> Self {
-        let issuer = TestIssuer::default();
+        let issuer = Issuer::default();
         issuer.respond_with(
             "https://id.example/.well-known/oauth-authorization-server",
             json!({"issuer": ISSUER, "jwks_uri": "https://id.example/keys"}),
@@ -124,7 +124,7 @@ pub(crate) fn good() -> Value {
     })
 }
 
-impl Download for TestIssuer {
+impl Download for Issuer {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<Result<Response<Bytes>, Error>> {
         let url = request.uri().to_string();
         let inner = self.0.clone();
@@ -225,16 +225,16 @@ pub(crate) fn invalid_token(problem: &str) -> (u16, String) {
 }
 
 /// Signs DPoP proofs.
-pub(crate) struct ProofMaker {
+pub(crate) struct Prover {
     pub(crate) key: SigningKey,
     pub(crate) header: Value,
 }
 
-impl ProofMaker {
+impl Prover {
     pub(crate) fn new() -> Self {
         let key = SigningKey::generate().unwrap();
         let header = json!({"typ": "dpop+jwt", "jwk": key.public_jwk()});
-        ProofMaker { key, header }
+        Prover { key, header }
     }
 
     pub(crate) fn thumbprint(&self) -> String {

@@ -9,7 +9,7 @@ use wharf_auth::{
     server::{Dpop, Jwt},
 };
 
-use crate::bed::{METADATA, ProofMaker, SERVER, TestIssuer, TestRequest, invalid_token, now};
+use crate::bed::{Issuer, METADATA, Prover, SERVER, TestRequest, invalid_token, now};
 
 const ALGS: &str = r#"algs="ES256 ES384 EdDSA PS256 RS256""#;
 
@@ -24,15 +24,15 @@ fn bad_proof(problem: &str) -> (u16, String) {
 }
 
 struct DpopSetup {
-    issuer: TestIssuer,
+    issuer: Issuer,
     authenticator: Jwt,
-    prover: ProofMaker,
+    prover: Prover,
     token: String,
 }
 
 fn setup() -> DpopSetup {
-    let issuer = TestIssuer::new();
-    let prover = ProofMaker::new();
+    let issuer = Issuer::new();
+    let prover = Prover::new();
     let token = issuer.token_with("cnf", json!({"jkt": prover.thumbprint()}));
     DpopSetup { authenticator: issuer.jwt(), issuer, prover, token }
 }
@@ -164,7 +164,7 @@ async fn malformed_proofs_are_rejected() {
         "The proof contains a private key: generate a new key, and send only its public part";
     assert_eq!(result, bad_proof(problem));
     // A valid proof of another key.
-    let thief = ProofMaker::new();
+    let thief = Prover::new();
     let result = thief.request(&setup.token, &claims).challenge(&setup.authenticator).await;
     assert_eq!(result, bad_proof("The proof is signed with another key than the token's"));
 }
@@ -269,7 +269,7 @@ impl wharf_model::NonceStore for RecordingNonceStore {
 
 #[tokio::test]
 async fn a_token_bound_to_a_certificate_needs_it() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     let token = issuer.token_with("cnf", json!({"x5t#S256": b64(sha256(b"certificate"))}));
     let wrong = invalid_token("The token is bound to another client certificate");
@@ -281,7 +281,7 @@ async fn a_token_bound_to_a_certificate_needs_it() {
         assert!(own.authenticate(&authenticator).await.is_ok());
     }
     // Both bindings.
-    let prover = ProofMaker::new();
+    let prover = Prover::new();
     let both = json!({"jkt": prover.thumbprint(), "x5t#S256": b64(sha256(b"certificate"))});
     let token = issuer.token_with("cnf", both);
     let request = prover.request(&token, &prover.claims(&token));
@@ -295,7 +295,7 @@ async fn a_token_bound_to_a_certificate_needs_it() {
 #[tokio::test]
 async fn a_short_nonce_key_is_rejected() {
     let problems = |key: &[u8]| {
-        let authenticator = TestIssuer::new().jwt().dpop(Dpop::required().nonce_key(key));
+        let authenticator = Issuer::new().jwt().dpop(Dpop::required().nonce_key(key));
         wharf_model::Authenticator::problems(&authenticator)
     };
     for key in [&b""[..], b"secret", &[7; 31]] {

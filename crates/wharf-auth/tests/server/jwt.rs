@@ -10,11 +10,11 @@ use wharf_auth::{
 };
 use wharf_model::{AuthRequest, Authenticator, Error, ErrorKind, Principal, RequestExtensions};
 
-use crate::bed::{ISSUER, METADATA, SERVER, TestIssuer, TestRequest, good, invalid_token, now};
+use crate::bed::{ISSUER, Issuer, METADATA, SERVER, TestRequest, good, invalid_token, now};
 
 #[tokio::test]
 async fn a_valid_token_is_accepted() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     for _ in 0..3 {
         let pass =
@@ -32,12 +32,12 @@ async fn a_valid_token_is_accepted() {
 
 #[tokio::test]
 async fn without_a_token_there_is_a_challenge_and_no_error() {
-    let authenticator = TestIssuer::new().jwt();
+    let authenticator = Issuer::new().jwt();
     assert_eq!(
         TestRequest::without_token().challenge(&authenticator).await,
         (401, format!("Bearer {METADATA}"))
     );
-    let authenticator = TestIssuer::new().jwt().scope("mcp").scope("more");
+    let authenticator = Issuer::new().jwt().scope("mcp").scope("more");
     let challenge = format!(r#"Bearer scope="mcp more", {METADATA}"#);
     assert_eq!(
         TestRequest::without_token().challenge(&authenticator).await,
@@ -50,7 +50,7 @@ async fn without_a_token_there_is_a_challenge_and_no_error() {
 
 #[tokio::test]
 async fn malformed_requests_are_reported() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     let good = issuer.good_token();
     let malformed = |problem: &str| {
@@ -91,7 +91,7 @@ async fn malformed_requests_are_reported() {
 
 #[tokio::test]
 async fn invalid_tokens_are_rejected() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     let foreign = SigningKey::generate().unwrap();
     let header = json!({"kid": "one"});
@@ -146,7 +146,7 @@ async fn invalid_tokens_are_rejected() {
 
 #[tokio::test]
 async fn clocks_may_differ_a_little() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     for (name, time) in [("exp", now() - 20), ("nbf", now() + 20), ("iat", now() + 20)] {
         let token = issuer.token_with(name, json!(time));
@@ -163,7 +163,7 @@ async fn clocks_may_differ_a_little() {
 
 #[tokio::test]
 async fn audiences_may_be_several() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let token = issuer.token_with("aud", json!(["https://other.example", SERVER]));
     assert!(TestRequest::bearer(&token).authenticate(&issuer.jwt()).await.is_ok());
     let authenticator = issuer.jwt().and_audience("api");
@@ -179,7 +179,7 @@ async fn audiences_may_be_several() {
 
 #[tokio::test]
 async fn only_access_tokens_are_accepted() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     let key = issuer.rotate("two");
     let mut identity = good();
@@ -220,7 +220,7 @@ async fn only_access_tokens_are_accepted() {
 
 #[tokio::test]
 async fn algorithms_are_listed() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt().algorithms([Algorithm::RS256]);
     let result = TestRequest::bearer(&issuer.good_token()).challenge(&authenticator).await;
     assert_eq!(result, invalid_token("The token's algorithm is not allowed"));
@@ -228,7 +228,7 @@ async fn algorithms_are_listed() {
 
 #[tokio::test]
 async fn scopes_that_every_request_needs() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt().scope("mcp").scope("files:read");
     let result = TestRequest::bearer(&issuer.good_token()).challenge(&authenticator).await;
     let challenge = format!(
@@ -248,7 +248,7 @@ async fn scopes_that_every_request_needs() {
 
 #[tokio::test]
 async fn scopes_and_roles_are_read_as_issuers_write_them() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt().roles("realm_access.roles");
     let scopes = async |claims: Value| {
         let mut all = good();
@@ -271,7 +271,7 @@ async fn scopes_and_roles_are_read_as_issuers_write_them() {
 
 #[tokio::test]
 async fn principals_of_two_issuers_differ() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     issuer.respond_with(
         "https://id.example/.well-known/oauth-authorization-server/tenant",
         json!({"issuer": "https://id.example/tenant", "jwks_uri": "https://id.example/t/keys"}),
@@ -301,7 +301,7 @@ async fn principals_of_two_issuers_differ() {
 
 #[tokio::test]
 async fn a_cached_token_expires() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() + 2));
     assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
@@ -313,7 +313,7 @@ async fn a_cached_token_expires() {
 
 #[tokio::test]
 async fn insufficient_scope_challenges_are_complete() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt().scope("mcp").implies("files:write", "files:read");
     let (method, uri) = (Method::POST, "/mcp".parse().unwrap());
     let headers = TestRequest::bearer("x").headers;

@@ -7,9 +7,9 @@ use serde_json::json;
 use tokio::time::{advance, sleep};
 use wharf_auth::{jose::SigningKey, server::Jwt};
 
-use crate::bed::{ISSUER, SERVER, TestIssuer, TestRequest, good, invalid_token};
+use crate::bed::{ISSUER, Issuer, SERVER, TestRequest, good, invalid_token};
 
-async fn is_accepted(issuer: &TestIssuer, authenticator: &Jwt) -> bool {
+async fn is_accepted(issuer: &Issuer, authenticator: &Jwt) -> bool {
     TestRequest::bearer(&issuer.good_token()).authenticate(authenticator).await.is_ok()
 }
 
@@ -19,7 +19,7 @@ fn unknown_key(kid: &str) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn metadata_is_looked_for_in_order() {
-    let issuer = TestIssuer::default();
+    let issuer = Issuer::default();
     issuer.rotate("one");
     let tenant = "https://id.example/tenant";
     let authenticator = || Jwt::issuer(tenant).audience(SERVER).download(issuer.clone());
@@ -53,7 +53,7 @@ async fn metadata_is_looked_for_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn key_rotation_is_seamless() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     assert!(is_accepted(&issuer, &authenticator).await);
     // Rotation is noticed even right after a fetch for an unknown key.
@@ -69,7 +69,7 @@ async fn key_rotation_is_seamless() {
 
 #[tokio::test(start_paused = true)]
 async fn fetches_for_unknown_keys_are_rate_limited() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     assert!(is_accepted(&issuer, &authenticator).await);
     for number in 0..500 {
@@ -108,7 +108,7 @@ async fn fetches_for_unknown_keys_are_rate_limited() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_callers_share_one_fetch() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     issuer.set_delay(500);
     let authenticator = issuer.jwt();
     let tokens: Vec<String> = (0..200).map(|_| issuer.good_token()).collect();
@@ -131,7 +131,7 @@ async fn concurrent_callers_share_one_fetch() {
 
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_survived_for_a_while() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     assert!(is_accepted(&issuer, &authenticator).await);
     issuer.set_down(true);
@@ -161,7 +161,7 @@ async fn an_outage_is_survived_for_a_while() {
 
 #[tokio::test(start_paused = true)]
 async fn keys_are_fetched_again_when_they_are_old() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     let old = issuer.good_token();
     assert!(TestRequest::bearer(&old).authenticate(&authenticator).await.is_ok());
@@ -176,7 +176,7 @@ async fn keys_are_fetched_again_when_they_are_old() {
 
 #[tokio::test(start_paused = true)]
 async fn a_token_without_a_key_id_is_tried() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     issuer.add("two");
     let key = issuer.add("three");
     let authenticator = issuer.jwt();
@@ -190,7 +190,7 @@ async fn a_token_without_a_key_id_is_tried() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unknown_key_is_fetched_once() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     assert!(is_accepted(&issuer, &authenticator).await);
     let before = issuer.fetches();
@@ -201,7 +201,7 @@ async fn an_unknown_key_is_fetched_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_audience_may_be_anything() {
-    let issuer = TestIssuer::new();
+    let issuer = Issuer::new();
     let authenticator = issuer.jwt();
     for audience in ["x://", "://", "", "https://", "x:///"] {
         let token = issuer.token_with("aud", json!(audience));
@@ -212,7 +212,7 @@ async fn an_audience_may_be_anything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_remote_issuer_cannot_point_to_loopback() {
-    let issuer = TestIssuer::default();
+    let issuer = Issuer::default();
     issuer.rotate("one");
     let at = "https://id.example/.well-known/oauth-authorization-server";
     let authenticator =
