@@ -58,6 +58,7 @@ pub(crate) mod get_stream;
 pub(crate) mod id;
 pub(crate) mod post;
 pub(crate) mod replay_budget;
+#[expect(clippy::module_inception, reason = "the file is named after its main type")]
 pub(crate) mod session;
 pub(crate) mod stream_reader;
 pub(crate) mod table;
