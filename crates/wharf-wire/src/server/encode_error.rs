@@ -55,7 +55,7 @@ impl Codec {
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         let requests = client_requests::elicitation_urls(error);
         if self.may_suspend() && !requests.is_empty() {
-            return self.input_required(&InputRequired { requests: requests, state: None }, out);
+            return self.input_required(&InputRequired { requests, state: None }, out);
         }
         if self.revision.has(Feature::ElicitationIds) && !requests.is_empty() {
             let mut error = error.clone();
