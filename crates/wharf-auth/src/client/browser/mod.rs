@@ -170,8 +170,8 @@ impl Browser {
         match self.start(url).await {
             Some(started) => {
                 (self.notify)(to, Notice::Opened { url });
-                let is_running = tokio::task::spawn_blocking(move || started.is_running());
-                if is_running.await.unwrap_or(false) {
+                let check_running = tokio::task::spawn_blocking(move || started.check_running());
+                if check_running.await.unwrap_or(false) {
                     return std::future::pending().await;
                 }
                 (self.notify)(to, Notice::DidNotOpen);

@@ -102,7 +102,7 @@ fn percent_encoded(text: &str) -> String {
 /// in a thread of its own.
 pub fn open(address: &str) -> Result<(), OpenError> {
     let started = start(address)?;
-    if started.is_running() { Ok(()) } else { Err(OpenError::NoBrowser) }
+    if started.check_running() { Ok(()) } else { Err(OpenError::NoBrowser) }
 }
 
 /// Starts a browser with `address`.
@@ -118,7 +118,7 @@ pub(super) struct BrowserProcess(Child);
 
 impl BrowserProcess {
     /// Returns true unless the program fails within two seconds.
-    pub(super) fn is_running(mut self) -> bool {
+    pub(super) fn check_running(mut self) -> bool {
         let deadline = Instant::now() + FAILURE_WINDOW;
         while Instant::now() < deadline {
             match self.0.try_wait() {
@@ -261,10 +261,10 @@ mod tests {
     #[test]
     fn a_program_that_fails_at_once_is_no_browser() {
         let program = |name: &str| BrowserProgram { name: name.into(), first: None };
-        let is_running =
-            |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::is_running);
-        assert_eq!(is_running("true"), Some(true));
-        assert_eq!(is_running("false"), Some(false));
-        assert_eq!(is_running("/no/such/program"), None);
+        let check_running =
+            |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::check_running);
+        assert_eq!(check_running("true"), Some(true));
+        assert_eq!(check_running("false"), Some(false));
+        assert_eq!(check_running("/no/such/program"), None);
     }
 }
