@@ -65,7 +65,7 @@ async fn text(client: &Client, tool: &str) -> String {
 /// Logs in, lists, calls, refreshes and logs out.
 async fn goes_through(url: &str, auth: Auth, browser: &Browser, method: &str) {
     let vault = MemoryTokenStore::default();
-    let auth = auth.vault(vault.clone());
+    let auth = auth.token_store(vault.clone());
     let client = Client::builder().auth(auth.clone()).connect(url).await.unwrap();
     let tools = client.tools().all().await.unwrap();
     let tools: Vec<_> = tools.into_iter().map(|tool| tool.name.clone()).collect();
@@ -87,7 +87,7 @@ async fn goes_through(url: &str, auth: Auth, browser: &Browser, method: &str) {
         }
         _ => assert_eq!(logged_out, Ok(1)),
     }
-    let again = Client::builder().auth(Auth::code(browser.clone()).vault(vault).unattended());
+    let again = Client::builder().auth(Auth::code(browser.clone()).token_store(vault).unattended());
     assert!(again.connect(url).await.is_err());
 }
 
@@ -135,7 +135,7 @@ async fn a_login_that_fails_leaves_nothing_behind() {
     let issuer = url.replace("/mcp", "/");
     let (id, _) = registered(&issuer, "client_secret_basic").await;
     let vault = MemoryTokenStore::default();
-    let auth = Auth::code(Browser::default()).vault(vault.clone());
+    let auth = Auth::code(Browser::default()).token_store(vault.clone());
     let error = auth.client_secret(id, "wrong").issuer(&issuer).login(&url).await.unwrap_err();
     assert!(error.message.contains("invalid_client"), "{error}");
     assert_eq!(vault.list().await.unwrap(), []);

@@ -1,4 +1,4 @@
-//! Authorization, both sides: who may call a server, and how a client gets in.
+//! OAuth 2.1 authorization for servers (token verification) and for clients (obtaining tokens).
 
 pub mod fetch;
 pub mod jose;

@@ -1,4 +1,4 @@
-//! Requests to URLs that cannot be trusted, answered by servers that mean harm.
+//! `Fetch` against hostile URLs and servers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -30,13 +30,12 @@ use wharf_model::BoxFuture;
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}";
 
-/// A server that says `text` to whoever connects, again and again if it is `endless`, and counts
-/// its visitors.
+/// A server that sends `text` on each connection, without end if `endless`, and counts its connections.
 async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let visitors = Arc::new(AtomicUsize::new(0));
-    let (seen, text) = (visitors.clone(), text.to_owned());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let (seen, text) = (connections.clone(), text.to_owned());
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             seen.fetch_add(1, Ordering::SeqCst);
@@ -46,22 +45,22 @@ async fn server(text: &str, endless: bool) -> (u16, Arc<AtomicUsize>) {
                 let _ = stream.read(&mut head).await;
                 let _ = stream.write_all(text.as_bytes()).await;
                 while endless && stream.write_all(&[b'x'; 4096]).await.is_ok() {}
-                // Whoever wants more has to wait.
+                // Keeps the connection open.
                 let _ = stream.read(&mut head).await;
             });
         }
     });
-    (port, visitors)
+    (port, connections)
 }
 
-/// Answers with the addresses in turn, and then with the last of them, and counts the questions.
-struct Names {
+/// Resolves to the lists in turn, then to the last one, and counts the lookups.
+struct TestResolver {
     addresses: Vec<Vec<&'static str>>,
     port: u16,
     asked: Arc<AtomicUsize>,
 }
 
-impl Resolve for Names {
+impl Resolve for TestResolver {
     fn resolve(&self, _: &str, _: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
         let turn = self.asked.fetch_add(1, Ordering::SeqCst).min(self.addresses.len() - 1);
         let port = self.port;
@@ -72,10 +71,10 @@ impl Resolve for Names {
     }
 }
 
-fn names(port: u16, addresses: &[&[&'static str]]) -> (Names, Arc<AtomicUsize>) {
+fn resolver_for(port: u16, addresses: &[&[&'static str]]) -> (TestResolver, Arc<AtomicUsize>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let addresses = addresses.iter().map(|it| it.to_vec()).collect();
-    (Names { addresses, port, asked: asked.clone() }, asked)
+    (TestResolver { addresses, port, asked: asked.clone() }, asked)
 }
 
 async fn get(fetch: &Fetch, url: &str) -> Result<u16, FetchError> {
@@ -83,23 +82,23 @@ async fn get(fetch: &Fetch, url: &str) -> Result<u16, FetchError> {
 }
 
 #[tokio::test]
-async fn this_machine_is_asked_only_by_its_own_names() {
-    let (port, visitors) = server(OK, false).await;
+async fn loopback_needs_a_literal_name() {
+    let (port, connections) = server(OK, false).await;
     for host in ["localhost", "127.0.0.1", "LOCALHOST"] {
         assert_eq!(get(&Fetch::new(), &format!("http://{host}:{port}/")).await, Ok(200));
     }
-    assert_eq!(visitors.load(Ordering::SeqCst), 3);
+    assert_eq!(connections.load(Ordering::SeqCst), 3);
     for host in ["localhost", "127.0.0.1", "[::1]", "127.1", "2130706433"] {
         for fetch in [Fetch::new().public_only(), Fetch::new().allow_private().public_only()] {
             let refused = get(&fetch, &format!("http://{host}:{port}/")).await;
             assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{host}: {refused:?}");
         }
     }
-    assert_eq!(visitors.load(Ordering::SeqCst), 3);
+    assert_eq!(connections.load(Ordering::SeqCst), 3);
 }
 
 #[tokio::test]
-async fn urls_that_lead_inside_are_not_asked() {
+async fn private_addresses_are_rejected() {
     let urls = [
         "https://10.0.0.1/",
         "https://192.168.0.1/",
@@ -136,35 +135,35 @@ async fn urls_that_lead_inside_are_not_asked() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_inside_is_not_asked() {
-    let (port, visitors) = server(OK, false).await;
+async fn names_with_private_addresses_are_rejected() {
+    let (port, connections) = server(OK, false).await;
     for inside in ["127.0.0.1", "::1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"] {
-        // Good company does not help.
+        // Public addresses beside it do not help.
         for addresses in [&[inside][..], &["9.9.9.9", inside]] {
-            let (resolver, _) = names(port, &[addresses]);
+            let (resolver, _) = resolver_for(port, &[addresses]);
             let fetch = Fetch::new().resolver(resolver);
             let refused = get(&fetch, &format!("https://id.example:{port}/")).await;
             assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{inside}: {refused:?}");
         }
     }
-    assert_eq!(visitors.load(Ordering::SeqCst), 0);
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn the_address_that_was_looked_at_is_the_one_that_is_dialled() {
+async fn dns_rebinding_has_no_effect() {
     let certified = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
     let (port, pem) = tls_server(&certified, None).await;
-    // A second look would find nobody.
-    let (resolver, asked) = names(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
+    // A second lookup would return another address.
+    let (resolver, asked) = resolver_for(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
     let fetch = Fetch::new().resolver(resolver).trust_pem(&pem).unwrap();
     let refused = get(&fetch, "https://id.example/").await;
     assert!(matches!(refused, Err(FetchError::Forbidden(_))), "{refused:?}");
 
-    let (resolver, again) = names(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
+    let (resolver, again) = resolver_for(port, &[&["127.0.0.1"], &["0.0.0.0"]]);
     let fetch = fetch.allow_private().resolver(resolver);
     assert_eq!(get(&fetch, "https://id.example/").await, Ok(200));
     assert_eq!((asked.load(Ordering::SeqCst), again.load(Ordering::SeqCst)), (1, 1));
-    // Allowing private addresses allows none of the others.
+    // Private addresses are allowed now, but reserved ones are not.
     assert!(matches!(get(&fetch, "https://id.example/").await, Err(FetchError::Forbidden(_))));
 }
 
@@ -173,7 +172,7 @@ async fn a_certificate_is_for_its_name_alone() {
     let certified = rcgen::generate_simple_self_signed(["id.example".to_owned()]).unwrap();
     let (port, pem) = tls_server(&certified, None).await;
     let fetch = |pem: Option<&str>| {
-        let (resolver, _) = names(port, &[&["127.0.0.1"]]);
+        let (resolver, _) = resolver_for(port, &[&["127.0.0.1"]]);
         let fetch = Fetch::new().allow_private().resolver(resolver);
         pem.map_or(fetch.clone(), |pem| fetch.trust_pem(pem).unwrap())
     };
@@ -187,23 +186,23 @@ async fn a_certificate_is_for_its_name_alone() {
 }
 
 #[tokio::test]
-async fn only_the_server_that_a_certificate_is_for_is_told_who_we_are() {
+async fn a_client_certificate_is_sent_to_its_origin_only() {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let us = rcgen::generate_simple_self_signed(["client.example".to_owned()]).unwrap();
     let (ours, key) = (us.cert.pem(), us.signing_key.serialize_pem());
     let (meant, pem) = tls_server(&certified, Some(us.cert.der().clone())).await;
     let (other, _) = tls_server(&certified, Some(us.cert.der().clone())).await;
     let [meant, other] = [meant, other].map(|port| format!("https://localhost:{port}/token"));
-    let nobody = Fetch::new().trust_pem(&pem).unwrap();
-    assert!(get(&nobody, &meant).await.is_err());
-    let somebody = nobody.identity_pem(&meant, &ours, &key).unwrap();
+    let without_identity = Fetch::new().trust_pem(&pem).unwrap();
+    assert!(get(&without_identity, &meant).await.is_err());
+    let with_identity = without_identity.identity_pem(&meant, &ours, &key).unwrap();
     let before = Fetch::new().identity_pem(&meant, &ours, &key).unwrap().trust_pem(&pem).unwrap();
-    for fetch in [&somebody, &before] {
+    for fetch in [&with_identity, &before] {
         assert_eq!(get(fetch, &meant).await, Ok(200));
         assert!(get(fetch, &other).await.is_err());
     }
-    // Each that is named.
-    let both = somebody.identity_pem(&other, &ours, &key).unwrap();
+    // Every origin that is named gets the certificate.
+    let both = with_identity.identity_pem(&other, &ours, &key).unwrap();
     for url in [&meant, &other] {
         assert_eq!(get(&both, url).await, Ok(200));
     }
@@ -250,8 +249,8 @@ async fn tls_server(
 }
 
 #[tokio::test]
-async fn redirects_are_answers() {
-    let (elsewhere, visitors) = server(OK, false).await;
+async fn redirects_are_not_followed() {
+    let (elsewhere, connections) = server(OK, false).await;
     let text = format!(
         "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{elsewhere}/\r\nContent-Length: 0\r\n\r\n"
     );
@@ -260,11 +259,11 @@ async fn redirects_are_answers() {
     let answer = Fetch::new().get(&url, HeaderMap::new()).await.unwrap();
     assert_eq!(answer.status.as_u16(), 302);
     assert!(answer.location().unwrap().ends_with(&format!(":{elsewhere}/")));
-    assert_eq!(visitors.load(Ordering::SeqCst), 0);
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn nothing_is_read_or_waited_for_without_end() {
+async fn size_and_time_are_bounded() {
     let (endless, _) = server("HTTP/1.1 200 OK\r\n\r\n", true).await;
     let announced = "HTTP/1.1 200 OK\r\nContent-Length: 9999999999\r\n\r\n";
     let (announced, _) = server(announced, false).await;
@@ -278,13 +277,13 @@ async fn nothing_is_read_or_waited_for_without_end() {
     let (garbage, _) = server("SSH-2.0-OpenSSH\r\n\r\n", false).await;
     for port in [endless_head, many, garbage] {
         let refused = get(&Fetch::new(), &format!("http://127.0.0.1:{port}/")).await;
-        assert!(matches!(refused, Err(FetchError::Garbled(_))), "{refused:?}");
+        assert!(matches!(refused, Err(FetchError::InvalidResponse(_))), "{refused:?}");
     }
     let (silent, _) = server("", false).await;
     let (stalled, _) = server("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", false).await;
     let began = Instant::now();
     for port in [silent, stalled] {
-        let fetch = Fetch::new().patience(Duration::from_millis(200));
+        let fetch = Fetch::new().timeout(Duration::from_millis(200));
         let refused = get(&fetch, &format!("http://127.0.0.1:{port}/")).await;
         assert!(matches!(refused, Err(FetchError::TimedOut(_))), "{refused:?}");
     }

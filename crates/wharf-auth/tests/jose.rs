@@ -1,10 +1,10 @@
-//! Tokens, keys and signatures: the vectors of the standards, and what must be refused.
+//! JOSE test vectors of the RFCs, and tokens that must be rejected.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
 use wharf_auth::jose::{
-    Algorithm, JoseError, Jwk, JwkSet, MAX_TOKEN, SigningKey, Unverified, b64, random_token, same,
-    sha256, unb64,
+    Algorithm, JoseError, Jwk, JwkSet, MAX_TOKEN, SigningKey, UnverifiedToken, b64,
+    constant_time_eq, random_token, sha256, unb64,
 };
 
 const RSA: &str = include_str!("keys/rsa.pem");
@@ -40,7 +40,7 @@ fn rfc7515_a2() {
     let token = format!(
         "eyJhbGciOiJSUzI1NiJ9.{PAYLOAD}.cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YKt_O8W2Fp5jujGbds9uJdbF9CUAr7t1dnZcAcQjbKBYNX4BAynRFdiuB--f_nZLgrnbyTyWzO75vRK5h6xBArLIARNPvkSjtQBMHlb1L07Qe7K0GarZRmB_eSN9383LcOLn6_dO--xi12jzDwusC-eOkHWEsqtFZESc6BfI7noOPqvhJ1phCnvWh6IeYI2w9QOYEUipUTI8np6LbgGY9Fs98rqVt5AXLIhWkWywlVmtVrBp0igcN_IoypGlUPQGe77Rw"
     );
-    let parsed = Unverified::parse(&token).unwrap();
+    let parsed = UnverifiedToken::parse(&token).unwrap();
     let claims = parsed.verify(&rfc7515_rsa(), &[Algorithm::RS256]).unwrap();
     assert_eq!((claims.text("iss"), claims.time("exp")), (Some("joe"), Some(1_300_819_380)));
     assert_eq!(
@@ -55,11 +55,11 @@ fn rfc7515_a3() {
     let signature =
         "DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q";
     let token = format!("eyJhbGciOiJFUzI1NiJ9.{PAYLOAD}.{signature}");
-    let verified = Unverified::parse(&token).unwrap().verify(&rfc7515_curve(), Algorithm::ALL);
+    let verified = UnverifiedToken::parse(&token).unwrap().verify(&rfc7515_curve(), Algorithm::ALL);
     assert_eq!(verified.unwrap().text("iss"), Some("joe"));
-    // A signature of zeros, with which some libraries were once content.
+    // An all-zero signature, which some libraries once accepted.
     let token = format!("eyJhbGciOiJFUzI1NiJ9.{PAYLOAD}.{}", b64([0; 64]));
-    let verified = Unverified::parse(&token).unwrap().verify(&rfc7515_curve(), Algorithm::ALL);
+    let verified = UnverifiedToken::parse(&token).unwrap().verify(&rfc7515_curve(), Algorithm::ALL);
     assert_eq!(verified, Err(JoseError::BadSignature));
 }
 
@@ -76,17 +76,17 @@ fn rfc8037() {
     let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
     let key = jwk(json!({"kty": "OKP", "crv": "Ed25519", "x": x}));
     assert_eq!(key.thumbprint(), "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k");
-    // The private key of the same appendix, in the frame that OpenSSL writes.
+    // The private key of the same appendix, wrapped as OpenSSL does.
     let mut pkcs8 = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
     pkcs8.extend(unb64("nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A").unwrap());
     let private = SigningKey::from_pkcs8(&pkcs8, Algorithm::EdDSA).unwrap();
     assert_eq!(private.public_jwk().thumbprint(), key.thumbprint());
     let token = private.sign(&Value::Null, &json!({"a": 1})).unwrap();
     assert!(token.starts_with("eyJhbGciOiJFZERTQSJ9."));
-    assert!(Unverified::parse(&token).unwrap().verify(&key, &[Algorithm::EdDSA]).is_ok());
-    // What is signed there is no JSON.
+    assert!(UnverifiedToken::parse(&token).unwrap().verify(&key, &[Algorithm::EdDSA]).is_ok());
+    // The signed payload of the appendix is not JSON.
     let token = "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
-    assert_eq!(Unverified::parse(token).err(), Some(JoseError::Malformed));
+    assert_eq!(UnverifiedToken::parse(token).err(), Some(JoseError::Malformed));
 }
 
 #[test]
@@ -110,21 +110,21 @@ fn every_algorithm_and_every_file_format() {
         assert_eq!(key.public_jwk(), again.public_jwk());
         let header = json!({"typ": "at+jwt", "kid": "k", "alg": "none"});
         let token = again.sign(&header, &json!({"sub": "alice"})).unwrap();
-        let parsed = Unverified::parse(&token).unwrap();
+        let parsed = UnverifiedToken::parse(&token).unwrap();
         assert_eq!(parsed.header.algorithm, algorithm, "the header's own algorithm does not count");
         assert!(parsed.header.is_type("at+jwt") && parsed.header.kid.as_deref() == Some("k"));
         assert!(parsed.verify(&key.public_jwk(), &[algorithm]).is_ok(), "{algorithm:?}");
-        // Each bit of the signature counts, and each of what was signed.
+        // Every bit of the signature and of the signed data counts.
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let mut broken = unb64(signature).unwrap();
         broken[5] ^= 1;
         let broken = format!("{signed}.{}", b64(broken));
-        let parsed = Unverified::parse(&broken).unwrap();
+        let parsed = UnverifiedToken::parse(&broken).unwrap();
         assert_eq!(parsed.verify(&key.public_jwk(), &[algorithm]), Err(JoseError::BadSignature));
         let other = format!("{}.{}.{signature}", token.split('.').next().unwrap(), b64("{}"));
-        let parsed = Unverified::parse(&other).unwrap();
+        let parsed = UnverifiedToken::parse(&other).unwrap();
         assert_eq!(parsed.verify(&key.public_jwk(), &[algorithm]), Err(JoseError::BadSignature));
-        // Nothing of the key is told.
+        // `Debug` omits the key.
         assert_eq!(format!("{key:?}"), format!("SigningKey {{ algorithm: {algorithm:?}, .. }}"));
     }
     assert!(SigningKey::from_pem(P256, Algorithm::RS256).is_err());
@@ -135,24 +135,28 @@ fn every_algorithm_and_every_file_format() {
 }
 
 #[test]
-fn no_algorithm_that_needs_no_private_key() {
+fn none_and_hmac_are_rejected() {
     let claims = b64(json!({"sub": "mallory"}).to_string());
     for name in ["none", "None", "NONE", "nOnE", "HS256", "HS512", "", "es256", "A128KW"] {
         let token = format!("{}.{claims}.", b64(json!({"alg": name}).to_string()));
-        assert_eq!(Unverified::parse(&token).err(), Some(JoseError::UnknownAlgorithm), "{name}");
+        assert_eq!(
+            UnverifiedToken::parse(&token).err(),
+            Some(JoseError::UnknownAlgorithm),
+            "{name}"
+        );
     }
-    // The public key as a shared secret: there are none, whatever the header says.
+    // The public key as HMAC secret (algorithm confusion): HMAC is not supported.
     let header = b64(json!({"alg": "HS256", "typ": "JWT"}).to_string());
     let token = format!("{header}.{claims}.{}", b64(sha256(RSA.as_bytes())));
-    assert_eq!(Unverified::parse(&token).err(), Some(JoseError::UnknownAlgorithm));
+    assert_eq!(UnverifiedToken::parse(&token).err(), Some(JoseError::UnknownAlgorithm));
     assert!(Jwk::from_json(&json!({"kty": "oct", "k": "AAAA"})).is_err());
 }
 
 #[test]
-fn what_is_said_twice_is_not_read() {
+fn duplicate_members_are_rejected() {
     let parse = |header: &str, claims: &str| {
         let token = format!("{}.{}.AAAA", b64(header), b64(claims));
-        Unverified::parse(&token).map(drop)
+        UnverifiedToken::parse(&token).map(drop)
     };
     let (header, claims) = (r#"{"alg":"ES256"}"#, r#"{"sub":"alice","aud":["a","a"]}"#);
     assert_eq!(parse(header, claims), Ok(()));
@@ -168,11 +172,11 @@ fn what_is_said_twice_is_not_read() {
 }
 
 #[test]
-fn extensions_that_must_be_understood_are_not() {
+fn critical_extensions_are_rejected() {
     let key = SigningKey::generate().unwrap();
     for crit in [json!(["b64"]), json!([]), json!("exp")] {
         let token = key.sign(&json!({"crit": crit, "b64": false}), &json!({})).unwrap();
-        assert_eq!(Unverified::parse(&token).err(), Some(JoseError::Critical));
+        assert_eq!(UnverifiedToken::parse(&token).err(), Some(JoseError::Critical));
     }
 }
 
@@ -180,24 +184,24 @@ fn extensions_that_must_be_understood_are_not() {
 fn sizes_are_bounded() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&Value::Null, &json!({"a": "x".repeat(MAX_TOKEN)})).unwrap();
-    assert_eq!(Unverified::parse(&token).err(), Some(JoseError::TooLong));
+    assert_eq!(UnverifiedToken::parse(&token).err(), Some(JoseError::TooLong));
     let deep = format!("{}.{}.AA", b64(r#"{"alg":"ES256"}"#), b64("[".repeat(9000)));
-    assert_eq!(Unverified::parse(&deep).err(), Some(JoseError::Malformed));
+    assert_eq!(UnverifiedToken::parse(&deep).err(), Some(JoseError::Malformed));
 }
 
 #[test]
 fn foreign_keys_never_panic() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&Value::Null, &json!({})).unwrap();
-    let parsed = Unverified::parse(&token).unwrap();
-    // Points that are not on the curve, exponents and moduli of nothing.
+    let parsed = UnverifiedToken::parse(&token).unwrap();
+    // Points that are not on the curve; degenerate exponents and moduli.
     for (x, y) in [([0; 32], [0; 32]), ([255; 32], [255; 32]), ([1; 32], [2; 32])] {
         let odd = json!({"kty": "EC", "crv": "P-256", "x": b64(x), "y": b64(y)});
         assert_eq!(parsed.verify(&jwk(odd), Algorithm::ALL), Err(JoseError::BadSignature));
     }
     let rsa = SigningKey::from_pem(RSA, Algorithm::RS256).unwrap();
     let token = rsa.sign(&Value::Null, &json!({})).unwrap();
-    let parsed = Unverified::parse(&token).unwrap();
+    let parsed = UnverifiedToken::parse(&token).unwrap();
     for (n, e) in
         [(vec![2; 256], vec![1]), (vec![255; 1024], vec![255; 8]), (vec![1; 256], vec![3])]
     {
@@ -221,7 +225,7 @@ fn foreign_keys_never_panic() {
     for value in &broken {
         assert!(Jwk::from_json(value).is_err(), "{value}");
     }
-    // A set is read without them.
+    // A key set skips them.
     let mut keys = broken.to_vec();
     keys.push(serde_json::to_value(key.public_jwk()).unwrap());
     let set: JwkSet = serde_json::from_value(json!({"keys": keys, "more": 1})).unwrap();
@@ -229,10 +233,10 @@ fn foreign_keys_never_panic() {
 }
 
 #[test]
-fn keys_are_for_what_they_say() {
+fn key_use_and_algorithm_are_checked() {
     let key = SigningKey::generate().unwrap();
     let token = key.sign(&Value::Null, &json!({})).unwrap();
-    let parsed = Unverified::parse(&token).unwrap();
+    let parsed = UnverifiedToken::parse(&token).unwrap();
     let verdict = |member: &str, value: Value| {
         let mut public = serde_json::to_value(key.public_jwk()).unwrap();
         public[member] = value;
@@ -275,7 +279,7 @@ fn malformed_tokens() {
         &format!(" {good}.{}.AA", b64("{}")),
         "é.é.é",
     ] {
-        assert_eq!(Unverified::parse(token).err(), Some(JoseError::Malformed), "{token}");
+        assert_eq!(UnverifiedToken::parse(token).err(), Some(JoseError::Malformed), "{token}");
     }
 }
 
@@ -286,7 +290,7 @@ fn claims_of_odd_types() {
         "exp": 1.9e9, "nbf": -5, "iat": "soon", "far": 1e300, "aud": ["a", 1, "b"], "one": "a",
     });
     let token = key.sign(&Value::Null, &claims).unwrap();
-    let claims = Unverified::parse(&token).unwrap().claims;
+    let claims = UnverifiedToken::parse(&token).unwrap().claims;
     assert_eq!(claims.time("exp"), Some(1_900_000_000));
     assert_eq!((claims.time("nbf"), claims.time("iat"), claims.time("far")), (None, None, None));
     assert_eq!((claims.texts("aud"), claims.texts("one")), (vec!["a", "b"], vec!["a"]));
@@ -298,7 +302,11 @@ fn claims_of_odd_types() {
 
 #[test]
 fn helpers() {
-    assert!(same(b"abc", b"abc") && !same(b"abc", b"abd") && !same(b"abc", b"ab"));
+    assert!(
+        constant_time_eq(b"abc", b"abc")
+            && !constant_time_eq(b"abc", b"abd")
+            && !constant_time_eq(b"abc", b"ab")
+    );
     assert_ne!(random_token(16), random_token(16));
     assert_eq!(random_token(32).len(), 43);
     assert_eq!(b64(&sha256(b"abc")[..3]), "ungW");

@@ -1,4 +1,4 @@
-//! Options that every verb with a server has.
+//! Options of every command that connects to a server.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     pub(crate) trace: bool,
 }
 
-/// What to speak with the server.
+/// Protocol versions to negotiate with the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Speak {
     Any(Era),
@@ -67,10 +67,10 @@ impl Speak {
     }
 }
 
-/// What a number of seconds may end with, and how many seconds that is.
+/// Suffixes of a duration, with their number of seconds.
 const UNITS: [(&str, f64); 3] = [("ms", 0.001), ("s", 1.0), ("m", 60.0)];
 
-/// `10`, `10s`, `500ms` or `2m`.
+/// Parses a duration: `10`, `10s`, `500ms` or `2m`.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     seconds_or_none(text).and_then(|time| match time {
         Duration::ZERO => Err("give a number of seconds above 0".to_owned()),
@@ -78,14 +78,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// The same, and 0.
+/// Parses a duration that may be 0.
 pub(crate) fn seconds_or_none(text: &str) -> Result<Duration, String> {
     let with_unit =
         UNITS.iter().find_map(|(unit, length)| Some((text.strip_suffix(unit)?, *length)));
     let (number, length) = with_unit.unwrap_or((text, 1.0));
     let number: f64 = number.parse().map_err(|_| "this is no number of seconds".to_owned())?;
     let seconds = number * length;
-    // A year is as good as for ever, and no clock overflows.
+    // One year is practically unlimited, and no clock overflows.
     if !(0.0..=31_536_000.0).contains(&seconds) {
         return Err("give a number of seconds, up to a year".to_owned());
     }
@@ -97,7 +97,7 @@ fn level(text: &str) -> Result<LogLevel, String> {
     text.to_lowercase().parse().map_err(|_| format!("the levels are {names}"))
 }
 
-/// `NAME`, which must be set here, or `NAME=VALUE`.
+/// Parses `NAME`, which must be set in the environment, or `NAME=VALUE`.
 fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, with_secret(value)?),
@@ -129,7 +129,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value))
 }
 
-/// The value, with what the environment has in the place of an `@env:VARIABLE` at its end.
+/// Value in which a final `@env:VARIABLE` is replaced from the environment.
 pub(crate) fn with_secret(value: &str) -> Result<String, String> {
     let Some((before, variable)) = value.split_once("@env:") else { return Ok(value.to_owned()) };
     let secret = std::env::var(variable)
@@ -138,7 +138,7 @@ pub(crate) fn with_secret(value: &str) -> Result<String, String> {
 }
 
 impl Shared {
-    /// The directories of `--root`, as the protocol names them.
+    /// Directories of `--root` as MCP roots.
     pub(crate) fn roots(&self) -> Result<Vec<Root>, Fail> {
         self.root.iter().map(|dir| root(dir)).collect()
     }

@@ -1,4 +1,4 @@
-//! What a verb works with: the server, the terminal, the options.
+//! Context of a command: the server, the terminal, the options.
 
 use std::{
     path::PathBuf,
@@ -25,46 +25,46 @@ use crate::{
     server_requests::Questions,
 };
 
-/// How long the whole of a call may take, unless `--timeout` is longer.
+/// Total timeout of a call, unless `--timeout` is longer.
 const TOTAL: Duration = Duration::from_mins(10);
 
 /// Delay after which the handshake times out later than the command, whose message names the right option.
 const LATER: Duration = Duration::from_millis(250);
 
-/// What a program may need that ended before it spoke.
+/// Hint for a program that exited before the handshake.
 const VARIABLES: &str = "It got only a few variables of your environment (PATH, HOME, ...): \
                          --env NAME gives it another.";
 
 /// Hint for a URL that the web server does not have.
 const PATH: &str = "Check the path of the URL: many servers are at /mcp.";
 
-/// A server, the headers that go to it, and how to get in.
+/// Server with its headers and its authorization.
 struct Found {
     target: Target,
     headers: Vec<(String, String)>,
     way: Option<Auth>,
 }
 
-/// A server on the web.
+/// Server at a URL.
 struct Web {
     url: String,
-    /// What the user calls it.
+    /// The user's name for the server.
     word: String,
-    /// Whether the user says who calls in a header of their own.
+    /// Set if the user sends an `Authorization` header.
     shows: bool,
 }
 
-/// What a verb works with.
+/// Context of a command.
 pub(crate) struct Context {
     pub(crate) shared: Shared,
     pub(crate) out: Out,
     pub(crate) screen: Arc<Screen>,
     pub(crate) questions: Questions,
-    /// The time that `--timeout` gives the whole command.
+    /// Deadline of the whole command, from `--timeout`.
     pub(crate) clock: Deadline,
-    /// The connections, once there are any.
+    /// Connections, once they are open.
     clients: OnceLock<Vec<Client>>,
-    /// The server, if it is on the web.
+    /// The server, if it is at a URL.
     web: OnceLock<Web>,
 }
 
@@ -98,7 +98,7 @@ impl Context {
         Ok(client)
     }
 
-    /// Connects `count` times, at least once. Nobody is there to answer what the server asks.
+    /// Opens `count` connections, at least one. Server requests are not answered on them.
     pub(crate) async fn connect_many(
         &self,
         target: Target,
@@ -109,7 +109,7 @@ impl Context {
             let builder = self.prepared(&found, ClientHandlerBuilder::new())?;
             Ok::<_, Fail>(builder.connect(found.target.clone()))
         };
-        // What the first finds out about the server, the others need not.
+        // The other connections reuse the protocol version that the first one negotiated.
         let failed = |error| Self::connecting(&found.target, error);
         let mut clients = vec![connect()?.await.map_err(failed)?];
         let mut others = JoinSet::new();
@@ -123,7 +123,7 @@ impl Context {
         Ok(self.clients.get_or_init(|| clients))
     }
 
-    /// Connects to the server at `url` by way of `auth`, and leaves again.
+    /// Connects to the server at `url` with `auth`, then disconnects.
     pub(crate) async fn try_in(&self, url: &str, auth: &Auth) -> Result<(), Fail> {
         let builder = self.builder(ClientHandlerBuilder::new())?.auth(auth.clone());
         let connecting = builder.connect(url).await;
@@ -133,7 +133,7 @@ impl Context {
         Ok(())
     }
 
-    /// The server, and how to get in there.
+    /// Resolves the server and its authorization.
     async fn found(&self, target: Target) -> Result<Found, Fail> {
         let word = target.to_string();
         let target = match target {
@@ -150,7 +150,7 @@ impl Context {
         Ok(Found { target, headers, way })
     }
 
-    /// What connects to the server.
+    /// Client builder for the server.
     fn prepared(
         &self,
         found: &Found,
@@ -164,7 +164,8 @@ impl Context {
         Ok(headers.fold(builder, |it, (name, value)| it.header(name, value)))
     }
 
-    /// Whether the server is told who calls: then it may hide what the caller may not use.
+    /// True if requests carry credentials: the server may then hide features that the caller is not
+    /// authorized for.
     pub(crate) async fn is_known(&self) -> bool {
         match self.web.get() {
             Some(web) => web.shows || is_known(&web.url).await,
@@ -172,7 +173,7 @@ impl Context {
         }
     }
 
-    /// The failure, with what to do about it where that takes a login.
+    /// Adds a login hint to the failure, if a login helps.
     pub(crate) fn advised(&self, fail: Fail) -> Fail {
         match self.web.get() {
             Some(web) if !web.shows => fail.needs_login(&web.word),
@@ -180,14 +181,14 @@ impl Context {
         }
     }
 
-    /// The target itself, and the headers that go to it.
+    /// Resolves the target and its headers.
     fn located(&self, target: Target) -> Result<(Target, Vec<(String, String)>), Fail> {
         let mut headers = self.shared.header.clone();
         let target = match target {
             Target::Entry(entry) => {
                 let (target, more) =
                     entry.resolve().map_err(|error| Fail::usage(error.to_string()))?;
-                // What the command line says goes before what the file says.
+                // Headers of the command line override those of the file.
                 let said = |name: &str| headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
                 let more: Vec<_> = more.into_iter().filter(|(name, _)| !said(name)).collect();
                 headers.extend(more);
@@ -205,7 +206,7 @@ impl Context {
         Ok((target, headers))
     }
 
-    /// A server that is started gets the variables of `--env`, which go before those of a file.
+    /// Adds the variables of `--env` to a started server. They override those of a file.
     fn with_variables(&self, target: Target) -> Result<Target, Fail> {
         match target {
             Target::Command(mut command) => {
@@ -247,7 +248,7 @@ impl Context {
             None => builder,
         };
         if let Some(timeout) = self.shared.timeout {
-            // The same option is for servers that are slow to start.
+            // `--timeout` also applies to servers that are slow to start.
             let handshake = timeout.saturating_add(LATER);
             builder = builder.timeout(timeout).total(timeout.max(TOTAL)).handshake(handshake);
         }
@@ -260,7 +261,7 @@ impl Context {
         })
     }
 
-    /// Makes a call, and shows how it is going.
+    /// Makes a call and shows its progress.
     pub(crate) async fn watch<T: 'static>(&self, mut calling: CallBuilder<T>) -> Result<T, Fail> {
         if self.screen.draws() {
             let screen = self.screen.clone();
@@ -270,7 +271,7 @@ impl Context {
         }
         if let Some(least) = self.shared.log_level {
             let screen = self.screen.clone();
-            // Servers that were never told a level send all they have.
+            // A server that received no log level sends messages of every level.
             calling = calling.on_log(move |message| {
                 if message.level >= least {
                     screen.log(&message);
@@ -282,21 +283,21 @@ impl Context {
         Ok(result?)
     }
 
-    /// That the time of `--timeout` is up.
+    /// Error for an expired `--timeout`.
     pub(crate) fn out_of_time(&self) -> Fail {
         let limit = self.shared.timeout.unwrap_or_default();
         let message = format!("The command took longer than {limit:?}");
         Error::new(ErrorKind::RequestTimeout).with_message(message).into()
     }
 
-    /// Ends every conversation there is, side by side.
+    /// Closes all connections concurrently.
     pub(crate) async fn close(&self) {
         let clients = self.clients.get().cloned().unwrap_or_default();
         let closing = clients.into_iter().map(|client| async move { client.close().await });
         closing.collect::<JoinSet<()>>().join_all().await;
     }
 
-    /// Tells something on stderr, to people only.
+    /// Writes a note to stderr, only at a terminal.
     pub(crate) fn tell(&self, text: &str) {
         if self.screen.is_terminal() {
             let paint = self.screen.paint();
@@ -305,7 +306,7 @@ impl Context {
     }
 }
 
-/// Where it is remembered which revision each server speaks.
+/// Cache file of the protocol version of each server.
 fn verdicts() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let cache = if cfg!(windows) {

@@ -1,4 +1,4 @@
-//! The demo server: every primitive there is, once.
+//! Demo server with every MCP primitive.
 
 mod media;
 mod prompts;
@@ -7,7 +7,7 @@ mod tools;
 
 use wharf::Server;
 
-/// The demo server, ready to be served.
+/// Builds the demo server.
 pub(crate) fn server() -> Server {
     Server::new("wharf-demo", env!("CARGO_PKG_VERSION"))
         .title("Wharf demo")

@@ -1,4 +1,4 @@
-//! Why a command ended without its result, and how that is told.
+//! Failures of a command, and their output.
 
 use std::{borrow::Cow, io};
 
@@ -7,29 +7,29 @@ use wharf::{Error, ErrorKind, auth::client::Challenge, config::masked_url};
 
 use crate::terminal::{Paint, Screen, clean, clean_json};
 
-/// How a command ends, as its exit code says.
+/// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// The command line, or a file it names, was not right.
+    /// Invalid command line, or invalid file named on it.
     Usage = 1,
-    /// The server wants to know who asks, or forbids it.
+    /// The server requires authorization or denies access.
     Authorization = 3,
-    /// There was no talking to the server.
+    /// The server could not be reached.
     Unreachable = 4,
-    /// The server said no.
+    /// The server returned an error.
     Tool = 5,
-    /// Somebody pressed Ctrl-C.
+    /// Interrupted by Ctrl-C (SIGINT).
     Interrupted = 130,
-    /// The system, or another program, asked us to end.
+    /// Terminated by the system or another program (SIGTERM).
     Terminated = 143,
-    /// Nobody reads the result any more, as a shell has it for programs that a pipe ended.
+    /// The reader closed stdout: the code that a shell reports for SIGPIPE.
     NobodyReads = 141,
 }
 
-/// What is said of a server that is asked for a login, and leads inside.
+/// Marker in the error for a login that leads to a private network.
 const PRIVATE: &str = "it leads to a private network";
 
-/// A failure, with what to do about it.
+/// Failure with a hint.
 #[derive(Debug)]
 pub(crate) struct Fail {
     pub(crate) exit: Exit,
@@ -37,7 +37,7 @@ pub(crate) struct Fail {
     message: Cow<'static, str>,
     hint: Option<String>,
     code: Option<i32>,
-    /// Whether people are shown kind and code, too.
+    /// Set if kind and code are shown at a terminal, too.
     shows_code: bool,
     data: Option<Box<Value>>,
 }
@@ -48,36 +48,36 @@ impl Fail {
         Fail { exit, kind, message, hint: None, code: None, shows_code: false, data: None }
     }
 
-    /// The command line is not right.
+    /// Error for an invalid command line.
     pub(crate) fn usage(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Exit::Usage, "usage", message)
     }
 
-    /// A configuration file of a project that was not trusted.
+    /// Error for a project's configuration file that is not trusted.
     pub(crate) fn untrusted(message: String) -> Self {
         Self::new(Exit::Usage, "untrusted_file", message)
     }
 
-    /// Shows the kind of the error and its JSON-RPC code, to people too.
+    /// Shows the kind of the error and its JSON-RPC code at a terminal, too.
     pub(crate) fn with_code(self) -> Self {
         Fail { shows_code: true, ..self }
     }
 
-    /// A name of the server's that does not exist.
+    /// Error for a name that the server does not have.
     pub(crate) fn unknown(kind: ErrorKind, message: String) -> Self {
         Self::new(Exit::Usage, kind.name(), message)
     }
 
-    /// Nobody knows who asks.
+    /// Error for a missing login.
     pub(crate) fn unauthorized(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Exit::Authorization, ErrorKind::Unauthenticated.name(), message)
     }
 
-    /// Says how to log in at the server that the user calls `word`, if that helps.
+    /// Adds a hint to log in to the server that the user calls `word`, if that helps.
     pub(crate) fn needs_login(self, word: &str) -> Self {
-        // The word may be a URL with a token in it; a name stays as it is.
+        // `word` may be a URL that contains a token; a name is not changed.
         let word = &masked_url(word);
-        // What the status line says is of no use to people.
+        // The HTTP status line is replaced, because it does not help the user.
         let bare = self.message.contains(" answered with HTTP");
         let message =
             |fail: &Fail, said: String| if bare { said.into() } else { fail.message.clone() };
@@ -98,24 +98,24 @@ impl Fail {
         ))
     }
 
-    /// Whether the server says that it knows no such thing.
+    /// True if the server may not have the named item.
     pub(crate) fn is_about_a_name(&self) -> bool {
         use ErrorKind as K;
         let kinds = [K::ToolNotFound, K::PromptNotFound, K::InvalidParams, K::MethodNotFound];
         kinds.iter().any(|kind| kind.name() == self.kind)
     }
 
-    /// Somebody pressed Ctrl-C.
+    /// Error for Ctrl-C (SIGINT).
     pub(crate) fn interrupted() -> Self {
         Self::new(Exit::Interrupted, "interrupted", "Interrupted")
     }
 
-    /// Something asked us to end.
+    /// Error for a request to terminate (SIGTERM).
     pub(crate) fn terminated() -> Self {
         Self::new(Exit::Terminated, "terminated", "Terminated")
     }
 
-    /// The server could not be spoken with at all.
+    /// Error of a connection attempt.
     pub(crate) fn connecting(error: Error) -> Self {
         let exit = match exit(error.kind) {
             Exit::Authorization => Exit::Authorization,
@@ -124,17 +124,17 @@ impl Fail {
         Fail { exit, ..Fail::from(error) }
     }
 
-    /// The tool itself says that it failed; its own words are in the result.
+    /// Error that the tool itself returned; its own message is in the result.
     pub(crate) fn tool(message: String) -> Self {
         Self::new(Exit::Tool, ErrorKind::ToolExecutionFailed.name(), message)
     }
 
-    /// Nothing came back in time.
+    /// Error for a response that did not arrive in time.
     pub(crate) fn unanswered(message: &'static str) -> Self {
         Self::new(Exit::Unreachable, ErrorKind::RequestTimeout.name(), message)
     }
 
-    /// Says what to do.
+    /// Sets the hint.
     pub(crate) fn hint(mut self, hint: impl Into<Option<String>>) -> Self {
         self.hint = hint.into().or(self.hint);
         self
@@ -146,20 +146,20 @@ impl Fail {
         Fail { hint: self.hint.filter(|_| !is_timeout), ..self }
     }
 
-    /// Tells it on stderr: in words to people, else as one line of JSON.
+    /// Writes the failure to stderr: as text at a terminal, else as one line of JSON.
     pub(crate) fn tell(&self, json: bool, screen: &Screen) {
         if self.exit == Exit::NobodyReads {
             return;
         }
         screen.line(&match (screen.is_terminal(), json) {
             (true, false) => self.text(screen.paint()),
-            // The same JSON, without the letters that would steer the terminal.
+            // The same JSON with terminal control characters escaped.
             (true, true) => clean_json(&self.json()).into_owned(),
             (false, _) => self.json(),
         });
     }
 
-    /// One line for programs.
+    /// Failure as one line of JSON.
     pub(crate) fn json(&self) -> String {
         let mut error = Map::new();
         error.insert("kind".into(), self.kind.into());
@@ -177,7 +177,7 @@ impl Fail {
         Value::from(Map::from_iter([("error".to_owned(), Value::from(error))])).to_string()
     }
 
-    /// Some lines for people.
+    /// Failure as lines of text.
     pub(crate) fn text(&self, paint: Paint) -> String {
         if matches!(self.exit, Exit::Interrupted | Exit::Terminated) {
             return self.message.to_string();
@@ -197,7 +197,7 @@ impl From<Error> for Fail {
     fn from(error: Error) -> Self {
         let Error { kind, message, data, code, .. } = error;
         let advice = match kind {
-            // Of our own making: what servers say is of other kinds.
+            // Only the client creates these kinds; servers cannot send them.
             ErrorKind::TransportError | ErrorKind::AuthorizationFailed
                 if message.contains(PRIVATE) =>
             {
@@ -210,7 +210,7 @@ impl From<Error> for Fail {
     }
 }
 
-/// Stdout or a file could not be written, stdin or a file not be read.
+/// I/O error of stdin, stdout or a file.
 impl From<io::Error> for Fail {
     fn from(error: io::Error) -> Self {
         let exit = match error.kind() {
@@ -246,7 +246,7 @@ fn exit(kind: ErrorKind) -> Exit {
     }
 }
 
-/// What helps with this kind of failure, whatever the server says.
+/// Hint for this kind of error, independent of the server's message.
 fn advice(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::Unauthenticated => {
@@ -263,8 +263,8 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
-/// The scopes that a refusal asks for, as a command line takes them. What a shell could take for
-/// more than a scope is left to the reader.
+/// Scopes that a rejection requires, as a command-line argument. Scopes that a shell could
+/// interpret are replaced by a placeholder.
 fn wanted_scopes(data: &Value) -> Option<String> {
     let challenges = Challenge::parse([data["wwwAuthenticate"].as_str()?]);
     let wants = |it: &&Challenge| it.get("error") == Some("insufficient_scope");

@@ -1,4 +1,4 @@
-//! What Wharf says about its own work, on stderr.
+//! Log lines of Wharf on stderr.
 
 use std::{env, io};
 
@@ -6,10 +6,10 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 use crate::error::Fail;
 
-/// Says which log lines are written, such as `info` or `wharf_auth=debug,warn`.
+/// Environment variable with the log filter, such as `info` or `wharf_auth=debug,warn`.
 const VARIABLE: &str = "RUST_LOG";
 
-/// Writes log lines as `RUST_LOG` says; without it, as `otherwise` does, if that says anything.
+/// Starts logging with the filter of `RUST_LOG`, else of `otherwise`, if any.
 pub(crate) fn start(otherwise: Option<&str>) -> Result<(), Fail> {
     let said = env::var(VARIABLE).ok().filter(|it| !it.is_empty());
     let Some(directives) = said.as_deref().or(otherwise) else { return Ok(()) };

@@ -24,8 +24,8 @@ mod trust;
 
 use std::process::ExitCode;
 
-/// Gives memory back to the system after a burst. glibc's allocator keeps nearly all of it: one small allocation that
-/// lives on holds everything below it.
+/// Returns memory to the system after a burst. glibc's allocator keeps nearly all of it: one small
+/// live allocation holds everything below it.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

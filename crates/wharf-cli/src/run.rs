@@ -1,4 +1,4 @@
-//! From the command line to the exit code.
+//! Runs the command line and returns the exit code.
 
 use std::{env, pin::pin, process::ExitCode, time::Duration};
 
@@ -21,12 +21,12 @@ use crate::{
     error::Fail,
 };
 
-/// How long a server has to say goodbye, and after the time of `--timeout` is up. A child that does
-/// not end is killed meanwhile.
+/// Timeouts for closing the connection: normally, and after `--timeout` expired. A child that does
+/// not exit is killed meanwhile.
 const GOODBYE: Duration = Duration::from_secs(6);
 const SHORT_GOODBYE: Duration = Duration::from_millis(500);
 
-/// Which log lines a server writes, unless `RUST_LOG` says otherwise.
+/// Default log filter of a server, without `RUST_LOG`.
 const SERVED: &str = "warn";
 
 pub(crate) fn main() -> ExitCode {
@@ -42,7 +42,7 @@ pub(crate) fn main() -> ExitCode {
         }
         Verb::Completions { shell } => {
             let mut script = Vec::new();
-            // To memory first: written to stdout by itself, it would panic if nobody reads.
+            // Generated in memory: writing directly to a closed stdout would panic.
             clap_complete::generate(shell, &mut Cli::command(), "wharf", &mut script);
             told(Out::new(false).bytes(&script), false, &Screen::new())
         }
@@ -50,10 +50,10 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-/// Help and versions go to stdout; everything else is told as any other failure.
+/// Writes help and version to stdout, and any other parse error like other failures.
 fn misunderstood(mut error: clap::Error) -> ExitCode {
     let screen = Screen::new();
-    // It would say how to pass such a word behind `--`, which is where our commands are.
+    // Its hint to pass the word after `--` is wrong here: server commands follow `--`.
     if error.kind() == Wrong::UnknownArgument {
         error.remove(ContextKind::Suggested);
     }
@@ -80,7 +80,7 @@ fn misunderstood(mut error: clap::Error) -> ExitCode {
     }
 }
 
-/// Whether a command line that was not understood says `--json`. It need not even be UTF-8.
+/// True if an invalid command line contains `--json`. It need not even be UTF-8.
 fn wants_json() -> bool {
     env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
@@ -108,7 +108,7 @@ fn with_server(mut verb: Verb) -> ExitCode {
     if let Err(fail) = logging::start(None) {
         return told(Err(fail), json, &context.screen);
     }
-    // One call needs one thread, which starts sooner than many.
+    // A single call needs one thread, which starts faster than many.
     let mut runtime = match verb {
         Verb::Bench(_) => runtime::Builder::new_multi_thread(),
         _ => runtime::Builder::new_current_thread(),
@@ -118,15 +118,15 @@ fn with_server(mut verb: Verb) -> ExitCode {
         Err(error) => return told(Err(error.into()), json, &context.screen),
     };
     let result = runtime.block_on(interruptible(&verb, &context));
-    // Somebody may still be typing in a thread that nobody waits for.
+    // A thread that is not awaited may still read from the terminal.
     runtime.shutdown_background();
     told(result, json, &context.screen)
 }
 
-/// Does what the verb says until Ctrl-C; a second Ctrl-C does not wait for the server.
+/// Runs the command until Ctrl-C; a second Ctrl-C does not wait for the server.
 async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
     let result = match verb {
-        // It has something to tell, however it ends.
+        // A benchmark reports its results however it ends.
         Verb::Bench(bench) => bench.run(context, enough()).await,
         verb => until_enough(verb, context).await,
     };
@@ -142,7 +142,7 @@ async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
 
 async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
     let work = pin!(run(verb, context));
-    // The work goes first: until it waits for something, Ctrl-C ends the process as ever.
+    // The work is polled first: until it waits, Ctrl-C ends the process by default.
     tokio::select! {
         biased;
         result = work => result,
@@ -152,16 +152,16 @@ async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
             Err(enough)
         }
     }
-    // The end drops the call, and that cancels it.
+    // Returning drops the call, which cancels it.
 }
 
-/// Whether `--timeout` is for the whole command: what listens goes on until somebody ends it.
+/// True if `--timeout` bounds the whole command: `listen` runs until it is interrupted.
 fn is_bounded(verb: &Verb) -> bool {
     !matches!(verb, Verb::Listen(_))
 }
 
-/// Waits until somebody says that it is enough. Being told to end is heard too, because a server
-/// that does not notice would stay behind.
+/// Waits for SIGINT or SIGTERM. SIGTERM is handled too, because a started server that does not
+/// notice the exit would be left running.
 async fn enough() -> Fail {
     #[cfg(unix)]
     if let Ok(mut end) = signal::unix::signal(signal::unix::SignalKind::terminate()) {
@@ -190,7 +190,7 @@ async fn run(verb: &Verb, context: &Context) -> Result<(), Fail> {
     }
 }
 
-/// Takes the options that every verb with a server has.
+/// Takes the options shared by every command that connects to a server.
 fn shared(verb: &mut Verb) -> Option<Shared> {
     let shared = match verb {
         Verb::List(verb) => &mut verb.shared,

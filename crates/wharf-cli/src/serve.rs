@@ -52,11 +52,11 @@ pub(crate) struct Serve {
     stored: Stored,
 }
 
-// Said before the address is bound, which may fail: neither says that it is served.
+// Printed before the address is bound, which may fail, so neither claims that it is served.
 const HTTP: &str = "Ctrl-C ends it.";
 const LINES: &str = "It reads and writes one JSON-RPC message a line; Ctrl-C ends it.";
 
-/// What to put into the configuration of a client that starts its servers.
+/// Configuration for a client that starts its servers.
 fn client_configuration() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "wharf".into());
     let command = serde_json::Value::from(program.to_string_lossy());
@@ -70,11 +70,11 @@ impl Serve {
     pub(crate) async fn run(self) -> Result<(), Fail> {
         self.has_private_key()?;
         let server = self.stored.keep(demo::server()).await?;
-        // What keeps it from serving is an address, a path or a file that the command line names.
+        // Errors that prevent serving concern an address, a path or a file on the command line.
         self.serve(server).await.map_err(|failure| Fail::usage(failure.to_string()))
     }
 
-    /// The key of the certificate is as secret as any other.
+    /// Rejects a TLS key that other users can read.
     fn has_private_key(&self) -> Result<(), Fail> {
         let Some(file) = &self.tls_key else { return Ok(()) };
         let read = wharf::read_private(file).map(drop);
@@ -91,7 +91,7 @@ impl Serve {
             _ => (Transport::Stdio, client_configuration()),
         };
         let version = env!("CARGO_PKG_VERSION");
-        // Stdout carries messages, so people are told on stderr. That nobody reads it is no failure.
+        // Stdout carries messages, so this goes to stderr. A closed stderr is not an error.
         let _ = writeln!(
             io::stderr(),
             "wharf-demo {version}: a demo server of every MCP revision.\n{kept}{how_to_connect}"

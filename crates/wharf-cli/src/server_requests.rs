@@ -1,4 +1,4 @@
-//! What servers ask, put to whoever sits at the terminal.
+//! Server requests (elicitation) at the terminal.
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -13,14 +13,14 @@ use crate::{
     terminal::{Dialog, Screen, Terminal, somebody_there},
 };
 
-/// Asks whoever sits at the terminal; one question at a time.
+/// Prompts the user at the terminal, one prompt at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Questions {
     screen: Arc<Screen>,
     server: Arc<Mutex<String>>,
     one_at_a_time: Arc<Mutex<()>>,
     clock: Deadline,
-    /// Nobody is to be told anything any more.
+    /// Set when no further output is allowed.
     over: Arc<AtomicBool>,
 }
 
@@ -30,7 +30,7 @@ impl Questions {
         Questions { screen, server, one_at_a_time, clock, over }
     }
 
-    /// Ends all questions without a word.
+    /// Ends all prompts without output.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
         if self.screen.is_asking() {
@@ -38,7 +38,7 @@ impl Questions {
         }
     }
 
-    /// Names the server that asks.
+    /// Sets the name of the requesting server.
     pub(crate) fn server_is(&self, name: &str) {
         name.clone_into(&mut self.server.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -47,7 +47,7 @@ impl Questions {
         self.server.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The answers there are: none where nobody sits.
+    /// Elicitation handlers; none without a terminal.
     pub(crate) fn answers(&self) -> ClientHandlerBuilder {
         if !somebody_there() {
             return ClientHandlerBuilder::new();
@@ -66,7 +66,7 @@ impl Questions {
             })
     }
 
-    /// A question that is answered with yes or no; no where nobody sits.
+    /// Prompts for yes or no; end of input is no.
     pub(crate) async fn agree(&self, question: String) -> Result<bool, Fail> {
         let asked = self.put(move |dialog| {
             let line = dialog.ask(&format!("{question} [y]es, [N]o > ")).unwrap_or_default();
@@ -75,14 +75,14 @@ impl Questions {
         Ok(asked.await?)
     }
 
-    /// Asks for one line; none: whoever is there went away. If it is the `last` question, nothing is
-    /// said when it is taken back: nobody waits for the terminal then.
+    /// Prompts for one line; `None` at end of input. When the `last` prompt is withdrawn, nothing
+    /// is printed, because no later prompt needs the terminal.
     pub(crate) async fn line(&self, prompt: &'static str, last: bool) -> Option<String> {
         let asked = self.talk(move |dialog| dialog.ask(prompt), last);
         asked.await.ok().flatten()
     }
 
-    /// Lets `talk` speak with whoever is there.
+    /// Runs the dialog `talk` with the user.
     async fn put<T, F>(&self, talk: F) -> Result<T, Error>
     where
         T: Send + 'static,
@@ -91,20 +91,20 @@ impl Questions {
         self.talk(talk, false).await
     }
 
-    /// Threads, because terminals are read in them.
+    /// Runs the dialog in a blocking thread, because terminal reads block.
     async fn talk<T, F>(&self, talk: F, last: bool) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Dialog) -> T + Send + 'static,
     {
-        // People take their time, which is not the server's.
+        // The time of the user does not count towards the timeout.
         let _paused = self.clock.pause();
         let state: Arc<AtomicU8> = Arc::default();
         let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone(), last };
         let (screen, one) = (self.screen.clone(), self.one_at_a_time.clone());
         let talked = tokio::task::spawn_blocking(move || {
             let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
-            // Nobody is asked what was taken back while others were asked.
+            // A prompt that was withdrawn while it waited for others is not shown.
             let still =
                 state.compare_exchange(WAITING, ASKING, Ordering::AcqRel, Ordering::Acquire);
             still.ok()?;
@@ -122,7 +122,7 @@ const WAITING: u8 = 0;
 const ASKING: u8 = 1;
 const OVER: u8 = 2;
 
-/// Tells whoever is being asked when the question is no more.
+/// Notifies the user when a prompt is withdrawn.
 struct Withdrawn {
     questions: Questions,
     state: Arc<AtomicU8>,

@@ -1,4 +1,4 @@
-//! Where the demo server keeps what outlives a call.
+//! Store options of the demo server.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// The server, with its store.
+    /// Adds the store to the server.
     pub(crate) async fn keep(&self, server: Server) -> Result<Server, Fail> {
         let Some(url) = &self.store else { return Ok(server) };
         let keys = self.store_key.as_deref().map(keys).transpose()?;
@@ -28,7 +28,7 @@ impl Stored {
             let is_redis = url.starts_with("redis");
             match error.kind == ErrorKind::TemporarilyUnavailable && is_redis {
                 true => Fail::connecting(error).hint(START_REDIS.to_owned()),
-                // A URL, or a file that it names.
+                // Caused by the URL, or by a file that it names.
                 false => Fail::usage(error.message),
             }
         })?;
@@ -39,7 +39,7 @@ impl Stored {
         })
     }
 
-    /// A line for people, if there is a store.
+    /// Line that describes the store, if there is one.
     pub(crate) fn told(&self) -> String {
         let sealed = if self.store_key.is_some() { ", sealed" } else { "" };
         let line = |url: &String| format!("Tasks are kept in {}{sealed}.\n", without_user(url));
@@ -50,8 +50,8 @@ impl Stored {
 const START_REDIS: &str =
     "Start it, or mend the URL. Once it was there, it may go and come back by itself.";
 
-/// The keys that a file or a variable holds. They are never on the command line, which others on the
-/// machine can read.
+/// Keys from a file or a variable. They are never on the command line, which others on the machine
+/// can read.
 fn keys(place: &str) -> Result<KeyRing, Fail> {
     if place.parse::<KeyRing>().is_ok() {
         let fail = Fail::usage("--store-key was given a key, which others can read there");
@@ -64,7 +64,7 @@ fn keys(place: &str) -> Result<KeyRing, Fail> {
     keys.map_err(|error| Fail::usage(format!("--store-key: {error}")))
 }
 
-/// The URL without user and password, which end at its last `@`.
+/// URL without user and password, which end at its last `@`.
 fn without_user(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme @ ("redis" | "rediss"), _)), Some((_, place))) => {

@@ -1,9 +1,9 @@
-//! "Did you mean …?"
+//! "Did you mean …?" suggestions.
 
-/// How alike two names must be to be taken for one another.
+/// Minimum similarity of two names for a suggestion.
 const ALIKE: f64 = 0.75;
 
-/// The one of `names` that `wrong` was probably meant to be.
+/// Most similar of `names` to the misspelt `wrong`.
 pub(crate) fn nearest<'a>(
     wrong: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -15,7 +15,7 @@ pub(crate) fn nearest<'a>(
 }
 
 fn likeness(wrong: &str, name: &str) -> f64 {
-    // Long names are no likeness for typing: bounded, as names come from a server.
+    // Long names are not typing errors. The bound limits work, as names come from a server.
     if name.len() > 256 || wrong.len() > 256 {
         return 0.0;
     }
@@ -23,7 +23,7 @@ fn likeness(wrong: &str, name: &str) -> f64 {
     strsim::jaro(wrong, name).max(if slip { ALIKE } else { 0.0 })
 }
 
-/// A sentence that says what to write instead.
+/// Sentence that suggests the correct name.
 pub(crate) fn instead<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(wrong, names)
         .map(|name| format!("Did you mean `{}`?", crate::terminal::clean_line(name)))

@@ -1,4 +1,4 @@
-//! Where the server is, as the command line says it.
+//! Resolves the server named on the command line.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use wharf::{
 use crate::error::Fail;
 use crate::suggest;
 
-/// What an address may begin with.
+/// Supported URL schemes.
 const SCHEMES: [&str; 6] = ["http://", "https://", "ws://", "wss://", "tcp://", "unix:"];
 
-/// What starts a script that cannot be started by itself.
+/// Interpreters of scripts that are not executable.
 const RUNNERS: [(&str, &str); 6] = [
     ("py", "python3"),
     ("js", "node"),
@@ -26,7 +26,7 @@ const RUNNERS: [(&str, &str); 6] = [
 const HOW: &str = "Give a URL, the name of a configured server (`wharf config` lists them), a file to start, \
                    or `-- COMMAND...` at the end.";
 
-/// Where the server is, and what is left for the verb.
+/// Splits the words into the server and the arguments of the command.
 pub(crate) fn split(
     mut words: Vec<String>,
     command: &[String],
@@ -41,7 +41,7 @@ pub(crate) fn split(
     Ok((find(&target)?, words))
 }
 
-/// The server that `word` means.
+/// Resolves the server that `word` names.
 pub(crate) fn find(word: &str) -> Result<Target, Fail> {
     let lower = word.to_ascii_lowercase();
     if SCHEMES.iter().any(|scheme| lower.starts_with(scheme)) {
@@ -67,7 +67,7 @@ pub(crate) fn find(word: &str) -> Result<Target, Fail> {
     entry(word).map(Into::into)
 }
 
-/// The configured server with this name, or `FILE#NAME`.
+/// Configured server with this name, or `FILE#NAME`.
 pub(crate) fn entry(word: &str) -> Result<Entry, Fail> {
     if let Some((file, name)) = word.rsplit_once('#').filter(|(file, _)| is_json(file)) {
         return entry_of(file, Some(name));
@@ -96,7 +96,7 @@ fn is_json(file: &str) -> bool {
     extension.is_some_and(|it| it.eq_ignore_ascii_case("json") || it.eq_ignore_ascii_case("jsonc"))
 }
 
-/// The entry called `name` of a file, or its only one.
+/// Entry `name` of a file, or its only entry.
 fn entry_of(file: &str, name: Option<&str>) -> Result<Entry, Fail> {
     let config = Config::read(file).map_err(|error| Fail::usage(error.to_string()))?;
     let names: Vec<&str> = config.entries.iter().map(|entry| entry.name.as_str()).collect();
@@ -113,14 +113,14 @@ fn entry_of(file: &str, name: Option<&str>) -> Result<Entry, Fail> {
     }
 }
 
-/// A file to start, with what its kind is run by if it cannot be run by itself.
+/// Command that starts a file, with an interpreter if it is not executable.
 fn program(file: &str) -> Result<ChildCommand, Fail> {
     let path = Path::new(file);
     if !path.is_file() {
         let hint = missing_scheme(file).unwrap_or_else(|| HOW.to_owned());
         return Err(Fail::usage(format!("There is no file {file}")).hint(hint));
     }
-    // Without a folder in front, the search path would be looked through.
+    // Without a directory, the program would be searched in `PATH`.
     let here = if file.contains(['/', '\\']) { file.to_owned() } else { format!("./{file}") };
     if is_executable(path) {
         return Ok(ChildCommand::new(here));

@@ -1,4 +1,4 @@
-//! What goes over the wire, shown.
+//! Trace of all messages.
 
 use std::{sync::Arc, time::Instant};
 
@@ -6,13 +6,13 @@ use wharf::TraceEvent;
 
 use crate::terminal::{Screen, clean_line, ellipsis};
 
-/// What the note of a line of a server's stderr begins with.
+/// Prefix of a trace note with a line of the server's stderr.
 const STDERR: &str = "stderr: ";
 
-/// The most of one message that is shown at a terminal.
+/// Maximum length of a message at a terminal.
 const LONGEST: usize = 16 << 10;
 
-/// Shows every message, or only what the server writes to its stderr.
+/// Shows every message, or only the server's stderr.
 pub(crate) struct Trace {
     all: bool,
     started: Instant,
@@ -48,7 +48,7 @@ impl Trace {
         format!("{} {arrow} {text}", paint.dim(&time))
     }
 
-    /// The message on one line: whole for programs, cut for a terminal.
+    /// Message on one line: complete for programs, truncated at a terminal.
     fn shown(&self, message: &[u8]) -> String {
         let all = message.len();
         let shown = if self.screen.is_terminal() { all.min(LONGEST) } else { all };

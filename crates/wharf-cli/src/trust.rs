@@ -1,4 +1,4 @@
-//! Configuration files of projects: each is used after a question, until it changes.
+//! Trust in configuration files of projects. A file is used after consent, until it changes.
 
 use std::{
     fs,
@@ -19,16 +19,16 @@ use crate::{
     terminal::{clean_line, somebody_there},
 };
 
-/// So many files are remembered, the latest first.
+/// Maximum number of trusted files stored, the latest first.
 const MOST: usize = 1000;
 
-/// The entry, if its file may be used: it is the user's own, was trusted before, or is now.
+/// Returns the entry if its file is the user's own, was trusted before, or is now.
 pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fail> {
     // The error for an entry with a problem repeats its warnings.
     for warning in entry.warnings().iter().filter(|_| entry.problem().is_none()) {
         context.tell(&warning.to_string());
     }
-    // What is disabled or cannot be used is told without a question.
+    // Disabled or invalid entries fail without a prompt.
     if entry.is_trusted() || entry.is_disabled() || entry.problem().is_some() {
         return Ok(entry);
     }
@@ -49,7 +49,7 @@ pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fai
     Ok(entry.trust())
 }
 
-/// The entry, if its file may be used without a question.
+/// Returns the entry if its file may be used without a prompt.
 pub(crate) fn known(entry: Entry) -> Result<Entry, Fail> {
     let usable = !entry.is_disabled() && entry.problem().is_none();
     match usable && !entry.is_trusted() {
@@ -74,8 +74,8 @@ fn refused(entry: &Entry) -> Fail {
     )
 }
 
-/// What every server of the file starts or connects to, and which variables it gets. Nothing of a
-/// command is masked here: it could hide what the command does.
+/// Commands and URLs of every server of the file, with their variables. Commands are not masked:
+/// masking could hide their effect.
 fn description(entry: &Entry) -> Result<String, Fail> {
     let file = entry.source.display();
     let config = Config::read(&entry.source).map_err(|error| Fail::usage(error.to_string()))?;
@@ -117,7 +117,7 @@ fn facts(entry: &Entry) -> Vec<String> {
     facts
 }
 
-/// A word as a shell would take it, so that one word does not pass for two.
+/// Quotes a word for a shell, so that one word does not pass for two.
 fn quoted(word: &str) -> String {
     let plain = |c: char| !c.is_whitespace() && !"'\"\\".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
@@ -151,7 +151,7 @@ impl TrustedFile {
 }
 
 impl Trusted {
-    /// What was remembered; nothing, if that cannot be read or others could have written it.
+    /// Reads the trusted files; empty if the file cannot be read or others could have written it.
     fn read() -> Self {
         let read = || {
             let text = wharf::read_private(place()?).ok()?;
@@ -170,7 +170,7 @@ impl Trusted {
         self
     }
 
-    /// Replaces the file in one step; only its owner can read and write it.
+    /// Replaces the file atomically; only its owner can read and write it.
     fn write(&self) -> io::Result<()> {
         let place = place().ok_or_else(|| io::Error::other("there is no home directory"))?;
         let folder = place.parent().unwrap_or(Path::new("."));
@@ -191,7 +191,7 @@ impl Trusted {
     }
 }
 
-/// Beside the logins.
+/// Path of the file, beside the logins.
 fn place() -> Option<PathBuf> {
     Some(FileTokenStore::usual("wharf")?.with_file_name("trusted.json"))
 }

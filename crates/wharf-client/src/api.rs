@@ -1,4 +1,4 @@
-//! Typed calls to one server.
+//! [`ClientHandle`]: typed calls to one server.
 
 use std::{
     fmt,
@@ -17,16 +17,16 @@ use wharf_model::{
 use crate::{
     CallBuilder, CallOptions, ClientHandler, ClientTransport, ControlRequest, PagedList,
     ServerInfo, Subscription, TaskHandle,
-    cache::server_state::Memory,
-    call::{builder::What, deadline, request, request::Spec, result},
-    proxy::Relay,
-    task::{Farewells, Manner, list},
+    cache::server_state::ServerState,
+    call::{builder::CallKind, deadline, request, request::CallSpec, result},
+    proxy::ProxyService,
+    task::{PendingCancels, TaskDialect, list},
 };
 
-/// How long the server may take to hear what it should before the conversation ends.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Time that pending `tasks/cancel` requests get before the connection is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Typed calls to one server, of any revision, over any link. Clones share everything.
+/// Typed calls to one server, of any revision, over any transport. Clones share all state.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -42,58 +42,58 @@ const GOODBYE: Duration = Duration::from_secs(2);
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ClientHandle(Arc<Inner>);
+pub struct ClientHandle(Arc<ClientState>);
 
-struct Inner {
-    link: Arc<dyn ClientTransport>,
+struct ClientState {
+    transport: Arc<dyn ClientTransport>,
     timer: Arc<dyn Timer>,
     options: CallOptions,
-    answer: Arc<dyn ClientHandler>,
-    /// Who is calling, for services in the same process.
+    handler: Arc<dyn ClientHandler>,
+    /// The client's identity and capabilities, for services in the same process.
     peer: Arc<Peer>,
     log_level: Mutex<Option<LogLevel>>,
-    memory: Arc<Memory>,
-    farewells: Farewells,
+    server_state: Arc<ServerState>,
+    pending_cancels: PendingCancels,
 }
 
 impl ClientHandle {
-    /// Calls over `link`, and answers what is asked on the way with `answer`.
+    /// Creates a handle over `transport`. Requests of the server are answered by `handler`.
     #[must_use]
     pub fn new(
-        link: Arc<dyn ClientTransport>,
+        transport: Arc<dyn ClientTransport>,
         timer: Arc<dyn Timer>,
         options: CallOptions,
-        answer: Arc<dyn ClientHandler>,
+        handler: Arc<dyn ClientHandler>,
     ) -> ClientHandle {
-        let memory = Memory::new(options.cache, answer.clone());
-        let ear: Arc<dyn crate::NotificationListener> = memory.clone();
-        link.add_listener(Arc::downgrade(&ear));
-        let mut can = answer.capabilities();
+        let server_state = ServerState::new(options.cache, handler.clone());
+        let listener: Arc<dyn crate::NotificationListener> = server_state.clone();
+        transport.add_listener(Arc::downgrade(&listener));
+        let mut capabilities = handler.capabilities();
         if options.tasks {
-            can.extensions.insert(TASKS_EXTENSION.into(), json!({}));
+            capabilities.extensions.insert(TASKS_EXTENSION.into(), json!({}));
         }
-        let peer = Arc::new(Peer::new(None, can));
+        let peer = Arc::new(Peer::new(None, capabilities));
         let log_level = Mutex::new(options.log_level);
-        let farewells = Farewells::default();
-        ClientHandle(Arc::new(Inner {
-            link,
+        let pending_cancels = PendingCancels::default();
+        ClientHandle(Arc::new(ClientState {
+            transport,
             timer,
             options,
-            answer,
+            handler,
             peer,
             log_level,
-            memory,
-            farewells,
+            server_state,
+            pending_cancels,
         }))
     }
 
-    /// What the server said about itself.
+    /// The server's name, version, capabilities and protocol revision.
     #[must_use]
     pub fn about(&self) -> Arc<ServerInfo> {
-        self.0.link.about()
+        self.0.transport.about()
     }
 
-    /// What the server can do.
+    /// The server's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> ServerCapabilities {
         self.about().discovery.capabilities.clone()
@@ -119,71 +119,73 @@ impl ClientHandle {
         PagedList::new(self)
     }
 
-    /// Calls a tool. Its own failures are results too: see [`ToolResult::is_error`].
+    /// Calls a tool. A failure of the tool itself is a result as well: see
+    /// [`ToolResult::is_error`].
     pub fn call(
         &self,
         tool: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<ToolResult> {
-        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        CallBuilder::new(self, spec.map(What::Call), result::tool)
+        let spec = CallSpec::named(Method::CallTool, tool).arguments(&arguments);
+        CallBuilder::new(self, spec.map(CallKind::Call), result::tool)
     }
 
-    /// Calls a tool and reads what it returns: its structured content, else its one text, as JSON
-    /// where that fits and as a string where it does not. A value that a server had to wrap as
-    /// `{"result": …}`, because it is no object, is unwrapped. A failure of the tool is an error.
+    /// Calls a tool and deserializes its result: the structured content, or else the only text
+    /// content, as JSON if that fits and as a string otherwise. A value that the server wrapped as
+    /// `{"result": …}`, because it is not an object, is unwrapped. A failure of the tool is an
+    /// error.
     pub fn call_as<T: DeserializeOwned>(
         &self,
         tool: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<T> {
-        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        CallBuilder::new(self, spec.map(What::Call), result::tool_as)
+        let spec = CallSpec::named(Method::CallTool, tool).arguments(&arguments);
+        CallBuilder::new(self, spec.map(CallKind::Call), result::tool_as)
     }
 
-    /// Calls a tool as a task, where the server can, and gives back its handle at once. A server
-    /// that cannot, or need not, answers as ever: then the handle has the result already.
+    /// Calls a tool as a task, if the server supports that, and returns its handle immediately. If
+    /// the server returns the result instead of creating a task, the handle holds the result.
     pub fn call_task(
         &self,
         tool: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<TaskHandle> {
-        let spec = Spec::named(Method::CallTool, tool).arguments(&arguments);
-        CallBuilder::new(self, spec.map(|spec| What::Start(spec, None)), result::task)
+        let spec = CallSpec::named(Method::CallTool, tool).arguments(&arguments);
+        CallBuilder::new(self, spec.map(|spec| CallKind::Start(spec, None)), result::task)
     }
 
-    /// The task with this id, which an earlier [`call_task`](Caller::call_task) gave, in this
-    /// process or another. Nothing is sent.
+    /// The task with this id, which [`call_task`](ClientHandle::call_task) returned in this or
+    /// another process. Sends nothing.
     #[must_use]
     pub fn task(&self, id: impl Into<String>) -> TaskHandle {
         TaskHandle::new(self, id.into())
     }
 
-    /// All tasks that the caller has on the server, where servers list them.
+    /// All tasks of this client (`tasks/list`), on servers that support listing them.
     ///
     /// # Errors
-    /// If the server does not list tasks, as none does that speaks the newest revision.
+    /// If the server does not list tasks. No server of the newest revision does.
     pub async fn tasks(&self) -> Result<Vec<Task>, Error> {
         list::all(self).await
     }
 
     /// Reads a resource.
     pub fn read(&self, uri: impl Into<String>) -> CallBuilder<ReadResult> {
-        let spec = Spec::named(Method::ReadResource, uri);
-        CallBuilder::new(self, Ok(What::Call(spec)), result::resource)
+        let spec = CallSpec::named(Method::ReadResource, uri);
+        CallBuilder::new(self, Ok(CallKind::Call(spec)), result::resource)
     }
 
-    /// Gets a prompt's messages. Its arguments are texts.
+    /// Gets a prompt's messages. Its arguments are strings.
     pub fn prompt(
         &self,
         name: impl Into<String>,
         arguments: impl Serialize,
     ) -> CallBuilder<PromptResult> {
-        let spec = Spec::named(Method::GetPrompt, name).arguments(&arguments);
-        CallBuilder::new(self, spec.map(What::Call), result::prompt)
+        let spec = CallSpec::named(Method::GetPrompt, name).arguments(&arguments);
+        CallBuilder::new(self, spec.map(CallKind::Call), result::prompt)
     }
 
-    /// Asks how an argument of a prompt or a resource template may go on after `value`.
+    /// Requests completions of `value`, an argument of a prompt or a resource template.
     pub fn complete(
         &self,
         of: CompletionRef,
@@ -192,23 +194,24 @@ impl ClientHandle {
     ) -> CallBuilder<Completion> {
         let argument = json!({"name": argument, "value": value});
         let spec =
-            Spec::new(Method::Complete).param("ref", &json!(of)).param("argument", &argument);
-        CallBuilder::new(self, Ok(What::Call(spec)), result::completion)
+            CallSpec::new(Method::Complete).param("ref", &json!(of)).param("argument", &argument);
+        CallBuilder::new(self, Ok(CallKind::Call(spec)), result::completion)
     }
 
-    /// Hears of changes, from the server's acknowledgement on.
+    /// Subscribes to change notifications, and returns when the server has acknowledged the
+    /// subscription.
     ///
     /// # Errors
-    /// If the server refuses, or does not agree in time.
+    /// If the server rejects the subscription, or does not acknowledge it in time.
     pub async fn listen(&self, filter: SubscriptionFilter) -> Result<Subscription, Error> {
         Subscription::begin(self, filter).await
     }
 
-    /// Hears when a resource changes.
+    /// Subscribes to updates of one resource.
     ///
     /// # Errors
-    /// If the server does not let clients follow resources, refuses this one, or does not agree in
-    /// time.
+    /// If the server does not support resource subscriptions, rejects this one, or does not
+    /// acknowledge it in time.
     pub async fn subscribe(&self, uri: impl Into<String>) -> Result<Subscription, Error> {
         if !self.capabilities().resources.is_some_and(|it| it.subscribe) {
             return Err(not_offered("resource subscriptions"));
@@ -217,11 +220,11 @@ impl ClientHandle {
         self.listen(SubscriptionFilter { uris, ..SubscriptionFilter::default() }).await
     }
 
-    /// Asks for log messages from this severity on, with every call from now on, and outside of
-    /// calls where the era has such messages.
+    /// Requests log messages of this severity and above, with every call from now on. On servers of
+    /// the legacy era this includes messages outside of calls.
     ///
     /// # Errors
-    /// If the server sends no log messages, or cannot be told.
+    /// If the server sends no log messages, or cannot be reached.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), Error> {
         if !self.about().discovery.capabilities.logging {
             return Err(not_offered("log messages"));
@@ -230,28 +233,29 @@ impl ClientHandle {
         self.run(ControlRequest::LogLevel(level)).await
     }
 
-    /// Sees whether the server answers.
+    /// Checks that the server responds.
     ///
     /// # Errors
-    /// If it does not, in time.
+    /// If it does not respond in time.
     pub async fn ping(&self) -> Result<(), Error> {
         self.run(ControlRequest::Ping).await
     }
 
-    /// Tells the server that the roots are others now.
+    /// Notifies the server that the list of roots has changed.
     ///
     /// # Errors
-    /// If there is nothing that lists roots, or the server cannot be told.
+    /// If the handler lists no roots, or the server cannot be reached.
     pub async fn roots_changed(&self) -> Result<(), Error> {
         if self.0.peer.capabilities.roots.is_none() {
-            let problem = "This client never said that it has roots: answer `roots` first";
+            let problem = "This client has not declared the roots capability: set a handler with `ClientHandlerBuilder::roots` first";
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
         }
         self.0.peer.roots_changed();
         self.run(ControlRequest::RootsChanged).await
     }
 
-    /// Any request by its name. Its result is given as it came; `null` params for none.
+    /// Sends any request by its method name and returns the result unchanged. `null` params send
+    /// none.
     pub fn request(
         &self,
         method: impl Into<String>,
@@ -259,37 +263,38 @@ impl ClientHandle {
     ) -> CallBuilder<Box<RawValue>> {
         let method = method.into();
         let params = request::object("Params", &params);
-        CallBuilder::new(self, params.map(|params| What::Raw { method, params }), result::raw)
+        CallBuilder::new(self, params.map(|params| CallKind::Raw { method, params }), result::raw)
     }
 
-    /// The way to the server.
+    /// The transport of this client.
     #[must_use]
-    pub fn link(&self) -> Arc<dyn ClientTransport> {
-        self.0.link.clone()
+    pub fn transport(&self) -> Arc<dyn ClientTransport> {
+        self.0.transport.clone()
     }
 
-    /// The server as a service: what makes a proxy of a client.
+    /// The server as a [`Service`], to build a proxy on this client.
     ///
-    /// Requests pass as they are. Where the front can be asked while it waits, and the server at
-    /// the back ends a call to ask, the questions go to the front and the call to the back again.
-    /// Where arguments are mirrored into headers on the way to the back, they are mirrored here.
+    /// Requests are forwarded unchanged. If the server ends a call with `input_required` and the
+    /// downstream client can answer requests during its call, the proxy forwards the requests to
+    /// that client and sends the call to the server again. If the transport sends `Mcp-Param-*`
+    /// headers, the proxy sets them.
     #[must_use]
     pub fn relay(&self) -> Arc<dyn Service> {
-        Arc::new(Relay::new(self.clone()))
+        Arc::new(ProxyService::new(self.clone()))
     }
 
-    /// Ends the conversation in good order.
+    /// Closes the connection gracefully.
     pub async fn close(&self) {
-        let said = async {
-            self.0.farewells.said().await;
+        let all_sent = async {
+            self.0.pending_cancels.all_sent().await;
             Ok(())
         };
-        let _ = deadline::within(self.timer(), GOODBYE, "timeout", said).await;
-        self.0.link.close().await;
+        let _ = deadline::within(self.timer(), CLOSE_TIMEOUT, "timeout", all_sent).await;
+        self.0.transport.close().await;
     }
 
-    async fn run(&self, errand: ControlRequest) -> Result<(), Error> {
-        let run = self.0.link.run(errand);
+    async fn run(&self, control: ControlRequest) -> Result<(), Error> {
+        let run = self.0.transport.run(control);
         deadline::within(self.timer(), self.options().idle, "timeout", run).await
     }
 
@@ -301,27 +306,27 @@ impl ClientHandle {
         &self.0.options
     }
 
-    pub(crate) fn answer(&self) -> &Arc<dyn ClientHandler> {
-        &self.0.answer
+    pub(crate) fn handler(&self) -> &Arc<dyn ClientHandler> {
+        &self.0.handler
     }
 
     pub(crate) fn peer(&self) -> &Arc<Peer> {
         &self.0.peer
     }
 
-    pub(crate) fn memory(&self) -> &Arc<Memory> {
-        &self.0.memory
+    pub(crate) fn server_state(&self) -> &Arc<ServerState> {
+        &self.0.server_state
     }
 
-    pub(crate) fn farewells(&self) -> &Farewells {
-        &self.0.farewells
+    pub(crate) fn pending_cancels(&self) -> &PendingCancels {
+        &self.0.pending_cancels
     }
 
-    /// How the server has tasks, if this caller follows them.
-    pub(crate) fn manner(&self) -> Manner {
+    /// The server's dialect of tasks; none if tasks are disabled in the options.
+    pub(crate) fn task_dialect(&self) -> TaskDialect {
         match self.0.options.tasks {
-            true => Manner::of(&self.about().discovery.capabilities),
-            false => Manner::Never,
+            true => TaskDialect::of(&self.about().discovery.capabilities),
+            false => TaskDialect::None,
         }
     }
 
@@ -332,24 +337,24 @@ impl ClientHandle {
 
 impl fmt::Debug for ClientHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Caller").field("about", &self.about()).finish_non_exhaustive()
+        f.debug_struct("ClientHandle").field("about", &self.about()).finish_non_exhaustive()
     }
 }
 
-/// Whether the server said that it has what `method` is for.
-pub(crate) fn offers(can: &ServerCapabilities, method: Method) -> bool {
+/// Returns whether the server declared the capability that `method` requires.
+pub(crate) fn offers(capabilities: &ServerCapabilities, method: Method) -> bool {
     match method {
-        Method::ListTools | Method::CallTool => can.tools.is_some(),
-        Method::ListPrompts | Method::GetPrompt => can.prompts.is_some(),
+        Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
+        Method::ListPrompts | Method::GetPrompt => capabilities.prompts.is_some(),
         Method::ListResources | Method::ListTemplates | Method::ReadResource => {
-            can.resources.is_some()
+            capabilities.resources.is_some()
         }
-        Method::Complete => can.completions,
+        Method::Complete => capabilities.completions,
         _ => true,
     }
 }
 
 pub(crate) fn not_offered(what: &str) -> Error {
-    let message = format!("This server does not offer {what}: it was not asked");
+    let message = format!("The server does not support {what}: the request was not sent");
     Error::new(ErrorKind::CapabilityNotSupported).with_message(message)
 }

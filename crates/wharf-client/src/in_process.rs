@@ -1,4 +1,4 @@
-//! A server in the same process, with nothing in between.
+//! Transport to a server in the same process, without serialization.
 
 use std::{
     collections::BTreeMap,
@@ -20,11 +20,11 @@ use crate::{
     task::{asks_json, task_json},
 };
 
-/// A link to a server in the same process: no bytes, no revision. The server takes the caller for one
-/// of its own process: see [`Trusted`].
+/// Creates a transport to a server in the same process: no bytes, no revision. The server treats
+/// the client as part of its own process: see [`Trusted`].
 ///
 /// # Errors
-/// If the service does not say what it can do.
+/// If the service does not answer `server/discover`.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_client::*, wharf_model::*, wharf_server::{Router, Tool}}; }
@@ -33,8 +33,8 @@ use crate::{
 ///
 /// # async fn example() -> Result<(), wharf::Error> {
 /// let router = Router::builder().add(Tool::new("hello", async || "hello")).build().unwrap();
-/// let link = local(Arc::new(router), Implementation::new("harbour", "1.0.0")).await?;
-/// assert!(link.about().discovery.capabilities.tools.is_some());
+/// let transport = local(Arc::new(router), Implementation::new("harbour", "1.0.0")).await?;
+/// assert!(transport.about().discovery.capabilities.tools.is_some());
 /// # Ok(())
 /// # }
 /// ```
@@ -47,11 +47,11 @@ pub async fn local(
     local_with(service, info, scope).await
 }
 
-/// The same for a caller whose requests carry `scope`: a [`Principal`](wharf_model::Principal), for
-/// one.
+/// Creates the same transport for a client whose requests carry `scope`, for example a
+/// [`Principal`](wharf_model::Principal).
 ///
 /// # Errors
-/// If the service does not say what it can do.
+/// If the service does not answer `server/discover`.
 pub async fn local_with(
     service: Arc<dyn Service>,
     info: Implementation,
@@ -62,7 +62,7 @@ pub async fn local_with(
     request.scope = scope.clone();
     let outbox = Outbox::new(Arc::new(NoTimer), Deadlines { idle: None, total: None });
     match service.call(request, outbox).await {
-        Outcome::Complete(Reply::Discover(discovery)) => Ok(Arc::new(Local {
+        Outcome::Complete(Reply::Discover(discovery)) => Ok(Arc::new(InProcessTransport {
             about: Arc::new(ServerInfo::new(info, *discovery)),
             service,
             scope,
@@ -72,14 +72,14 @@ pub async fn local_with(
     }
 }
 
-struct Local {
+struct InProcessTransport {
     service: Arc<dyn Service>,
     about: Arc<ServerInfo>,
-    /// What requests of the caller's own carry.
+    /// Extensions of the requests that this client makes.
     scope: RequestExtensions,
 }
 
-impl Service for Local {
+impl Service for InProcessTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let method = request.method;
         let call = self.service.call(request, outbox);
@@ -90,7 +90,7 @@ impl Service for Local {
     }
 }
 
-/// What a model can correct itself from is a result, as it is over any other link.
+/// Turns errors that a model can correct into tool results, as other transports do.
 fn as_result(outcome: Outcome) -> Outcome {
     match outcome {
         Outcome::Failed(error)
@@ -102,7 +102,7 @@ fn as_result(outcome: Outcome) -> Outcome {
     }
 }
 
-impl ClientTransport for Local {
+impl ClientTransport for InProcessTransport {
     fn about(&self) -> Arc<ServerInfo> {
         self.about.clone()
     }
@@ -128,7 +128,7 @@ impl ClientTransport for Local {
             match call?.await {
                 Outcome::Complete(reply) => text(result(reply, &about)?),
                 Outcome::InputRequired(required) => text(input_required(*required)),
-                Outcome::Task(task) => text(made(&task)),
+                Outcome::Task(task) => text(task_created(&task)),
                 Outcome::Failed(error) => Err(*error),
                 _ => Err(unexpected()),
             }
@@ -139,12 +139,12 @@ impl ClientTransport for Local {
         self.scope.clone()
     }
 
-    /// A service in the same process is always there, and hears of new roots from its peer.
+    /// A service in the same process always responds, and learns of changed roots through its peer.
     fn run(&self, _: ControlRequest) -> BoxFuture<Result<(), Error>> {
         Box::pin(ready(Ok(())))
     }
 
-    /// Nothing is said outside of calls and listens.
+    /// There are no notifications outside of calls and subscriptions.
     fn add_listener(&self, _: Weak<dyn NotificationListener>) {}
 
     fn close(&self) -> BoxFuture<()> {
@@ -152,7 +152,7 @@ impl ClientTransport for Local {
     }
 }
 
-/// A request for `method` with these parameters.
+/// Builds a request for `method` with these parameters.
 fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> {
     let params = params.map_or("{}", RawValue::get);
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(params)?;
@@ -172,7 +172,7 @@ fn request(method: Method, params: Option<&RawValue>) -> Result<Request, Error> 
         };
     }
     let mut request = request.build();
-    // Who names methods knows what a task is.
+    // A caller of raw methods handles task results itself.
     request.tasking = TaskRequest::Welcome;
     Ok(request)
 }
@@ -181,7 +181,7 @@ fn text(value: Value) -> Result<Box<RawValue>, Error> {
     Ok(RawValue::from_string(value.to_string())?)
 }
 
-/// A result as the canonical protocol writes it.
+/// A result in the format of the canonical protocol.
 fn result(reply: Reply, about: &ServerInfo) -> Result<Value, Error> {
     fn page<T: serde::Serialize>(name: &str, page: &Page<T>) -> Result<Value, Error> {
         let items: Vec<&T> = page.items().iter().map(|item| &**item).collect();
@@ -220,13 +220,13 @@ fn input_required(required: InputRequired) -> Value {
     result
 }
 
-fn made(task: &Task) -> Value {
+fn task_created(task: &Task) -> Value {
     let mut result = task_json(task);
     result["resultType"] = json!("task");
     result
 }
 
-/// Discovery takes no time: no clock is needed for it.
+/// Timer of the discovery call, which has no deadline.
 struct NoTimer;
 
 impl Timer for NoTimer {

@@ -1,8 +1,9 @@
-//! Typed calls to any server, over any [`ClientTransport`].
+//! MCP client: typed calls to any server, over any [`ClientTransport`].
 //!
-//! Nothing here does I/O or names a protocol revision: a link is a [`Service`](wharf_model::Service)
-//! that also knows who is at the other end. A [`ClientHandle`] makes requests over it, answers what the
-//! server asks on the way with an [`ClientHandler`], and knows what may be kept and what may be repeated.
+//! Nothing here does I/O or names a protocol revision: a transport is a
+//! [`Service`](wharf_model::Service) that also describes its server. A [`ClientHandle`] sends
+//! requests over it, answers requests of the server with a [`ClientHandler`], caches results and
+//! retries calls that are safe to repeat.
 #![forbid(unsafe_code)]
 
 mod api;
@@ -20,14 +21,14 @@ pub use crate::api::ClientHandle;
 pub use crate::call::builder::{CallBuilder, LogMessage, Progress};
 pub use crate::call::options::CallOptions;
 pub use crate::in_process::{local, local_with};
-pub use crate::pagination::{Listed, PagedList};
+pub use crate::pagination::{Listable, PagedList};
 pub use crate::server_requests::dispatch::answer_to;
 pub use crate::server_requests::handler::{ClientHandler, ClientHandlerBuilder};
 pub use crate::subscription::Subscription;
 pub use crate::transport::{ClientTransport, ControlRequest, NotificationListener, ServerInfo};
 pub use task::{TaskChanges, TaskHandle, task_json};
 
-/// What [`args!`] expands to.
+/// Names that [`args!`] expands to.
 #[doc(hidden)]
 pub mod __private {
     pub use serde_json::{Map, Value, json};

@@ -1,4 +1,4 @@
-//! All pages of a list.
+//! [`PagedList`]: reads all pages of a list.
 
 use std::{
     collections::HashSet,
@@ -21,30 +21,34 @@ use crate::{
     ClientHandle,
     api::offers,
     call::{
-        builder::{Done, Hooks, What},
+        builder::{CallHooks, CallKind, CallResult},
         deadline,
-        request::Spec,
+        request::CallSpec,
         result::unexpected,
         run,
-        run::Limits,
+        run::CallLimits,
     },
 };
 
-/// What can be listed.
-pub trait Listed: sealed::Listed + Send + Sync + 'static {}
+/// An item type of a paginated list.
+pub trait Listable: sealed::Listable + Send + Sync + 'static {}
 
 pub(crate) mod sealed {
     use super::{Arc, ClientHandle, Method, Page, Reply};
 
-    pub trait Listed: Sized {
+    pub trait Listable: Sized {
         const METHOD: Method;
         fn page(reply: Reply) -> Option<Page<Self>>;
-        /// The items of a page that may be used.
-        fn admit(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
+        /// The usable items of a page.
+        fn filter_usable(
+            items: Vec<Arc<Self>>,
+            caller: &ClientHandle,
+            generation: u64,
+        ) -> Vec<Arc<Self>> {
             let _ = (caller, generation);
             items
         }
-        /// What must not come twice.
+        /// The name, which must be unique in the list.
         fn name(&self) -> Option<&str> {
             None
         }
@@ -53,8 +57,8 @@ pub(crate) mod sealed {
 
 macro_rules! listed {
     ($($T:ident = $method:ident, $reply:ident { $($more:tt)* })*) => {
-        $(impl Listed for $T {}
-        impl sealed::Listed for $T {
+        $(impl Listable for $T {}
+        impl sealed::Listable for $T {
             const METHOD: Method = Method::$method;
             fn page(reply: Reply) -> Option<Page<Self>> {
                 match reply {
@@ -69,8 +73,8 @@ macro_rules! listed {
 
 listed! {
     ToolInfo = ListTools, Tools {
-        fn admit(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
-            caller.memory().learn(items, caller.link().mirrors(), generation)
+        fn filter_usable(items: Vec<Arc<Self>>, caller: &ClientHandle, generation: u64) -> Vec<Arc<Self>> {
+            caller.server_state().add_tools(items, caller.transport().sends_param_headers(), generation)
         }
         fn name(&self) -> Option<&str> {
             Some(&self.name)
@@ -81,7 +85,7 @@ listed! {
     PromptInfo = ListPrompts, Prompts {}
 }
 
-/// A list over all of its pages, read as they are needed: a stream, or [`all`](Listing::all) at
+/// A paginated list, read page by page as it is polled: a stream, or [`all`](PagedList::all) at
 /// once. A list that the server does not offer is empty.
 ///
 /// ```
@@ -94,66 +98,66 @@ listed! {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a list is read when it is polled"]
-pub struct PagedList<T: Listed> {
+#[must_use = "a list does nothing unless polled"]
+pub struct PagedList<T: Listable> {
     caller: ClientHandle,
     cached: bool,
     items: std::vec::IntoIter<Arc<T>>,
-    step: Step<T>,
-    seen: Seen,
+    state: PageState<T>,
+    progress: ListProgress,
 }
 
-type Fetching<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
+type PageFuture<T> = BoxFuture<Result<(Page<T>, u64), Error>>;
 
-/// How long all pages of one listing may take is `CallOptions::total`.
-const KNOB: &str = "CallOptions::total";
+/// The option that limits the time of all pages together.
+const TIME_LIMIT_OPTION: &str = "CallOptions::total";
 
-enum Step<T> {
-    /// The page at this cursor comes next; the first has none.
+enum PageState<T> {
+    /// Fetch the page at this cursor; the first page has none.
     Next(Option<String>),
-    Fetching(Fetching<T>, Instant),
-    /// It ends with this, after the items there are.
+    Fetching(PageFuture<T>, Instant),
+    /// End with this error, after the remaining items.
     Fail(Error),
     Over,
 }
 
-/// What keeps a server from paging for ever.
+/// Totals of the pages read so far, to enforce the limits.
 #[derive(Default)]
-struct Seen {
+struct ListProgress {
     pages: usize,
     items: usize,
     weight: usize,
-    /// How long the server has taken so far.
+    /// Time that the server has taken so far.
     time: Duration,
     cursors: HashSet<String>,
     names: HashSet<String>,
-    /// The state of the list when its first page was asked for.
+    /// Generation of the list when its first page was requested.
     generation: Option<u64>,
 }
 
-impl<T: Listed> PagedList<T> {
+impl<T: Listable> PagedList<T> {
     pub(crate) fn new(caller: &ClientHandle) -> Self {
         let offered = offers(&caller.about().discovery.capabilities, T::METHOD);
-        let step = if offered { Step::Next(None) } else { Step::Over };
+        let state = if offered { PageState::Next(None) } else { PageState::Over };
         let (caller, items) = (caller.clone(), Vec::new().into_iter());
-        PagedList { caller, cached: true, items, step, seen: Seen::default() }
+        PagedList { caller, cached: true, items, state, progress: ListProgress::default() }
     }
 
-    /// Asks the server, even if earlier pages are still good.
+    /// Bypasses the cache.
     pub fn no_cache(mut self) -> Self {
         self.cached = false;
         self
     }
 
-    /// The next item; none after the last.
+    /// The next item; `None` after the last.
     pub async fn next(&mut self) -> Option<Result<Arc<T>, Error>> {
         poll_fn(|cx| self.poll_item(cx)).await
     }
 
-    /// Every item. Begins once more if the list changes meanwhile.
+    /// Reads all items. Starts again once if the list changes meanwhile.
     ///
     /// # Errors
-    /// If a page cannot be read, or the list does not end.
+    /// If a page cannot be read, or the list exceeds a limit.
     pub async fn all(mut self) -> Result<Vec<Arc<T>>, Error> {
         match self.rest().await {
             Ok(all) if !self.has_changed() => return Ok(all),
@@ -164,8 +168,8 @@ impl<T: Listed> PagedList<T> {
     }
 
     fn has_changed(&self) -> bool {
-        let now = self.caller.memory().generation(T::METHOD);
-        self.seen.generation.is_some_and(|began| began != now)
+        let now = self.caller.server_state().generation(T::METHOD);
+        self.progress.generation.is_some_and(|began| began != now)
     }
 
     async fn rest(&mut self) -> Result<Vec<Arc<T>>, Error> {
@@ -176,13 +180,13 @@ impl<T: Listed> PagedList<T> {
         Ok(all)
     }
 
-    /// Whether `error` may only mean that a cursor is of an earlier state of the list.
+    /// Returns whether `error` may mean that a cursor is outdated because the list has changed.
     fn is_outdated(&self, error: &Error) -> bool {
         let is_cursor = matches!(
             error.kind,
             ErrorKind::InvalidCursor | ErrorKind::CursorExpired | ErrorKind::InvalidParams
         );
-        is_cursor && self.seen.pages > 0
+        is_cursor && self.progress.pages > 0
     }
 
     fn poll_item(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Arc<T>, Error>>> {
@@ -190,15 +194,15 @@ impl<T: Listed> PagedList<T> {
             if let Some(item) = self.items.next() {
                 return Poll::Ready(Some(Ok(item)));
             }
-            self.step = match mem::replace(&mut self.step, Step::Over) {
-                Step::Over => return Poll::Ready(None),
-                Step::Fail(error) => return Poll::Ready(Some(Err(error))),
-                Step::Next(cursor) => self.ask(cursor),
-                Step::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
-                    Poll::Ready(Ok((page, generation))) => self.take(page, generation, since),
-                    Poll::Ready(Err(error)) => Step::Fail(error),
+            self.state = match mem::replace(&mut self.state, PageState::Over) {
+                PageState::Over => return Poll::Ready(None),
+                PageState::Fail(error) => return Poll::Ready(Some(Err(error))),
+                PageState::Next(cursor) => self.fetch_page(cursor),
+                PageState::Fetching(mut fetching, since) => match fetching.as_mut().poll(cx) {
+                    Poll::Ready(Ok((page, generation))) => self.add_page(page, generation, since),
+                    Poll::Ready(Err(error)) => PageState::Fail(error),
                     Poll::Pending => {
-                        self.step = Step::Fetching(fetching, since);
+                        self.state = PageState::Fetching(fetching, since);
                         return Poll::Pending;
                     }
                 },
@@ -206,81 +210,84 @@ impl<T: Listed> PagedList<T> {
         }
     }
 
-    /// Asks for a page, in the time that the pages before have left.
-    fn ask(&self, cursor: Option<String>) -> Step<T> {
+    /// Requests a page, within the time that the earlier pages have left.
+    fn fetch_page(&self, cursor: Option<String>) -> PageState<T> {
         let total = self.caller.options().total;
-        let left = total.saturating_sub(self.seen.time);
+        let left = total.saturating_sub(self.progress.time);
         if left.is_zero() {
-            return Step::Fail(deadline::out_of_time(total, KNOB));
+            return PageState::Fail(deadline::out_of_time(total, TIME_LIMIT_OPTION));
         }
         let now = self.caller.timer().now();
-        let limits = Limits { total: left, cached: self.cached, ..Limits::of(&self.caller) };
-        Step::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
+        let limits =
+            CallLimits { total: left, cached: self.cached, ..CallLimits::of(&self.caller) };
+        PageState::Fetching(Box::pin(fetch(self.caller.clone(), cursor, limits)), now)
     }
 
-    fn take(&mut self, page: Page<T>, generation: u64, since: Instant) -> Step<T> {
-        let (options, seen) = (self.caller.options(), &mut self.seen);
-        seen.pages += 1;
-        seen.time += self.caller.timer().now().saturating_duration_since(since);
-        seen.weight = seen.weight.saturating_add(page.body.weight);
-        if seen.weight > options.listed {
-            return endless(T::METHOD, format!("more than {} bytes", options.listed));
+    fn add_page(&mut self, page: Page<T>, generation: u64, since: Instant) -> PageState<T> {
+        let (options, progress) = (self.caller.options(), &mut self.progress);
+        progress.pages += 1;
+        progress.time += self.caller.timer().now().saturating_duration_since(since);
+        progress.weight = progress.weight.saturating_add(page.body.weight);
+        if progress.weight > options.listed {
+            return limit_exceeded(T::METHOD, format!("more than {} bytes", options.listed));
         }
-        seen.items = seen.items.saturating_add(page.items().len());
-        if seen.items > options.items {
-            return endless(T::METHOD, format!("more than {} items", options.items));
+        progress.items = progress.items.saturating_add(page.items().len());
+        if progress.items > options.items {
+            return limit_exceeded(T::METHOD, format!("more than {} items", options.items));
         }
-        seen.generation.get_or_insert(generation);
-        let new = page.items().iter().filter(|item| seen.is_new(&***item)).cloned().collect();
-        self.items = T::admit(new, &self.caller, generation).into_iter();
+        progress.generation.get_or_insert(generation);
+        let new = page.items().iter().filter(|item| progress.is_new(&***item)).cloned().collect();
+        self.items = T::filter_usable(new, &self.caller, generation).into_iter();
         match page.next {
-            None => Step::Over,
-            Some(_) if seen.pages >= options.pages => {
-                endless(T::METHOD, format!("more than {} pages", options.pages))
+            None => PageState::Over,
+            Some(_) if progress.pages >= options.pages => {
+                limit_exceeded(T::METHOD, format!("more than {} pages", options.pages))
             }
-            Some(next) if !seen.cursors.insert(next.clone()) => {
-                endless(T::METHOD, "a cursor that it gave before".into())
+            Some(next) if !progress.cursors.insert(next.clone()) => {
+                limit_exceeded(T::METHOD, "a cursor that it sent before".into())
             }
-            next => Step::Next(next),
+            next => PageState::Next(next),
         }
     }
 }
 
-impl Seen {
-    fn is_new<T: Listed>(&mut self, item: &T) -> bool {
+impl ListProgress {
+    fn is_new<T: Listable>(&mut self, item: &T) -> bool {
         let Some(name) = item.name() else { return true };
         let is_new = self.names.insert(name.to_owned());
         if !is_new {
-            tracing::warn!(name, "left out: the server lists another of the same name before it");
+            tracing::warn!(name, "ignored a listed item with a duplicate name");
         }
         is_new
     }
 }
 
-fn endless<T>(method: Method, what: String) -> Step<T> {
+fn limit_exceeded<T>(method: Method, what: String) -> PageState<T> {
     let message = format!(
-        "{}: the server gave {what}, so the listing was stopped; \
-         `CallOptions::{{pages, items, listed}}` say how much is read",
+        "{}: the server sent {what}, so reading the list was stopped; \
+         raise `CallOptions::{{pages, items, listed}}` to read more",
         method.name()
     );
-    Step::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
+    PageState::Fail(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }
 
-/// One page, and the state of the list when it was asked for.
-async fn fetch<T: Listed>(
+/// Fetches one page. Also returns the generation of the list when it was requested.
+async fn fetch<T: Listable>(
     caller: ClientHandle,
     cursor: Option<String>,
-    limits: Limits,
+    limits: CallLimits,
 ) -> Result<(Page<T>, u64), Error> {
-    let generation = caller.memory().generation(T::METHOD);
-    let spec = Spec { cursor, ..Spec::new(T::METHOD) };
-    match run::run(&caller, What::Call(spec), Hooks::default(), limits).await? {
-        Done::Reply(reply) => T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected),
+    let generation = caller.server_state().generation(T::METHOD);
+    let spec = CallSpec { cursor, ..CallSpec::new(T::METHOD) };
+    match run::run(&caller, CallKind::Call(spec), CallHooks::default(), limits).await? {
+        CallResult::Reply(reply) => {
+            T::page(reply).map(|it| (it, generation)).ok_or_else(unexpected)
+        }
         _ => Err(unexpected()),
     }
 }
 
-impl<T: Listed> Stream for PagedList<T> {
+impl<T: Listable> Stream for PagedList<T> {
     type Item = Result<Arc<T>, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -288,8 +295,8 @@ impl<T: Listed> Stream for PagedList<T> {
     }
 }
 
-impl<T: Listed> fmt::Debug for PagedList<T> {
+impl<T: Listable> fmt::Debug for PagedList<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing").field("method", &T::METHOD).finish_non_exhaustive()
+        f.debug_struct("PagedList").field("method", &T::METHOD).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Changes, as the server tells of them.
+//! [`Subscription`]: a stream of change notifications.
 
 use std::{
     fmt,
@@ -16,16 +16,16 @@ use wharf_model::{
 
 use crate::{
     ClientHandle,
-    cache::server_state::Memory,
+    cache::server_state::ServerState,
     call::{
-        attempt::{MOST_EVENTS, refuse_here},
+        attempt::{MAX_EVENTS_PER_POLL, refuse_here},
         deadline,
-        request::Spec,
+        request::CallSpec,
     },
 };
 
-/// What a server tells of changes: a stream that ends when the server ends it in good order, and
-/// with an error when the way to it is lost. Dropping it ends it here.
+/// A stream of change notifications. It ends when the server ends the subscription, and with an
+/// error when the connection is lost. Dropping it unsubscribes.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_client::*, wharf_model::{SubscriptionFilter, Error}}; }
@@ -37,13 +37,13 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "changes are heard when the stream is polled"]
+#[must_use = "the stream does nothing unless polled"]
 pub struct Subscription {
-    exchange: Option<ActiveCall>,
-    memory: Arc<Memory>,
+    active_call: Option<ActiveCall>,
+    server_state: Arc<ServerState>,
     agreed: SubscriptionFilter,
-    /// Events taken without a pause.
-    streak: usize,
+    /// Events handled without returning `Pending`.
+    events_in_a_row: usize,
 }
 
 impl Subscription {
@@ -51,33 +51,38 @@ impl Subscription {
         caller: &ClientHandle,
         filter: SubscriptionFilter,
     ) -> Result<Self, Error> {
-        let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
-        request.scope = caller.link().scope();
+        let mut request =
+            CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+        request.scope = caller.transport().scope();
         if !filter.tasks.is_empty() {
             request.tasking = TaskRequest::Welcome;
         }
         request.filter = Some(LiveSubscriptionFilter::new(filter));
-        // How long it goes on is for the caller to say.
+        // The caller decides how long the subscription lasts.
         let deadlines = Deadlines { idle: None, total: None };
-        let link = caller.link();
-        let exchange =
-            ActiveCall::start(&*link, request, caller.timer().clone(), deadlines).for_caller();
-        let (exchange, memory) = (Some(exchange), caller.memory().clone());
-        let mut listening =
-            Subscription { exchange, memory, agreed: SubscriptionFilter::default(), streak: 0 };
-        let acknowledged = listening.acknowledged();
+        let transport = caller.transport();
+        let active_call =
+            ActiveCall::start(&*transport, request, caller.timer().clone(), deadlines).for_caller();
+        let (active_call, server_state) = (Some(active_call), caller.server_state().clone());
+        let mut subscription = Subscription {
+            active_call,
+            server_state,
+            agreed: SubscriptionFilter::default(),
+            events_in_a_row: 0,
+        };
+        let acknowledged = subscription.acknowledged();
         let idle = caller.options().idle;
-        listening.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
-        Ok(listening)
+        subscription.agreed = deadline::within(caller.timer(), idle, "idle", acknowledged).await?;
+        Ok(subscription)
     }
 
-    /// What the server agreed to tell of.
+    /// The filter that the server acknowledged.
     #[must_use]
     pub fn agreed(&self) -> &SubscriptionFilter {
         &self.agreed
     }
 
-    /// The next change; none after the server's end.
+    /// The next notification; `None` after the server ended the subscription.
     pub async fn next(&mut self) -> Option<Result<Notification, Error>> {
         poll_fn(|cx| self.poll_change(cx)).await
     }
@@ -85,12 +90,13 @@ impl Subscription {
     async fn acknowledged(&mut self) -> Result<SubscriptionFilter, Error> {
         loop {
             match poll_fn(|cx| self.poll_event(cx)).await {
-                // What changed before the agreement is of no use to a listener who knows no state.
+                // Changes before the acknowledgement are dropped: the subscriber has not read any
+                // state yet.
                 Some(Ok(Notification::Acknowledged(agreed))) => return Ok(agreed),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(error),
                 None => {
-                    let message = "The server ended the listen before it agreed to anything";
+                    let message = "The server ended the subscription before it acknowledged it";
                     return Err(Error::new(ErrorKind::SubscriptionFailed).with_message(message));
                 }
             }
@@ -111,29 +117,29 @@ impl Subscription {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Notification, Error>>> {
-        let Some(exchange) = &mut self.exchange else { return Poll::Ready(None) };
+        let Some(active_call) = &mut self.active_call else { return Poll::Ready(None) };
         loop {
-            if self.streak >= MOST_EVENTS {
-                self.streak = 0;
+            if self.events_in_a_row >= MAX_EVENTS_PER_POLL {
+                self.events_in_a_row = 0;
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            self.streak += 1;
-            let Poll::Ready(event) = exchange.poll_event(cx) else {
-                self.streak = 0;
+            self.events_in_a_row += 1;
+            let Poll::Ready(event) = active_call.poll_event(cx) else {
+                self.events_in_a_row = 0;
                 return Poll::Pending;
             };
             match event {
                 Event::Notify(notification) => {
-                    self.memory.hear(&notification);
+                    self.server_state.on_notification(&notification);
                     return Poll::Ready(Some(Ok(notification)));
                 }
                 Event::ClientRequest(id, ask) => {
-                    exchange.answers().deliver(id, Err(refuse_here(&ask)));
+                    active_call.answers().deliver(id, Err(refuse_here(&ask)));
                 }
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {
-                    self.exchange = None;
+                    self.active_call = None;
                     return Poll::Ready(match outcome {
                         Outcome::Complete(_) => None,
                         Outcome::Failed(error) => Some(Err(*error)),
@@ -155,6 +161,6 @@ impl Stream for Subscription {
 
 impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listening").field("agreed", &self.agreed).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("agreed", &self.agreed).finish_non_exhaustive()
     }
 }

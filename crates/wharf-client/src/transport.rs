@@ -1,4 +1,4 @@
-//! The way to a server.
+//! [`ClientTransport`]: the connection of a client to a server.
 
 use std::sync::{Arc, Weak};
 
@@ -8,56 +8,57 @@ use wharf_model::{
     Service,
 };
 
-/// What a server said about itself.
+/// Description of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
     /// Its name and version.
     pub info: Implementation,
-    /// What it can do, and how a model should use it.
+    /// Its capabilities, and instructions for models.
     pub discovery: Discovery,
-    /// The date of the protocol revision spoken with it; empty within one process.
+    /// The negotiated protocol revision, as a date; empty within one process.
     pub revision: String,
-    /// Every revision it says it speaks; empty if it did not say.
+    /// Every revision that the server declares; empty if it declares none.
     pub supported: Vec<String>,
 }
 
 impl ServerInfo {
-    /// A server that calls itself `info` and can do what `discovery` says.
+    /// A server with this name, version and discovery result.
     #[must_use]
     pub fn new(info: Implementation, discovery: Discovery) -> Self {
         ServerInfo { info, discovery, ..ServerInfo::default() }
     }
 }
 
-/// Something to get done that the eras do in ways of their own.
+/// A request that each era implements differently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ControlRequest {
-    /// See whether the server answers.
+    /// Check that the server responds.
     Ping,
-    /// Log messages outside of calls: the least grave that is wanted.
+    /// Set the lowest severity of log messages outside of calls.
     LogLevel(LogLevel),
-    /// Say that the client's roots are others now.
+    /// Notify the server that the client's roots have changed.
     RootsChanged,
 }
 
-/// Hears what a server says outside of any call and any listen.
+/// Receives notifications outside of any call and any subscription.
 pub trait NotificationListener: Send + Sync + 'static {
     /// Called for each such notification, in order. Must not block.
-    fn heard(&self, notification: &Notification);
+    fn on_notification(&self, notification: &Notification);
 }
 
-/// A way to a server: a service that knows who is at the other end.
+/// The connection of a client to a server: a service that also describes its server.
 ///
-/// A call's notifications and questions go to its own outbox, and dropping the call cancels it
-/// there. A link finds its way back by itself where it can; a call that was under way when the
-/// connection broke ends with [`ConnectionClosed`](wharf_model::ErrorKind::ConnectionClosed).
+/// Notifications and requests that belong to a call go to its outbox. Dropping the call cancels it
+/// on the server. A transport reconnects by itself if it can; a call in flight when the connection
+/// broke ends with [`ConnectionClosed`](wharf_model::ErrorKind::ConnectionClosed).
 pub trait ClientTransport: Service {
-    /// What the server said about itself, the last time it did.
+    /// The server's description from the last handshake.
     fn about(&self) -> Arc<ServerInfo>;
 
-    /// Any request by its name: the JSON text of its result. `params` is a JSON object.
+    /// Sends any request by its method name and returns the result as JSON text. `params` is a JSON
+    /// object.
     fn request(
         &self,
         method: String,
@@ -65,24 +66,25 @@ pub trait ClientTransport: Service {
         outbox: Outbox,
     ) -> BoxFuture<Result<Box<RawValue>, Error>>;
 
-    /// Does what the eras do in ways of their own; nothing where an era has no need of it.
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>>;
+    /// Runs a control request; does nothing in eras that do not need it.
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>>;
 
-    /// Lets `ear` hear what the server says outside of calls, as long as anybody else holds it.
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>);
+    /// Adds a listener for notifications outside of calls. It is dropped with its last strong
+    /// reference.
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>);
 
-    /// What requests of the caller's own carry beside their message, for a service in the same
-    /// process. Requests that are relayed for others carry what theirs did.
+    /// Extensions of the client's own requests, for a service in the same process. Requests
+    /// forwarded by a proxy keep the extensions of the downstream request.
     fn scope(&self) -> RequestExtensions {
         RequestExtensions::new()
     }
 
-    /// Whether arguments are mirrored into headers, so that tools with annotations nobody can
-    /// follow must not be used.
-    fn mirrors(&self) -> bool {
+    /// Returns whether arguments are sent as `Mcp-Param-*` headers. If so, tools with invalid
+    /// header annotations must not be used.
+    fn sends_param_headers(&self) -> bool {
         false
     }
 
-    /// Ends the conversation in good order.
+    /// Closes the connection gracefully.
     fn close(&self) -> BoxFuture<()>;
 }

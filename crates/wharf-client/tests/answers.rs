@@ -1,4 +1,4 @@
-//! Answers to what servers ask while a call is under way.
+//! Answers to requests of the server during a call.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use std::sync::{
 };
 
 use serde_json::{Value, json};
-use support::{Fake, SECOND, answering};
+use support::{FakeTransport, SECOND, answering};
 use tokio::sync::Semaphore;
 use wharf_client::{ClientHandler, ClientHandlerBuilder, answer_to};
 use wharf_model::{
@@ -35,17 +35,17 @@ fn sample_with_tools() -> ClientRequest {
     ClientRequest::Sample(Box::new(request))
 }
 
-/// A server that asks while its call is under way, and returns the answer or its error.
+/// A server that sends a request during its call, and returns the answer or its error.
 async fn delivered(answers: impl ClientHandler, ask: ClientRequest) -> Result<Value, Error> {
-    let link = Fake::default()
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| match outbox.ask(ask).await {
             Ok(answer) => ToolResult::text(answer).into(),
             Err(error) => {
                 ToolResult::error(json!([error.kind.name(), error.data]).to_string()).into()
             }
         })
-        .link();
-    let result = answering(&link, answers).call("t", ()).await?;
+        .transport();
+    let result = answering(&transport, answers).call("t", ()).await?;
     Ok(serde_json::from_str(result.content[0].as_text().unwrap()).unwrap())
 }
 
@@ -68,7 +68,7 @@ async fn every_kind_is_answered() {
     let ask = async |ask| delivered(answers.clone(), ask).await.unwrap();
     let filled = ask(form(json!({"a": {"type": "integer"}}))).await;
     assert_eq!(filled, json!({"action": "accept", "content": {"a": 1}}));
-    // What happens on a page never passes the client.
+    // Input on the web page never passes through the client.
     assert_eq!(ask(page()).await, json!({"action": "accept"}));
     assert_eq!(ask(sample()).await["content"]["text"], "Paris");
     assert_eq!(ask(sample_with_tools()).await["model"], "m");
@@ -76,7 +76,7 @@ async fn every_kind_is_answered() {
 }
 
 #[tokio::test]
-async fn what_is_not_declared_is_refused() {
+async fn undeclared_requests_are_rejected() {
     let none = ClientHandlerBuilder::new();
     for ask in [form(json!({})), page(), sample(), sample_with_tools(), ClientRequest::Roots] {
         let (method, refused) = (ask.method().name(), delivered(none.clone(), ask).await.unwrap());
@@ -101,7 +101,7 @@ async fn what_is_not_declared_is_refused() {
 }
 
 #[tokio::test]
-async fn a_trait_of_ones_own_answers_what_it_declares() {
+async fn a_custom_handler_answers_the_requests_it_declares() {
     struct OnlyRoots;
     impl ClientHandler for OnlyRoots {
         fn capabilities(&self) -> ClientCapabilities {
@@ -119,7 +119,7 @@ async fn a_trait_of_ones_own_answers_what_it_declares() {
 }
 
 #[tokio::test]
-async fn defaults_fill_what_is_left_out() {
+async fn defaults_fill_missing_form_fields() {
     let fields = json!({"name": {"type": "string", "default": "x"},
         "age": {"type": "integer", "default": 30}, "sure": {"type": "boolean"},
         "size": {"type": "string", "enum": ["s", "l"], "default": "l"}});
@@ -137,7 +137,7 @@ async fn defaults_fill_what_is_left_out() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_fit_fails_the_call_and_names_the_field() {
+async fn an_invalid_answer_fails_the_call_and_names_the_field() {
     for (field, bad) in [
         (json!({"type": "string", "format": "email"}), json!("no mail")),
         (json!({"type": "string", "format": "uri"}), json!("no link")),
@@ -160,23 +160,24 @@ async fn an_answer_that_does_not_fit_fails_the_call_and_names_the_field() {
         let ask = form(json!({ "field": field }));
         let error = delivered(accepting(json!({ "field": bad })), ask.clone()).await.unwrap_err();
         assert!(error.kind.is_invalid_params() && error.message.contains("`field`"), "{error}");
-        let link = Fake::default().then(support::required(vec![("k", ask)], None)).link();
-        let caller = answering(&link, accepting(json!({ "field": bad })));
+        let transport =
+            FakeTransport::default().then(support::required(vec![("k", ask)], None)).transport();
+        let caller = answering(&transport, accepting(json!({ "field": bad })));
         assert_eq!(caller.call("t", ()).await.unwrap_err(), error);
-        assert_eq!(link.count(), 1, "an answer that does not fit is never sent");
+        assert_eq!(transport.count(), 1, "an answer that does not fit is never sent");
     }
 }
 
 #[tokio::test]
-async fn questions_are_answered_side_by_side_while_the_call_goes_on() {
-    let link = Fake::default()
+async fn server_requests_are_answered_concurrently_during_the_call() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             let asks = (0..10).map(|_| outbox.ask(sample()));
             let answers = futures_util::future::join_all(asks).await;
             ToolResult::text(answers.into_iter().filter(Result::is_ok).count().to_string()).into()
         })
-        .link();
-    // Nobody gets on before all ten are there.
+        .transport();
+    // All ten must be open before any is answered.
     let (gate, here) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
     let answers = ClientHandlerBuilder::new().sample(move |_| {
         let (gate, here) = (gate.clone(), here.clone());
@@ -188,28 +189,28 @@ async fn questions_are_answered_side_by_side_while_the_call_goes_on() {
             Ok(SamplingResult::new("m", "x"))
         }
     });
-    let all: u8 = answering(&link, answers).call_as("t", ()).await.unwrap();
+    let all: u8 = answering(&transport, answers).call_as("t", ()).await.unwrap();
     assert_eq!(all, 10);
 }
 
 #[tokio::test]
-async fn a_flood_of_questions_is_refused_beyond_what_people_answer() {
-    let link = Fake::default()
+async fn server_requests_beyond_the_limit_are_rejected() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             let mut asks: Vec<_> =
                 (0..70).map(|_| Box::pin(outbox.ask(ClientRequest::Roots))).collect();
             let (error, ..) = futures_util::future::select_all(asks.drain(..)).await;
             error.unwrap_err().into()
         })
-        .link();
+        .transport();
     let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
-    let error = answering(&link, never).call("t", ()).await.unwrap_err();
+    let error = answering(&transport, never).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_overloaded() && error.message.contains("64"), "{error}");
 }
 
-struct Dropped(Arc<AtomicUsize>);
+struct DropCounter(Arc<AtomicUsize>);
 
-impl Drop for Dropped {
+impl Drop for DropCounter {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::SeqCst);
         panic!("a destructor may panic as well");
@@ -217,8 +218,8 @@ impl Drop for Dropped {
 }
 
 #[tokio::test]
-async fn a_question_that_is_withdrawn_is_not_answered_any_more() {
-    let link = Fake::default()
+async fn a_withdrawn_server_request_is_not_answered() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             let mut ask = Box::pin(outbox.ask(ClientRequest::Roots));
             tokio::select! { biased; _ = &mut ask => (), () = tokio::task::yield_now() => () }
@@ -226,23 +227,23 @@ async fn a_question_that_is_withdrawn_is_not_answered_any_more() {
             tokio::task::yield_now().await;
             ToolResult::text("went on").into()
         })
-        .link();
+        .transport();
     let dropped = Arc::new(AtomicUsize::new(0));
     let count = dropped.clone();
     let answers = ClientHandlerBuilder::new().roots(move || {
-        let guard = Dropped(count.clone());
+        let guard = DropCounter(count.clone());
         async move {
             std::future::pending::<()>().await;
             drop(guard);
             Ok(vec![])
         }
     });
-    let result = answering(&link, answers).call("t", ()).await.unwrap();
+    let result = answering(&transport, answers).call("t", ()).await.unwrap();
     assert_eq!((result, dropped.load(Ordering::SeqCst)), (ToolResult::text("went on"), 1));
 }
 
 #[tokio::test]
-async fn a_panic_is_an_answer_too() {
+async fn a_panic_of_the_handler_is_an_error_response() {
     let at_once =
         ClientHandlerBuilder::new().roots(|| -> std::future::Ready<_> { panic!("secret") });
     let later = ClientHandlerBuilder::new().roots(async || panic!("secret"));
@@ -254,14 +255,14 @@ async fn a_panic_is_an_answer_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_never_comes_ends_with_the_calls_total() {
+async fn an_answer_that_never_arrives_ends_with_the_total_timeout() {
     let asking = async |_, outbox: Outbox| -> Outcome {
         outbox.ask(ClientRequest::Roots).await.unwrap_err().into()
     };
     let suspended = support::required(vec![("k", ClientRequest::Roots)], None);
-    let link = Fake::default().play(asking).then(suspended).link();
+    let transport = FakeTransport::default().play(asking).then(suspended).transport();
     let never = ClientHandlerBuilder::new().roots(std::future::pending::<Result<Vec<Root>, Error>>);
-    let caller = answering(&link, never);
+    let caller = answering(&transport, never);
     for _ in 0..2 {
         let error = caller.call("t", ()).timeout(SECOND).await.unwrap_err();
         assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
@@ -269,27 +270,27 @@ async fn an_answer_that_never_comes_ends_with_the_calls_total() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_open_question_stops_the_idle_clock() {
+async fn an_open_server_request_pauses_the_idle_timeout() {
     let asking = async |_, outbox: Outbox| {
         ToolResult::text(outbox.ask(ClientRequest::Roots).await.unwrap()).into()
     };
-    let link = Fake::default().play(asking).link();
+    let transport = FakeTransport::default().play(asking).transport();
     let slow = ClientHandlerBuilder::new().roots(async || {
         tokio::time::sleep(300 * SECOND).await;
         Ok(vec![])
     });
-    answering(&link, slow).call("t", ()).await.unwrap();
+    answering(&transport, slow).call("t", ()).await.unwrap();
 }
 
 #[tokio::test]
-async fn an_answerers_error_reaches_the_server() {
+async fn an_error_of_the_handler_is_sent_to_the_server() {
     let answers = ClientHandlerBuilder::new()
         .sample(async |_| Err(Error::new(ErrorKind::RefusedPolicy).with_message("not today")));
     assert_eq!(delivered(answers, sample()).await.unwrap(), json!(["refused_policy", null]));
 }
 
 #[tokio::test]
-async fn questions_outside_of_calls_are_answered_by_the_same_rules() {
+async fn unsolicited_requests_are_answered_by_the_same_rules() {
     let answers: Arc<dyn ClientHandler> = Arc::new(accepting(json!({})));
     let fields = json!({"a": {"type": "string", "default": "x"}});
     let filled = answer_to(&answers, form(fields)).await.unwrap();
@@ -302,25 +303,27 @@ async fn questions_outside_of_calls_are_answered_by_the_same_rules() {
 }
 
 #[tokio::test]
-async fn a_panic_on_hearing_of_a_page_stays_where_it_is() {
-    let link = Fake::default().link();
-    let _caller =
-        answering(&link, ClientHandlerBuilder::new().on_elicitation_complete(|_| panic!("oh")));
-    link.say(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
+async fn a_panic_in_elicitation_complete_does_not_propagate() {
+    let transport = FakeTransport::default().transport();
+    let _caller = answering(
+        &transport,
+        ClientHandlerBuilder::new().on_elicitation_complete(|_| panic!("oh")),
+    );
+    transport.notify(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
 }
 
 #[tokio::test]
-async fn completed_pages_are_told_once() {
+async fn completed_elicitations_are_reported_once() {
     let told = Arc::new(AtomicUsize::new(0));
     let count = told.clone();
     let answers = ClientHandlerBuilder::new().on_elicitation_complete(move |id| {
         assert_eq!(id, "e-1");
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let link = Fake::default().link();
-    let _caller = answering(&link, answers);
+    let transport = FakeTransport::default().transport();
+    let _caller = answering(&transport, answers);
     for _ in 0..2 {
-        link.say(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
+        transport.notify(wharf_model::Notification::ElicitationComplete { id: "e-1".into() });
     }
     assert_eq!(told.load(Ordering::SeqCst), 1);
 }

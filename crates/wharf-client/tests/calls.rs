@@ -1,4 +1,4 @@
-//! Typed calls, and how long they may take.
+//! Typed calls and their timeouts.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use support::{Fake, SECOND, answering, caller, caller_with};
+use support::{FakeTransport, SECOND, answering, caller, caller_with};
 use wharf_client::{CallOptions, ClientHandlerBuilder, ControlRequest, args};
 use wharf_model::{
     Completion, CompletionRef, Content, Error, ErrorKind, InputMode, LogLevel, Method,
@@ -27,13 +27,13 @@ fn progress(progress: f64) -> Notification {
 
 #[tokio::test]
 async fn each_method_has_its_call() {
-    let link = Fake::default()
+    let transport = FakeTransport::default()
         .then(ToolResult::text("3"))
         .then(Reply::Read(ReadResult::from(ResourceContents::text("a:b", "c"))))
         .then(Reply::Prompt(PromptResult::new([PromptMessage::user("hi")])))
         .then(Reply::Completion(Completion::new(["python"])))
-        .link();
-    let caller = caller(&link);
+        .transport();
+    let caller = caller(&transport);
     let sum = caller.call("add", args! { a: 1, b: 2 }).await.unwrap();
     assert_eq!(sum, ToolResult::text("3"));
     assert_eq!(caller.read("a:b").await.unwrap().contents.len(), 1);
@@ -42,7 +42,7 @@ async fn each_method_has_its_call() {
     let values = caller.complete(of, "language", "py").context([("a", "b")]).await.unwrap();
     assert_eq!(values.values, ["python"]);
     assert_eq!(
-        link.params(),
+        transport.params(),
         [
             json!({"name": "add", "arguments": {"a": 1, "b": 2}}),
             json!({"uri": "a:b"}),
@@ -52,17 +52,17 @@ async fn each_method_has_its_call() {
                 "context": {"arguments": {"a": "b"}}}),
         ]
     );
-    assert!(link.sent().iter().all(|sent| sent.asks == InputMode::Deliver));
+    assert!(transport.sent().iter().all(|sent| sent.asks == InputMode::Deliver));
     assert_eq!(caller.about().info.name, "fake");
     caller.close().await;
 }
 
 #[tokio::test]
-async fn results_are_read_as_the_type_that_is_wanted() {
+async fn results_are_deserialized_as_the_requested_type() {
     let text = ToolResult::text;
     let both = text("no").structured(raw(json!({"n": 1})));
     let many = ToolResult::new([Content::text("a"), Content::text("b")]);
-    let link = Fake::default()
+    let transport = FakeTransport::default()
         .then(both)
         .then(text("[1, 2]"))
         .then(text("just words"))
@@ -74,8 +74,8 @@ async fn results_are_read_as_the_type_that_is_wanted() {
         .then(text("[1]").structured(raw(json!({"result": [1]}))))
         .then(text("{}").structured(raw(json!({"result": 1}))))
         .then(text("{}").structured(raw(json!({"result": [1], "more": 2}))))
-        .link();
-    let caller = caller(&link);
+        .transport();
+    let caller = caller(&transport);
     let structured: BTreeMap<String, u8> = caller.call_as("t", ()).await.unwrap();
     assert_eq!(structured["n"], 1);
     assert_eq!(caller.call_as::<Vec<u8>>("t", ()).await.unwrap(), [1, 2]);
@@ -88,7 +88,7 @@ async fn results_are_read_as_the_type_that_is_wanted() {
     let error = caller.call_as::<String>("t", ()).await.unwrap_err();
     assert!(error.kind.is_tool_execution_failed() && error.message == "no such crate");
     assert!(caller.call_as::<u8>("t", ()).await.unwrap_err().kind.is_validation_failed());
-    // What a server had to wrap, and what only looks like it.
+    // A value that the server wrapped, and one that only looks wrapped.
     assert_eq!(caller.call_as::<Vec<u8>>("t", ()).await.unwrap(), [1]);
     let object: BTreeMap<String, u8> = caller.call_as("t", ()).await.unwrap();
     assert_eq!(object["result"], 1);
@@ -96,21 +96,21 @@ async fn results_are_read_as_the_type_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn what_is_no_object_is_never_sent() {
-    let link = Fake::default().link();
-    let caller = caller(&link);
+async fn arguments_that_are_not_an_object_are_never_sent() {
+    let transport = FakeTransport::default().transport();
+    let caller = caller(&transport);
     let error = caller.call("t", [1]).await.unwrap_err();
     assert!(error.kind.is_invalid_params() && error.message.contains("args!"), "{error}");
     let unwritable = BTreeMap::from([((1, 2), 3)]);
     assert!(caller.call("t", &unwritable).await.unwrap_err().kind.is_invalid_params());
     assert!(caller.request("m", 3).await.unwrap_err().kind.is_invalid_params());
-    assert_eq!(link.count(), 0);
+    assert_eq!(transport.count(), 0);
 }
 
 #[tokio::test]
-async fn what_the_server_does_not_offer_is_not_asked() {
-    let link = Fake::with(json!({})).link();
-    let caller = caller(&link);
+async fn unsupported_methods_are_not_sent() {
+    let transport = FakeTransport::with(json!({})).transport();
+    let caller = caller(&transport);
     let of = CompletionRef::Resource("a:{b}".into());
     for error in [
         caller.call("t", ()).await.unwrap_err(),
@@ -127,14 +127,14 @@ async fn what_the_server_does_not_offer_is_not_asked() {
     assert!(caller.resources().all().await.unwrap().is_empty());
     assert!(caller.templates().all().await.unwrap().is_empty());
     assert!(caller.prompts().all().await.unwrap().is_empty());
-    assert!(link.count() == 0 && link.errands().is_empty());
+    assert!(transport.count() == 0 && transport.control_requests().is_empty());
 }
 
 #[tokio::test]
-async fn any_request_passes_by_its_name() {
-    let link = Fake::default().link();
+async fn any_request_can_be_sent_by_name() {
+    let transport = FakeTransport::default().transport();
     let roots = ClientHandlerBuilder::new().fixed_roots([Root::new("file:///a")]);
-    let caller = answering(&link, roots);
+    let caller = answering(&transport, roots);
     let echo = caller.request("echo", args! { a: 1 }).await.unwrap();
     assert_eq!(echo.get(), r#"{"a":1}"#);
     assert_eq!(caller.request("echo", ()).await.unwrap().get(), "1.50");
@@ -147,14 +147,14 @@ async fn any_request_passes_by_its_name() {
 
 #[tokio::test(start_paused = true)]
 async fn any_request_ends_in_time() {
-    let link = Fake::default().link();
-    let error = caller(&link).request("silence", ()).await.unwrap_err();
+    let transport = FakeTransport::default().transport();
+    let error = caller(&transport).request("silence", ()).await.unwrap_err();
     assert!(error.kind.is_request_timeout() && error.message.contains("60s"), "{error}");
 }
 
 #[tokio::test]
-async fn progress_and_logs_are_heard_in_order() {
-    let link = Fake::default()
+async fn progress_and_logs_are_received_in_order() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox| {
             outbox.notify(progress(1.0));
             let (level, logger) = (LogLevel::Info, Some("db".to_owned()));
@@ -163,8 +163,8 @@ async fn progress_and_logs_are_heard_in_order() {
             ToolResult::text("done").into()
         })
         .then(Reply::Read(ReadResult::default()))
-        .link();
-    let caller = caller(&link);
+        .transport();
+    let caller = caller(&transport);
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (first, second) = (heard.clone(), heard.clone());
     caller
@@ -177,48 +177,48 @@ async fn progress_and_logs_are_heard_in_order() {
     let expected = [json!([1.0, 2.0]), json!(["info", "db", "hi"]), json!([2.0, 2.0])];
     assert_eq!(*heard.lock().unwrap(), expected);
     caller.read("a:b").await.unwrap();
-    let sent = link.sent();
+    let sent = transport.sent();
     assert_eq!(sent[0].params["_meta"], json!({"trace": "x"}));
-    // A tool's progress shows that it is alive, whoever looks.
+    // Progress is requested even without a callback.
     assert!(sent[0].progress && !sent[1].progress);
 }
 
 #[tokio::test]
 async fn the_log_level_goes_with_every_call_from_then_on() {
-    let link = Fake::default().always(|_| ToolResult::default().into()).link();
+    let transport = FakeTransport::default().always(|_| ToolResult::default().into()).transport();
     let options = CallOptions::default().log_level(LogLevel::Error);
-    let caller = caller_with(&link, ClientHandlerBuilder::new(), options);
+    let caller = caller_with(&transport, ClientHandlerBuilder::new(), options);
     caller.call("t", ()).await.unwrap();
     caller.clone().set_log_level(LogLevel::Debug).await.unwrap();
     caller.call("t", ()).await.unwrap();
-    let levels: Vec<_> = link.sent().iter().map(|sent| sent.log_level).collect();
+    let levels: Vec<_> = transport.sent().iter().map(|sent| sent.log_level).collect();
     assert_eq!(levels, [Some(LogLevel::Error), Some(LogLevel::Debug)]);
-    assert_eq!(link.errands(), [ControlRequest::LogLevel(LogLevel::Debug)]);
+    assert_eq!(transport.control_requests(), [ControlRequest::LogLevel(LogLevel::Debug)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn errands_are_run_and_end_in_time() {
-    let mut fake = Fake::default();
+async fn control_requests_are_sent_and_time_out() {
+    let mut fake = FakeTransport::default();
     fake.about.info.name = "silent".into();
-    let link = fake.link();
+    let transport = fake.transport();
     let roots = ClientHandlerBuilder::new().roots(async || Ok(vec![]));
-    let caller = answering(&link, roots);
+    let caller = answering(&transport, roots);
     caller.roots_changed().await.unwrap();
     assert!(caller.ping().await.unwrap_err().kind.is_request_timeout());
-    assert_eq!(link.errands(), [ControlRequest::RootsChanged, ControlRequest::Ping]);
+    assert_eq!(transport.control_requests(), [ControlRequest::RootsChanged, ControlRequest::Ping]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_silent_call_ends_with_an_error_that_says_what_to_raise() {
+async fn a_silent_call_times_out_and_names_the_option_to_raise() {
     let silence = async |_, _| std::future::pending::<Outcome>().await;
-    let link = Fake::default().play(silence).play(silence).link();
-    let caller = caller(&link);
+    let transport = FakeTransport::default().play(silence).play(silence).transport();
+    let caller = caller(&transport);
     let error = caller.call("t", ()).await.unwrap_err();
     assert!(error.kind.is_request_timeout(), "{error}");
     assert!(error.message.contains("60s") && error.message.contains("`timeout`"), "{error}");
     let error = caller.call("t", ()).timeout(5 * SECOND).await.unwrap_err();
     assert!(error.message.contains("5s"), "{error}");
-    assert_eq!(link.dropped(), 2);
+    assert_eq!(transport.dropped(), 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -232,19 +232,23 @@ async fn progress_keeps_a_call_alive_but_not_for_ever() {
             ToolResult::text("done").into()
         }
     };
-    let link = Fake::default().play(ticking(5)).play(ticking(1000)).play(ticking(1000)).link();
-    let caller = caller(&link);
+    let transport = FakeTransport::default()
+        .play(ticking(5))
+        .play(ticking(1000))
+        .play(ticking(1000))
+        .transport();
+    let caller = caller(&transport);
     assert_eq!(caller.call("t", ()).await.unwrap(), ToolResult::text("done"));
     let error = caller.call("t", ()).await.unwrap_err();
     assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
     assert!(error.message.contains("`total`"), "{error}");
     let error = caller.call("t", ()).total(70 * SECOND).await.unwrap_err();
     assert!(error.message.contains("70s"), "{error}");
-    assert_eq!(link.dropped(), 2);
+    assert_eq!(transport.dropped(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_never_pauses_does_not_keep_a_call_from_its_end() {
+async fn a_flood_of_events_does_not_prevent_a_timeout() {
     let flood = async |_, outbox: wharf_model::Outbox| {
         loop {
             for n in 0..100_u8 {
@@ -254,39 +258,42 @@ async fn a_server_that_never_pauses_does_not_keep_a_call_from_its_end() {
             tokio::time::advance(SECOND).await;
         }
     };
-    let link = Fake::default().play(flood).link();
-    let error = caller(&link).call("t", ()).await.unwrap_err();
+    let transport = FakeTransport::default().play(flood).transport();
+    let error = caller(&transport).call("t", ()).await.unwrap_err();
     assert!(error.kind.is_request_timeout() && error.message.contains("600s"), "{error}");
 }
 
 #[tokio::test]
 async fn dropping_a_call_cancels_it() {
-    let link = Fake::default().play(async |_, _| std::future::pending::<Outcome>().await).link();
-    let mut call = caller(&link).call("t", ()).into_future();
+    let transport = FakeTransport::default()
+        .play(async |_, _| std::future::pending::<Outcome>().await)
+        .transport();
+    let mut call = caller(&transport).call("t", ()).into_future();
     assert!(support::poll_once(&mut call).is_pending());
     drop(call);
-    assert_eq!(link.dropped(), 1);
+    assert_eq!(transport.dropped(), 1);
 }
 
 #[tokio::test]
 async fn a_call_that_is_not_awaited_is_not_sent() {
-    let link = Fake::default().link();
-    drop(caller(&link).call("t", ()));
-    assert_eq!(link.count(), 0);
+    let transport = FakeTransport::default().transport();
+    drop(caller(&transport).call("t", ()));
+    assert_eq!(transport.count(), 0);
 }
 
 #[tokio::test]
 async fn a_result_of_another_method_is_an_error() {
-    let link = Fake::default().then(Reply::Listened).then(Reply::Listened).link();
-    let caller = caller(&link);
+    let transport =
+        FakeTransport::default().then(Reply::Listened).then(Reply::Listened).transport();
+    let caller = caller(&transport);
     assert!(caller.call("t", ()).await.unwrap_err().kind.is_internal_error());
     assert!(caller.tools().all().await.unwrap_err().kind.is_internal_error());
 }
 
 #[tokio::test]
-async fn errors_of_the_server_come_as_they_are() {
+async fn errors_of_the_server_are_returned_unchanged() {
     let error = Error::new(ErrorKind::RefusedPolicy).with_message("no").with_data(json!({"a": 1}));
-    let link = Fake::default().then(error.clone()).link();
-    assert_eq!(caller(&link).call("t", ()).await.unwrap_err(), error);
-    assert_eq!(link.sent()[0].method, Method::CallTool);
+    let transport = FakeTransport::default().then(error.clone()).transport();
+    assert_eq!(caller(&transport).call("t", ()).await.unwrap_err(), error);
+    assert_eq!(transport.sent()[0].method, Method::CallTool);
 }

@@ -1,4 +1,4 @@
-//! Servers whose tasks mean harm: everything they can do has an end.
+//! Hostile task servers: everything they do is bounded.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -13,66 +13,68 @@ fn answers() -> ClientHandlerBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn the_id_of_a_task_is_bounded() {
-    let link = Played::shown([]).link();
+    let transport = FakeTaskServer::extension([]).transport();
     let mut first = task(TaskState::Working);
     first.id = "x".repeat(1 << 20);
-    link.first(first);
-    let error = caller(&link).call("slow", ()).await.unwrap_err();
+    transport.first(first);
+    let error = caller(&transport).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ValidationFailed);
     assert!(error.message.len() < 200, "{}", error.message);
-    assert!(link.of(Method::GetTask).is_empty());
+    assert!(transport.of(Method::GetTask).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_shows_the_task_that_was_asked_for() {
+async fn a_poll_must_return_the_requested_task() {
     let mut other = completed("another's secret");
     other.id = "t-2".into();
-    let link = Played::shown([other]).link();
-    let error = caller(&link).call("slow", ()).await.unwrap_err();
+    let transport = FakeTaskServer::extension([other]).transport();
+    let error = caller(&transport).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ValidationFailed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_without_end_have_one() {
-    let looks = (0..100).map(|n| asking(&[(&*format!("q{n}"), "?")]));
-    let link = Played::shown(looks).link();
+async fn endless_input_requests_are_stopped() {
+    let states = (0..100).map(|n| asking(&[(&*format!("q{n}"), "?")]));
+    let transport = FakeTaskServer::extension(states).transport();
     let options = CallOptions::default().rounds(5);
-    let error = caller_with(&link, answers(), options).call("slow", ()).await.unwrap_err();
+    let error = caller_with(&transport, answers(), options).call("slow", ()).await.unwrap_err();
     assert!(error.message.contains("more than 5 times"), "{}", error.message);
-    assert_eq!(link.of(Method::UpdateTask).len(), 5);
+    assert_eq!(transport.of(Method::UpdateTask).len(), 5);
     tokio::time::sleep(SECOND).await;
-    assert_eq!(link.of(Method::CancelTask).len(), 1);
+    assert_eq!(transport.of(Method::CancelTask).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_stands_for_one_question() {
-    let link =
-        Played::shown([asking(&[("q", "Your name?")]), asking(&[("q", "Your PIN?")])]).link();
-    let error = answering(&link, answers()).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("under a key it has used"), "{}", error.message);
-    // A question that is shown for ever is answered once.
-    let link = Played::shown([]).always_looks(shown(asking(&[("q", "?")]))).link();
+async fn a_key_identifies_one_input_request() {
+    let transport =
+        FakeTaskServer::extension([asking(&[("q", "Your name?")]), asking(&[("q", "Your PIN?")])])
+            .transport();
+    let error = answering(&transport, answers()).call("slow", ()).await.unwrap_err();
+    assert!(error.message.contains("with a key it has used"), "{}", error.message);
+    // A request that stays open is answered once.
+    let transport =
+        FakeTaskServer::extension([]).always_state(shown(asking(&[("q", "?")]))).transport();
     let options = CallOptions::default().total(60 * SECOND);
-    let error = caller_with(&link, answers(), options).call("slow", ()).await.unwrap_err();
+    let error = caller_with(&transport, answers(), options).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::RequestTimeout);
-    assert_eq!(link.of(Method::UpdateTask).len(), 1);
+    assert_eq!(transport.of(Method::UpdateTask).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn too_many_questions_at_once_are_not_put() {
+async fn too_many_input_requests_at_once_are_rejected() {
     let keys: Vec<String> = (0..65).map(|n| format!("q{n}")).collect();
     let questions: Vec<(&str, &str)> = keys.iter().map(|key| (&**key, "?")).collect();
-    let link = Played::shown([asking(&questions)]).link();
-    let error = answering(&link, answers()).call("slow", ()).await.unwrap_err();
-    assert!(error.message.contains("more than 64 questions"), "{}", error.message);
-    assert!(link.of(Method::UpdateTask).is_empty());
+    let transport = FakeTaskServer::extension([asking(&questions)]).transport();
+    let error = answering(&transport, answers()).call("slow", ()).await.unwrap_err();
+    assert!(error.message.contains("more than 64 input requests"), "{}", error.message);
+    assert!(transport.of(Method::UpdateTask).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_tells_without_end_keeps_nobody_busy() {
-    let link = Played::shown([])
+async fn endless_notifications_do_not_starve_the_client() {
+    let transport = FakeTaskServer::extension([])
         .always_works()
-        .telling(|tell| async move {
+        .status_notifications(|tell| async move {
             let mut told = working("0");
             for n in 1_u64.. {
                 told.message = Some(n.to_string());
@@ -82,17 +84,17 @@ async fn a_server_that_tells_without_end_keeps_nobody_busy() {
                 }
             }
         })
-        .link();
+        .transport();
     let options = CallOptions::default().total(2 * SECOND);
-    let error = caller_with(&link, answers(), options).call("slow", ()).await.unwrap_err();
+    let error = caller_with(&transport, answers(), options).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::RequestTimeout);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_is_an_end() {
-    // Whatever comes after it is not looked at.
-    let link = Played::shown([completed("done")]).always_works().link();
-    caller(&link).call("slow", ()).await.unwrap();
+async fn a_final_state_ends_the_call() {
+    // Everything after it is ignored.
+    let transport = FakeTaskServer::extension([completed("done")]).always_works().transport();
+    caller(&transport).call("slow", ()).await.unwrap();
     tokio::time::sleep(60 * SECOND).await;
-    assert_eq!(link.of(Method::GetTask).len(), 1);
+    assert_eq!(transport.of(Method::GetTask).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! A real router in the same process, with nothing in between.
+//! A real router over the in-process transport.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -17,18 +17,18 @@ use wharf_model::{
 use wharf_server::{Args, ClientRequestError, Ctx, Prompt, Resource, Router, Tool, ToolError};
 
 #[derive(Deserialize, JsonSchema)]
-struct Two {
+struct TwoNumbers {
     a: i64,
     b: i64,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Confirm {
+struct ConfirmForm {
     sure: bool,
 }
 
 async fn confirmed(ctx: Ctx) -> Result<String, ClientRequestError> {
-    let confirm: Confirm = ctx.ask("confirm", "Sure?").await?;
+    let confirm: ConfirmForm = ctx.ask("confirm", "Sure?").await?;
     Ok(format!("sure: {}", confirm.sure))
 }
 
@@ -39,7 +39,7 @@ async fn sampled(ctx: Ctx) -> Result<String, ClientRequestError> {
 fn router() -> Router {
     Router::builder()
         .logging(true)
-        .add(Tool::new("add", async |Args(Two { a, b }): Args<Two>| a + b))
+        .add(Tool::new("add", async |Args(TwoNumbers { a, b }): Args<TwoNumbers>| a + b))
         .add(Tool::new("confirm", confirmed))
         .add(Tool::new("sample", sampled))
         .add(Tool::new("fail", async || Err::<String, _>(ToolError::new("no such crate"))))
@@ -51,8 +51,8 @@ fn router() -> Router {
 
 async fn connect(router: Router, answers: impl ClientHandler) -> ClientHandle {
     let info = Implementation::new("harbour", "1.0.0");
-    let link = local(Arc::new(router), info).await.unwrap();
-    ClientHandle::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
+    let transport = local(Arc::new(router), info).await.unwrap();
+    ClientHandle::new(transport, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
 }
 
 #[tokio::test]
@@ -77,7 +77,7 @@ async fn everything_works_without_a_transport() {
 }
 
 #[tokio::test]
-async fn handlers_ask_the_client_that_calls() {
+async fn handlers_send_requests_to_the_calling_client() {
     let answers = ClientHandlerBuilder::new()
         .elicit(async |_| Ok(ElicitResult::accept(json!({"sure": true}))))
         .sample(async |_| Ok(SamplingResult::new("m", "Paris")))
@@ -86,14 +86,14 @@ async fn handlers_ask_the_client_that_calls() {
     assert_eq!(caller.call_as::<String>("confirm", ()).await.unwrap(), "sure: true");
     assert_eq!(caller.call_as::<String>("sample", ()).await.unwrap(), "Paris");
     caller.roots_changed().await.unwrap();
-    // A client without answers is not even asked.
+    // A client without a handler receives no requests.
     let silent = connect(router(), ClientHandlerBuilder::new()).await;
     let refused = silent.call("confirm", ()).await;
     assert!(refused.map_or(true, |result| result.is_error));
 }
 
 #[tokio::test]
-async fn changes_are_heard() {
+async fn change_notifications_are_received() {
     let router = router();
     let caller = connect(router.clone(), ClientHandlerBuilder::new()).await;
     let mut changes = caller
@@ -109,7 +109,7 @@ async fn changes_are_heard() {
 }
 
 #[tokio::test]
-async fn requests_by_name_give_results_as_the_protocol_writes_them() {
+async fn requests_by_name_return_results_in_protocol_format() {
     let caller = connect(router(), ClientHandlerBuilder::new()).await;
     let ask = async |method: &str, params: Value| -> Value {
         serde_json::from_str(caller.request(method, params).await.unwrap().get()).unwrap()
@@ -137,14 +137,14 @@ async fn requests_by_name_give_results_as_the_protocol_writes_them() {
 }
 
 #[tokio::test]
-async fn a_relay_of_a_relay_is_still_the_server() {
+async fn a_proxy_of_a_proxy_forwards_to_the_server() {
     let first = connect(router(), ClientHandlerBuilder::new()).await;
     let relay: Arc<dyn Service> = first.relay();
-    let link = local(relay, Implementation::new("proxy", "1")).await.unwrap();
+    let transport = local(relay, Implementation::new("proxy", "1")).await.unwrap();
     let answers = ClientHandlerBuilder::new()
         .elicit(async |_| Ok(ElicitResult::accept(json!({"sure": false}))));
     let timer = Arc::new(TokioTimer);
-    let caller = ClientHandle::new(link, timer, CallOptions::default(), Arc::new(answers));
+    let caller = ClientHandle::new(transport, timer, CallOptions::default(), Arc::new(answers));
     assert_eq!(caller.call_as::<i64>("add", args! { a: 1, b: 2 }).await.unwrap(), 3);
     assert_eq!(caller.call_as::<String>("confirm", ()).await.unwrap(), "sure: false");
 }

@@ -17,13 +17,13 @@ use wharf_model::{
 use wharf_server::{Ctx, Router, TaskMode, Tool, ToolError};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Confirm {
+struct ConfirmForm {
     confirmed: bool,
 }
 
 async fn deploy(ctx: Ctx) -> Result<String, ToolError> {
     ctx.step("build", tokio::time::sleep(20 * SECOND)).await;
-    let answer: Confirm = ctx.ask("confirm", "Deploy?").await?;
+    let answer: ConfirmForm = ctx.ask("confirm", "Deploy?").await?;
     Ok(if answer.confirmed { "deployed" } else { "kept" }.to_owned())
 }
 
@@ -40,8 +40,8 @@ async fn caller(answers: ClientHandlerBuilder) -> ClientHandle {
         )
         .build()
         .unwrap();
-    let link = local(Arc::new(router), Implementation::new("harbour", "1")).await.unwrap();
-    ClientHandle::new(link, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
+    let transport = local(Arc::new(router), Implementation::new("harbour", "1")).await.unwrap();
+    ClientHandle::new(transport, Arc::new(TokioTimer), CallOptions::default(), Arc::new(answers))
 }
 
 fn yes() -> ClientHandlerBuilder {
@@ -93,7 +93,7 @@ async fn a_call_that_is_dropped_cancels_its_task() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handle_is_answered_by_hand() {
+async fn a_task_is_answered_through_its_handle() {
     let caller = caller(yes()).await;
     let task = caller.call_task("deploy", ()).await.unwrap();
     let mut changes = task.changes();
@@ -120,7 +120,7 @@ async fn an_unknown_task_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_by_name_show_tasks_too() {
+async fn requests_by_name_return_tasks_too() {
     let caller = caller(yes()).await;
     let made = caller.request("tools/call", json!({"name": "sleep"})).await.unwrap();
     let made: serde_json::Value = serde_json::from_str(made.get()).unwrap();

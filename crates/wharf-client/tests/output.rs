@@ -1,10 +1,10 @@
-//! Results held against the schemas of the tools that made them.
+//! Validation of results against output schemas.
 #![allow(clippy::unwrap_used)]
 
 mod support;
 
 use serde_json::{Value, json, value::to_raw_value};
-use support::{Fake, answering, caller, caller_with, tool};
+use support::{FakeTransport, answering, caller, caller_with, tool};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{Error, ToolInfo, ToolResult};
 
@@ -15,8 +15,8 @@ fn result(structured: &Value) -> ToolResult {
 /// Lists a tool with this output schema, and calls it.
 async fn called(schema: Value, result: ToolResult) -> Result<ToolResult, Error> {
     let info = ToolInfo::without_parameters("t").output_schema(schema);
-    let link = Fake::default().then(tool(info)).then(result).link();
-    let caller = caller(&link);
+    let transport = FakeTransport::default().then(tool(info)).then(result).transport();
+    let caller = caller(&transport);
     caller.tools().all().await.unwrap();
     caller.call("t", ()).await
 }
@@ -34,18 +34,19 @@ async fn structured_content_must_match_its_schema() {
     assert!(error.message.contains("`t`") && error.message.contains("`n`"), "{error}");
     let error = called(numbers(), ToolResult::text("x")).await.unwrap_err();
     assert!(error.message.contains("no structured content"), "{error}");
-    // A failure keeps to no schema.
+    // A failed result is not validated.
     assert!(called(numbers(), ToolResult::error("x")).await.unwrap().is_error);
 }
 
 #[tokio::test]
-async fn nothing_is_checked_that_is_not_known_or_not_wanted() {
-    let link = Fake::default().then(result(&json!({"n": 0}))).link();
-    answering(&link, ClientHandlerBuilder::new()).call("t", ()).await.unwrap();
+async fn results_are_not_validated_without_a_listed_tool_or_if_disabled() {
+    let transport = FakeTransport::default().then(result(&json!({"n": 0}))).transport();
+    answering(&transport, ClientHandlerBuilder::new()).call("t", ()).await.unwrap();
     let info = ToolInfo::without_parameters("t").output_schema(numbers());
-    let link = Fake::default().then(tool(info)).then(result(&json!({"n": 0}))).link();
+    let transport =
+        FakeTransport::default().then(tool(info)).then(result(&json!({"n": 0}))).transport();
     let options = CallOptions::default().validate_output(false);
-    let caller = caller_with(&link, ClientHandlerBuilder::new(), options);
+    let caller = caller_with(&transport, ClientHandlerBuilder::new(), options);
     caller.tools().all().await.unwrap();
     caller.call("t", ()).await.unwrap();
 }
@@ -71,7 +72,7 @@ fn many(count: usize) -> Value {
 }
 
 #[tokio::test]
-async fn schemas_that_cannot_be_checked_harm_nobody() {
+async fn schemas_that_cannot_be_checked_do_not_fail_calls() {
     let patterns: Vec<Value> = (0..100).map(|n| json!({"pattern": format!("a{n}")})).collect();
     for bomb in [
         nested(100),
@@ -105,7 +106,7 @@ async fn schemas_that_cannot_be_checked_harm_nobody() {
 }
 
 #[tokio::test]
-async fn schemas_that_cannot_be_checked_let_every_result_pass() {
+async fn schemas_that_cannot_be_checked_accept_every_result() {
     for unchecked in [
         nested(100),
         many(5_000),
@@ -132,7 +133,7 @@ async fn schemas_that_look_costly_are_checked_where_they_are_not() {
     }
 }
 
-/// Every level may be judged twice, and the judgement of each hangs on the next.
+/// Every level is evaluated twice, and each evaluation depends on the next.
 fn branching(levels: usize) -> Value {
     let mut defs = serde_json::Map::new();
     defs.insert("a0".into(), json!({"type": "string"}));
@@ -143,7 +144,7 @@ fn branching(levels: usize) -> Value {
     json!({"$ref": format!("#/$defs/a{levels}"), "$defs": defs})
 }
 
-/// The same without references, by what looks at everything twice.
+/// The same without references, with keywords that evaluate everything twice.
 fn unevaluated(levels: usize) -> Value {
     (0..levels).fold(json!({"type": "string"}), |inner, _| {
         let here = json!({"properties": {"a": inner}, "required": ["a"]});
@@ -169,14 +170,14 @@ async fn schemas_that_branch_at_every_level_of_a_value_take_no_longer_for_it() {
         let ends = (0..levels).fold(json!("x"), |inner, _| json!({"a": inner}));
         called(schema, result(&ends)).await.unwrap();
     }
-    // Plain references are followed, and found out.
+    // Plain references are followed, and detected.
     let error =
         called(json!({"$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}}), result(&deep));
     assert!(error.await.unwrap_err().kind.is_output_schema_mismatch());
 }
 
 #[tokio::test]
-async fn results_that_would_take_too_long_to_check_pass() {
+async fn results_that_would_take_too_long_to_check_are_accepted() {
     let long: Vec<u8> = vec![0; 300_000];
     called(json!({"type": "array", "items": {"minimum": 1}}), result(&json!(long))).await.unwrap();
     let text = "a".repeat(2 << 20);
@@ -188,15 +189,15 @@ async fn results_that_would_take_too_long_to_check_pass() {
     called(schema, result(&json!(picked))).await.unwrap();
 }
 
-/// A large result is checked on another thread: the call is pending meanwhile, where a small one is
-/// done at once.
+/// A large result is checked on another thread: the call is pending meanwhile. A small one is
+/// checked inline.
 #[tokio::test]
 async fn large_results_are_checked_off_the_runtimes_threads() {
     for (size, at_once) in [(10, true), (100_000, false)] {
         let info = ToolInfo::without_parameters("t").output_schema(numbers());
         let structured = result(&json!({"n": 0, "text": "x".repeat(size)}));
-        let link = Fake::default().then(tool(info)).then(structured).link();
-        let caller = caller(&link);
+        let transport = FakeTransport::default().then(tool(info)).then(structured).transport();
+        let caller = caller(&transport);
         caller.tools().all().await.unwrap();
         let mut call = caller.call("t", ()).into_future();
         let first = support::poll_once(&mut call);

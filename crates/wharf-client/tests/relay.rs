@@ -1,4 +1,4 @@
-//! A client as a service for others.
+//! The proxy.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use support::{Fake, TokioTimer, caller, names, page, required, tool, tools};
+use support::{FakeTransport, TokioTimer, caller, names, page, required, tool, tools};
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, Error, Event, InputMode,
     LiveSubscriptionFilter, LogLevel, Method, Notification, Outbox, Outcome, Peer, Principal,
@@ -27,9 +27,9 @@ fn request(asks: InputMode) -> Request {
     request
 }
 
-/// Plays a front that answers every question with these roots.
-async fn front(link: &Arc<Fake>, request: Request) -> (Outcome, usize) {
-    let relay = caller(link).relay();
+/// A downstream client that answers every request with these roots.
+async fn front(transport: &Arc<FakeTransport>, request: Request) -> (Outcome, usize) {
+    let relay = caller(transport).relay();
     let deadlines = Deadlines { idle: None, total: None };
     let mut exchange = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     let mut asked = 0;
@@ -53,20 +53,20 @@ fn text(outcome: &Outcome) -> &str {
 }
 
 #[tokio::test]
-async fn everything_passes_as_it_is() {
-    let link = Fake::default()
+async fn requests_are_forwarded_unchanged() {
+    let transport = FakeTransport::default()
         .then(ToolResult::text("done"))
         .then(Error::tool_not_found("t"))
         .then(tools(&["a"], Some("next")))
-        .link();
-    let (outcome, _) = front(&link, request(InputMode::Suspend)).await;
+        .transport();
+    let (outcome, _) = front(&transport, request(InputMode::Suspend)).await;
     assert_eq!(text(&outcome), "done");
-    let (outcome, _) = front(&link, request(InputMode::Deliver)).await;
+    let (outcome, _) = front(&transport, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(error) if *error == Error::tool_not_found("t")));
     let list = RequestBuilder::new(Method::ListTools).cursor("c").build();
-    let (outcome, _) = front(&link, list).await;
+    let (outcome, _) = front(&transport, list).await;
     assert!(matches!(outcome, Outcome::Complete(Reply::Tools(page)) if page.next.is_some()));
-    let sent = link.sent();
+    let sent = transport.sent();
     let params =
         json!({"name": "t", "arguments": {"x": 1.5}, "_meta": {"trace": "y"}, "future": [1]});
     assert_eq!(sent[0].params, params);
@@ -75,14 +75,14 @@ async fn everything_passes_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_front_that_can_be_asked_is_asked() {
-    let link = Fake::default()
+async fn input_requests_are_forwarded_to_a_client_that_can_answer() {
+    let transport = FakeTransport::default()
         .then(required(vec![("a", ClientRequest::Roots), ("b", ClientRequest::Roots)], Some("s")))
         .then(ToolResult::text("done"))
-        .link();
-    let (outcome, asked) = front(&link, request(InputMode::Deliver)).await;
+        .transport();
+    let (outcome, asked) = front(&transport, request(InputMode::Deliver)).await;
     assert_eq!((text(&outcome), asked), ("done", 2));
-    let sent = link.sent();
+    let sent = transport.sent();
     let roots = json!({"roots": []});
     let expected = json!({"name": "t", "arguments": {"x": 1.5}, "_meta": {"trace": "y"},
         "future": [1], "requestState": "s", "inputResponses": {"a": roots, "b": roots}});
@@ -91,49 +91,53 @@ async fn a_front_that_can_be_asked_is_asked() {
 }
 
 #[tokio::test]
-async fn a_front_that_comes_back_gets_the_question_itself() {
-    let link = Fake::default().then(required(vec![("a", ClientRequest::Roots)], Some("s"))).link();
-    let (outcome, asked) = front(&link, request(InputMode::Suspend)).await;
+async fn a_client_that_retries_gets_the_input_request_itself() {
+    let transport = FakeTransport::default()
+        .then(required(vec![("a", ClientRequest::Roots)], Some("s")))
+        .transport();
+    let (outcome, asked) = front(&transport, request(InputMode::Suspend)).await;
     assert_eq!(asked, 0);
     let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
     assert_eq!(required.state.as_deref(), Some("s"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_back_that_asks_for_ever_is_left() {
-    let link = Fake::default().always(|_| required(vec![("a", ClientRequest::Roots)], None)).link();
-    let (outcome, asked) = front(&link, request(InputMode::Deliver)).await;
+async fn endless_input_rounds_of_the_upstream_are_stopped() {
+    let transport = FakeTransport::default()
+        .always(|_| required(vec![("a", ClientRequest::Roots)], None))
+        .transport();
+    let (outcome, asked) = front(&transport, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(error) if error.message.contains("8 times")));
-    assert_eq!((asked, link.count()), (8, 9));
-    let link = Fake::default().always(|_| required(vec![], Some("s"))).link();
-    let (outcome, _) = front(&link, request(InputMode::Deliver)).await;
-    assert!(matches!(outcome, Outcome::Failed(_)) && link.count() == 9);
+    assert_eq!((asked, transport.count()), (8, 9));
+    let transport = FakeTransport::default().always(|_| required(vec![], Some("s"))).transport();
+    let (outcome, _) = front(&transport, request(InputMode::Deliver)).await;
+    assert!(matches!(outcome, Outcome::Failed(_)) && transport.count() == 9);
 }
 
 #[tokio::test]
-async fn questions_and_news_on_the_way_pass() {
-    let link = Fake::default()
+async fn requests_and_notifications_during_a_call_are_forwarded() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             outbox.notify(Notification::Progress { progress: 1.0, total: None, message: None });
             ToolResult::text(outbox.ask(ClientRequest::Roots).await.unwrap()).into()
         })
-        .link();
-    let (outcome, asked) = front(&link, request(InputMode::Deliver)).await;
+        .transport();
+    let (outcome, asked) = front(&transport, request(InputMode::Deliver)).await;
     assert_eq!((text(&outcome), asked), (r#"{"roots":[]}"#, 1));
 }
 
-/// A back that asks in the middle of its call, twice.
-fn waiting_back() -> Arc<Fake> {
-    Fake::default()
+/// An upstream server that sends two requests during its call.
+fn waiting_back() -> Arc<FakeTransport> {
+    FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             let first = outbox.ask(ClientRequest::Roots).await.unwrap();
             let second = outbox.ask(ClientRequest::Roots).await.unwrap();
             ToolResult::text(format!("{first} {second}")).into()
         })
-        .link()
+        .transport()
 }
 
-/// One round of a front that ends its call to be asked: the request with these answers.
+/// One call of a downstream client that retries with answers: the request with these answers.
 async fn round(relay: &Arc<dyn Service>, state: Option<&str>, answers: Value) -> Outcome {
     let mut request = RequestBuilder::new(Method::CallTool).target("t");
     if let Some(state) = state {
@@ -155,41 +159,42 @@ fn asked(outcome: Outcome) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_back_that_waits_is_answered_by_a_front_that_comes_back() {
-    let link = waiting_back();
-    let relay = caller(&link).relay();
+async fn a_suspended_upstream_call_is_answered_by_a_retry() {
+    let transport = waiting_back();
+    let relay = caller(&transport).relay();
     let (first, state) = asked(round(&relay, None, Value::Null).await);
-    // What is not answered is asked again, and what was answered is not.
+    // Unanswered requests are sent again, answered ones are not.
     let (again, state) = asked(round(&relay, Some(&state), json!({"other": {}})).await);
     assert_eq!(first, again);
     let (second, state) = asked(round(&relay, Some(&state), json!({again: {"roots": []}})).await);
     assert_ne!(first, second);
     let outcome = round(&relay, Some(&state), json!({second: {"roots": [1]}})).await;
     assert_eq!(text(&outcome), r#"{"roots":[]} {"roots":[1]}"#);
-    assert_eq!(link.count(), 1);
+    assert_eq!(transport.count(), 1);
 }
 
 #[tokio::test]
-async fn a_call_that_waits_is_its_callers_own() {
-    let link = waiting_back();
-    let relay = caller(&link).relay();
+async fn a_suspended_call_belongs_to_its_caller() {
+    let transport = waiting_back();
+    let relay = caller(&transport).relay();
     let (_, state) = asked(round(&relay, None, Value::Null).await);
     let mut thief = RequestBuilder::new(Method::CallTool).target("t").request_state(&state).build();
     thief.scope.insert(Principal::new("thief"));
     let deadlines = Deadlines { idle: None, total: None };
     let mut stolen = ActiveCall::start(&*relay, thief, Arc::new(TokioTimer), deadlines);
     let _ = poll_fn(|cx| stolen.poll_event(cx)).await;
-    // It went to the back, which knows no such state; the owner's call still waits.
-    assert_eq!(link.count(), 2);
+    // It was forwarded to the upstream server, which does not have this state; the owner's call is
+    // still suspended.
+    assert_eq!(transport.count(), 2);
     let (again, _) = asked(round(&relay, Some(&state), json!({})).await);
     assert_eq!(again, "ask-0");
 }
 
 #[tokio::test]
-async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() {
+async fn a_changed_filter_misses_nothing_and_keeps_its_principal() {
     let first: Arc<Mutex<Option<Outbox>>> = Arc::default();
     let kept = first.clone();
-    let link = Fake::default()
+    let transport = FakeTransport::default()
         .play(async move |request: Request, outbox: Outbox| {
             assert_eq!(request.principal(), Some(&Principal::new("ann")));
             outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
@@ -201,7 +206,7 @@ async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() 
             outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
             std::future::pending().await
         })
-        .link();
+        .transport();
     let live = LiveSubscriptionFilter::new(SubscriptionFilter {
         tools: true,
         ..SubscriptionFilter::default()
@@ -209,7 +214,7 @@ async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() 
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(live.clone());
     request.scope.insert(Principal::new("ann"));
-    let relay = caller(&link).relay();
+    let relay = caller(&transport).relay();
     let deadlines = Deadlines { idle: None, total: None };
     let mut listen = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     poll_fn(|cx| listen.poll_event(cx)).await;
@@ -221,36 +226,36 @@ async fn nothing_is_missed_when_a_listen_changes_and_it_stays_its_callers_own() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_front_that_never_comes_back_is_not_waited_for() {
-    let link = Fake::default()
+async fn a_suspended_call_expires_if_its_client_never_retries() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             ToolResult::text(outbox.ask(ClientRequest::Roots).await.unwrap()).into()
         })
         .then(ToolResult::text("done"))
-        .link();
-    let relay = caller(&link).relay();
+        .transport();
+    let relay = caller(&transport).relay();
     let _ = asked(round(&relay, None, Value::Null).await);
-    assert_eq!(link.dropped(), 0);
+    assert_eq!(transport.dropped(), 0);
     tokio::time::advance(std::time::Duration::from_secs(601)).await;
     assert_eq!(text(&round(&relay, None, Value::Null).await), "done");
-    assert_eq!(link.dropped(), 1);
+    assert_eq!(transport.dropped(), 1);
 }
 
 #[tokio::test]
-async fn a_listen_passes() {
-    let link = Fake::default()
+async fn a_subscription_is_forwarded() {
+    let transport = FakeTransport::default()
         .play(async |request: Request, outbox: Outbox| {
             let filter = request.filter.as_ref().unwrap().read(SubscriptionFilter::clone);
             outbox.notify(Notification::Acknowledged(filter));
             Reply::Listened.into()
         })
-        .link();
+        .transport();
     let mut listen = RequestBuilder::new(Method::Listen).build();
     listen.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
         tools: true,
         ..SubscriptionFilter::default()
     }));
-    let (outcome, _) = front(&link, listen).await;
+    let (outcome, _) = front(&transport, listen).await;
     assert!(matches!(outcome, Outcome::Complete(Reply::Listened)));
 }
 
@@ -260,11 +265,11 @@ fn annotated(name: &str, header: Value) -> ToolInfo {
 }
 
 #[tokio::test]
-async fn arguments_are_mirrored_for_a_front_that_has_no_headers() {
+async fn param_headers_are_set_for_a_client_without_headers() {
     let mismatch = || Error::header_mismatch("Mcp-Param-X", "is missing");
     let both = [annotated("t", json!("X")), annotated("bad", json!("no name"))];
-    let link = Fake::default()
-        .mirroring()
+    let transport = FakeTransport::default()
+        .with_param_headers()
         .then(mismatch())
         .then(tool(annotated("t", json!("X"))))
         .then(ToolResult::text("done"))
@@ -272,32 +277,32 @@ async fn arguments_are_mirrored_for_a_front_that_has_no_headers() {
         .then(mismatch())
         .then(tool(annotated("t", json!("X"))))
         .then(mismatch())
-        .link();
-    let (outcome, _) = front(&link, request(InputMode::Suspend)).await;
+        .transport();
+    let (outcome, _) = front(&transport, request(InputMode::Suspend)).await;
     assert_eq!(text(&outcome), "done");
-    let (outcome, _) = front(&link, RequestBuilder::new(Method::ListTools).build()).await;
+    let (outcome, _) = front(&transport, RequestBuilder::new(Method::ListTools).build()).await;
     let Outcome::Complete(Reply::Tools(page)) = outcome else { panic!("{outcome:?}") };
     assert_eq!(names(page.items()), ["t"]);
-    let (outcome, _) = front(&link, request(InputMode::Deliver)).await;
+    let (outcome, _) = front(&transport, request(InputMode::Deliver)).await;
     assert!(matches!(outcome, Outcome::Failed(error) if *error == mismatch()));
-    let mirrored: Vec<_> = link.sent().into_iter().map(|it| it.mirrored).collect();
+    let mirrored: Vec<_> = transport.sent().into_iter().map(|it| it.mirrored).collect();
     let x = |call: usize| mirrored[call].as_ref().unwrap().of("x").flatten().next() == Some("1.50");
     assert!(!x(0) && x(2) && !x(4) && x(6));
 }
 
 #[tokio::test]
-async fn a_listen_ends_with_the_back_even_while_it_changes() {
-    let link = Fake::default()
+async fn a_subscription_ends_with_the_upstream_even_while_its_filter_changes() {
+    let transport = FakeTransport::default()
         .play(async |_, outbox: Outbox| {
             outbox.notify(Notification::Acknowledged(SubscriptionFilter::default()));
             std::future::pending().await
         })
         .then(Reply::Listened)
-        .link();
+        .transport();
     let live = LiveSubscriptionFilter::new(SubscriptionFilter::default());
     let mut request = RequestBuilder::new(Method::Listen).build();
     request.filter = Some(live.clone());
-    let relay = caller(&link).relay();
+    let relay = caller(&transport).relay();
     let deadlines = Deadlines { idle: None, total: None };
     let mut listen = ActiveCall::start(&*relay, request, Arc::new(TokioTimer), deadlines);
     let event = poll_fn(|cx| listen.poll_event(cx)).await;

@@ -1,4 +1,4 @@
-//! Tasks of a server behind a proxy.
+//! Tasks behind a proxy.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -6,7 +6,7 @@ mod support;
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use serde_json::json;
-use support::{Fake, SECOND, TokioTimer, caller, played::*};
+use support::{FakeTransport, SECOND, TokioTimer, caller, played::*};
 use wharf_model::{
     ActiveCall, ClientCapabilities, ClientRequest, Deadlines, ElicitationCapability, Error,
     ErrorKind, Event, InputMode, LiveSubscriptionFilter, Method, Notification, Outcome, Peer,
@@ -23,7 +23,7 @@ fn request(asks: InputMode, tasking: TaskRequest) -> Request {
     request.from_peer(Arc::new(Peer::new(None, can)))
 }
 
-/// Plays a front that declines every question.
+/// A downstream client that declines every request.
 async fn front(relay: &dyn Service, request: Request) -> (Outcome, usize) {
     let deadlines = Deadlines { idle: Some(30 * SECOND), total: None };
     let mut exchange = ActiveCall::start(relay, request, Arc::new(TokioTimer), deadlines);
@@ -47,8 +47,8 @@ fn text(outcome: &Outcome) -> &str {
     }
 }
 
-fn said(link: &Fake) -> Vec<TaskRequest> {
-    let calls = link.sent().into_iter().filter(|it| it.method == Method::CallTool);
+fn said(transport: &FakeTransport) -> Vec<TaskRequest> {
+    let calls = transport.sent().into_iter().filter(|it| it.method == Method::CallTool);
     calls.map(|it| it.tasking).collect()
 }
 
@@ -58,17 +58,21 @@ fn tool(support: &str) -> serde_json::Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_front_that_takes_tasks_gets_them_with_their_ids() {
+async fn a_client_with_the_same_dialect_gets_the_task() {
     for (is_shown, tasking) in [(true, TaskRequest::Welcome), (false, TaskRequest::Wanted(Some(5)))]
     {
         for asks in [InputMode::Deliver, InputMode::Suspend] {
-            let looks = [working("on")];
-            let played = if is_shown { Played::shown(looks) } else { Played::fetched(looks) };
-            let link = played.link();
-            let relay = caller(&link).relay();
+            let states = [working("on")];
+            let played = if is_shown {
+                FakeTaskServer::extension(states)
+            } else {
+                FakeTaskServer::legacy(states)
+            };
+            let transport = played.transport();
+            let relay = caller(&transport).relay();
             let (outcome, _) = front(&*relay, request(asks, tasking)).await;
             assert!(matches!(outcome, Outcome::Task(task) if task.id == "t-1"));
-            assert_eq!(said(&link), [tasking]);
+            assert_eq!(said(&transport), [tasking]);
             let get = RequestBuilder::new(Method::GetTask).target("t-1").build();
             let (outcome, _) = front(&*relay, get).await;
             assert!(matches!(outcome, Outcome::Complete(Reply::Task(task)) if task.id == "t-1"));
@@ -77,34 +81,36 @@ async fn a_front_that_takes_tasks_gets_them_with_their_ids() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_other_front_gets_the_result() {
+async fn any_other_client_gets_the_result() {
     for tasking in [TaskRequest::Unknown, TaskRequest::Declined, TaskRequest::Wanted(None)] {
-        // Longer than the front waits without a sign of life.
-        let looks = (0..100).map(|_| working("on")).chain([completed("done")]);
-        let link = Played::shown(looks).link();
+        // Longer than the idle timeout of the downstream client.
+        let states = (0..100).map(|_| working("on")).chain([completed("done")]);
+        let transport = FakeTaskServer::extension(states).transport();
         let (outcome, _) =
-            front(&*caller(&link).relay(), request(InputMode::Deliver, tasking)).await;
+            front(&*caller(&transport).relay(), request(InputMode::Deliver, tasking)).await;
         assert_eq!(text(&outcome), "done");
-        assert_eq!(said(&link), [TaskRequest::Welcome]);
+        assert_eq!(said(&transport), [TaskRequest::Welcome]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_task_asks_goes_to_a_front_that_waits() {
-    let link = Played::shown([asking(&[("a", "?"), ("b", "??")]), completed("done")]).link();
-    let relay = caller(&link).relay();
+async fn input_requests_of_a_task_go_to_a_waiting_client() {
+    let transport =
+        FakeTaskServer::extension([asking(&[("a", "?"), ("b", "??")]), completed("done")])
+            .transport();
+    let relay = caller(&transport).relay();
     let (outcome, asked) = front(&*relay, request(InputMode::Deliver, TaskRequest::Unknown)).await;
     assert_eq!((text(&outcome), asked), ("done", 2));
     let declined = json!({"action": "decline"});
     let brought = json!({"taskId": "t-1", "inputResponses": {"a": declined, "b": declined}});
-    assert_eq!(link.of(Method::UpdateTask), [brought]);
+    assert_eq!(transport.of(Method::UpdateTask), [brought]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_task_asks_goes_to_a_front_that_ends_its_call_to_be_asked() {
-    let looks = (0..3).map(|_| asking(&[("a", "?")])).chain([completed("done")]);
-    let link = Played::shown(looks).link();
-    let relay = caller(&link).relay();
+async fn input_requests_of_a_task_go_to_a_client_that_retries() {
+    let states = (0..3).map(|_| asking(&[("a", "?")])).chain([completed("done")]);
+    let transport = FakeTaskServer::extension(states).transport();
+    let relay = caller(&transport).relay();
     let (outcome, _) = front(&*relay, request(InputMode::Suspend, TaskRequest::Declined)).await;
     let Outcome::InputRequired(required) = outcome else { panic!("{outcome:?}") };
     let [(key, ClientRequest::Elicit(_))] = &required.requests[..] else { panic!("{required:?}") };
@@ -114,58 +120,58 @@ async fn what_a_task_asks_goes_to_a_front_that_ends_its_call_to_be_asked() {
     again.tasking = TaskRequest::Declined;
     let (outcome, _) = front(&*relay, again).await;
     assert_eq!(text(&outcome), "done");
-    assert_eq!(link.of(Method::CallTool).len(), 1);
-    assert_eq!(link.of(Method::UpdateTask).len(), 1);
+    assert_eq!(transport.of(Method::CallTool).len(), 1);
+    assert_eq!(transport.of(Method::UpdateTask).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_runs_only_as_a_task_is_called_as_one_for_the_front() {
-    let link = Played::fetched([asking(&[]), completed("")])
+async fn a_task_only_tool_is_called_as_a_task_by_the_proxy() {
+    let transport = FakeTaskServer::legacy([asking(&[]), completed("")])
         .result_after(async |outbox| {
             let answer = outbox.ask(ClientRequest::Roots).await.unwrap();
             Reply::Tool(ToolResult::text(answer)).into()
         })
-        .link();
-    link.lists(tool("required"));
-    link.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
-    let relay = caller(&link).relay();
+        .transport();
+    transport.lists(tool("required"));
+    transport.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
+    let relay = caller(&transport).relay();
     let (outcome, asked) = front(&*relay, request(InputMode::Deliver, TaskRequest::Welcome)).await;
     assert_eq!((text(&outcome), asked), (r#"{"action":"decline"}"#, 1));
-    assert_eq!(said(&link), [TaskRequest::Declined, TaskRequest::Wanted(None)]);
+    assert_eq!(said(&transport), [TaskRequest::Declined, TaskRequest::Wanted(None)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_front_that_goes_away_cancels_the_task_that_is_followed_for_it() {
-    let link = Played::shown([]).always_works().link();
-    let relay = caller(&link).relay();
+async fn a_client_that_disconnects_cancels_the_task_followed_for_it() {
+    let transport = FakeTaskServer::extension([]).always_works().transport();
+    let relay = caller(&transport).relay();
     let call = front(&*relay, request(InputMode::Deliver, TaskRequest::Unknown));
     assert!(tokio::time::timeout(5 * SECOND, call).await.is_err());
     tokio::time::sleep(SECOND).await;
-    assert_eq!(link.of(Method::CancelTask).len(), 1);
-    // Its own task goes on without it.
+    assert_eq!(transport.of(Method::CancelTask).len(), 1);
+    // Its own task continues.
     let (outcome, _) = front(&*relay, request(InputMode::Deliver, TaskRequest::Welcome)).await;
     assert!(matches!(outcome, Outcome::Task(task) if task.state == TaskState::Working));
     tokio::time::sleep(SECOND).await;
-    assert_eq!(link.of(Method::CancelTask).len(), 1);
+    assert_eq!(transport.of(Method::CancelTask).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_a_result_takes_as_long_as_the_task() {
-    let link = Played::fetched([])
+async fn tasks_result_has_no_deadline() {
+    let transport = FakeTaskServer::legacy([])
         .result_after(async |_| {
             tokio::time::sleep(3600 * SECOND).await;
             Reply::Tool(ToolResult::text("at last")).into()
         })
-        .link();
+        .transport();
     let wait = RequestBuilder::new(Method::TaskResult).target("t-1").build();
-    let (outcome, _) = front(&*caller(&link).relay(), wait).await;
+    let (outcome, _) = front(&*caller(&transport).relay(), wait).await;
     assert_eq!(text(&outcome), "at last");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_front_hears_of_progress_under_its_own_token() {
-    let link = Played::fetched([working("on")]).progress(7.0).link();
-    let relay = caller(&link).relay();
+async fn a_client_receives_progress_with_its_own_token() {
+    let transport = FakeTaskServer::legacy([working("on")]).progress(7.0).transport();
+    let relay = caller(&transport).relay();
     let mut call = RequestBuilder::new(Method::CallTool)
         .target("slow")
         .meta(r#"{"progressToken":"of the front"}"#)
@@ -181,7 +187,7 @@ async fn a_front_hears_of_progress_under_its_own_token() {
         let endless = Deadlines { idle: None, total: None };
         ActiveCall::start(&*relay, listen, Arc::new(TokioTimer), endless)
     };
-    // Under a token that is not the front's, it is for nobody.
+    // Progress with a foreign token is dropped.
     let mut early = listen();
     assert!(poll_fn(|cx| Poll::Ready(early.poll_event(cx))).await.is_pending());
     assert!(matches!(front(&*relay, call).await.0, Outcome::Task(_)));

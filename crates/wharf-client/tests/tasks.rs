@@ -6,15 +6,15 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{Fake, SECOND, answering, caller, caller_with, played::*};
+use support::{FakeTransport, SECOND, answering, caller, caller_with, played::*};
 use wharf_client::{CallOptions, ClientHandlerBuilder};
 use wharf_model::{
     ClientRequest, ElicitResult, Error, ErrorKind, Method, Outcome, Reply, TaskRequest, TaskState,
     ToolResult,
 };
 
-fn methods(link: &Fake) -> Vec<Method> {
-    link.sent().iter().map(|it| it.method).filter(|it| *it != Method::Listen).collect()
+fn methods(transport: &FakeTransport) -> Vec<Method> {
+    transport.sent().iter().map(|it| it.method).filter(|it| *it != Method::Listen).collect()
 }
 
 fn text(result: &ToolResult) -> &str {
@@ -23,19 +23,19 @@ fn text(result: &ToolResult) -> &str {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_becomes_a_task_ends_with_its_result() {
-    let played = Played::shown([working("halfway"), completed("done")]);
-    let link = played.link();
+    let played = FakeTaskServer::extension([working("halfway"), completed("done")]);
+    let transport = played.transport();
     let seen = Arc::new(Mutex::new(Vec::new()));
     let see = seen.clone();
-    let result = caller(&link)
+    let result = caller(&transport)
         .call("slow", json!({"n": 1}))
         .on_task(move |task| see.lock().unwrap().push((task.status(), task.message.clone())))
         .await
         .unwrap();
     assert_eq!(text(&result), "done");
     use Method::{CallTool, GetTask};
-    assert_eq!(methods(&link), [CallTool, GetTask, GetTask]);
-    let sent = link.sent();
+    assert_eq!(methods(&transport), [CallTool, GetTask, GetTask]);
+    let sent = transport.sent();
     assert_eq!(sent[0].tasking, TaskRequest::Welcome);
     let get = sent.iter().find(|it| it.method == GetTask).unwrap();
     assert_eq!((get.params.clone(), get.tasking), (json!({"taskId": "t-1"}), TaskRequest::Welcome));
@@ -45,27 +45,28 @@ async fn a_call_that_becomes_a_task_ends_with_its_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_ends_of_tasks_are_the_ends_of_calls() {
+async fn final_states_of_tasks_end_their_calls() {
     let failed = Error::new(ErrorKind::InternalError).with_message("broken");
     let ends = [
         (TaskState::Failed(Box::new(failed)), ErrorKind::InternalError, "broken"),
         (TaskState::Cancelled, ErrorKind::TaskCancelled, "Task cancelled"),
     ];
     for (state, kind, message) in ends {
-        let link = Played::shown([with(state)]).link();
-        let error = caller(&link).call("slow", ()).await.unwrap_err();
+        let transport = FakeTaskServer::extension([with(state)]).transport();
+        let error = caller(&transport).call("slow", ()).await.unwrap_err();
         assert_eq!((error.kind, &*error.message), (kind, message));
-        assert!(!methods(&link).contains(&Method::CancelTask));
+        assert!(!methods(&transport).contains(&Method::CancelTask));
     }
-    let link =
-        Played::shown([with(TaskState::Completed(Box::new(ToolResult::error("no"))))]).link();
-    assert!(caller(&link).call("slow", ()).await.unwrap().is_error);
-    let link = Played::shown([completed("7")]).link();
-    assert_eq!(caller(&link).call_as::<i64>("slow", ()).await.unwrap(), 7);
+    let transport =
+        FakeTaskServer::extension([with(TaskState::Completed(Box::new(ToolResult::error("no"))))])
+            .transport();
+    assert!(caller(&transport).call("slow", ()).await.unwrap().is_error);
+    let transport = FakeTaskServer::extension([completed("7")]).transport();
+    assert_eq!(caller(&transport).call_as::<i64>("slow", ()).await.unwrap(), 7);
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_are_as_far_apart_as_the_server_says_within_bounds() {
+async fn the_poll_interval_of_the_server_is_used_within_limits() {
     let gaps = [
         (Some(0), 50, 60),
         (Some(3_000), 3_000, 3_300),
@@ -74,10 +75,15 @@ async fn looks_are_as_far_apart_as_the_server_says_within_bounds() {
     ];
     for (interval, least, most) in gaps {
         let again = || every(interval);
-        let link = Played::shown([again(), again(), again(), completed("done")]).link();
-        caller(&link).call("slow", ()).await.unwrap();
-        let times: Vec<_> =
-            link.sent().iter().filter(|it| it.method == Method::GetTask).map(|it| it.at).collect();
+        let transport =
+            FakeTaskServer::extension([again(), again(), again(), completed("done")]).transport();
+        caller(&transport).call("slow", ()).await.unwrap();
+        let times: Vec<_> = transport
+            .sent()
+            .iter()
+            .filter(|it| it.method == Method::GetTask)
+            .map(|it| it.at)
+            .collect();
         for pair in times.windows(2) {
             let gap = (pair[1] - pair[0]).as_millis();
             assert!((least..=most).contains(&gap), "{interval:?}: {gap}");
@@ -86,46 +92,46 @@ async fn looks_are_as_far_apart_as_the_server_says_within_bounds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_tells_is_asked_less_often() {
-    let link = Played::shown([every(Some(2_000)), completed("looked up")])
-        .telling(|tell| async move {
+async fn a_subscribed_task_is_polled_less_often() {
+    let transport = FakeTaskServer::extension([every(Some(2_000)), completed("looked up")])
+        .status_notifications(|tell| async move {
             tokio::time::sleep(3 * SECOND).await;
             tell(working("halfway"));
             tokio::time::sleep(3 * SECOND).await;
             tell(completed("told"));
         })
-        .link();
+        .transport();
     let first = every(Some(2_000));
-    link.first(first.clone());
-    let result = caller(&link).call("slow", ()).await.unwrap();
-    // One look was due before the server agreed to tell, and none between its words.
-    assert_eq!((text(&result), link.of(Method::GetTask).len()), ("told", 1));
-    let filter = link.sent().iter().find(|it| it.method == Method::Listen).unwrap().tasking;
+    transport.first(first.clone());
+    let result = caller(&transport).call("slow", ()).await.unwrap();
+    // One poll was due before the acknowledgement, and none between the notifications.
+    assert_eq!((text(&result), transport.of(Method::GetTask).len()), ("told", 1));
+    let filter = transport.sent().iter().find(|it| it.method == Method::Listen).unwrap().tasking;
     assert_eq!(filter, TaskRequest::Welcome);
 }
 
 #[tokio::test(start_paused = true)]
-async fn word_that_comes_late_or_of_another_task_changes_nothing() {
+async fn late_or_foreign_status_notifications_are_ignored() {
     let mut other = completed("not ours");
     other.id = "t-2".into();
     let mut stale = completed("stale");
     stale.updated_at = wharf_model::Timestamp::from_millis(1);
-    let link = Played::shown([completed("ours")])
-        .telling(move |tell| async move {
+    let transport = FakeTaskServer::extension([completed("ours")])
+        .status_notifications(move |tell| async move {
             tell(other);
             tell(stale);
             std::future::pending().await
         })
-        .link();
-    assert_eq!(text(&caller(&link).call("slow", ()).await.unwrap()), "ours");
+        .transport();
+    assert_eq!(text(&caller(&transport).call("slow", ()).await.unwrap()), "ours");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_task_asks_is_answered_once_and_together() {
+async fn input_requests_of_a_task_are_answered_once_and_together() {
     let open = || asking(&[("name", "Your name?"), ("age", "Your age?")]);
-    // The server shows the questions for a while after they were answered.
-    let looks = (0..8).map(|_| open()).chain([working("thinking"), completed("done")]);
-    let link = Played::shown(looks).link();
+    // The server returns the requests for a while after they were answered.
+    let states = (0..8).map(|_| open()).chain([working("thinking"), completed("done")]);
+    let transport = FakeTaskServer::extension(states).transport();
     let asked = Arc::new(Mutex::new(0));
     let count = asked.clone();
     let answers = ClientHandlerBuilder::new().elicit(move |form| {
@@ -136,9 +142,9 @@ async fn what_a_task_asks_is_answered_once_and_together() {
             Ok(ElicitResult::accept(json!({"value": form.message})))
         }
     });
-    let result = answering(&link, answers).call("slow", ()).await.unwrap();
+    let result = answering(&transport, answers).call("slow", ()).await.unwrap();
     assert_eq!((text(&result), *asked.lock().unwrap()), ("done", 2));
-    let updates: Vec<Value> = link.of(Method::UpdateTask);
+    let updates: Vec<Value> = transport.of(Method::UpdateTask);
     let form = |text: &str| json!({"action": "accept", "content": {"value": text}});
     let expected = json!({"taskId": "t-1",
         "inputResponses": {"age": form("Your age?"), "name": form("Your name?")}});
@@ -146,84 +152,88 @@ async fn what_a_task_asks_is_answered_once_and_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_somebody_else_settles_is_withdrawn() {
-    let link = Played::shown([asking(&[("q", "?")]), completed("done")]).link();
+async fn an_input_request_that_another_client_answered_is_withdrawn() {
+    let transport =
+        FakeTaskServer::extension([asking(&[("q", "?")]), completed("done")]).transport();
     let answers = ClientHandlerBuilder::new().elicit(async |_| std::future::pending().await);
-    assert_eq!(text(&answering(&link, answers).call("slow", ()).await.unwrap()), "done");
-    assert!(link.of(Method::UpdateTask).is_empty());
+    assert_eq!(text(&answering(&transport, answers).call("slow", ()).await.unwrap()), "done");
+    assert!(transport.of(Method::UpdateTask).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_nobody_answers_ends_the_call_and_the_task() {
-    let link = Played::shown([asking(&[("q", "?")])]).link();
-    let error = caller(&link).call("slow", ()).await.unwrap_err();
+async fn an_input_request_without_a_handler_ends_the_call_and_the_task() {
+    let transport = FakeTaskServer::extension([asking(&[("q", "?")])]).transport();
+    let error = caller(&transport).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::MethodNotFound);
     tokio::time::sleep(SECOND).await;
-    assert_eq!(link.of(Method::CancelTask), [json!({"taskId": "t-1"})]);
+    assert_eq!(transport.of(Method::CancelTask), [json!({"taskId": "t-1"})]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_goes_on_when_the_connection_breaks() {
+async fn following_continues_after_a_broken_connection() {
     let closed = || Outcome::from(Error::new(ErrorKind::ConnectionClosed));
-    let link = Played::shown([])
-        .looks([closed(), shown(asking(&[("q", "?")])), closed(), shown(completed("done"))])
+    let transport = FakeTaskServer::extension([])
+        .states([closed(), shown(asking(&[("q", "?")])), closed(), shown(completed("done"))])
         .updates([closed(), Reply::TaskUpdated.into()])
-        .link();
+        .transport();
     let answers = ClientHandlerBuilder::new().elicit(async |_| Ok(ElicitResult::decline()));
-    assert_eq!(text(&answering(&link, answers).call("slow", ()).await.unwrap()), "done");
-    assert_eq!(methods(&link).iter().filter(|it| **it == Method::CallTool).count(), 1);
-    assert_eq!(link.of(Method::UpdateTask).len(), 2);
+    assert_eq!(text(&answering(&transport, answers).call("slow", ()).await.unwrap()), "done");
+    assert_eq!(methods(&transport).iter().filter(|it| **it == Method::CallTool).count(), 1);
+    assert_eq!(transport.of(Method::UpdateTask).len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_stays_away_is_given_up_but_not_its_task() {
-    let link = Played::shown([]).always_looks(Error::new(ErrorKind::ConnectionClosed)).link();
-    let error = caller(&link).call("slow", ()).await.unwrap_err();
+async fn an_unreachable_server_fails_the_call_without_cancelling_the_task() {
+    let transport = FakeTaskServer::extension([])
+        .always_state(Error::new(ErrorKind::ConnectionClosed))
+        .transport();
+    let error = caller(&transport).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionClosed);
-    assert!(error.message.contains("still be at work on the task t-1"), "{}", error.message);
+    assert!(error.message.contains("still be running the task t-1"), "{}", error.message);
     tokio::time::sleep(SECOND).await;
-    assert!(link.of(Method::CancelTask).is_empty());
+    assert!(transport.of(Method::CancelTask).is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_gone_ends_the_call() {
-    let link = Played::shown([]).always_looks(Error::new(ErrorKind::TaskNotFound)).link();
-    let error = caller(&link).call("slow", ()).await.unwrap_err();
+async fn a_missing_task_ends_the_call() {
+    let transport =
+        FakeTaskServer::extension([]).always_state(Error::new(ErrorKind::TaskNotFound)).transport();
+    let error = caller(&transport).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::TaskNotFound);
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_call_cancels_its_task() {
-    let link = Played::shown([]).always_works().link();
-    let caller = caller(&link);
+    let transport = FakeTaskServer::extension([]).always_works().transport();
+    let caller = caller(&transport);
     let call = tokio::time::timeout(5 * SECOND, caller.call("slow", ()).into_future()).await;
     assert!(call.is_err());
-    // The conversation ends only when the server was told.
+    // `close` completes only after the cancellation was sent.
     caller.close().await;
-    assert_eq!(link.of(Method::CancelTask), [json!({"taskId": "t-1"})]);
+    assert_eq!(transport.of(Method::CancelTask), [json!({"taskId": "t-1"})]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn signs_of_life_count_up_to_the_total() {
-    let link = Played::shown([]).always_works().link();
+async fn polls_reset_the_idle_timeout_up_to_the_total() {
+    let transport = FakeTaskServer::extension([]).always_works().transport();
     let options = CallOptions::default().idle(3 * SECOND).total(60 * SECOND);
-    let error = caller_with(&link, ClientHandlerBuilder::new(), options)
+    let error = caller_with(&transport, ClientHandlerBuilder::new(), options)
         .call("slow", ())
         .await
         .unwrap_err();
     assert_eq!(error.kind, ErrorKind::RequestTimeout);
     assert!(error.message.contains("`total`"), "{}", error.message);
-    let looks = link.of(Method::GetTask).len();
-    assert!((50..=60).contains(&looks), "{looks}");
+    let states = transport.of(Method::GetTask).len();
+    assert!((50..=60).contains(&states), "{states}");
     tokio::time::sleep(SECOND).await;
-    assert_eq!(link.of(Method::CancelTask).len(), 1);
+    assert_eq!(transport.of(Method::CancelTask).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_falls_silent_runs_into_the_timeout() {
-    let link = Played::shown([]).silent_looks().link();
+async fn a_silent_server_runs_into_the_idle_timeout() {
+    let transport = FakeTaskServer::extension([]).silent_states().transport();
     let options = CallOptions::default().idle(3 * SECOND);
-    let error = caller_with(&link, ClientHandlerBuilder::new(), options)
+    let error = caller_with(&transport, ClientHandlerBuilder::new(), options)
         .call("slow", ())
         .await
         .unwrap_err();
@@ -232,33 +242,35 @@ async fn a_server_that_falls_silent_runs_into_the_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_does_not_follow_tasks_does_not_say_so() {
-    let link = Played::shown([]).result("at once").link();
+async fn tasks_are_not_declared_if_disabled() {
+    let transport = FakeTaskServer::extension([]).result("at once").transport();
     let options = CallOptions::default().tasks(false);
-    let caller = caller_with(&link, ClientHandlerBuilder::new(), options);
+    let caller = caller_with(&transport, ClientHandlerBuilder::new(), options);
     assert_eq!(text(&caller.call("quick", ()).await.unwrap()), "at once");
-    assert_eq!(link.sent()[0].tasking, TaskRequest::Unknown);
+    assert_eq!(transport.sent()[0].tasking, TaskRequest::Unknown);
 }
 
 #[tokio::test(start_paused = true)]
 async fn other_requests_cannot_become_tasks() {
-    let link = Fake::default().then(Outcome::Task(Box::new(task(TaskState::Working)))).link();
-    let error = caller(&link).prompt("p", ()).await.unwrap_err();
+    let transport = FakeTransport::default()
+        .then(Outcome::Task(Box::new(task(TaskState::Working))))
+        .transport();
+    let error = caller(&transport).prompt("p", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::InternalError);
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_of_tasks_are_held_against_the_output_schema() {
-    let link = Played::shown([completed("no structured content")]).link();
-    let caller = caller(&link);
-    link.lists(json!({"name": "slow", "inputSchema": {"type": "object"},
+async fn results_of_tasks_are_validated_against_the_output_schema() {
+    let transport = FakeTaskServer::extension([completed("no structured content")]).transport();
+    let caller = caller(&transport);
+    transport.lists(json!({"name": "slow", "inputSchema": {"type": "object"},
         "outputSchema": {"type": "object"}}));
     caller.tools().all().await.unwrap();
     let error = caller.call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::OutputSchemaMismatch);
 }
 
-// What servers that want to be asked for tasks, and for their results, do differently.
+// Differences of the legacy dialect.
 
 fn tool(support: &str) -> Value {
     json!({"name": "slow", "inputSchema": {"type": "object"},
@@ -266,138 +278,139 @@ fn tool(support: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_runs_only_as_a_task_is_called_as_one() {
-    let link = Played::fetched([working("halfway"), completed("")]).result("fetched").link();
-    let caller = caller(&link);
-    link.lists(tool("required"));
+async fn a_task_only_tool_is_called_as_a_task() {
+    let transport =
+        FakeTaskServer::legacy([working("halfway"), completed("")]).result("fetched").transport();
+    let caller = caller(&transport);
+    transport.lists(tool("required"));
     caller.tools().all().await.unwrap();
     assert_eq!(text(&caller.call("slow", ()).await.unwrap()), "fetched");
     use Method::{CallTool, GetTask, ListTools, TaskResult};
-    assert_eq!(methods(&link), [ListTools, CallTool, GetTask, GetTask, TaskResult]);
-    let call = link.sent().into_iter().find(|it| it.method == CallTool).unwrap();
+    assert_eq!(methods(&transport), [ListTools, CallTool, GetTask, GetTask, TaskResult]);
+    let call = transport.sent().into_iter().find(|it| it.method == CallTool).unwrap();
     assert_eq!(call.tasking, TaskRequest::Wanted(None));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_nobody_listed_is_looked_up_when_it_refuses() {
+async fn an_unlisted_tool_is_listed_after_it_rejects_the_call() {
     for kind in [ErrorKind::MethodNotFound, ErrorKind::TaskRequired, ErrorKind::InvalidRequest] {
-        let link = Played::fetched([completed("")]).result("fetched").link();
-        link.lists(tool("required"));
-        link.refuse_plain_calls(Error::new(kind));
-        assert_eq!(text(&caller(&link).call("slow", ()).await.unwrap()), "fetched");
+        let transport = FakeTaskServer::legacy([completed("")]).result("fetched").transport();
+        transport.lists(tool("required"));
+        transport.refuse_plain_calls(Error::new(kind));
+        assert_eq!(text(&caller(&transport).call("slow", ()).await.unwrap()), "fetched");
         let calls: Vec<_> =
-            link.sent().into_iter().filter(|it| it.method == Method::CallTool).collect();
+            transport.sent().into_iter().filter(|it| it.method == Method::CallTool).collect();
         let said: Vec<_> = calls.iter().map(|it| it.tasking).collect();
         assert_eq!(said, [TaskRequest::Declined, TaskRequest::Wanted(None)]);
     }
-    // The same error may mean what it says.
-    let link = Played::fetched([]).result("never").link();
-    link.lists(tool("optional"));
-    link.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
-    let error = caller(&link).call("slow", ()).await.unwrap_err();
+    // The same error may have another cause.
+    let transport = FakeTaskServer::legacy([]).result("never").transport();
+    transport.lists(tool("optional"));
+    transport.refuse_plain_calls(Error::new(ErrorKind::MethodNotFound));
+    let error = caller(&transport).call("slow", ()).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::MethodNotFound);
-    assert_eq!(methods(&link), [Method::CallTool, Method::ListTools]);
+    assert_eq!(methods(&transport), [Method::CallTool, Method::ListTools]);
 }
 
-/// The first TypeScript SDK answers with a failure of the tool, not with an error.
+/// The first TypeScript SDK returns a failed result and not an error.
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_fails_for_want_of_a_task_is_called_as_one() {
+async fn a_tool_that_fails_without_a_task_is_called_as_one() {
     let refusal = || ToolResult::error("MCP error -32601: Tool slow requires task augmentation");
-    let link = Played::fetched([completed("")]).result("fetched").link();
-    link.lists(tool("required"));
-    link.fail_plain_calls(refusal());
-    assert_eq!(text(&caller(&link).call("slow", ()).await.unwrap()), "fetched");
+    let transport = FakeTaskServer::legacy([completed("")]).result("fetched").transport();
+    transport.lists(tool("required"));
+    transport.fail_plain_calls(refusal());
+    assert_eq!(text(&caller(&transport).call("slow", ()).await.unwrap()), "fetched");
     use Method::{CallTool, GetTask, ListTools, TaskResult};
-    assert_eq!(methods(&link), [CallTool, ListTools, CallTool, GetTask, TaskResult]);
+    assert_eq!(methods(&transport), [CallTool, ListTools, CallTool, GetTask, TaskResult]);
 
-    // The same words may mean something else, and others lead nowhere.
+    // The same text may have another cause, and other texts lead to no task.
     for (support, said, asked) in
         [("optional", refusal(), 2), ("required", ToolResult::error("no"), 1)]
     {
-        let link = Played::fetched([]).link();
-        link.lists(tool(support));
-        link.fail_plain_calls(said);
-        assert!(caller(&link).call("slow", ()).await.unwrap().is_error);
-        assert_eq!(methods(&link).len(), asked);
+        let transport = FakeTaskServer::legacy([]).transport();
+        transport.lists(tool(support));
+        transport.fail_plain_calls(said);
+        assert!(caller(&transport).call("slow", ()).await.unwrap().is_error);
+        assert_eq!(methods(&transport).len(), asked);
     }
 }
 
-/// That the list changed while it was listed says nothing against what it said about tasks.
+/// A list that changed while it was read still counts for task support.
 #[tokio::test(start_paused = true)]
 async fn a_tool_listed_while_the_list_changes_is_called_as_a_task() {
-    let link = Played::fetched([completed("")]).result("fetched").link();
-    link.lists(tool("required"));
-    link.changes_while_listed();
-    let caller = caller(&link);
+    let transport = FakeTaskServer::legacy([completed("")]).result("fetched").transport();
+    transport.lists(tool("required"));
+    transport.changes_while_listed();
+    let caller = caller(&transport);
     let mut tools = caller.tools();
     assert_eq!(tools.next().await.unwrap().unwrap().name, "slow");
     assert_eq!(text(&caller.call("slow", ()).await.unwrap()), "fetched");
     use Method::{CallTool, GetTask, ListTools, TaskResult};
-    assert_eq!(methods(&link), [ListTools, CallTool, GetTask, TaskResult]);
+    assert_eq!(methods(&transport), [ListTools, CallTool, GetTask, TaskResult]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_fetches_a_result_is_asked() {
-    let looks = [asking(&[]), working("thinking"), working("thinking"), completed("")];
-    let link = Played::fetched(looks)
+async fn input_requests_arrive_while_the_result_is_fetched() {
+    let states = [asking(&[]), working("thinking"), working("thinking"), completed("")];
+    let transport = FakeTaskServer::legacy(states)
         .result_after(async |outbox| {
             let answer = outbox.ask(ClientRequest::Roots).await.unwrap();
             tokio::time::sleep(2 * SECOND).await;
             Reply::Tool(ToolResult::text(answer)).into()
         })
-        .link();
-    link.lists(tool("required"));
+        .transport();
+    transport.lists(tool("required"));
     let answers = ClientHandlerBuilder::new().fixed_roots([wharf_model::Root::new("file:///here")]);
-    let caller = answering(&link, answers);
+    let caller = answering(&transport, answers);
     caller.tools().all().await.unwrap();
     let result = caller.call("slow", ()).await.unwrap();
     assert_eq!(text(&result), r#"{"roots":[{"uri":"file:///here"}]}"#);
-    assert_eq!(link.of(Method::TaskResult).len(), 1);
+    assert_eq!(transport.of(Method::TaskResult).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn fetching_goes_on_when_the_connection_breaks() {
-    let link = Played::fetched([asking(&[]), working(""), completed("")])
+async fn fetching_continues_after_a_broken_connection() {
+    let transport = FakeTaskServer::legacy([asking(&[]), working(""), completed("")])
         .results([
             Error::new(ErrorKind::ConnectionClosed).into(),
             Error::new(ErrorKind::TransportError).into(),
             Reply::Tool(ToolResult::text("fetched")).into(),
         ])
-        .link();
-    link.lists(tool("required"));
-    let caller = caller(&link);
+        .transport();
+    transport.lists(tool("required"));
+    let caller = caller(&transport);
     caller.tools().all().await.unwrap();
     assert_eq!(text(&caller.call("slow", ()).await.unwrap()), "fetched");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_error_of_a_fetched_result_is_the_calls() {
+async fn the_error_of_a_fetched_result_ends_the_call() {
     let error = Error::new(ErrorKind::InvalidParams).with_message("no such ship");
     let failed = with(TaskState::Failed(Box::new(Error::new(ErrorKind::TaskFailed))));
-    let link = Played::fetched([failed]).results([error.clone().into()]).link();
-    link.lists(tool("required"));
-    let caller = caller(&link);
+    let transport = FakeTaskServer::legacy([failed]).results([error.clone().into()]).transport();
+    transport.lists(tool("required"));
+    let caller = caller(&transport);
     caller.tools().all().await.unwrap();
     assert_eq!(caller.call("slow", ()).await.unwrap_err(), error);
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_notifications_spare_a_wait() {
+async fn status_notifications_shorten_the_wait() {
     let first = every(Some(60_000));
-    let link = Played::fetched([completed("")])
+    let transport = FakeTaskServer::legacy([completed("")])
         .result("fetched")
-        .telling(|tell| async move {
+        .status_notifications(|tell| async move {
             tokio::time::sleep(SECOND).await;
             tell(completed(""));
             std::future::pending().await
         })
-        .link();
-    link.first(first);
-    link.lists(tool("required"));
-    let caller = caller(&link);
+        .transport();
+    transport.first(first);
+    transport.lists(tool("required"));
+    let caller = caller(&transport);
     caller.tools().all().await.unwrap();
     let begun = tokio::time::Instant::now();
     caller.call("slow", ()).await.unwrap();
     assert_eq!(begun.elapsed(), SECOND);
-    assert!(link.of(Method::GetTask).is_empty());
+    assert!(transport.of(Method::GetTask).is_empty());
 }

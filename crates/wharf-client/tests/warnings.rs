@@ -1,4 +1,4 @@
-//! What is passed over is said.
+//! Ignored tools and unvalidated results are logged.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{json, value::to_raw_value};
-use support::{Fake, caller, page, tool};
+use support::{FakeTransport, caller, page, tool};
 use tracing::{
     Event, Level, Metadata, Subscriber,
     field::{Field, Visit},
@@ -17,19 +17,19 @@ use tracing::{
 };
 use wharf_model::{Reply, ToolInfo, ToolResult};
 
-/// Writes every warning down as text.
+/// Records every warning as text.
 #[derive(Clone, Default)]
-struct Record(Arc<Mutex<Vec<String>>>);
+struct LogRecorder(Arc<Mutex<Vec<String>>>);
 
-struct Line(String);
+struct FieldText(String);
 
-impl Visit for Line {
+impl Visit for FieldText {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0 += &format!(" {field}={value:?}");
     }
 }
 
-impl Subscriber for Record {
+impl Subscriber for LogRecorder {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("wharf_client") && *metadata.level() == Level::WARN
     }
@@ -39,7 +39,7 @@ impl Subscriber for Record {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line(String::new());
+        let mut line = FieldText(String::new());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -51,8 +51,8 @@ impl Subscriber for Record {
 }
 
 #[tokio::test]
-async fn tools_that_are_left_out_are_named_with_the_reason() {
-    let record = Record::default();
+async fn ignored_tools_are_logged_with_the_reason() {
+    let record = LogRecorder::default();
     let _guard = tracing::subscriber::set_default(record.clone());
     let bad =
         json!({"type": "object", "properties": {"x": {"type": "number", "x-mcp-header": "X"}}});
@@ -61,30 +61,37 @@ async fn tools_that_are_left_out_are_named_with_the_reason() {
         ToolInfo::without_parameters("a"),
         ToolInfo::new("b", bad),
     ];
-    let link = Fake::default().mirroring().then(Reply::Tools(page(all, None, 0))).link();
-    caller(&link).tools().all().await.unwrap();
+    let transport = FakeTransport::default()
+        .with_param_headers()
+        .then(Reply::Tools(page(all, None, 0)))
+        .transport();
+    caller(&transport).tools().all().await.unwrap();
     let said = record.0.lock().unwrap().clone();
     assert_eq!(said.len(), 2, "{said:?}");
-    assert!(said[0].contains("\"a\"") && said[0].contains("same name"), "{said:?}");
+    assert!(said[0].contains("\"a\"") && said[0].contains("duplicate name"), "{said:?}");
     assert!(said[1].contains("\"b\"") && said[1].contains("x-mcp-header"), "{said:?}");
 }
 
 #[tokio::test]
-async fn what_is_not_checked_is_named_with_the_reason() {
-    let record = Record::default();
+async fn unvalidated_results_are_logged_with_the_reason() {
+    let record = LogRecorder::default();
     let _guard = tracing::subscriber::set_default(record.clone());
     let result = || ToolResult::text("x").structured(to_raw_value(&json!([1])).unwrap());
     let elsewhere =
         ToolInfo::without_parameters("t").output_schema(json!({"$ref": "https://x.test/a"}));
-    let link = Fake::default().then(tool(elsewhere)).then(result()).then(result()).link();
-    let client = caller(&link);
+    let transport =
+        FakeTransport::default().then(tool(elsewhere)).then(result()).then(result()).transport();
+    let client = caller(&transport);
     client.tools().all().await.unwrap();
     client.call("t", ()).await.unwrap();
     client.call("t", ()).await.unwrap();
     let long = ToolInfo::without_parameters("u").output_schema(json!({"pattern": "(a?){20}b"}));
     let text = to_raw_value(&"a".repeat(2 << 20)).unwrap();
-    let link = Fake::default().then(tool(long)).then(ToolResult::text("x").structured(text)).link();
-    let client = caller(&link);
+    let transport = FakeTransport::default()
+        .then(tool(long))
+        .then(ToolResult::text("x").structured(text))
+        .transport();
+    let client = caller(&transport);
     client.tools().all().await.unwrap();
     client.call("u", ()).await.unwrap();
     let said = record.0.lock().unwrap().clone();

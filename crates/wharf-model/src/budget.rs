@@ -1,4 +1,4 @@
-//! Budgets: how much of a resource all callers may hold together, and each of them.
+//! Resource budgets: limits for all callers together, and fair shares for each.
 
 use std::{
     collections::HashMap,
@@ -7,11 +7,11 @@ use std::{
 
 use crate::Caller;
 
-/// A bounded resource that callers share: bytes, sessions, connections, listens.
+/// Bounded resource that callers share: bytes, sessions, connections, subscriptions.
 ///
-/// A caller may hold as much as is still free (the "dynamic threshold" of network switches): alone it gets half of the
-/// budget, two callers get a third each, and what a newcomer finds is half of the rest. No caller can use the whole
-/// budget up, however many requests it sends; very many callers together can.
+/// A caller may hold as much as is still free (the "dynamic threshold" of network switches): alone it gets half
+/// of the budget, two callers get a third each, and a new caller finds half of the rest. No caller can exhaust
+/// the budget, however many requests it sends; very many callers together can.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -29,27 +29,27 @@ use crate::Caller;
 #[derive(Debug)]
 pub struct Budget {
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BudgetState {
     total: usize,
     callers: HashMap<Caller, usize>,
 }
 
-/// There is no room for this caller. [`Budget::take`] says when.
+/// Error of [`Budget::take`]: the budget has no units left for this caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetFull;
 
 impl Budget {
-    /// A budget of `most` units.
+    /// Creates a budget of `most` units.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Budget { most, state: Mutex::default() })
     }
 
-    /// Takes `amount` units for `caller`, until what this returns is dropped.
+    /// Takes `amount` units for `caller`, until the returned share is dropped.
     ///
     /// # Errors
     /// [`BudgetFull`] if the caller would then hold more than is left for the others.
@@ -63,30 +63,30 @@ impl Budget {
         Ok(held)
     }
 
-    /// What all callers hold.
+    /// Returns the units that all callers hold.
     #[must_use]
     pub fn total(&self) -> usize {
         self.lock().total
     }
 
-    /// The most that all callers may hold.
+    /// Returns the maximum that all callers may hold together.
     #[must_use]
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// What this caller holds.
+    /// Returns the units that this caller holds.
     #[must_use]
     pub fn held_by(&self, caller: &Caller) -> usize {
         self.lock().callers.get(caller).copied().unwrap_or_default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one caller holds of a [`Budget`]; given back when it is dropped.
+/// Units that one caller holds of a [`Budget`]; released on drop.
 #[derive(Debug)]
 pub struct BudgetShare {
     budget: Arc<Budget>,
@@ -98,7 +98,7 @@ impl BudgetShare {
     /// Takes `more` units for the same caller.
     ///
     /// # Errors
-    /// [`BudgetFull`] as from [`Budget::take`]; what was held before stays.
+    /// [`BudgetFull`] as from [`Budget::take`]; the share stays unchanged.
     pub fn grow(&mut self, more: usize) -> Result<(), BudgetFull> {
         if more == 0 {
             return Ok(());
@@ -119,7 +119,7 @@ impl BudgetShare {
         Ok(())
     }
 
-    /// Gives back all but `amount` units.
+    /// Releases all but `amount` units.
     pub fn shrink_to(&mut self, amount: usize) {
         let less = self.amount.saturating_sub(amount);
         if less == 0 {
@@ -137,7 +137,7 @@ impl BudgetShare {
         }
     }
 
-    /// How many units it is.
+    /// Returns the number of units.
     #[must_use]
     pub fn amount(&self) -> usize {
         self.amount
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_grows_and_shrinks_and_a_refusal_changes_nothing() {
+    fn a_share_grows_and_shrinks_and_a_refusal_changes_nothing() {
         let budget = Budget::new(100);
         let mut held = budget.take(&caller(1), 10).unwrap();
         held.grow(30).unwrap();

@@ -1,8 +1,8 @@
-//! What the nouns have in common: open enums, chainable setters, tolerant reading.
+//! Helpers for protocol types: open enums, builder setters, lenient deserialization.
 
 use serde::{Deserialize, Deserializer};
 
-/// An enum of known strings that carries the ones a later revision may add.
+/// Defines an enum of known strings that preserves unknown ones, which later revisions may add.
 macro_rules! open_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -10,12 +10,12 @@ macro_rules! open_enum {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            /// A value this version of Wharf does not know, kept as it came.
+            /// Unknown value, preserved unchanged.
             Other(String),
         }
 
         impl $name {
-            /// The value as it is written on the wire.
+            /// Returns the value in its wire format.
             pub fn as_str(&self) -> &str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -50,7 +50,7 @@ macro_rules! open_enum {
 }
 pub(crate) use open_enum;
 
-/// Chainable setters: `name(field: how Type)`, where `how` is `set`, `some`, `boxed` or `push`.
+/// Defines builder setters: `name(field: how Type)`, where `how` is `set`, `some`, `boxed` or `push`.
 macro_rules! setters {
     ($ty:ident { $($(#[$doc:meta])* $name:ident($field:ident: $how:ident $arg:ty);)* }) => {
         impl $ty {
@@ -69,7 +69,7 @@ macro_rules! setters {
 }
 pub(crate) use setters;
 
-/// `with_meta` for types that have a `meta` field.
+/// Defines `with_meta` for types with a `meta` field.
 macro_rules! meta_setter {
     ($($ty:ident),*) => {
         $(impl $ty {
@@ -84,7 +84,7 @@ macro_rules! meta_setter {
 }
 pub(crate) use meta_setter;
 
-/// Many peers write `null` where the specification says to leave a field out.
+/// Reads `null` as the default: many peers write it where the specification omits a field.
 pub(crate) fn or_default<'de, D, T>(from: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

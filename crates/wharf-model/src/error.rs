@@ -1,4 +1,4 @@
-//! Every failure that Wharf can report.
+//! Error type and the table of error kinds.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::ClientCapability;
 
-/// Worth trying again, unchanged, later.
+/// The same request may succeed later.
 const RETRY: u8 = 1;
-/// The caller can only succeed by asking something else.
+/// The caller has to change the request.
 const CALLER: u8 = 2;
-/// Inside a tool it is an `isError` result, whatever the revision.
+/// Within a tool it is an `isError` result in every revision.
 const TOOL: u8 = 4;
 
-struct Row {
+struct KindRow {
     guard: &'static str,
     message: &'static str,
     code: Option<i32>,
@@ -24,7 +24,7 @@ struct Row {
 
 macro_rules! kinds {
     ($($variant:ident $guard:ident $message:literal $code:tt [$($flag:ident)*];)*) => {
-        /// What went wrong. Numbers are for the wire: see [`ErrorKind::registry_code`].
+        /// Kind of an error. For its numbers see [`ErrorKind::registry_code`].
         ///
         /// ```
         /// # mod wharf { pub use wharf_model::*; }
@@ -40,16 +40,16 @@ macro_rules! kinds {
             $(#[doc = $message] $variant,)*
         }
 
-        static ROWS: &[Row] = &[
-            $(Row { guard: stringify!($guard), message: $message, code: kinds!(@code $code), flags: 0 $(| $flag)* },)*
+        static ROWS: &[KindRow] = &[
+            $(KindRow { guard: stringify!($guard), message: $message, code: kinds!(@code $code), flags: 0 $(| $flag)* },)*
         ];
 
         impl ErrorKind {
-            /// Every kind.
+            /// All kinds.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             $(
-                #[doc = concat!("Whether this is [`ErrorKind::", stringify!($variant), "`].")]
+                #[doc = concat!("Returns whether this is [`ErrorKind::", stringify!($variant), "`].")]
                 pub const fn $guard(self) -> bool {
                     matches!(self, Self::$variant)
                 }
@@ -192,43 +192,43 @@ kinds! {
 }
 
 impl ErrorKind {
-    fn row(self) -> &'static Row {
+    fn row(self) -> &'static KindRow {
         &ROWS[self as usize]
     }
 
-    /// The stable name, such as `tool_not_found`.
+    /// Returns the stable name, such as `tool_not_found`.
     pub fn name(self) -> &'static str {
         &self.row().guard["is_".len()..]
     }
 
-    /// The kind with this name.
+    /// Returns the kind with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// What to say when nothing better is known.
+    /// Returns the default message.
     pub fn message(self) -> &'static str {
         self.row().message
     }
 
-    /// The number in Wharf's registry, which is not what most peers see: the
-    /// wire chooses a number that the peer's revision defines.
+    /// Returns the code in Wharf's registry. Most peers receive another one, which their protocol revision
+    /// defines.
     pub fn registry_code(self) -> Option<i32> {
         self.row().code
     }
 
-    /// Whether the same request may succeed later.
+    /// Returns whether the same request may succeed later.
     pub fn is_retryable(self) -> bool {
         self.row().flags & RETRY != 0
     }
 
-    /// Whether the caller has to change something.
+    /// Returns whether the caller has to change the request.
     pub fn is_caller_fault(self) -> bool {
         self.row().flags & CALLER != 0
     }
 
-    /// Whether a tool that fails so returns an `isError` result in every
-    /// revision, instead of a protocol error.
+    /// Returns whether a tool that fails with this kind returns an `isError` result in every revision, instead
+    /// of a protocol error.
     pub fn is_tool_result(self) -> bool {
         self.row().flags & TOOL != 0
     }
@@ -240,17 +240,17 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// Whether JSON-RPC itself defines this code.
+/// Returns whether JSON-RPC itself defines this code.
 pub const fn is_standard_code(code: i32) -> bool {
     matches!(code, -32700 | -32603..=-32600)
 }
 
-/// Whether JSON-RPC leaves this code to servers.
+/// Returns whether JSON-RPC reserves this code for servers.
 pub const fn is_server_code(code: i32) -> bool {
     matches!(code, -32099..=-32000)
 }
 
-/// As much of a peer's own text as an error repeats.
+/// Truncates text of a peer for use in an error message.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -266,7 +266,7 @@ pub fn excerpt(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A failure to report to the peer.
+/// Error that is reported to the peer.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -279,20 +279,19 @@ pub fn excerpt(text: &str) -> Cow<'_, str> {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Error {
-    /// What went wrong.
+    /// Error kind.
     pub kind: ErrorKind,
-    /// The same for people.
+    /// Human-readable message.
     pub message: Cow<'static, str>,
-    /// Details for programs.
+    /// Machine-readable details.
     pub data: Option<Box<Value>>,
-    /// The JSON-RPC code, where there is one beside the kind: the code that a peer sent with this
-    /// error, as it came, or one that the server defined itself ([`Error::custom`]). None for
-    /// failures that no peer reported, such as a timeout.
+    /// JSON-RPC code, if there is one beside the kind: the code that a peer sent with this error, or one that
+    /// the server defined ([`Error::custom`]). None for local failures, such as a timeout.
     pub code: Option<i32>,
 }
 
 impl Error {
-    /// An error with its kind's own message.
+    /// Creates an error with the default message of its kind.
     pub fn new(kind: ErrorKind) -> Self {
         Self { kind, message: Cow::Borrowed(kind.message()), data: None, code: None }
     }
@@ -311,8 +310,8 @@ impl Error {
         self
     }
 
-    /// An error with a code of the server's own. Codes that JSON-RPC reserves
-    /// (-32768 to -32000) cannot be chosen: they become an internal error.
+    /// Creates an error with a custom code. Codes that JSON-RPC reserves (-32768 to -32000) are not allowed:
+    /// they become an internal error.
     pub fn custom(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
         if (-32768..=-32000).contains(&code) {
             return Self::new(ErrorKind::InternalError).with_message(message);
@@ -320,35 +319,35 @@ impl Error {
         Self { code: Some(code), ..Self::new(ErrorKind::RefusedCustom).with_message(message) }
     }
 
-    /// An internal error that tells the peer nothing about `_source`: log it first.
+    /// Creates an internal error without any details of `_source`; log these first.
     pub fn from_std(_source: impl std::error::Error) -> Self {
         Self::new(ErrorKind::InternalError)
     }
 
-    /// There is no such tool.
+    /// Error for an unknown tool.
     pub fn tool_not_found(name: &str) -> Self {
         Self::new(ErrorKind::ToolNotFound).with_message(format!("Unknown tool: {}", excerpt(name)))
     }
 
-    /// There is no such prompt.
+    /// Error for an unknown prompt.
     pub fn prompt_not_found(name: &str) -> Self {
         let message = format!("Invalid prompt name: {}", excerpt(name));
         Self::new(ErrorKind::PromptNotFound).with_message(message)
     }
 
-    /// There is no such resource.
+    /// Error for an unknown resource.
     pub fn resource_not_found(uri: &str) -> Self {
         let error = Self::new(ErrorKind::ResourceNotFound).with_data(json!({"uri": uri}));
         error.with_message(format!("Resource not found: {uri}"))
     }
 
-    /// There is no such method.
+    /// Error for an unknown method.
     pub fn method_not_found(method: &str) -> Self {
         let error = Self::new(ErrorKind::MethodNotFound).with_data(json!({"method": method}));
         error.with_message(format!("Method not found: {method}"))
     }
 
-    /// The client cannot do what this request needs.
+    /// Error for a client capability that the request requires.
     pub fn missing_capability(wanted: ClientCapability) -> Self {
         let kind = ErrorKind::MissingClientCapability;
         let wanted = wanted.required();
@@ -357,7 +356,7 @@ impl Error {
             .with_data(json!({"requiredCapabilities": wanted}))
     }
 
-    /// The caller would need these scopes, all of them.
+    /// Error for a caller that lacks some of these required scopes.
     pub fn insufficient_scope(needed: impl IntoIterator<Item: Into<String>>) -> Self {
         let needed: Vec<String> = needed.into_iter().map(Into::into).collect();
         Self::new(ErrorKind::InsufficientScope)
@@ -365,23 +364,23 @@ impl Error {
             .with_data(json!({"requiredScopes": needed}))
     }
 
-    /// The scopes that [`Error::insufficient_scope`] named.
+    /// Returns the scopes of an [`Error::insufficient_scope`].
     pub fn required_scopes(&self) -> Vec<&str> {
         let scopes = self.data.as_deref().and_then(|data| data.get("requiredScopes")?.as_array());
         scopes.into_iter().flatten().filter_map(Value::as_str).collect()
     }
 
-    /// The caller asks too often.
+    /// Error for a caller that exceeds its rate limit.
     pub fn rate_limited(retry_after: Duration) -> Self {
         Self::new(ErrorKind::RateLimited).retry_after(retry_after)
     }
 
-    /// The server has too much to do.
+    /// Error for an overloaded server.
     pub fn overloaded(retry_after: Duration) -> Self {
         Self::new(ErrorKind::Overloaded).retry_after(retry_after)
     }
 
-    /// A prompt was asked for without these arguments.
+    /// Error for a prompt request without these required arguments.
     pub fn prompt_argument_missing(names: impl IntoIterator<Item: Into<String>>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let message = format!("Missing required prompt argument: {}", names.join(", "));

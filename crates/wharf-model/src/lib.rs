@@ -1,8 +1,8 @@
-//! The nouns of the Model Context Protocol, and the seam every part of Wharf meets at.
+//! Types of the Model Context Protocol, and the `Service` interface between all parts of Wharf.
 //!
-//! Nothing here does I/O, knows a runtime or names a protocol revision. A [`Request`] goes into a
-//! [`Service`] together with an [`Outbox`] for what happens on the way, and ends with one
-//! [`Outcome`]. An [`ActiveCall`] is one such call in progress.
+//! This crate does no I/O and depends neither on a runtime nor on a protocol revision. A [`Service`] receives a
+//! [`Request`] and an [`Outbox`] for notifications and client requests, and returns one [`Outcome`]. An
+//! [`ActiveCall`] is such a call in flight.
 #![forbid(unsafe_code)]
 
 mod auth;

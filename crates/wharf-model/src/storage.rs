@@ -1,233 +1,229 @@
-//! Storage behind traits, each with an in-memory default elsewhere.
+//! Storage traits (ports). Implementations, in memory and others, are in `wharf-store`.
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use crate::{BoxFuture, Error};
 
-/// What a port gives back, later.
+/// Future of a storage operation.
 pub type Stored<T> = BoxFuture<Result<T, Error>>;
 
-/// Seals what is out of the server's hands and comes back: state that travels through the client, what
-/// lies in a store.
+/// Encrypts state that leaves the server and returns: state held by the client, and records in a store.
 ///
-/// `context` is authenticated but not stored: state opens only under the context it was sealed in.
+/// `context` is authenticated but not stored: decryption needs the same context as encryption.
 pub trait StateCipher: Send + Sync + 'static {
-    /// Seals `plain`, as text that survives JSON and URLs.
+    /// Encrypts `plain` to text that is safe in JSON and URLs.
     fn seal(&self, context: &[u8], plain: &[u8]) -> String;
-    /// Opens what [`seal`](StateSeal::seal) made; `None` for anything else.
+    /// Decrypts the output of [`seal`](StateCipher::seal); `None` for anything else.
     fn open(&self, context: &[u8], sealed: &str) -> Option<Vec<u8>>;
-    /// Seals `plain`, as bytes, which are fewer where nothing needs a text.
+    /// Encrypts `plain` to bytes, which are shorter than text.
     fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
         self.seal(context, plain).into_bytes()
     }
-    /// Opens what [`seal_bytes`](StateSeal::seal_bytes) made; `None` for anything else.
+    /// Decrypts the output of [`seal_bytes`](StateCipher::seal_bytes); `None` for anything else.
     fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
         self.open(context, std::str::from_utf8(sealed).ok()?)
     }
-    /// Whether other processes can open it too, and this one after a restart.
+    /// Returns whether other processes, and this one after a restart, can decrypt.
     fn is_shared(&self) -> bool {
         true
     }
 }
 
-/// Remembers which one-time claims have been made.
+/// Store of nonces that were used (replay protection).
 pub trait NonceStore: Send + Sync + 'static {
-    /// Claims `nonce` for `ttl`: true exactly once.
+    /// Claims `nonce` for `ttl`; returns true exactly once.
     fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool>;
 }
 
-/// Counts what callers use of a rate.
+/// Store of token buckets for rate limits.
 pub trait RateStore: Send + Sync + 'static {
     /// Takes one token from the bucket of `key`.
-    fn take(&self, key: &str, rate: Rate) -> Taking;
+    fn take(&self, key: &str, rate: Rate) -> RateDecision;
 }
 
-/// Whether there was a token; if not, how long until there is one.
-pub type Taken = Result<(), Duration>;
+/// Result of taking a token; the error is the time until the next token.
+pub type RateResult = Result<(), Duration>;
 
-/// How a [`RateStore`] answers: at once where it counts in memory, later where it must ask.
-pub enum Taking {
-    /// This is the answer.
-    Now(Taken),
-    /// The answer will come.
-    Later(BoxFuture<Taken>),
+/// Decision of a [`RateStore`]: immediate if it counts in memory, otherwise a future.
+pub enum RateDecision {
+    /// Immediate result.
+    Now(RateResult),
+    /// Future result.
+    Later(BoxFuture<RateResult>),
 }
 
-impl Taking {
-    /// The answer, awaited if it must be.
-    pub async fn taken(self) -> Taken {
+impl RateDecision {
+    /// Returns the result; awaits it if necessary.
+    pub async fn taken(self) -> RateResult {
         match self {
-            Taking::Now(taken) => taken,
-            Taking::Later(taken) => taken.await,
+            RateDecision::Now(taken) => taken,
+            RateDecision::Later(taken) => taken.await,
         }
     }
 }
 
-impl fmt::Debug for Taking {
+impl fmt::Debug for RateDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Taking::Now(taken) => f.debug_tuple("Now").field(taken).finish(),
-            Taking::Later(_) => f.write_str("Later"),
+            RateDecision::Now(taken) => f.debug_tuple("Now").field(taken).finish(),
+            RateDecision::Later(_) => f.write_str("Later"),
         }
     }
 }
 
-/// A token bucket: `per_second` tokens come in, at most `burst` are kept.
+/// Token bucket: refilled at `per_second`, with a capacity of `burst`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
-    /// How many tokens a second come in.
+    /// Tokens added per second.
     pub per_second: f64,
-    /// How many tokens are kept at most.
+    /// Capacity of the bucket.
     pub burst: f64,
 }
 
-/// What a [`RecordStore`] keeps under one id. Stores do not read the body; they index the rest.
+/// Record in a [`RecordStore`]. Stores do not read the body; they index the other fields.
 ///
 /// Times are milliseconds since 1970 by the clock of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Names it among all records of the store.
+    /// Id, unique in the store.
     pub id: String,
-    /// Whose it is.
+    /// Owner of the record.
     pub owner: String,
-    /// When it was made.
+    /// Creation time.
     pub created: u64,
-    /// Counts the changes: the store sets it.
+    /// Version, incremented by the store with each change.
     pub version: u64,
-    /// Counts those who held it. What an earlier holder writes is refused.
+    /// Fencing token: incremented with each new holder. Writes of an earlier holder are refused.
     pub fence: u64,
-    /// When somebody must look after it; `None` for never.
+    /// Time at which the record needs processing; `None` for never.
     pub due: Option<u64>,
-    /// When it may be forgotten; `None` for never.
+    /// Expiry time; `None` for never.
     pub expires: Option<u64>,
-    /// What it says.
+    /// Content.
     pub body: Vec<u8>,
 }
 
-/// What became of something that was to be kept beside a record.
+/// Result of attaching a value to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PutResult {
-    /// It is kept.
+    /// The value was stored.
     Kept,
-    /// Something is kept under its name already: this.
+    /// A value with this name exists: this one.
     Known(Vec<u8>),
-    /// The record is gone, or somebody else holds it by now.
+    /// The record was removed, or another process holds it.
     Lost,
 }
 
-/// Keeps records that are changed by comparing and swapping. Every operation is atomic, and durable
-/// when it returns, as far as the store is durable at all.
+/// Store of records with compare-and-swap updates. Every operation is atomic, and durable when it returns if
+/// the store is durable at all.
 pub trait RecordStore: Send + Sync + 'static {
-    /// The time, in milliseconds since 1970. All processes that share the store share its clock.
+    /// Returns the time in milliseconds since 1970. All processes that share the store share its clock.
     fn now(&self) -> Stored<u64>;
 
-    /// Keeps a new record, unless its owner has `most` of them already, or its id is taken: then
-    /// false. Its version becomes 1.
+    /// Inserts a record with version 1. Returns false if its owner has `most` records already or the id exists.
     fn insert(&self, record: Record, most: usize) -> Stored<bool>;
 
-    /// The record with this id, unless it has expired.
+    /// Returns the record with this id, unless it has expired.
     fn load(&self, id: &str) -> Stored<Option<Record>>;
 
-    /// Puts `record` in the place of the one with its id, if that still has its version; the
-    /// version rises by one. False if it has another, or is gone.
+    /// Replaces the record with the same id if its version is unchanged (compare-and-swap), and increments the
+    /// version. Returns false otherwise.
     fn swap(&self, record: Record) -> Stored<bool>;
 
-    /// Forgets a record and all that is kept beside it. False if there was none.
+    /// Removes a record and the values attached to it. Returns false if it did not exist.
     fn remove(&self, id: &str) -> Stored<bool>;
 
-    /// The records of `owner` that come after the one called `after`, ordered by when they were made
-    /// and then by id, at most `limit` of them. None, if that one is not there any more.
+    /// Returns at most `limit` records of `owner` after the record `after`, ordered by creation time and id.
+    /// Returns none if `after` no longer exists.
     fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>>;
 
-    /// The ids of records that are due, those due longest first, at most `limit` of them.
+    /// Returns the ids of at most `limit` due records, those due longest first.
     fn due(&self, limit: usize) -> Stored<Vec<String>>;
 
-    /// Keeps `value` beside a record, under a name that has none yet, on behalf of whoever holds
-    /// the record by this fence.
+    /// Attaches a value to a record under a new name, on behalf of the holder with this fencing token.
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult>;
 
-    /// All that is kept beside a record.
+    /// Returns all values attached to a record.
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>>;
 
-    /// Forgets what has expired, at most `limit` records: how many.
+    /// Removes at most `limit` expired records; returns their number.
     fn sweep(&self, limit: usize) -> Stored<usize>;
 }
 
-/// How much of a stream an [`EventStore`] keeps.
+/// Retention limits of a stream in an [`EventStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Events, at most.
+    /// Maximum number of events.
     pub events: usize,
-    /// Bytes of events, at most; the newest stays, whatever its size.
+    /// Maximum size of the events in bytes; the newest event always stays.
     pub bytes: usize,
-    /// For how long after its last event.
+    /// Retention time after the last event.
     pub ttl: Duration,
 }
 
 /// Events of a stream, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
-    /// The number of the newest event that the stream ever had; 0 if it never had any, or is gone.
+    /// Number of the newest event that the stream ever had; 0 if it had none, or was removed.
     pub newest: u64,
-    /// Events with their numbers. The first may be later than asked for, if older ones are not kept
-    /// any more.
+    /// Events with their numbers. The first may be later than requested, if older ones were removed.
     pub events: Vec<(u64, Vec<u8>)>,
 }
 
-/// Keeps streams of events, for clients that come back to any process.
+/// Store of event streams, for resumability: clients may reconnect to any process.
 pub trait EventStore: Send + Sync + 'static {
-    /// Appends an event: its number, which is one above that of the event before it.
+    /// Appends an event; returns its number, one above the previous one.
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64>;
-    /// The events after the one of this number, at most `limit` of them.
+    /// Returns at most `limit` events after the one with this number.
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events>;
-    /// Forgets a stream.
+    /// Removes a stream.
     fn forget(&self, stream: &str) -> Stored<()>;
 }
 
-/// Who hears what is said on a [`Bus`]. It must not block.
+/// Subscriber of a [`Bus`]. Its methods must not block.
 pub trait BusSubscriber: Send + Sync + 'static {
-    /// Somebody said this.
+    /// Receives a message.
     fn hear(&self, topic: &str, message: &[u8]);
-    /// Something may have been said that was not heard.
+    /// Reports that messages may have been lost.
     fn missed(&self) {}
 }
 
-/// Carries messages between the processes of one server. Each is heard at most once by each ear
-/// that was there, this process's own included, in the order of who said it.
+/// Publish/subscribe bus between the processes of one server. Each message reaches each subscriber at most
+/// once, including those of the publishing process, in the order of its publisher.
 pub trait Bus: Send + Sync + 'static {
-    /// Says something to all who hear the topic.
+    /// Publishes a message to all subscribers of the topic.
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()>;
-    /// Hears a topic from now on, until what it returns is dropped: at least what this process says after
-    /// it. Where others must be told first, the ear is told then that it may have missed something.
+    /// Subscribes to a topic until the returned guard is dropped. Messages that this process publishes later
+    /// are received at least. If other processes must be notified first, `missed` is called once that is done.
     fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync>;
 }
 
-/// Whether a store is there, as far as anybody knows. It must not block.
+/// Availability of a store. Its methods must not block.
 pub trait Health: Send + Sync + 'static {
-    /// Whether what must be kept can be kept now.
+    /// Returns whether writes can succeed now.
     fn is_ready(&self) -> bool;
 }
 
-/// All that a server keeps somewhere, on one engine.
+/// All stores of a server, on one storage engine.
 #[derive(Clone)]
 pub struct Stores {
     /// Tasks.
     pub tasks: Arc<dyn RecordStore>,
     /// Legacy sessions over HTTP.
     pub sessions: Arc<dyn RecordStore>,
-    /// What an authorization server keeps: who registered, who was let in, and with what.
+    /// Records of an authorization server: clients, grants and tokens.
     pub grants: Arc<dyn RecordStore>,
-    /// What legacy clients may come back for.
+    /// Event streams of legacy clients, for resumability.
     pub events: Arc<dyn EventStore>,
-    /// Between the processes of one server.
+    /// Messages between the processes of one server.
     pub bus: Arc<dyn Bus>,
-    /// How often callers call.
+    /// Rate limits.
     pub rates: Arc<dyn RateStore>,
-    /// One-time claims.
+    /// Nonces.
     pub nonces: Arc<dyn NonceStore>,
-    /// Whether all of it is there.
+    /// Availability of the stores.
     pub health: Arc<dyn Health>,
-    /// What survives, and who shares it.
+    /// Durability and sharing of the stores.
     pub reach: Sharing,
 }
 
@@ -237,13 +233,13 @@ impl fmt::Debug for Stores {
     }
 }
 
-/// What survives, and who shares it.
+/// Durability and sharing of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Sharing {
-    /// One process has it, and it ends with that.
+    /// Used by one process, and lost when it ends.
     Process,
-    /// It outlives the process, for the next one.
+    /// Survives a restart of the process.
     Machine,
-    /// Any number of processes share it.
+    /// Shared by any number of processes.
     Fleet,
 }

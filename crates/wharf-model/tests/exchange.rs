@@ -1,4 +1,4 @@
-//! The life of a call, seen from its transport, with a clock that the test moves.
+//! Life of a call in the view of its transport, with a manual clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -17,13 +17,13 @@ use wharf_model::{
     ToolResult,
 };
 
-/// A clock that stands still until it is told to move.
+/// Clock that only the test advances.
 #[derive(Clone)]
-struct Clock(Arc<Mutex<Instant>>);
+struct ManualClock(Arc<Mutex<Instant>>);
 
-impl Clock {
+impl ManualClock {
     fn new() -> Self {
-        Clock(Arc::new(Mutex::new(Instant::now())))
+        ManualClock(Arc::new(Mutex::new(Instant::now())))
     }
 
     fn advance(&self, seconds: u64) {
@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-impl Timer for Clock {
+impl Timer for ManualClock {
     fn now(&self) -> Instant {
         *self.0.lock().unwrap()
     }
@@ -44,10 +44,10 @@ impl Timer for Clock {
     }
 }
 
-/// A service made of one async function over the outbox.
-struct Run<F>(F);
+/// Service made of one async function over the outbox.
+struct FnService<F>(F);
 
-impl<F, Fut> Service for Run<F>
+impl<F, Fut> Service for FnService<F>
 where
     F: Fn(Outbox) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Outcome> + Send + 'static,
@@ -57,17 +57,17 @@ where
     }
 }
 
-fn start<F, Fut>(method: Method, clock: &Clock, run: F) -> ActiveCall
+fn start<F, Fut>(method: Method, clock: &ManualClock, run: F) -> ActiveCall
 where
     F: Fn(Outbox) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Outcome> + Send + 'static,
 {
     let request = RequestBuilder::new(method).target("t").build();
-    ActiveCall::start(&Run(run), request, Arc::new(clock.clone()), Deadlines::default())
+    ActiveCall::start(&FnService(run), request, Arc::new(clock.clone()), Deadlines::default())
 }
 
-fn next(exchange: &mut ActiveCall) -> Poll<Event> {
-    exchange.poll_event(&mut Context::from_waker(Waker::noop()))
+fn next(call: &mut ActiveCall) -> Poll<Event> {
+    call.poll_event(&mut Context::from_waker(Waker::noop()))
 }
 
 fn progress(value: f64) -> Notification {
@@ -88,20 +88,20 @@ fn tool_error(event: Poll<Event>) -> String {
 }
 
 #[test]
-fn what_a_call_sent_comes_before_its_end_even_in_one_poll() {
-    let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
+fn messages_are_delivered_before_the_outcome_even_in_one_poll() {
+    let mut call = start(Method::CallTool, &ManualClock::new(), |outbox| async move {
         outbox.notify(progress(1.0));
         outbox.notify(progress(2.0));
         done()
     });
-    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Notify(_))));
-    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Notify(_))));
-    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+    assert!(matches!(next(&mut call), Poll::Ready(Event::Notify(_))));
+    assert!(matches!(next(&mut call), Poll::Ready(Event::Notify(_))));
+    assert!(matches!(next(&mut call), Poll::Ready(Event::Done(_))));
 }
 
 #[test]
-fn silence_ends_a_tool_as_a_result_and_anything_else_as_an_error() {
-    let clock = Clock::new();
+fn an_idle_timeout_is_a_result_for_tools_and_an_error_otherwise() {
+    let clock = ManualClock::new();
     let mut tool = start(Method::CallTool, &clock, |_| std::future::pending());
     let mut read = start(Method::ReadResource, &clock, |_| std::future::pending());
     assert!(next(&mut tool).is_pending() && next(&mut read).is_pending());
@@ -114,73 +114,73 @@ fn silence_ends_a_tool_as_a_result_and_anything_else_as_an_error() {
 }
 
 #[test]
-fn a_sign_of_life_restarts_the_idle_clock_but_not_the_total_one() {
-    let clock = Clock::new();
+fn activity_restarts_the_idle_timeout_but_not_the_total_one() {
+    let clock = ManualClock::new();
     let outbox: Arc<Mutex<Option<Outbox>>> = Arc::default();
     let keep = outbox.clone();
-    let mut exchange = start(Method::CallTool, &clock, move |outbox| {
+    let mut call = start(Method::CallTool, &clock, move |outbox| {
         *keep.lock().unwrap() = Some(outbox);
         std::future::pending()
     });
-    assert!(next(&mut exchange).is_pending());
+    assert!(next(&mut call).is_pending());
     let outbox = outbox.lock().unwrap().take().unwrap();
     for _ in 0..35 {
         clock.advance(100);
         outbox.touch();
-        assert!(next(&mut exchange).is_pending());
+        assert!(next(&mut call).is_pending());
     }
     clock.advance(100);
     outbox.touch();
-    assert_eq!(tool_error(next(&mut exchange)), ErrorKind::ToolTimeout.message());
+    assert_eq!(tool_error(next(&mut call)), ErrorKind::ToolTimeout.message());
 }
 
 #[test]
-fn the_idle_clock_stands_still_while_an_ask_is_open() {
-    let clock = Clock::new();
-    let mut exchange = start(Method::CallTool, &clock, |outbox| async move {
+fn the_idle_timeout_is_paused_while_a_client_request_is_open() {
+    let clock = ManualClock::new();
+    let mut call = start(Method::CallTool, &clock, |outbox| async move {
         match outbox.ask(ClientRequest::Roots).await {
             Ok(answer) => ToolResult::text(answer).into(),
             Err(error) => error.into(),
         }
     });
-    let Poll::Ready(Event::ClientRequest(id, ClientRequest::Roots)) = next(&mut exchange) else {
+    let Poll::Ready(Event::ClientRequest(id, ClientRequest::Roots)) = next(&mut call) else {
         panic!()
     };
-    assert!(next(&mut exchange).is_pending());
+    assert!(next(&mut call).is_pending());
     clock.advance(600);
-    assert!(next(&mut exchange).is_pending());
-    assert!(exchange.answers().deliver(id, Ok("{}".into())));
-    assert!(!exchange.answers().deliver(wharf_model::ClientRequestId(9), Ok("{}".into())));
-    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+    assert!(next(&mut call).is_pending());
+    assert!(call.answers().deliver(id, Ok("{}".into())));
+    assert!(!call.answers().deliver(wharf_model::ClientRequestId(9), Ok("{}".into())));
+    assert!(matches!(next(&mut call), Poll::Ready(Event::Done(_))));
 }
 
 #[test]
 fn a_pause_stops_the_clock_until_it_is_dropped() {
-    let clock = Clock::new();
+    let clock = ManualClock::new();
     let (kept, mut pauses) = (Arc::new(OnceLock::new()), Vec::new());
     let keeps = kept.clone();
-    let mut exchange = start(Method::CallTool, &clock, move |outbox| {
+    let mut call = start(Method::CallTool, &clock, move |outbox| {
         let _ = keeps.set(outbox);
         std::future::pending()
     });
     let outbox: &Outbox = kept.get().unwrap();
     for _ in 0..2 {
         pauses.push(outbox.pause());
-        assert!(next(&mut exchange).is_pending());
+        assert!(next(&mut call).is_pending());
         clock.advance(600);
-        assert!(next(&mut exchange).is_pending());
+        assert!(next(&mut call).is_pending());
     }
     drop(pauses);
-    assert!(next(&mut exchange).is_pending());
+    assert!(next(&mut call).is_pending());
     clock.advance(600);
-    assert_eq!(tool_error(next(&mut exchange)), ErrorKind::ToolTimeout.message());
-    // A call that is over has no clock.
+    assert_eq!(tool_error(next(&mut call)), ErrorKind::ToolTimeout.message());
+    // A call that has ended has no clock.
     drop(outbox.pause());
 }
 
 #[test]
-fn a_dropped_ask_is_withdrawn() {
-    let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
+fn a_dropped_client_request_is_cancelled() {
+    let mut call = start(Method::CallTool, &ManualClock::new(), |outbox| async move {
         let mut ask = outbox.ask(ClientRequest::Roots);
         poll_fn(|cx| {
             let _ = std::pin::Pin::new(&mut ask).poll(cx);
@@ -190,15 +190,15 @@ fn a_dropped_ask_is_withdrawn() {
         drop(ask);
         done()
     });
-    let Poll::Ready(Event::ClientRequest(asked, _)) = next(&mut exchange) else { panic!() };
-    let Poll::Ready(Event::Withdraw(withdrawn)) = next(&mut exchange) else { panic!() };
+    let Poll::Ready(Event::ClientRequest(asked, _)) = next(&mut call) else { panic!() };
+    let Poll::Ready(Event::Withdraw(withdrawn)) = next(&mut call) else { panic!() };
     assert_eq!(asked, withdrawn);
-    assert!(matches!(next(&mut exchange), Poll::Ready(Event::Done(_))));
+    assert!(matches!(next(&mut call), Poll::Ready(Event::Done(_))));
 }
 
 #[test]
-fn letting_go_is_told_once_and_in_its_place() {
-    let mut exchange = start(Method::CallTool, &Clock::new(), |outbox| async move {
+fn releasing_the_connection_is_one_event_in_order() {
+    let mut call = start(Method::CallTool, &ManualClock::new(), |outbox| async move {
         outbox.notify(Notification::ToolsChanged);
         outbox.release_connection();
         outbox.release_connection();
@@ -207,13 +207,13 @@ fn letting_go_is_told_once_and_in_its_place() {
         done()
     });
     for expected in ["Notify", "LetGo", "Notify", "LetGo", "Done"] {
-        let Poll::Ready(event) = next(&mut exchange) else { panic!("nothing to tell") };
+        let Poll::Ready(event) = next(&mut call) else { panic!("nothing to tell") };
         assert!(format!("{event:?}").starts_with(expected), "{event:?}");
     }
 }
 
 #[test]
-fn a_panic_is_an_outcome_that_tells_nothing() {
+fn a_panic_is_an_outcome_without_details() {
     struct PanicsAtOnce;
     impl Service for PanicsAtOnce {
         fn call(&self, _: Request, _: Outbox) -> BoxFuture<Outcome> {
@@ -221,20 +221,20 @@ fn a_panic_is_an_outcome_that_tells_nothing() {
         }
     }
     let request = RequestBuilder::new(Method::CallTool).target("t").build();
-    let timer = Arc::new(Clock::new());
+    let timer = Arc::new(ManualClock::new());
     let mut early = ActiveCall::start(&PanicsAtOnce, request, timer, Deadlines::default());
     assert_eq!(tool_error(next(&mut early)), ErrorKind::ToolPanicked.message());
 
-    let mut late = start(Method::CallTool, &Clock::new(), |_| async { panic!("secret") });
+    let mut late = start(Method::CallTool, &ManualClock::new(), |_| async { panic!("secret") });
     assert_eq!(tool_error(next(&mut late)), ErrorKind::ToolPanicked.message());
 
-    let mut prompt = start(Method::GetPrompt, &Clock::new(), |_| async { panic!("secret") });
+    let mut prompt = start(Method::GetPrompt, &ManualClock::new(), |_| async { panic!("secret") });
     let Poll::Ready(Event::Done(Outcome::Failed(error))) = next(&mut prompt) else { panic!() };
     assert_eq!(*error, Error::new(ErrorKind::InternalError));
 }
 
 #[test]
-fn what_a_call_held_is_given_back_once_however_it_ends() {
+fn resources_of_a_call_are_released_once_whatever_its_outcome() {
     struct Count(AtomicUsize);
     impl OnCallEnd for Count {
         fn release(&self) {
@@ -243,7 +243,7 @@ fn what_a_call_held_is_given_back_once_however_it_ends() {
     }
     let count = Arc::new(Count(AtomicUsize::new(0)));
     let (a, b) = (count.clone(), count.clone());
-    let mut finished = start(Method::CallTool, &Clock::new(), move |outbox| {
+    let mut finished = start(Method::CallTool, &ManualClock::new(), move |outbox| {
         outbox.hold(a.clone());
         outbox.hold(a.clone());
         async { done() }
@@ -251,7 +251,7 @@ fn what_a_call_held_is_given_back_once_however_it_ends() {
     assert!(matches!(next(&mut finished), Poll::Ready(Event::Done(_))));
     assert_eq!(count.0.load(Ordering::SeqCst), 2);
     drop(finished);
-    let mut dropped = start(Method::CallTool, &Clock::new(), move |outbox| {
+    let mut dropped = start(Method::CallTool, &ManualClock::new(), move |outbox| {
         outbox.hold(b.clone());
         std::future::pending()
     });
@@ -261,10 +261,10 @@ fn what_a_call_held_is_given_back_once_however_it_ends() {
 }
 
 #[test]
-fn a_handler_goes_no_faster_than_the_client_reads() {
+fn back_pressure_limits_a_handler_to_the_speed_of_the_client() {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = sent.clone();
-    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| {
+    let mut call = start(Method::CallTool, &ManualClock::new(), move |outbox| {
         let sent = count.clone();
         async move {
             for step in 0..10_000 {
@@ -278,7 +278,7 @@ fn a_handler_goes_no_faster_than_the_client_reads() {
     let mut received = 0;
     loop {
         assert!(sent.load(Ordering::SeqCst) <= received + 256);
-        match next(&mut exchange) {
+        match next(&mut call) {
             Poll::Ready(Event::Notify(_)) => received += 1,
             Poll::Ready(Event::Done(_)) => break,
             other => panic!("{other:?}"),
@@ -293,10 +293,10 @@ fn log(size: usize) -> Notification {
 }
 
 #[test]
-fn a_handler_that_sends_long_messages_is_held_back_by_their_bytes() {
+fn back_pressure_counts_the_bytes_of_messages() {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = sent.clone();
-    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| {
+    let mut call = start(Method::CallTool, &ManualClock::new(), move |outbox| {
         let sent = count.clone();
         async move {
             for _ in 0..20 {
@@ -310,7 +310,7 @@ fn a_handler_that_sends_long_messages_is_held_back_by_their_bytes() {
     let mut received = 0;
     loop {
         assert!(sent.load(Ordering::SeqCst) <= received + 1);
-        match next(&mut exchange) {
+        match next(&mut call) {
             Poll::Ready(Event::Notify(_)) => received += 1,
             Poll::Ready(Event::Done(_)) => break,
             other => panic!("{other:?}"),
@@ -320,8 +320,8 @@ fn a_handler_that_sends_long_messages_is_held_back_by_their_bytes() {
 }
 
 #[test]
-fn reports_of_a_handler_that_does_not_wait_for_room_are_dropped_but_nothing_else() {
-    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| async move {
+fn without_awaiting_room_only_progress_and_logs_are_dropped() {
+    let mut call = start(Method::CallTool, &ManualClock::new(), move |outbox| async move {
         for _ in 0..1_000 {
             outbox.notify(log(10_000));
         }
@@ -330,7 +330,7 @@ fn reports_of_a_handler_that_does_not_wait_for_room_are_dropped_but_nothing_else
     });
     let (mut bytes, mut changes) = (0, 0);
     loop {
-        match next(&mut exchange) {
+        match next(&mut call) {
             Poll::Ready(Event::Notify(Notification::Log { data, .. })) => bytes += data.get().len(),
             Poll::Ready(Event::Notify(Notification::ToolsChanged)) => changes += 1,
             Poll::Ready(Event::Done(_)) => break,
@@ -342,18 +342,18 @@ fn reports_of_a_handler_that_does_not_wait_for_room_are_dropped_but_nothing_else
 }
 
 #[test]
-fn cancellation_is_seen_by_those_who_wait_for_it() {
+fn cancellation_completes_the_closed_future() {
     let outbox: Arc<Mutex<Option<Outbox>>> = Arc::default();
     let keep = outbox.clone();
-    let mut exchange = start(Method::CallTool, &Clock::new(), move |outbox| {
+    let mut call = start(Method::CallTool, &ManualClock::new(), move |outbox| {
         *keep.lock().unwrap() = Some(outbox);
         std::future::pending()
     });
-    assert!(next(&mut exchange).is_pending());
+    assert!(next(&mut call).is_pending());
     let outbox = outbox.lock().unwrap().take().unwrap();
     let mut closed = Box::pin(outbox.closed());
     let mut cx = Context::from_waker(Waker::noop());
     assert!(closed.as_mut().poll(&mut cx).is_pending());
-    drop(exchange);
+    drop(call);
     assert!(outbox.is_closed() && closed.as_mut().poll(&mut cx).is_ready());
 }

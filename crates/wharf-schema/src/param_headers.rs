@@ -10,7 +10,7 @@ use serde::{
     de::{Error as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Number, Value, value::RawValue};
-use wharf_model::{Error, Mirrored};
+use wharf_model::{Error, HeaderParams};
 
 use crate::header::ANNOTATION;
 
@@ -32,7 +32,7 @@ impl Mirrors {
     ///
     /// # Errors
     /// Names the header that does not match.
-    pub fn check(&self, arguments: &str, mirrored: &Mirrored) -> Result<(), Error> {
+    pub fn check(&self, arguments: &str, mirrored: &HeaderParams) -> Result<(), Error> {
         match self.inside.is_empty() {
             true => Ok(()),
             false => self.compare(Some(arguments), mirrored),
@@ -43,7 +43,7 @@ impl Mirrors {
     ///
     /// # Errors
     /// Names the argument that cannot be encoded as a header.
-    pub fn read(&self, arguments: &str) -> Result<Mirrored, String> {
+    pub fn read(&self, arguments: &str) -> Result<HeaderParams, String> {
         let mut pairs = Vec::new();
         if !self.inside.is_empty() {
             self.collect(arguments, &mut pairs)?;
@@ -72,7 +72,7 @@ impl Mirrors {
         Ok(())
     }
 
-    fn compare(&self, json: Option<&str>, mirrored: &Mirrored) -> Result<(), Error> {
+    fn compare(&self, json: Option<&str>, mirrored: &HeaderParams) -> Result<(), Error> {
         if let Some(header) = &self.header {
             compare(header, json, mirrored)?;
         }
@@ -146,7 +146,7 @@ impl<'de> Visitor<'de> for PropertyVisitor<'_> {
 #[derive(serde::Deserialize)]
 struct BorrowedKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
-fn compare(header: &str, json: Option<&str>, mirrored: &Mirrored) -> Result<(), Error> {
+fn compare(header: &str, json: Option<&str>, mirrored: &HeaderParams) -> Result<(), Error> {
     let mut values = mirrored.of(header);
     let problem = match (json, values.next(), values.next()) {
         (None, None, _) => return Ok(()),

@@ -1,4 +1,5 @@
-//! What is out of our hands, sealed: state that travels through clients, what lies in stores.
+//! Encrypts state that leaves the server: request state that travels through clients, and values in
+//! stores.
 
 use std::{
     env, fmt,
@@ -23,25 +24,26 @@ use wharf_model::{Error, ErrorKind, StateCipher};
 
 use crate::{owner_only_file::read_private, random};
 
-const VERSION: u8 = 1;
-const KEY: usize = 32;
-const ID: usize = 4;
-const HEAD: usize = 1 + ID;
-const NONCE: usize = 24;
+const FORMAT_VERSION: u8 = 1;
+const KEY_BYTES: usize = 32;
+const KEY_ID_BYTES: usize = 4;
+const HEADER_BYTES: usize = 1 + KEY_ID_BYTES;
+const NONCE_BYTES: usize = 24;
 
-/// Where a server finds its keys, unless it is given some.
+/// Environment variables that a server reads its keys from by default.
 const KEY_VARIABLE: &str = "WHARF_STATE_KEY";
 const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 
-/// Keys that seal state which travels through clients, or what lies in a store: the first key seals,
-/// all of them open.
+/// Keys that encrypt request state or stored values. The first key encrypts, and every key can
+/// decrypt.
 ///
-/// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate, put
-/// the new key first and keep the old one until the state it sealed has expired. Servers behind
-/// one load balancer need the same keys; a server on its own can live with [`KeyRing::random`].
+/// A key is 32 random bytes, written in hex or base64 (`openssl rand -base64 32`). To rotate keys,
+/// put the new key first and keep the old one until the state that it encrypted has expired.
+/// Servers behind one load balancer need the same keys; a single server can use
+/// [`KeyRing::random`].
 ///
-/// Sealing is XChaCha20-Poly1305 with a fresh nonce each time. The text is base64url over a
-/// version byte, the key's id, the nonce and the sealed bytes.
+/// The cipher is XChaCha20-Poly1305 with a fresh nonce for each message. The string form is
+/// base64url over a version byte, the key's id, the nonce and the ciphertext.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -55,47 +57,48 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 #[derive(Clone)]
 pub struct KeyRing {
     keys: Arc<[KeyBytes]>,
-    /// Whether somebody gave them: then others can have them too.
+    /// True if the keys were configured, so that other processes can have them too.
     given: bool,
 }
 
-struct Key {
-    id: [u8; ID],
+struct CipherKey {
+    id: [u8; KEY_ID_BYTES],
     cipher: XChaCha20Poly1305,
     /// Mixed into nonces, so that they stay unpredictable even if the system's randomness fails.
-    salt: [u8; KEY],
+    salt: [u8; KEY_BYTES],
 }
 
-/// A key whose parts are derived when it is first used: most servers never seal anything, and should
-/// not start later for it.
+/// Key whose parts are derived on first use: most servers never encrypt anything, and should not
+/// start more slowly for it.
 struct KeyBytes {
-    bytes: [u8; KEY],
-    key: OnceLock<Key>,
+    bytes: [u8; KEY_BYTES],
+    key: OnceLock<CipherKey>,
 }
 
 impl KeyBytes {
-    fn new(bytes: [u8; KEY]) -> Self {
+    fn new(bytes: [u8; KEY_BYTES]) -> Self {
         KeyBytes { bytes, key: OnceLock::new() }
     }
 
-    fn key(&self) -> &Key {
-        self.key.get_or_init(|| Key::new(&self.bytes))
+    fn key(&self) -> &CipherKey {
+        self.key.get_or_init(|| CipherKey::new(&self.bytes))
     }
 }
 
-impl Key {
-    fn new(bytes: &[u8; KEY]) -> Self {
+impl CipherKey {
+    fn new(bytes: &[u8; KEY_BYTES]) -> Self {
         let derive = |purpose: &[u8]| {
             Sha256::new().chain_update(purpose).chain_update(bytes).finalize().into()
         };
-        let [a, b, c, d, ..]: [u8; KEY] = derive(b"wharf key id\0");
+        let [a, b, c, d, ..]: [u8; KEY_BYTES] = derive(b"wharf key id\0");
         let cipher = XChaCha20Poly1305::new(bytes.into());
-        Key { id: [a, b, c, d], cipher, salt: derive(b"wharf nonce salt\0") }
+        CipherKey { id: [a, b, c, d], cipher, salt: derive(b"wharf nonce salt\0") }
     }
 
-    fn nonce(&self, context: &[u8], plain: &[u8]) -> [u8; NONCE] {
-        let mut fresh = [0; KEY];
-        // Without fresh bytes the nonce depends on the message alone, which never reuses it for another.
+    fn nonce(&self, context: &[u8], plain: &[u8]) -> [u8; NONCE_BYTES] {
+        let mut fresh = [0; KEY_BYTES];
+        // Without fresh bytes the nonce is a hash of the message, so it is still not reused for a
+        // different one.
         let _ = getrandom::fill(&mut fresh);
         let hash = Sha256::new()
             .chain_update(self.salt)
@@ -104,32 +107,35 @@ impl Key {
             .chain_update(context)
             .chain_update(plain)
             .finalize();
-        let mut nonce = [0; NONCE];
-        nonce.copy_from_slice(&hash[..NONCE]);
+        let mut nonce = [0; NONCE_BYTES];
+        nonce.copy_from_slice(&hash[..NONCE_BYTES]);
         nonce
     }
 }
 
 impl KeyRing {
-    /// One random key, good for the life of this process.
+    /// Creates one random key, valid for the life of this process.
     ///
     /// # Panics
-    /// If the operating system has no randomness to give.
+    /// If the operating system provides no randomness.
     #[must_use]
     pub fn random() -> Self {
-        let mut key = [0; KEY];
+        let mut key = [0; KEY_BYTES];
         if let Err(error) = getrandom::fill(&mut key) {
-            panic!("the operating system gave no random key: {error}");
+            panic!(
+                "cannot create a random key: the operating system provides no randomness: {error}"
+            );
         }
         KeyRing { keys: Arc::new([KeyBytes::new(key)]), given: false }
     }
 
-    /// The keys that the environment names: in `WHARF_STATE_KEY` itself, or in the file that
-    /// `WHARF_STATE_KEY_FILE` names; a random key if it names none. What a server does by default.
+    /// Reads the keys from the environment: from `WHARF_STATE_KEY`, or from the file that
+    /// `WHARF_STATE_KEY_FILE` names. Creates a random key if neither is set. This is the default of
+    /// a server.
     ///
     /// # Errors
-    /// If both are set, or the keys cannot be read: state must never be sealed with another key
-    /// than the one that was meant.
+    /// If both are set, or the keys cannot be read: state must never be encrypted with a key other
+    /// than the configured one.
     pub fn from_env_or_file() -> Result<Self, KeyError> {
         match (env::var_os(KEY_VARIABLE), env::var_os(FILE_VARIABLE)) {
             (None, None) => Ok(KeyRing::random()),
@@ -141,7 +147,7 @@ impl KeyRing {
         }
     }
 
-    /// The keys in the environment variable `name`, separated by commas or white space.
+    /// Reads the keys in the environment variable `name`, separated by commas or white space.
     ///
     /// # Errors
     /// If the variable is not set, or one of the keys is not 32 bytes in hex or base64.
@@ -150,7 +156,7 @@ impl KeyRing {
         text.parse().map_err(|error| KeyError(format!("{name}: {error}")))
     }
 
-    /// The keys in a file, separated by commas or white space.
+    /// Reads the keys in a file, separated by commas or white space.
     ///
     /// # Errors
     /// If the file cannot be read, other users can read it too (see
@@ -173,9 +179,7 @@ impl FromStr for KeyRing {
             .map(|(index, key)| read_key(index + 1, key))
             .collect::<Result<Vec<_>, KeyError>>()?;
         if keys.is_empty() {
-            return Err(KeyError(
-                "there is no key; make one with `openssl rand -base64 32`".into(),
-            ));
+            return Err(KeyError("no key found: create one with `openssl rand -base64 32`".into()));
         }
         Ok(KeyRing { keys: keys.into(), given: true })
     }
@@ -193,27 +197,27 @@ impl StateCipher for KeyRing {
     fn seal_bytes(&self, context: &[u8], plain: &[u8]) -> Vec<u8> {
         let key = self.keys[0].key();
         let nonce = key.nonce(context, plain);
-        let mut sealed = Vec::with_capacity(HEAD + NONCE + plain.len() + 16);
-        sealed.push(VERSION);
+        let mut sealed = Vec::with_capacity(HEADER_BYTES + NONCE_BYTES + plain.len() + 16);
+        sealed.push(FORMAT_VERSION);
         sealed.extend(key.id);
         let aad = authenticated(&sealed, context);
         sealed.extend(nonce);
         let payload = Payload { msg: plain, aad: &aad };
-        // It fails only for messages of hundreds of gigabytes; then nothing opens them.
+        // Encryption fails only for messages of hundreds of gigabytes; then nothing decrypts them.
         sealed.extend(key.cipher.encrypt(&XNonce::from(nonce), payload).unwrap_or_default());
         sealed
     }
 
     fn open_bytes(&self, context: &[u8], sealed: &[u8]) -> Option<Vec<u8>> {
-        let (head, rest) = sealed.split_at_checked(HEAD)?;
-        let (nonce, sealed) = rest.split_first_chunk::<NONCE>()?;
+        let (head, rest) = sealed.split_at_checked(HEADER_BYTES)?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_BYTES>()?;
         let (&version, id) = head.split_first()?;
-        if version != VERSION {
+        if version != FORMAT_VERSION {
             return None;
         }
         let aad = authenticated(head, context);
         let nonce = XNonce::from(*nonce);
-        // Two keys may share a short id.
+        // Two keys may have the same short id.
         self.keys
             .iter()
             .map(KeyBytes::key)
@@ -232,7 +236,7 @@ impl fmt::Debug for KeyRing {
     }
 }
 
-/// Why keys could not be read. It never shows a key.
+/// Error of reading keys. It never contains a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError(String);
 
@@ -244,14 +248,14 @@ impl fmt::Display for KeyError {
 
 impl std::error::Error for KeyError {}
 
-/// A random name, for things that must not be guessed.
+/// Creates a random, unguessable id.
 pub(crate) fn random_name() -> Result<String, Error> {
     let mut bytes = [0; 16];
-    random::roll(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
+    random::fill(&mut bytes).map_err(|_| Error::new(ErrorKind::InternalError))?;
     Ok(BASE64_URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// A digest of a JSON value, the same however its objects are ordered.
+/// Hashes a JSON value independently of the order of object members.
 pub(crate) fn fingerprint(value: &Value) -> String {
     let mut hash = Sha256::new();
     feed(&mut hash, value);
@@ -273,7 +277,7 @@ fn feed(hash: &mut Sha256, value: &Value) {
                 feed(hash, field);
             }
         }
-        // Quoted or not, each of these ends where the next begins.
+        // The comma separates values; strings are quoted, so they cannot contain an ambiguous one.
         leaf => hash.update(format!("{leaf},")),
     }
 }
@@ -283,11 +287,11 @@ fn authenticated(head: &[u8], context: &[u8]) -> Vec<u8> {
 }
 
 fn read_key(number: usize, text: &str) -> Result<KeyBytes, KeyError> {
-    let hex = text.len() == 2 * KEY && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let hex = text.len() == 2 * KEY_BYTES && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let bytes = if hex { from_hex(text) } else { from_base64(text) };
     let bytes = bytes.ok_or_else(|| KeyError(format!("key {number} is neither hex nor base64")))?;
-    let key: [u8; KEY] = bytes.as_slice().try_into().map_err(|_| {
-        KeyError(format!("key {number} has {} bytes, and a key has {KEY}", bytes.len()))
+    let key: [u8; KEY_BYTES] = bytes.as_slice().try_into().map_err(|_| {
+        KeyError(format!("key {number} has {} bytes instead of {KEY_BYTES}", bytes.len()))
     })?;
     Ok(KeyBytes::new(key))
 }
@@ -317,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_key_seals_and_all_keys_open() {
+    fn the_first_key_encrypts_and_all_keys_decrypt() {
         let (old, both, new) = (ring(A), ring(&format!("{B},\n {A}\n")), ring(B));
         let sealed_before = old.seal(b"c", b"old");
         let sealed_now = both.seal(b"c", b"new");
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn all_spellings_of_a_key_are_one_key() {
+    fn all_encodings_of_a_key_are_equal() {
         let url = B.replace('/', "_");
         let sealed = ring(B).seal(b"", b"x");
         for spelling in [&url, url.trim_end_matches('='), &"ff".repeat(32), &"FF".repeat(32)] {
@@ -338,10 +342,10 @@ mod tests {
     }
 
     #[test]
-    fn bad_keys_are_told_apart_and_never_shown() {
+    fn errors_of_invalid_keys_differ_and_never_contain_a_key() {
         let error = |text: &str| text.parse::<KeyRing>().unwrap_err().to_string();
         assert!(error(" ,\n").contains("openssl rand"));
-        assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes, and a key has 32");
+        assert_eq!(error("c2VjcmV0"), "key 1 has 6 bytes instead of 32");
         assert_eq!(error(&format!("{A},!!secret!!")), "key 2 is neither hex nor base64");
         assert!(
             KeyRing::from_env("WHARF_NO_SUCH_KEY").unwrap_err().0.contains("WHARF_NO_SUCH_KEY")
@@ -351,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fingerprint_is_of_the_meaning() {
+    fn a_fingerprint_does_not_depend_on_the_order_of_members() {
         let of = |json: &str| fingerprint(&serde_json::from_str(json).unwrap());
         assert_eq!(of(r#"{"a":1,"b":[2,{"c":3,"d":4}]}"#), of(r#"{"b":[2,{"d":4,"c":3}], "a":1}"#));
         for other in
@@ -363,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_messages_look_different() {
+    fn equal_messages_have_different_ciphertexts() {
         let keys = KeyRing::random();
         assert_ne!(keys.seal(b"c", b"x"), keys.seal(b"c", b"x"));
     }

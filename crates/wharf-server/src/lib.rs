@@ -1,8 +1,9 @@
-//! Tools, resources and prompts as plain functions, and the router that brings calls to them.
+//! Server framework: tools, resources and prompts as plain functions, and the router that
+//! dispatches requests to them.
 //!
-//! Nothing here knows a protocol revision or does I/O. A [`Router`] is a
-//! [`Service`](wharf_model::Service): it takes requests in canonical form and ends each with one
-//! outcome. Users depend on the crate `wharf`, which adds transports and macros.
+//! This crate does no I/O and contains no protocol revision. A [`Router`] is a
+//! [`Service`](wharf_model::Service): it receives requests in canonical form and completes each
+//! with one outcome. Users depend on the crate `wharf`, which adds transports and macros.
 //!
 //! ```
 //! # mod wharf { pub use {wharf_model::*, wharf_server::*}; }

@@ -1,10 +1,10 @@
-//! What one server takes on, at most.
+//! Limits of one server.
 
 use std::time::Duration;
 
 use wharf_model::{Deadlines, Rate};
 
-/// What one server takes on, at most. Past each limit there is an answer that says so.
+/// Limits of one server. A request that exceeds one is rejected with an error that names the limit.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -15,55 +15,57 @@ use wharf_model::{Deadlines, Rate};
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Calls that run at the same time. One caller (a principal, or an address where callers are not
-    /// authenticated) gets three quarters of them at most, so that others are served at once.
-    /// Callers on this machine, over standard input for example, may have all of them.
+    /// Calls that run at the same time. One caller (a principal, or an address where callers are
+    /// not authenticated) gets at most three quarters of them, so that others are served without
+    /// waiting. Local callers, such as those over standard input, may use all of them.
     pub concurrent: usize,
-    /// Calls that wait for their turn; the next one is refused as overloaded. Callers take turns, and
-    /// one caller gets three quarters of these places at most.
+    /// Calls that wait in the queue; the next one is rejected as overloaded. The queue is served
+    /// round-robin by caller, and one caller gets at most three quarters of it.
     pub queue: usize,
-    /// Listens at the same time, beside the calls; three quarters of them for one caller at most.
+    /// Subscriptions (`subscriptions/listen`) at the same time, counted apart from calls; at most
+    /// three quarters of them for one caller.
     pub listens: usize,
-    /// Resources that one listen can follow; the rest are left out of the acknowledgement.
+    /// Resources that one subscription can follow; the rest are left out of the acknowledgement.
     pub subscriptions: usize,
-    /// Bytes of the URIs and task ids that one listen can follow; the rest are left out of the
-    /// acknowledgement.
+    /// Bytes of the URIs and task ids that one subscription can follow; the rest are left out of
+    /// the acknowledgement.
     pub subscription_bytes: usize,
-    /// Bytes of what all listens follow, with 64 more for each URI or id, and of the tasks that their
-    /// clients have yet to be told of. One caller gets as much as is still free; past that, the rest
-    /// are left out of the acknowledgement, and the client is not told of a task: it has to look.
-    /// What a legacy session subscribes to after its listen has begun is not counted here; it is bounded for each session.
+    /// Bytes of all subscription filters, with 64 more for each URI or id, and of the task
+    /// notifications that are not sent yet. One caller gets as much as is still free. Beyond that,
+    /// filter entries are left out of the acknowledgement and task notifications are dropped, so
+    /// the client has to poll. Resources that a legacy session subscribes to later are not counted
+    /// here; they are bounded for each session.
     pub subscription_total: usize,
-    /// Blocking handlers at work or in line, those included whose call was cancelled; three quarters
-    /// of them for one caller at most.
+    /// Blocking handlers that run or wait for a thread, including those whose call was cancelled;
+    /// at most three quarters of them for one caller.
     pub blocking: usize,
-    /// How long a call may show no sign of life.
+    /// Idle timeout of a call: the longest time without progress or any other message.
     pub idle: Duration,
-    /// How long a call may take in all.
+    /// Timeout of a call in total.
     pub total: Duration,
     /// Items on one page of a list.
     pub page: usize,
     /// Characters in a tool's description.
     pub description: usize,
-    /// Bytes of sealed state that travel through the client.
+    /// Bytes of encrypted request state that travel through the client.
     pub state: usize,
-    /// How long sealed state stays good.
+    /// Lifetime of encrypted request state.
     pub state_ttl: Duration,
-    /// Progress notifications that one call may send at once.
+    /// Burst of progress notifications of one call.
     pub progress_burst: u32,
-    /// Progress notifications a second after that.
+    /// Progress notifications per second after the burst.
     pub progress_rate: u32,
-    /// How often a caller may call; `None` for as often as it likes.
+    /// Rate limits of one caller; `None` for no limit.
     pub rates: Option<Rates>,
-    /// Values in one answer to a completion; never more than 100.
+    /// Values in one completion result; never more than 100.
     pub completion_values: usize,
-    /// Values in the arguments of one call, or in one answer, where they must be held in memory
-    /// as a tree of JSON; an empty list or object counts as two. Arguments that are read
-    /// straight into a type of the handler's own are not counted.
+    /// Values in the arguments of one call, or in one response, where they are held in memory as a
+    /// JSON tree; an empty list or object counts as two. Arguments that are deserialized directly
+    /// into a type of the handler are not counted.
     pub argument_values: usize,
     /// Bytes in a URI.
     pub uri: usize,
-    /// How deep a schema may nest.
+    /// Nesting depth of a schema.
     pub schema_depth: usize,
     /// Subschemas in one schema.
     pub subschemas: usize,
@@ -98,19 +100,19 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How long calls may take: what a transport starts each call with.
+    /// Deadlines that a transport starts each call with.
     #[must_use]
     pub fn deadlines(&self) -> Deadlines {
         Deadlines { idle: Some(self.idle), total: Some(self.total) }
     }
 }
 
-/// How often one caller may call.
+/// Rate limits of one caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Calls of any kind.
+    /// Rate of calls of any kind.
     pub calls: Rate,
-    /// Tool calls, counted among the calls as well.
+    /// Rate of tool calls, which count as calls as well.
     pub tool_calls: Rate,
 }
 

@@ -1,4 +1,4 @@
-//! Files with secrets in them.
+//! Reads secret files that only their owner can read.
 
 use std::{
     fs::File,
@@ -6,12 +6,12 @@ use std::{
     path::Path,
 };
 
-/// No file of keys or passwords is longer.
-const LONGEST: u64 = 1 << 20;
+/// Maximum size of a secret file.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The text of a file with a secret in it. On Unix, a file that other users can read or write is
-/// refused; of one that belongs to root, a group may be able to read, as is usual where secrets are
-/// mounted into containers.
+/// Reads a file that contains a secret. On Unix, a file that other users can read or write is
+/// rejected. A file owned by root may be readable by a group, as is usual where secrets are mounted
+/// into containers.
 ///
 /// ```no_run
 /// let secret = wharf_server::read_private("/run/secrets/client-secret")?;
@@ -20,26 +20,26 @@ const LONGEST: u64 = 1 << 20;
 /// ```
 ///
 /// # Errors
-/// If the file cannot be read, is longer than 1 MiB, or is open to other users: then run
+/// If the file cannot be read, is longer than 1 MiB, or is accessible to other users: then run
 /// `chmod 600 FILE`.
 pub fn read_private(path: impl AsRef<Path>) -> io::Result<String> {
     let path = path.as_ref();
     let file = File::open(path)?;
-    check(&file, path)?;
+    check_permissions(&file, path)?;
     let mut text = String::new();
-    file.take(LONGEST + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > LONGEST {
-        true => Err(io::Error::other("it is too long for a file of secrets")),
+    file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MAX_FILE_BYTES {
+        true => Err(io::Error::other("it is longer than 1 MiB, the limit for a secret file")),
         false => Ok(text),
     }
 }
 
-/// Looks at the file that is open, and not at a name that may lead elsewhere by now.
+/// Checks the permissions of the open file, not of its path, which may point elsewhere by now.
 #[cfg(unix)]
-fn check(file: &File, path: &Path) -> io::Result<()> {
+fn check_permissions(file: &File, path: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
     let about = file.metadata()?;
-    // A pipe, as a shell makes of `<(…)`, is read once, by its reader.
+    // Accepts a pipe, as a shell makes of `<(…)`: it can be read once only, by this process.
     if !about.is_file() || is_private(about.mode(), about.uid()) {
         return Ok(());
     }
@@ -55,9 +55,10 @@ fn is_private(mode: u32, owner: u32) -> bool {
     wharf_model::is_private_mode(mode, owner == 0)
 }
 
-/// Windows has no modes; files below a user's own folder are that user's.
+/// Accepts every file on Windows, which has no modes; files below a user's home folder belong to
+/// that user.
 #[cfg(not(unix))]
-fn check(_: &File, _: &Path) -> io::Result<()> {
+fn check_permissions(_: &File, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_read_as_the_owner_means_them() {
+    fn only_modes_without_access_for_others_are_private() {
         for (mode, owner, private) in [
             (0o100_600, 1000, true),
             (0o100_400, 1000, true),

@@ -1,9 +1,9 @@
-//! Chance, which a simulation takes from a seed.
+//! Random bytes; deterministic from a seed in simulation tests.
 
-/// Fills `bytes` with what nobody can guess.
-pub(crate) fn roll(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+/// Fills `bytes` with cryptographically secure random bytes.
+pub(crate) fn fill(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
     #[cfg(feature = "simulation")]
-    if seeded::roll(bytes) {
+    if seeded::fill(bytes) {
         return Ok(());
     }
     getrandom::fill(bytes)
@@ -17,13 +17,14 @@ pub(crate) mod seeded {
         static STATE: Cell<Option<u64>> = const { Cell::new(None) };
     }
 
-    /// From now on, names and pauses that servers on this thread choose follow from `seed`, so that
-    /// a simulation can be repeated. Whoever knows the seed can guess them: never in earnest.
+    /// Makes random ids and delays of servers on this thread deterministic from `seed`, so that a
+    /// simulation can be repeated. They are predictable from the seed: never use this in
+    /// production.
     pub fn seed_rng(seed: u64) {
         STATE.set(Some(seed));
     }
 
-    pub(super) fn roll(bytes: &mut [u8]) -> bool {
+    pub(super) fn fill(bytes: &mut [u8]) -> bool {
         let Some(mut state) = STATE.get() else { return false };
         for piece in bytes.chunks_mut(8) {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,4 +1,4 @@
-//! Tries out one tool, prompt or resource without a client.
+//! Test harness that calls one tool, prompt or resource without a client.
 
 use std::{
     collections::BTreeMap,
@@ -17,14 +17,16 @@ use wharf_model::{
 
 use crate::Router;
 
-/// More rounds than any handler needs: one that asks something new each time never ends.
-const MOST_ROUNDS: usize = 32;
+/// Maximum number of rounds: a handler that sends a new client request in each round would never
+/// end.
+const MAX_ROUNDS: usize = 32;
 
-/// Calls one tool, prompt or resource with answers written down beforehand, as either kind of
-/// client would, and shows every round.
+/// Calls one tool, prompt or resource with prepared responses, as either kind of client would, and
+/// records every round.
 ///
-/// A handler that asks must behave the same whether its asks are delivered while it waits
-/// ([`InputMode::Deliver`]) or met by calling it again ([`InputMode::Suspend`]). Try both:
+/// A handler that sends client requests must behave the same whether they are delivered while it
+/// waits ([`InputMode::Deliver`]) or answered by a retry of the call ([`InputMode::Suspend`]). Test
+/// both:
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -63,23 +65,23 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Tries the tool called `name`.
+    /// Calls the tool `name`.
     pub fn tool(router: &Router, name: &str) -> Self {
         Trial::new(router, Method::CallTool, name)
     }
 
-    /// Tries the prompt called `name`.
+    /// Calls the prompt `name`.
     pub fn prompt(router: &Router, name: &str) -> Self {
         Trial::new(router, Method::GetPrompt, name)
     }
 
-    /// Tries the resource or template that answers to `uri`.
+    /// Calls the resource or template that matches `uri`.
     pub fn resource(router: &Router, uri: &str) -> Self {
         Trial::new(router, Method::ReadResource, uri)
     }
 
     fn new(router: &Router, method: Method, target: &str) -> Self {
-        // A client that can do everything.
+        // A client that declares every capability.
         let all = json!({
             "roots": {}, "sampling": {"tools": {}, "context": {}},
             "elicitation": {"form": {}, "url": {}},
@@ -95,40 +97,41 @@ impl Trial {
         }
     }
 
-    /// Calls with these arguments.
+    /// Sets the arguments of the call.
     pub fn arguments(mut self, arguments: Value) -> Self {
         self.arguments = Some(arguments.to_string());
         self
     }
 
-    /// Answers the ask with this key: with an `ElicitResult`, a `SamplingResult`, a
-    /// `RootsResult`, or any JSON to see what a handler does with nonsense.
+    /// Sets the response to the client request with this key: an `ElicitResult`, a
+    /// `SamplingResult`, a `RootsResult`, or any JSON to test how a handler treats an invalid
+    /// response.
     pub fn answer(mut self, key: &str, answer: impl Serialize) -> Self {
         self.answers.insert(key.into(), json!(answer).to_string());
         self
     }
 
-    /// Calls as a client that can do only this; without it, the client can do everything.
+    /// Sets the capabilities of the client; by default it declares all of them.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.capabilities = capabilities;
         self
     }
 
-    /// Calls as this principal.
+    /// Sets the principal of the caller.
     pub fn principal(self, principal: Principal) -> Self {
         self.extension(principal)
     }
 
-    /// Puts something beside the message, as an outer layer would.
+    /// Adds a request extension, as outer middleware would.
     pub fn extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.scope.insert(value);
         self
     }
 
-    /// Calls, and calls again as long as there are answers to what is asked.
+    /// Runs the call, and retries it as long as there are responses to all of its client requests.
     ///
-    /// An ask without an answer here ends a suspended trial with its
-    /// [`Outcome::InputRequired`]; where asks are delivered, it gets an error for an answer.
+    /// A client request without a prepared response ends a suspended trial with its
+    /// [`Outcome::InputRequired`]; with [`InputMode::Deliver`] it is answered with an error.
     pub async fn run(&self, asks: InputMode) -> TrialReport {
         let mut rounds = vec![];
         let mut request = self.request();
@@ -143,7 +146,7 @@ impl Trial {
             let answers = asked.map(|(key, _)| Some((key, self.answers.get(key)?)));
             let answers = answers.collect::<Option<Vec<_>>>();
             rounds.push(round);
-            let (Some(answers), true) = (answers, rounds.len() < MOST_ROUNDS) else {
+            let (Some(answers), true) = (answers, rounds.len() < MAX_ROUNDS) else {
                 return TrialReport { rounds, outcome };
             };
             let pairs: Vec<_> =
@@ -164,7 +167,7 @@ impl Trial {
     }
 
     async fn round(&self, request: Request, asks: InputMode) -> (TrialRound, Outcome) {
-        let keys = Keys::default();
+        let keys = RequestKeys::default();
         let mut request = request.from_peer(Arc::new(Peer::new(None, self.capabilities.clone())));
         request.asks = asks;
         request.progress = true;
@@ -191,29 +194,30 @@ impl Trial {
 
     fn answer_to(&self, key: &str) -> Result<String, Error> {
         self.answers.get(key).cloned().ok_or_else(|| {
-            let message = format!("the trial has no answer to `{key}`");
+            let message = format!("the trial has no response for `{key}`");
             Error::new(ErrorKind::InvalidRequest).with_message(message)
         })
     }
 }
 
-/// How a [`Trial`] went.
+/// Result of a [`Trial`].
 #[derive(Clone, Debug)]
 pub struct TrialReport {
-    /// The rounds: one for each time the handler ran.
+    /// Rounds: one for each run of the handler.
     pub rounds: Vec<TrialRound>,
-    /// How the last round ended.
+    /// Outcome of the last round.
     pub outcome: Outcome,
 }
 
 impl TrialReport {
-    /// The keys of everything that was asked, in order.
+    /// Returns the keys of all client requests, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<&str> {
         self.rounds.iter().flat_map(|round| &round.asked).map(|(key, _)| &**key).collect()
     }
 
-    /// The text of a tool's result, of the error it ended with, or of its first question.
+    /// Returns the text of a tool's result, of the error it ended with, or of its first client
+    /// request.
     #[must_use]
     pub fn text(&self) -> String {
         use wharf_model::{Content, Reply};
@@ -232,32 +236,32 @@ impl TrialReport {
 /// One run of the handler.
 #[derive(Clone, Debug, Default)]
 pub struct TrialRound {
-    /// What was asked, each under its key.
+    /// Client requests of the run, each with its key.
     pub asked: Vec<(String, ClientRequest)>,
-    /// What was sent on the way.
+    /// Notifications of the run.
     pub notifications: Vec<Notification>,
 }
 
-/// Notes the keys of asks that are delivered: no client ever sees them.
+/// Records the keys of delivered client requests, because a client never receives them.
 #[derive(Clone, Default)]
-pub(crate) struct Keys(Arc<Mutex<Vec<(String, ClientRequest)>>>);
+pub(crate) struct RequestKeys(Arc<Mutex<Vec<(String, ClientRequest)>>>);
 
-impl Keys {
-    pub(crate) fn note(&self, key: &str, ask: &ClientRequest) {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.push((key.into(), ask.clone()));
+impl RequestKeys {
+    pub(crate) fn record(&self, key: &str, ask: &ClientRequest) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recorded.push((key.into(), ask.clone()));
     }
 
     fn take(&self, ask: &ClientRequest) -> String {
-        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match noted.iter().position(|(_, noted)| noted == ask) {
-            Some(index) => noted.remove(index).0,
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match recorded.iter().position(|(_, recorded)| recorded == ask) {
+            Some(index) => recorded.remove(index).0,
             None => String::new(),
         }
     }
 }
 
-/// A clock that jumps ahead whenever somebody waits for it: trials take no time.
+/// Clock that jumps to each deadline that is awaited, so that trials take no time.
 struct TrialClock {
     started: (Instant, SystemTime),
     passed: Arc<Mutex<Duration>>,

@@ -1,5 +1,5 @@
-//! What a hostile client can send: nothing panics, blocks or grows without bound. What would take
-//! for ever is ended by nextest, and fails.
+//! Hostile input from clients: nothing panics, blocks or grows without bound. A test that would
+//! take forever is ended by nextest and fails.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -47,12 +47,12 @@ fn a_wrong_value_of_a_recursive_type_is_refused_at_once() {
         assert_eq!(refused.kind, ErrorKind::InvalidToolArguments);
         assert!(refused.message.len() < 1000, "{}", refused.message);
     }
-    // What the type's own reader found is told where the schema is not asked.
+    // The message of the type's own deserializer is reported when the schema is not consulted.
     assert!(error(expression(50, r#"{"op":"Halve"}"#)).message.contains("Halve"));
 }
 
 #[test]
-fn a_schema_that_repeats_itself_at_each_level_stays_quick() {
+fn a_schema_that_branches_at_each_level_is_validated_quickly() {
     let again = json!({"properties": {"next": {"$ref": "#/$defs/node"}}});
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let node = json!({"type": "object", keyword: [again, again]});
@@ -69,7 +69,7 @@ fn a_schema_that_repeats_itself_at_each_level_stays_quick() {
 }
 
 #[test]
-fn a_few_problems_are_told_however_many_there_are() {
+fn the_number_of_reported_problems_is_limited() {
     let numbers = json!({"type": "array", "items": {"type": "string"}});
     let schema = json!({"type": "object", "properties": {"texts": numbers}});
     let tool = Tool::dynamic("join", schema, async |_: RawArgs| "joined");
@@ -94,7 +94,7 @@ struct Pick {
 }
 
 #[test]
-fn strings_are_held_against_the_type_they_stand_for() {
+fn strings_are_validated_as_the_type_they_represent() {
     fn show(Args(Pick { id, also, more }): Args<Pick>) -> String {
         format!("{} {:?} {more:?}", id.0, also.map(|id| id.0))
     }
@@ -123,7 +123,7 @@ fn strings_are_held_against_the_type_they_stand_for() {
 }
 
 #[test]
-fn a_key_that_is_written_twice_is_refused_where_it_is_checked() {
+fn duplicate_keys_are_rejected_where_they_are_checked() {
     let schema = json!({"type": "object", "properties": {"amount": {"maximum": 100}}});
     let tool = Tool::dynamic("pay", schema, async |RawArgs(json): RawArgs| json.get().to_owned());
     let router = Router::builder().add(tool).build().unwrap();
@@ -151,7 +151,7 @@ fn arguments_are_an_object_even_where_a_type_reads_lists() {
 }
 
 #[test]
-fn an_error_does_not_repeat_what_is_long() {
+fn an_error_does_not_repeat_long_values() {
     let router = Router::builder()
         .add(Prompt::inline("pick", |_: Args<Pick>| "picked"))
         .add(Tool::inline("pick", |_: Args<Pick>| "picked"))
@@ -180,7 +180,7 @@ static EVERYTHING: LazyLock<Router> = LazyLock::new(|| {
         .unwrap()
 });
 
-/// A client that can fill in forms.
+/// A request from a client that supports form elicitation.
 fn able(mut request: Request) -> Request {
     let forms = serde_json::from_value(json!({"elicitation": {"form": {}}})).unwrap();
     request.asks = InputMode::Suspend;
@@ -188,7 +188,7 @@ fn able(mut request: Request) -> Request {
 }
 
 #[test]
-fn a_hundred_thousand_answers_are_nothing_special() {
+fn a_hundred_thousand_responses_are_handled() {
     let mut responses: serde_json::Map<String, Value> =
         (0..100_000).map(|n| (n.to_string(), json!({"action": "accept"}))).collect();
     let asking = |responses: &serde_json::Map<_, _>, state: Option<&str>| {
@@ -202,7 +202,7 @@ fn a_hundred_thousand_answers_are_nothing_special() {
     };
     let Outcome::InputRequired(required) = asking(&responses, None) else { panic!() };
     let state = required.state.unwrap();
-    // What nobody asked for is not carried along.
+    // Responses to requests that were not sent are not stored in the state.
     assert!(state.len() < 1000, "{}", state.len());
     let Outcome::InputRequired(required) = asking(&responses, Some(&state)) else { panic!() };
     assert!(required.state.unwrap().len() < 1000);
@@ -237,7 +237,7 @@ fn a_state_is_bound_to_arguments_to_the_last_digit() {
     }
 }
 
-/// Whether a handler or the framework panicked on the way.
+/// Returns whether a handler or the framework panicked.
 fn panicked(outcome: &Outcome) -> bool {
     match outcome {
         Outcome::Failed(error) => error.kind == ErrorKind::InternalError,
@@ -245,7 +245,7 @@ fn panicked(outcome: &Outcome) -> bool {
     }
 }
 
-/// Texts that look like what is expected, and texts that do not.
+/// Strings that resemble valid input, and strings that do not.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         ".*",

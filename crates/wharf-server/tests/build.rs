@@ -1,4 +1,4 @@
-//! What cannot be built, and how the builder says so.
+//! Build errors: invalid servers and the messages of the builder.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -29,7 +29,7 @@ fn dynamic(schema: Value) -> Tool {
 }
 
 #[test]
-fn every_problem_is_told_at_once_and_names_its_part() {
+fn all_build_errors_are_reported_with_their_part() {
     let built = Router::builder()
         .add(tool("a b"))
         .add(Tool::new("needy", async |_: State<String>| ()))
@@ -73,7 +73,7 @@ fn tool_names_keep_to_the_character_set() {
 }
 
 #[test]
-fn a_description_may_be_just_so_long() {
+fn the_length_of_descriptions_is_limited() {
     // Characters, not bytes.
     assert!(build(tool("t").description("é".repeat(10_000))).is_ok());
     let problem = one_problem(build(tool("t").description("é".repeat(10_001))));
@@ -90,7 +90,7 @@ fn state_is_found_by_its_type() {
 }
 
 #[test]
-fn a_dialect_we_do_not_know_is_refused_by_name() {
+fn unknown_schema_dialects_are_rejected_by_name() {
     for known in [
         "https://json-schema.org/draft/2020-12/schema",
         "https://json-schema.org/draft/2019-09/schema",
@@ -143,7 +143,7 @@ fn schemas_are_bounded() {
 }
 
 #[test]
-fn schemas_that_multiply_work_are_followed_once() {
+fn shared_subschemas_are_visited_once() {
     let mut defs = serde_json::Map::new();
     defs.insert("a0".into(), json!({"type": "object"}));
     for n in 1..=40 {
@@ -158,7 +158,7 @@ fn schemas_that_multiply_work_are_followed_once() {
 }
 
 #[test]
-fn schemas_that_go_in_circles_are_refused() {
+fn circular_references_are_rejected() {
     for circle in [
         json!({"type": "object", "$ref": "#"}),
         json!({"type": "object", "anyOf": [{"not": {"$ref": "#"}}]}),
@@ -177,7 +177,7 @@ fn patterns_may_look_around_and_formats_may_be_unknown() {
 }
 
 #[test]
-fn schemas_that_are_none_are_refused() {
+fn invalid_schemas_are_rejected() {
     for bad in [
         json!(null),
         json!(true),
@@ -278,7 +278,7 @@ fn completions_belong_to_arguments_that_exist() {
 }
 
 #[test]
-fn parameters_that_a_handler_cannot_have_are_told() {
+fn unsupported_handler_parameters_are_reported() {
     assert!(one_problem(build(Tool::new("t", async |_: Uri| ()))).contains("Uri"));
     assert!(one_problem(build(Tool::new("t", async |_: Completing| ()))).contains("Completing"));
     let twice = Tool::new("t", async |_: Args<Named>, _: Args<Named>| ());
@@ -295,7 +295,7 @@ fn discovered(router: &Router) -> (ServerCapabilities, Option<String>, CacheHint
 }
 
 #[test]
-fn capabilities_say_what_is_there() {
+fn capabilities_reflect_the_primitives() {
     let empty = Router::builder().build().unwrap();
     let (capabilities, instructions, _) = discovered(&empty);
     assert_eq!(serde_json::to_value(capabilities).unwrap(), json!({"logging": {}}));
@@ -374,7 +374,7 @@ struct Unreadable {
 }
 
 #[test]
-fn a_prompt_takes_what_a_text_can_be_read_as() {
+fn prompt_arguments_must_be_parsable_from_strings() {
     let build = |prompt: Prompt| Router::builder().add(prompt).build();
     assert!(build(Prompt::new("p", async |_: Args<Readable>| "x")).is_ok());
     let all = problems(build(Prompt::new("p", async |_: Args<Unreadable>| "x")));
@@ -385,7 +385,7 @@ fn a_prompt_takes_what_a_text_can_be_read_as() {
 }
 
 #[test]
-fn so_does_a_template() {
+fn template_parameters_must_be_parsable_from_strings() {
     let uri = "x:{text}{?named,map*,grid*,pair*}";
     let all = problems(
         Router::builder().add(Resource::new(uri, async |_: Args<Unreadable>| "x")).build(),
@@ -395,7 +395,7 @@ fn so_does_a_template() {
 }
 
 #[test]
-fn a_title_is_for_an_argument_that_there_is() {
+fn titles_need_an_existing_argument() {
     let prompt = || Prompt::new("p", async |_: Args<Named>| "x");
     let build = |prompt: Prompt| Router::builder().add(prompt).build();
     assert!(build(prompt().argument_title("name", "Name")).is_ok());

@@ -1,4 +1,4 @@
-//! One handler, both kinds of client: asks and how they end.
+//! Client requests of a handler with both input modes, and how they end.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -22,7 +22,7 @@ use wharf_server::{
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
-/// Effects before the ask: one in a step and one outside; then one after it.
+/// Effects before the client request, one in a step and one outside, and one effect after it.
 #[derive(Clone, Default)]
 struct Effects {
     outside: Counter,
@@ -40,7 +40,7 @@ async fn deploy(State(effects): State<Effects>, ctx: Ctx) -> Result<String, Clie
 }
 
 #[tokio::test]
-async fn one_handler_serves_both_kinds_of_client() {
+async fn one_handler_serves_both_input_modes() {
     for asks in BOTH {
         let effects = Effects::default();
         let router = builder(Tool::new("deploy", deploy)).state(effects.clone()).build().unwrap();
@@ -56,7 +56,7 @@ async fn one_handler_serves_both_kinds_of_client() {
 }
 
 #[tokio::test]
-async fn prompts_and_resources_ask_too() {
+async fn prompts_and_resources_send_client_requests_too() {
     async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(confirm.sure.to_string())
@@ -73,7 +73,7 @@ async fn prompts_and_resources_ask_too() {
 }
 
 #[tokio::test]
-async fn every_question_has_its_answer() {
+async fn every_client_request_gets_its_response() {
     async fn all(ctx: Ctx) -> Result<String, ClientRequestError> {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         let form = ctx.ask_form("form", "How many?", schema).await?;
@@ -116,20 +116,20 @@ async fn a_decline_and_a_cancel_are_different_answers() {
 }
 
 #[test]
-fn a_client_that_answers_with_an_error_refuses() {
+fn an_error_response_is_a_refusal() {
     let router = router(tool(async |ctx: Ctx| format!("{:?}", ctx.roots("r").await)));
     let mut request = suspending(call("tool"));
     request.asks = InputMode::Deliver;
-    let mut exchange = start(&router, request, &FakeTimer::default());
-    let Some(Event::ClientRequest(id, _)) = events(&mut exchange).pop() else { panic!() };
+    let mut active_call = start(&router, request, &FakeTimer::default());
+    let Some(Event::ClientRequest(id, _)) = events(&mut active_call).pop() else { panic!() };
     let refusal = wharf_model::Error::custom(7, "not you");
-    assert!(exchange.answers().deliver(id, Err(refusal)));
-    let Some(Event::Done(outcome)) = events(&mut exchange).pop() else { panic!() };
+    assert!(active_call.answers().deliver(id, Err(refusal)));
+    let Some(Event::Done(outcome)) = events(&mut active_call).pop() else { panic!() };
     assert!(text(outcome).starts_with("Err(Refused("));
 }
 
 #[test]
-fn what_the_client_answers_is_no_error_of_the_server() {
+fn an_error_response_of_the_client_is_not_an_error_of_the_server() {
     async fn roots(ctx: Ctx) -> Result<String, wharf_model::Error> {
         Ok(format!("{:?}", ctx.roots("r").await?))
     }
@@ -137,18 +137,20 @@ fn what_the_client_answers_is_no_error_of_the_server() {
     let prompt = RequestBuilder::new(Method::GetPrompt).target("p");
     let mut request = suspending(prompt);
     request.asks = InputMode::Deliver;
-    let mut exchange = start(&router, request, &FakeTimer::default());
-    let Some(Event::ClientRequest(id, _)) = events(&mut exchange).pop() else { panic!() };
+    let mut active_call = start(&router, request, &FakeTimer::default());
+    let Some(Event::ClientRequest(id, _)) = events(&mut active_call).pop() else { panic!() };
     let lie = wharf_model::Error::new(ErrorKind::SessionNotFound).with_message("x".repeat(9999));
-    assert!(exchange.answers().deliver(id, Err(lie.with_data(json!({"their": "data"})))));
-    let Some(Event::Done(Outcome::Failed(error))) = events(&mut exchange).pop() else { panic!() };
+    assert!(active_call.answers().deliver(id, Err(lie.with_data(json!({"their": "data"})))));
+    let Some(Event::Done(Outcome::Failed(error))) = events(&mut active_call).pop() else {
+        panic!()
+    };
     assert_eq!(error.kind, ErrorKind::RefusedDependencyFailed);
-    assert!(error.message.contains("refused to answer") && error.message.len() < 1000);
+    assert!(error.message.contains("the client returned an error") && error.message.len() < 1000);
     assert_eq!(error.data, None);
 }
 
 #[test]
-fn asks_awaited_together_go_out_together() {
+fn concurrent_client_requests_are_sent_together() {
     async fn two(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
         Ok(format!("{} {}", a?.sure, b?.sure))
@@ -160,13 +162,13 @@ fn asks_awaited_together_go_out_together() {
 
     let mut request = suspending(call("tool"));
     request.asks = InputMode::Deliver;
-    let mut exchange = start(&router, request, &timer);
-    let asked = events(&mut exchange);
+    let mut active_call = start(&router, request, &timer);
+    let asked = events(&mut active_call);
     assert!(matches!(asked[..], [Event::ClientRequest(..), Event::ClientRequest(..)]), "{asked:?}");
 }
 
 #[test]
-fn what_is_answered_in_part_is_asked_again_in_part() {
+fn unanswered_client_requests_are_sent_again() {
     async fn two(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
         Ok(format!("{} {}", a?.sure, b?.sure))
@@ -178,7 +180,7 @@ fn what_is_answered_in_part_is_asked_again_in_part() {
     let second = required(end(&router, suspending(retry), &timer));
     assert_eq!(second.requests.len(), 1);
     assert_eq!(second.requests[0].0, "a");
-    // The answer to `b` travels in the state now.
+    // The response to `b` is in the state now.
     let retry = call("tool")
         .request_state(&second.state.unwrap())
         .input_responses(&answers(json!({"a": {"action": "accept", "content": {"sure": false}}})));
@@ -186,7 +188,7 @@ fn what_is_answered_in_part_is_asked_again_in_part() {
 }
 
 #[test]
-fn what_is_no_answer_is_asked_again() {
+fn an_invalid_response_is_requested_again() {
     let ask = async |ctx: Ctx| ctx.ask::<Confirm>("c", "Sure?").await.map(|c| c.sure.to_string());
     let (router, timer) = (router(tool(ask)), FakeTimer::default());
     for nonsense in [
@@ -209,7 +211,7 @@ fn what_is_no_answer_is_asked_again() {
 }
 
 #[test]
-fn without_state_answers_are_taken_by_key() {
+fn without_state_responses_are_matched_by_key() {
     let ask = async |ctx: Ctx| ctx.ask::<Confirm>("c", "Sure?").await.map(|c| c.sure.to_string());
     let (router, timer) = (router(tool(ask)), FakeTimer::default());
     let eager = call("tool").input_responses(&answers(json!({"c": sure()})));
@@ -217,7 +219,7 @@ fn without_state_answers_are_taken_by_key() {
 }
 
 #[test]
-fn an_answer_counts_only_for_its_question() {
+fn a_response_counts_only_for_its_request() {
     async fn pay(State(price): State<Counter>, ctx: Ctx) -> Result<String, ClientRequestError> {
         let price = price.count();
         let confirm: Confirm = ctx.ask("pay", format!("Pay {price}?")).await?;
@@ -234,7 +236,7 @@ fn an_answer_counts_only_for_its_question() {
 }
 
 #[tokio::test]
-async fn a_key_stands_for_one_question() {
+async fn a_key_is_used_for_one_client_request() {
     async fn same(ctx: Ctx) -> Result<String, ClientRequestError> {
         let first: Confirm = ctx.ask("c", "Sure?").await?;
         let second: Confirm = ctx.ask("c", "Sure?").await?;
@@ -256,12 +258,12 @@ async fn a_key_stands_for_one_question() {
         }
         let router = router(tool(different));
         let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
-        assert_eq!(report.text(), "`c` stands for two different questions in one call");
+        assert_eq!(report.text(), "`c` is used for two different client requests in one call");
     }
 }
 
 #[test]
-fn a_race_against_an_ask_suspends() {
+fn a_race_against_a_client_request_suspends() {
     async fn race(ctx: Ctx) -> &'static str {
         select(pin!(ctx.roots("r")), pin!(pending::<()>())).await;
         "raced"
@@ -271,10 +273,10 @@ fn a_race_against_an_ask_suspends() {
 }
 
 #[tokio::test]
-async fn an_ask_that_lost_its_race_is_withdrawn() {
+async fn a_client_request_that_lost_its_race_is_withdrawn() {
     async fn race(ctx: Ctx) -> &'static str {
         select(pin!(ctx.roots("r")), pin!(async {})).await;
-        // Waits for something else while nobody asks any more.
+        // Waits for something else when no client request is pending any more.
         tokio::task::yield_now().await;
         "raced"
     }
@@ -284,7 +286,7 @@ async fn an_ask_that_lost_its_race_is_withdrawn() {
 }
 
 #[tokio::test]
-async fn an_ask_from_a_spawned_task_ends_with_suspended() {
+async fn a_client_request_from_a_spawned_task_ends_with_suspended() {
     type Seen = Arc<Mutex<Option<tokio::task::JoinHandle<Result<Confirm, ClientRequestError>>>>>;
     let seen = Seen::default();
     async fn spawn(State(seen): State<Seen>, ctx: Ctx) -> &'static str {
@@ -302,7 +304,7 @@ async fn an_ask_from_a_spawned_task_ends_with_suspended() {
 }
 
 #[tokio::test]
-async fn a_spawned_task_that_outlives_the_call_learns_it() {
+async fn a_spawned_task_that_outlives_the_call_gets_an_error() {
     let (send, receive) = tokio::sync::oneshot::channel::<Ctx>();
     let send = Arc::new(Mutex::new(Some(send)));
     type Sender = Arc<Mutex<Option<tokio::sync::oneshot::Sender<Ctx>>>>;
@@ -319,7 +321,7 @@ async fn a_spawned_task_that_outlives_the_call_learns_it() {
 }
 
 #[tokio::test]
-async fn what_the_client_has_not_declared_is_not_asked() {
+async fn client_requests_need_the_declared_capability() {
     async fn ask(ctx: Ctx) -> Result<String, ClientRequestError> {
         assert!(!ctx.can(ClientCapability::Elicitation));
         ctx.ask::<Confirm>("c", "Sure?").await.map(|_| String::new())
@@ -335,7 +337,7 @@ async fn what_the_client_has_not_declared_is_not_asked() {
 }
 
 #[test]
-fn completions_cannot_ask() {
+fn completions_cannot_send_client_requests() {
     async fn complete(_typing: Completing, ctx: Ctx) -> Vec<String> {
         vec![format!("{:?}", ctx.roots("r").await)]
     }
@@ -354,7 +356,7 @@ fn completions_cannot_ask() {
 }
 
 #[test]
-fn a_type_that_is_no_form_says_which_field() {
+fn an_unsupported_form_type_names_the_field() {
     #[derive(serde::Deserialize, schemars::JsonSchema, Debug)]
     #[allow(dead_code)]
     struct Deep {
@@ -366,7 +368,7 @@ fn a_type_that_is_no_form_says_which_field() {
 }
 
 #[test]
-fn a_handler_on_a_thread_of_its_own_can_ask() {
+fn a_handler_on_its_own_thread_can_send_client_requests() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let blocking = |ctx: Ctx| match futures_util_block_on(ctx.roots("r")) {
         Ok(roots) => roots.len().to_string(),

@@ -1,4 +1,4 @@
-//! What a plain function does with its context, on the thread it blocks.
+//! The context of a blocking handler, used on its own thread.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -28,7 +28,7 @@ fn deploy(State(runs): State<Counter>, ctx: Ctx) -> Result<String, ClientRequest
 }
 
 #[tokio::test]
-async fn it_asks_both_kinds_of_client() {
+async fn it_sends_client_requests_in_both_input_modes() {
     for (asks, expected) in [(InputMode::Deliver, "1 true 0"), (InputMode::Suspend, "3 true 0")] {
         let runs = Counter::default();
         let tool = Tool::blocking("deploy", deploy);
@@ -44,12 +44,12 @@ async fn it_asks_both_kinds_of_client() {
     }
 }
 
-async fn next(exchange: &mut ActiveCall) -> Event {
-    std::future::poll_fn(|cx| exchange.poll_event(cx)).await
+async fn next(active_call: &mut ActiveCall) -> Event {
+    std::future::poll_fn(|cx| active_call.poll_event(cx)).await
 }
 
 #[tokio::test]
-async fn progress_and_logs_come_out_while_it_runs() {
+async fn progress_and_logs_are_sent_while_it_runs() {
     let (go, gone) = mpsc::channel::<()>();
     let gone = Arc::new(Mutex::new(gone));
     let tool = Tool::blocking("tool", move |ctx: Ctx| {
@@ -60,18 +60,18 @@ async fn progress_and_logs_come_out_while_it_runs() {
     });
     let mut request = suspending(call("tool"));
     (request.progress, request.log_level) = (true, Some(LogLevel::Info));
-    let mut exchange = start(&router(tool), request, &FakeTimer::default());
-    let first = next(&mut exchange).await;
+    let mut active_call = start(&router(tool), request, &FakeTimer::default());
+    let first = next(&mut active_call).await;
     assert!(matches!(first, Event::Notify(Notification::Progress { .. })), "{first:?}");
     go.send(()).unwrap();
-    let second = next(&mut exchange).await;
+    let second = next(&mut active_call).await;
     assert!(matches!(second, Event::Notify(Notification::Log { .. })), "{second:?}");
-    let Event::Done(outcome) = next(&mut exchange).await else { panic!() };
+    let Event::Done(outcome) = next(&mut active_call).await else { panic!() };
     assert_eq!(text(outcome), "done");
 }
 
 #[tokio::test]
-async fn an_ask_ends_with_its_call() {
+async fn a_client_request_ends_with_its_call() {
     for asks in BOTH {
         let (tell, told) = mpsc::channel();
         let tell = Mutex::new(tell);
@@ -81,20 +81,20 @@ async fn an_ask_ends_with_its_call() {
         });
         let mut request = suspending(call("tool"));
         request.asks = asks;
-        let mut exchange = start(&router(tool), request, &FakeTimer::default());
-        let event = next(&mut exchange).await;
+        let mut active_call = start(&router(tool), request, &FakeTimer::default());
+        let event = next(&mut active_call).await;
         match asks {
             InputMode::Suspend => assert!(matches!(event, Event::Done(Outcome::InputRequired(_)))),
             _ => assert!(matches!(event, Event::ClientRequest(..)), "{event:?}"),
         }
-        drop((exchange, event));
+        drop((active_call, event));
         let answer = told.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(answer, Err(ClientRequestError::Suspended));
     }
 }
 
 #[test]
-fn where_it_would_wait_for_itself_it_says_so() {
+fn block_on_panics_where_it_would_deadlock() {
     let inline = Tool::inline("tool", |ctx: Ctx| ctx.block_on(ctx.info("never")));
     let awaiting = Tool::new("tool", async |ctx: Ctx| ctx.block_on(async { json!(1).to_string() }));
     for tool in [inline, awaiting] {

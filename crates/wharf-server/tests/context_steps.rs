@@ -1,4 +1,4 @@
-//! Effects that happen once, and the state that remembers them.
+//! Steps, which run their effect once, and the `requestState` that records them.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -35,7 +35,7 @@ where
 }
 
 #[tokio::test]
-async fn steps_of_one_name_are_counted_apart() {
+async fn steps_with_the_same_name_are_numbered() {
     async fn handler(
         State(effects): State<Counter>,
         ctx: Ctx,
@@ -57,7 +57,7 @@ async fn steps_of_one_name_are_counted_apart() {
     }
 }
 
-/// Pending once, ready the next time.
+/// Pending at the first poll, ready at the second.
 async fn a_moment() {
     let mut polled = false;
     poll_fn(move |cx: &mut Context<'_>| {
@@ -71,7 +71,7 @@ async fn a_moment() {
 }
 
 #[test]
-fn a_step_under_way_holds_the_suspension_back() {
+fn a_step_in_progress_delays_the_suspension() {
     async fn handler(
         State(effects): State<Counter>,
         ctx: Ctx,
@@ -84,19 +84,19 @@ fn a_step_under_way_holds_the_suspension_back() {
         confirm.map(|_| result.to_string())
     }
     let ((router, effects), timer) = (counted(handler), FakeTimer::default());
-    let mut exchange = start(&router, suspending(call("tool")), &timer);
-    assert!(events(&mut exchange).is_empty(), "the step is still under way");
-    let Some(Event::Done(outcome)) = events(&mut exchange).pop() else { panic!() };
+    let mut active_call = start(&router, suspending(call("tool")), &timer);
+    assert!(events(&mut active_call).is_empty(), "the step is still in progress");
+    let Some(Event::Done(outcome)) = events(&mut active_call).pop() else { panic!() };
     let state = required(outcome).state.unwrap();
     assert_eq!(effects.count(), 1);
     let retry =
         call("tool").request_state(&state).input_responses(&json!({"c": sure()}).to_string());
     assert_eq!(text(end(&router, suspending(retry), &timer)), "1");
-    assert_eq!(effects.count(), 1, "the step is remembered");
+    assert_eq!(effects.count(), 1, "the step is stored");
 }
 
 #[test]
-fn an_effect_beside_an_ask_is_repeated_without_a_step() {
+fn an_effect_without_a_step_is_repeated() {
     async fn handler(
         State(effects): State<Counter>,
         ctx: Ctx,
@@ -114,7 +114,7 @@ fn an_effect_beside_an_ask_is_repeated_without_a_step() {
 }
 
 #[tokio::test]
-async fn an_ask_inside_a_step_is_refused_and_one_beside_it_is_not() {
+async fn a_client_request_inside_a_step_is_rejected() {
     async fn handler(ctx: Ctx) -> Result<String, ClientRequestError> {
         let inside = ctx.step("s", async { ctx.roots("r").await.unwrap_err().to_string() });
         let (inside, confirm, _) =
@@ -130,9 +130,9 @@ async fn an_ask_inside_a_step_is_refused_and_one_beside_it_is_not() {
 }
 
 #[tokio::test]
-async fn only_success_of_a_try_step_is_remembered() {
+async fn only_the_success_of_a_try_step_is_stored() {
     async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
-        // `std::io::Error` is no JSON.
+        // `std::io::Error` has no JSON representation.
         let flaky = |name: &'static str| {
             let (ctx, effects) = (ctx.clone(), effects.clone());
             async move {
@@ -153,7 +153,7 @@ async fn only_success_of_a_try_step_is_remembered() {
     let (router, effects) = counted(handler);
     let report = Trial::tool(&router, "tool").answer("c", sure()).run(InputMode::Suspend).await;
     assert_eq!(report.text(), "true 2");
-    assert_eq!(effects.count(), 3, "failed, succeeded, and what had failed again");
+    assert_eq!(effects.count(), 3, "failed, succeeded, and the failed one again");
 }
 
 async fn redeem(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
@@ -169,7 +169,7 @@ fn a_state_sent_twice_does_not_repeat_a_step_once() {
     let retry = |state: &str| {
         call("tool").request_state(state).input_responses(&json!({"c": sure()}).to_string())
     };
-    // A state that descends from the first by being asked again is the same call.
+    // A state derived from the first by another suspension belongs to the same call.
     let descendant = suspending(call("tool").request_state(&first));
     let descendant = required(end(&router, descendant, &timer)).state.unwrap();
     assert_eq!(text(end(&router, suspending(retry(&first)), &timer)), "1");
@@ -178,13 +178,13 @@ fn a_state_sent_twice_does_not_repeat_a_step_once() {
         assert!(text(refused).contains("already done"));
     }
     assert_eq!(effects.count(), 1);
-    // Another call is another redemption.
+    // Another call redeems separately.
     let other = required(end(&router, suspending(call("tool")), &timer)).state.unwrap();
     assert_eq!(text(end(&router, suspending(retry(&other)), &timer)), "2");
 }
 
 #[test]
-fn a_state_cannot_be_kept_alive_for_ever() {
+fn a_state_expires_despite_renewals() {
     let ((router, effects), timer) = (counted(redeem), FakeTimer::default());
     let ttl = Limits::default().state_ttl;
     let mut state = required(end(&router, suspending(call("tool")), &timer)).state.unwrap();
@@ -200,7 +200,7 @@ fn a_state_cannot_be_kept_alive_for_ever() {
 }
 
 #[tokio::test]
-async fn a_step_once_before_any_ask_is_remembered() {
+async fn a_one_time_step_before_any_client_request_is_stored() {
     async fn handler(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
         let id = ctx.step_once("id", async { effects.hit() }).await?;
         ctx.ask::<Confirm>("c", "Sure?").await?;
@@ -245,7 +245,8 @@ struct Amounts {
     note: String,
 }
 
-/// Two tools alike, so that only what is under test tells a good state from a bad one.
+/// Two equal tools, so that only the property under test distinguishes a valid state from an
+/// invalid one.
 fn payments(seal: &Arc<KeyRing>) -> Router {
     async fn pay(Args(amounts): Args<Amounts>, ctx: Ctx) -> Result<String, ClientRequestError> {
         ctx.ask::<Confirm>("c", "Pay?").await.map(|_| format!("paid {}", amounts.amount))
@@ -275,7 +276,7 @@ fn fresh_state(router: &Router, timer: &FakeTimer, principal: Option<&str>) -> S
     required(end(router, request, timer)).state.unwrap()
 }
 
-/// Refused as the official SDKs refuse it, without a word on why.
+/// Asserts the rejection that the official SDKs use, which gives no reason.
 fn refused(outcome: Outcome) {
     let Outcome::Failed(error) = outcome else { panic!("accepted: {outcome:?}") };
     assert_eq!(error.kind, ErrorKind::InvalidRequestState);
@@ -294,7 +295,7 @@ fn a_state_is_bound_to_its_call() {
     let arguments = r#"{"amount":1,"note":"n"}"#;
     let state = fresh_state(&router, &timer, Some("alice"));
     assert_eq!(text(pay("pay", arguments, Some("alice"), &state)), "paid 1");
-    // The same arguments, written otherwise.
+    // The same arguments in another notation.
     assert_eq!(text(pay("pay", r#"{ "note":"n", "amount":1}"#, Some("alice"), &state)), "paid 1");
     refused(pay("pay", arguments, Some("mallory"), &state));
     refused(pay("pay", arguments, None, &state));
@@ -308,7 +309,7 @@ fn a_state_is_bound_to_its_call() {
 
     let other_server = payments(&Arc::new(KeyRing::random()));
     refused(end(&other_server, paying("pay", arguments, None, Some(&anonymous)), &timer));
-    // A fleet shares its keys.
+    // All processes of a cluster share the keys.
     let same_keys = payments(&seal);
     let there = end(&same_keys, paying("pay", arguments, None, Some(&anonymous)), &timer);
     assert_eq!(text(there), "paid 1");
@@ -326,7 +327,7 @@ fn a_state_expires() {
 }
 
 #[test]
-fn a_state_that_opens_but_makes_no_sense_is_refused() {
+fn a_decrypted_but_invalid_state_is_rejected() {
     struct Plain;
     impl StateCipher for Plain {
         fn seal(&self, _context: &[u8], plain: &[u8]) -> String {
@@ -361,7 +362,7 @@ fn a_state_is_bounded() {
         match end(&router, request(3000), &timer) {
             Outcome::InputRequired(_) => assert!(fits),
             Outcome::Failed(error) => {
-                assert!(!fits && error.message.contains(&format!("{size} bytes sealed")));
+                assert!(!fits && error.message.contains(&format!("{size} bytes encrypted")));
             }
             other => panic!("{other:?}"),
         }

@@ -1,4 +1,4 @@
-//! One caller's calls do not keep other callers from being served.
+//! Fairness: the calls of one caller do not block other callers.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -15,7 +15,7 @@ use support::*;
 use wharf_model::{ActiveCall, Event, Outcome};
 use wharf_server::{Concurrency, Limits, RawArgs, Router, Tool};
 
-/// A tool that waits for permits, and how many calls of it have begun.
+/// A tool that waits for permits, and the number of its calls that have started.
 fn slow() -> (Tool, Arc<tokio::sync::Semaphore>, Arc<AtomicUsize>) {
     let (permits, begun) =
         (Arc::new(tokio::sync::Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -35,14 +35,14 @@ fn echo() -> Tool {
     Tool::inline("echo", || "echo")
 }
 
-/// Calls of one caller: those that wait or run, and how many were refused.
+/// Starts calls of one caller; returns those that wait or run, and the number rejected.
 fn many(router: &Router, name: &str, count: usize) -> (Vec<ActiveCall>, usize) {
     let mut going = Vec::new();
     let mut refused = 0;
     for _ in 0..count {
-        let mut exchange = start(router, by(call("slow", "{}"), name));
-        match poll(&mut exchange) {
-            Poll::Pending => going.push(exchange),
+        let mut active_call = start(router, by(call("slow", "{}"), name));
+        match poll(&mut active_call) {
+            Poll::Pending => going.push(active_call),
             Poll::Ready(Event::Done(outcome)) => {
                 let error = error(outcome);
                 assert!(error.kind.is_overloaded());
@@ -64,7 +64,7 @@ fn at_once(router: &Router, name: &str) -> Outcome {
 }
 
 #[tokio::test]
-async fn a_newcomer_is_served_at_once_while_one_caller_has_five_thousand_slow_calls() {
+async fn a_new_caller_is_served_at_once_despite_five_thousand_slow_calls() {
     for layered in [false, true] {
         let (tool, permits, begun) = slow();
         let router = Router::builder().add(tool).add(echo());
@@ -79,21 +79,21 @@ async fn a_newcomer_is_served_at_once_while_one_caller_has_five_thousand_slow_ca
         assert_eq!((going.len(), refused), (768 + 3072, 5_000 - 768 - 3072));
         assert_eq!(begun.load(Ordering::SeqCst), 768);
         assert_eq!(text(at_once(&router, "alice")), "echo");
-        // Nor can a few more of its kind keep a newcomer out.
+        // A few more such callers cannot block a new caller either.
         let more: Vec<_> = (0..4).map(|n| many(&router, &format!("hog{n}"), 2_000)).collect();
         assert_eq!(text(at_once(&router, "alice")), "echo");
         drop(more);
         permits.add_permits(going.len());
-        for exchange in going {
-            assert_eq!(text(done(exchange).await), "waited");
+        for active_call in going {
+            assert_eq!(text(done(active_call).await), "waited");
         }
         let (again, _) = many(&router, "hog", 5_000);
-        assert_eq!(again.len(), 768 + 3072, "all places are free again");
+        assert_eq!(again.len(), 768 + 3072, "all slots are free again");
     }
 }
 
 #[tokio::test]
-async fn callers_whose_calls_wait_take_turns() {
+async fn callers_with_queued_calls_take_turns() {
     let order = Arc::new(Mutex::new(Vec::new()));
     let seen = order.clone();
     let note = Tool::new("note", move |RawArgs(json): RawArgs| {
@@ -108,9 +108,9 @@ async fn callers_whose_calls_wait_take_turns() {
         (0..count)
             .map(|n| {
                 let arguments = format!(r#"{{"{name}":{n}}}"#);
-                let mut exchange = start(&router, by(call("note", &arguments), name));
-                assert!(poll(&mut exchange).is_pending());
-                exchange
+                let mut active_call = start(&router, by(call("note", &arguments), name));
+                assert!(poll(&mut active_call).is_pending());
+                active_call
             })
             .collect()
     };
@@ -130,7 +130,7 @@ async fn callers_whose_calls_wait_take_turns() {
 }
 
 #[tokio::test]
-async fn a_queue_that_one_caller_filled_takes_others() {
+async fn a_queue_filled_by_one_caller_accepts_others() {
     let (tool, permits, begun) = slow();
     let limits = Limits { concurrent: 1, queue: 8, ..Limits::default() };
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
@@ -138,7 +138,7 @@ async fn a_queue_that_one_caller_filled_takes_others() {
     assert_eq!((hogs.len(), refused), (1 + 6, 13));
     let (alices, refused) = many(&router, "alice", 1);
     assert_eq!((alices.len(), refused), (1, 0));
-    // One runs, and of those that wait each caller has one turn.
+    // One call runs, and the queued calls run in turns by caller.
     permits.add_permits(3);
     let hogs: Vec<_> = hogs.into_iter().map(|it| tokio::spawn(done(it))).collect();
     for alice in alices {
@@ -162,7 +162,7 @@ async fn callers_on_this_machine_may_have_every_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn places_are_never_lost_or_made_up_between_callers() {
+async fn slots_are_neither_lost_nor_duplicated() {
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, highest) = (inside.clone(), most.clone());
     let tool = Tool::new("slow", move || {
@@ -180,11 +180,11 @@ async fn places_are_never_lost_or_made_up_between_callers() {
     let callers = ["a", "b", "c", "d", "e", "f", "g"];
     let calls: Vec<_> = (0..3_000)
         .map(|n| {
-            let exchange = start(&router, by(call("slow", "{}"), callers[n % 7]));
+            let active_call = start(&router, by(call("slow", "{}"), callers[n % 7]));
             tokio::spawn(async move {
                 match n % 5 {
-                    0 => drop(exchange),
-                    _ => drop(done(exchange).await),
+                    0 => drop(active_call),
+                    _ => drop(done(active_call).await),
                 }
             })
         })
@@ -196,7 +196,7 @@ async fn places_are_never_lost_or_made_up_between_callers() {
     assert_eq!(inside.load(Ordering::SeqCst), 0);
     let mut last: Vec<_> = (0..8).map(|_| start(&router, call("slow", "{}"))).collect();
     assert!(last.iter_mut().all(|it| poll(it).is_pending()));
-    assert_eq!(inside.load(Ordering::SeqCst), 8, "all places are free again");
+    assert_eq!(inside.load(Ordering::SeqCst), 8, "all slots are free again");
 }
 
 #[tokio::test]
@@ -217,7 +217,7 @@ async fn blocking_calls_of_one_caller_leave_threads_for_others() {
     assert_eq!((going.len(), refused), (6, 4));
     assert_eq!(text(done(start(&router, by(call("echo", "{}"), "alice"))).await), "echo");
     drop(release);
-    for exchange in going {
-        assert_eq!(text(done(exchange).await), "waited");
+    for active_call in going {
+        assert_eq!(text(done(active_call).await), "waited");
     }
 }

@@ -1,4 +1,4 @@
-//! How much runs at once, and the layers around the router.
+//! Concurrency limits, and the layers around the router.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -16,7 +16,7 @@ use futures_util::FutureExt;
 use support::*;
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Error, ErrorKind, Event, LogLevel, Method, Outbox, Outcome,
-    Rate, RateStore, Request, Service, Taking,
+    Rate, RateDecision, RateStore, Request, Service,
 };
 use wharf_server::{
     Concurrency, Ctx, Limits, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates,
@@ -37,12 +37,12 @@ fn waiting() -> (Tool, Arc<tokio::sync::Semaphore>) {
     (tool, gate)
 }
 
-fn is_waiting(exchange: &mut ActiveCall) -> bool {
-    poll(exchange).is_pending()
+fn is_waiting(active_call: &mut ActiveCall) -> bool {
+    poll(active_call).is_pending()
 }
 
-fn is_overloaded(exchange: &mut ActiveCall) -> bool {
-    match poll(exchange) {
+fn is_overloaded(active_call: &mut ActiveCall) -> bool {
+    match poll(active_call) {
         Poll::Ready(Event::Done(outcome)) => {
             let error = error(outcome);
             assert!(error.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
@@ -53,33 +53,36 @@ fn is_overloaded(exchange: &mut ActiveCall) -> bool {
 }
 
 #[tokio::test]
-async fn so_many_run_so_many_wait_and_the_next_is_told() {
+async fn calls_beyond_the_limit_and_the_queue_are_rejected() {
     let (tool, gate) = waiting();
     let limits = Limits { concurrent: 2, queue: 3, ..Limits::default() };
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let mut calls: Vec<_> = (0..6).map(|_| start(&router, call("wait", "{}"))).collect();
     assert!(is_overloaded(&mut calls[5]));
     assert!(calls[..5].iter_mut().all(is_waiting));
-    assert!(matches!(now(&router, list(Method::ListTools)), Outcome::Complete(_)), "lists go on");
+    assert!(
+        matches!(now(&router, list(Method::ListTools)), Outcome::Complete(_)),
+        "lists still work"
+    );
 
-    // Only those inside take permits from the gate, so what ends first came first.
+    // Only running calls take permits from the gate, so the calls end in the order of their start.
     gate.add_permits(2);
     let rest = calls.split_off(2);
-    for exchange in calls {
-        assert_eq!(text(done(exchange).await), "waited");
+    for active_call in calls {
+        assert_eq!(text(done(active_call).await), "waited");
     }
     let mut rest: Vec<_> = rest.into_iter().take(3).collect();
     assert!(rest.iter_mut().all(is_waiting));
     gate.add_permits(3);
-    for exchange in rest {
-        assert_eq!(text(done(exchange).await), "waited");
+    for active_call in rest {
+        assert_eq!(text(done(active_call).await), "waited");
     }
     gate.add_permits(1);
     assert_eq!(text(done(start(&router, call("wait", "{}"))).await), "waited");
 }
 
 #[tokio::test]
-async fn those_who_wait_come_in_the_order_they_came() {
+async fn queued_calls_run_in_order_of_arrival() {
     let began = Arc::new(Mutex::new(Vec::new()));
     let seen = began.clone();
     let tool = Tool::new("note", move |RawArgs(json): RawArgs| {
@@ -93,7 +96,7 @@ async fn those_who_wait_come_in_the_order_they_came() {
     assert!(is_waiting(&mut inside));
     let numbered = |n| start(&router, call("note", &format!(r#"{{"n":{n}}}"#)));
     let mut line: Vec<_> = (0..9).map(numbered).collect();
-    // Looked at from the last to the first: it is coming that counts, not asking.
+    // Polled from the last to the first: the order of arrival counts, not the order of polling.
     assert!(line.iter_mut().rev().all(is_waiting));
     drop(line.remove(4));
     gate.add_permits(1);
@@ -107,32 +110,32 @@ async fn those_who_wait_come_in_the_order_they_came() {
 }
 
 #[test]
-fn a_call_without_an_exchange_gives_its_place_back_too() {
+fn a_call_made_directly_releases_its_slot_too() {
     let limits = Limits { concurrent: 1, queue: 0, ..Limits::default() };
     let router = Router::builder().limits(limits).add(Tool::inline("hello", || "hello"));
     let router = router.layer(Concurrency::new(1, 0)).build().unwrap();
     for _ in 0..3 {
-        let outbox = Outbox::new(Arc::new(StillTimer), Deadlines::default());
+        let outbox = Outbox::new(Arc::new(NeverTimer), Deadlines::default());
         let outcome = router.call(call("hello", "{}"), outbox).now_or_never().unwrap();
         assert_eq!(text(outcome), "hello");
     }
 }
 
 #[tokio::test]
-async fn a_dropped_call_gives_its_place_back_wherever_it_was() {
+async fn a_dropped_call_releases_its_slot_in_every_state() {
     let (tool, gate) = waiting();
     let limits = Limits { concurrent: 1, queue: 2, ..Limits::default() };
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let begin = || {
-        let mut exchange = start(&router, call("wait", "{}"));
-        assert!(is_waiting(&mut exchange));
-        exchange
+        let mut active_call = start(&router, call("wait", "{}"));
+        assert!(is_waiting(&mut active_call));
+        active_call
     };
     let (inside, first, second) = (begin(), begin(), begin());
     drop(first);
     let third = begin();
     drop(inside);
-    // The place went to `second`, which leaves without having taken it.
+    // The place was given to `second`, which is dropped before it takes it.
     drop(second);
     gate.add_permits(1);
     assert_eq!(text(done(third).await), "waited");
@@ -141,7 +144,7 @@ async fn a_dropped_call_gives_its_place_back_wherever_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_may_be_silent_and_may_last_just_so_long() {
+async fn idle_and_total_timeouts_end_a_call() {
     let seconds = Duration::from_secs;
     let limits = Limits { idle: seconds(10), total: seconds(100), ..Limits::default() };
     let build = |silence: u64, rounds: u64| {
@@ -161,13 +164,13 @@ async fn a_call_may_be_silent_and_may_last_just_so_long() {
         tool(done(start(&router, request)).await)
     };
     assert!(!run(9, 2).await.is_error);
-    assert!(run(11, 1).await.is_error, "silent for too long");
+    assert!(run(11, 1).await.is_error, "idle timeout");
     assert!(!run(9, 11).await.is_error);
-    assert!(run(9, 12).await.is_error, "too long in all");
+    assert!(run(9, 12).await.is_error, "total timeout");
 }
 
 #[tokio::test]
-async fn blocking_functions_are_bounded_even_when_their_calls_are_gone() {
+async fn blocking_functions_are_bounded_even_after_their_calls_are_dropped() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
     let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
@@ -196,10 +199,10 @@ async fn blocking_functions_are_bounded_even_when_their_calls_are_gone() {
     }
 }
 
-/// Writes down the methods it sees.
-struct Note(&'static str, Arc<Mutex<Vec<String>>>);
+/// Layer that records the methods it sees.
+struct RecordingLayer(&'static str, Arc<Mutex<Vec<String>>>);
 
-impl Middleware for Note {
+impl Middleware for RecordingLayer {
     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
         self.1.lock().unwrap().push(format!("{} {}", self.0, request.method.name()));
         next.run(request, outbox)
@@ -214,8 +217,8 @@ fn hello() -> RouterBuilder {
 fn the_first_layer_is_the_outermost() {
     let notes = Arc::new(Mutex::new(Vec::new()));
     let router = hello()
-        .layer(Note("outer", notes.clone()))
-        .layer(Note("inner", notes.clone()))
+        .layer(RecordingLayer("outer", notes.clone()))
+        .layer(RecordingLayer("inner", notes.clone()))
         .build()
         .unwrap();
     assert_eq!(text(now(&router, call("hello", "{}"))), "hello");
@@ -272,7 +275,7 @@ fn rates(calls: f64, tool_calls: f64) -> Rates {
 }
 
 #[test]
-fn rates_are_kept_for_each_caller() {
+fn rates_are_counted_per_caller() {
     let limits = Limits { rates: Some(rates(3.0, 2.0)), ..Limits::default() };
     let router = hello().limits(limits).build().unwrap();
     let run = |name: &str| now(&router, by(call("hello", "{}"), name));
@@ -286,7 +289,7 @@ fn rates_are_kept_for_each_caller() {
 }
 
 #[test]
-fn a_transport_says_whom_an_anonymous_call_counts_for() {
+fn a_transport_sets_the_caller_of_an_anonymous_call() {
     let router = hello().layer(RateLimit::new(rates(1.0, 1.0))).build().unwrap();
     let from = |address: &str| {
         let mut request = call("hello", "{}");
@@ -297,17 +300,17 @@ fn a_transport_says_whom_an_anonymous_call_counts_for() {
     assert!(kind(from("10.0.0.1")).is_rate_limited());
     assert_eq!(text(from("10.0.0.2")), "hello");
     for _ in 0..3 {
-        assert_eq!(text(now(&router, call("hello", "{}"))), "hello", "nobody's call");
+        assert_eq!(text(now(&router, call("hello", "{}"))), "hello", "an anonymous call");
     }
 }
 
-/// Counts elsewhere, so that its answers take a while.
-struct Faraway(MemoryRates);
+/// Rate store with a delay, like a remote one.
+struct RemoteRates(MemoryRates);
 
-impl RateStore for Faraway {
-    fn take(&self, key: &str, rate: Rate) -> Taking {
+impl RateStore for RemoteRates {
+    fn take(&self, key: &str, rate: Rate) -> RateDecision {
         let taking = self.0.take(key, rate);
-        Taking::Later(Box::pin(async move {
+        RateDecision::Later(Box::pin(async move {
             tokio::task::yield_now().await;
             taking.taken().await
         }))
@@ -315,8 +318,8 @@ impl RateStore for Faraway {
 }
 
 #[tokio::test]
-async fn rates_may_be_counted_elsewhere() {
-    let store = Arc::new(Faraway(MemoryRates::default()));
+async fn rates_may_be_counted_in_a_remote_store() {
+    let store = Arc::new(RemoteRates(MemoryRates::default()));
     let limit = RateLimit::new(rates(3.0, 2.0)).store(store);
     let router = hello().layer(limit).build().unwrap();
     let run = |request| done(start(&router, by(request, "alice")));
@@ -333,14 +336,14 @@ fn any_service_can_have_a_layer() {
     let run = || {
         let request = by(call("hello", "{}"), "alice");
         let forever = Deadlines { idle: None, total: None };
-        match poll(&mut ActiveCall::start(&limited, request, Arc::new(StillTimer), forever)) {
+        match poll(&mut ActiveCall::start(&limited, request, Arc::new(NeverTimer), forever)) {
             Poll::Ready(Event::Done(outcome)) => outcome,
-            other => panic!("not over at once: {other:?}"),
+            other => panic!("not done in one poll: {other:?}"),
         }
     };
     assert_eq!(text(run()), "hello");
     assert!(kind(run()).is_rate_limited());
-    // What lies behind the layer is as it was.
+    // The service behind the layer is unchanged.
     assert_eq!(text(now(&router, by(call("hello", "{}"), "alice"))), "hello");
 }
 
@@ -388,7 +391,7 @@ fn a_server_without_logging_sends_no_logs() {
     let first = |logging| {
         let mut request = call("log", "{}");
         request.log_level = Some(LogLevel::Debug);
-        poll(&mut start_still(&build(logging), request))
+        poll(&mut start_without_runtime(&build(logging), request))
     };
     assert!(matches!(first(true), Poll::Ready(Event::Notify(_))));
     assert!(matches!(first(false), Poll::Ready(Event::Done(_))));
@@ -408,7 +411,7 @@ mod tower {
 
     use super::*;
 
-    /// A layer that keeps count, as real ones do.
+    /// A stateful layer, as real ones are.
     #[derive(Clone)]
     struct Count<S>(S, Arc<AtomicUsize>);
 
@@ -444,7 +447,7 @@ mod tower {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let router = hello()
             .layer(TowerLayer::new(CountLayer(count.clone())))
-            .layer(Note("inside", notes.clone()))
+            .layer(RecordingLayer("inside", notes.clone()))
             .layer(TowerLayer::new(CountLayer(count.clone())))
             .build()
             .unwrap();

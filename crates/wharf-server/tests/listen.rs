@@ -1,4 +1,4 @@
-//! Listening, and changes at run time.
+//! Subscriptions, and changes of the server at run time.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -47,20 +47,24 @@ fn listen(filter: &LiveSubscriptionFilter) -> Request {
     request
 }
 
-/// Begins to listen and reads the acknowledgement.
-fn begin(router: &Router, filter: SubscriptionFilter) -> (ActiveCall, SubscriptionFilter) {
-    let mut exchange = start_still(router, listen(&LiveSubscriptionFilter::new(filter)));
-    match poll(&mut exchange) {
-        Poll::Ready(Event::Notify(Notification::Acknowledged(agreed))) => (exchange, agreed),
+/// Subscribes and reads the acknowledgement.
+fn subscribe_and_ack(
+    router: &Router,
+    filter: SubscriptionFilter,
+) -> (ActiveCall, SubscriptionFilter) {
+    let mut active_call =
+        start_without_runtime(router, listen(&LiveSubscriptionFilter::new(filter)));
+    match poll(&mut active_call) {
+        Poll::Ready(Event::Notify(Notification::Acknowledged(agreed))) => (active_call, agreed),
         other => panic!("not acknowledged: {other:?}"),
     }
 }
 
-/// Everything there is to hear now.
-fn hear(exchange: &mut ActiveCall) -> Vec<String> {
+/// All pending notifications.
+fn notifications(active_call: &mut ActiveCall) -> Vec<String> {
     let mut heard = Vec::new();
     loop {
-        heard.push(match poll(exchange) {
+        heard.push(match poll(active_call) {
             Poll::Pending => return heard,
             Poll::Ready(Event::Notify(notification)) => match notification {
                 Notification::ToolsChanged => "tools".to_owned(),
@@ -80,55 +84,57 @@ fn hear(exchange: &mut ActiveCall) -> Vec<String> {
 }
 
 #[test]
-fn the_acknowledgement_comes_first_and_says_what_is_agreed() {
-    let (_, agreed) = begin(&everything().build().unwrap(), all());
+fn the_acknowledgement_comes_first_with_the_accepted_filter() {
+    let (_, agreed) = subscribe_and_ack(&everything().build().unwrap(), all());
     assert_eq!(agreed, all());
     let only_tools = Router::builder().add(Tool::new("t", async || ())).build().unwrap();
-    let (_, agreed) = begin(&only_tools, all());
+    let (_, agreed) = subscribe_and_ack(&only_tools, all());
     assert_eq!(agreed, SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
     let quiet = everything().capabilities(|it| it.resources.as_mut().unwrap().subscribe = false);
-    let (_, agreed) = begin(&quiet.build().unwrap(), all());
+    let (_, agreed) = subscribe_and_ack(&quiet.build().unwrap(), all());
     assert_eq!(agreed, SubscriptionFilter { uris: BTreeSet::new(), ..all() });
 }
 
 #[test]
-fn a_listen_without_a_live_filter_reads_its_parameters() {
+fn a_subscription_without_a_live_filter_reads_its_parameters() {
     let router = everything().build().unwrap();
     let request = RequestBuilder::new(Method::Listen)
         .param("notifications", r#"{"toolsListChanged":true}"#)
         .build();
-    let mut exchange = start_still(&router, request);
+    let mut active_call = start_without_runtime(&router, request);
     assert!(matches!(
-        poll(&mut exchange),
+        poll(&mut active_call),
         Poll::Ready(Event::Notify(Notification::Acknowledged(filter))) if filter.tools
     ));
     assert!(kind(now(&router, list(Method::Listen))).is_invalid_params());
 }
 
 #[test]
-fn listeners_hear_what_they_want_and_nothing_else() {
+fn subscribers_are_notified_of_what_they_subscribed_to() {
     let router = everything().build().unwrap();
     let registry = router.registry();
-    let (mut tools, _) =
-        begin(&router, SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
-    let (mut updates, _) = begin(
+    let (mut tools, _) = subscribe_and_ack(
+        &router,
+        SubscriptionFilter { tools: true, ..SubscriptionFilter::default() },
+    );
+    let (mut updates, _) = subscribe_and_ack(
         &router,
         SubscriptionFilter { uris: uris(&["x:a"]), ..SubscriptionFilter::default() },
     );
-    let (mut wants_all, _) = begin(&router, all());
+    let (mut wants_all, _) = subscribe_and_ack(&router, all());
     registry.tools_changed();
     registry.prompts_changed();
     registry.resources_changed();
     registry.resource_updated("x:a");
     registry.resource_updated("x:elsewhere");
-    assert_eq!(hear(&mut tools), ["tools"]);
-    assert_eq!(hear(&mut updates), ["x:a"]);
-    assert_eq!(hear(&mut wants_all), ["tools", "prompts", "resources", "x:a"]);
-    assert!(hear(&mut wants_all).is_empty());
+    assert_eq!(notifications(&mut tools), ["tools"]);
+    assert_eq!(notifications(&mut updates), ["x:a"]);
+    assert_eq!(notifications(&mut wants_all), ["tools", "prompts", "resources", "x:a"]);
+    assert!(notifications(&mut wants_all).is_empty());
 }
 
 #[test]
-fn a_listen_that_begins_late_hears_once_what_it_has_missed() {
+fn a_late_subscription_is_notified_once_of_missed_changes() {
     let router = everything().build().unwrap();
     let registry = router.registry();
     registry.prompts_changed();
@@ -139,74 +145,74 @@ fn a_listen_that_begins_late_hears_once_what_it_has_missed() {
     let late = |since, filter| {
         let mut request = listen(&LiveSubscriptionFilter::new(filter));
         request.since = since;
-        let mut exchange = start_still(&router, request);
-        assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
-        exchange
+        let mut active_call = start_without_runtime(&router, request);
+        assert!(matches!(poll(&mut active_call), Poll::Ready(Event::Notify(_))));
+        active_call
     };
     let mut wants_all = late(Some(since), all());
-    assert_eq!(hear(&mut wants_all), ["tools", "resources"]);
+    assert_eq!(notifications(&mut wants_all), ["tools", "resources"]);
     let wants =
         SubscriptionFilter { resources: true, prompts: true, ..SubscriptionFilter::default() };
-    assert_eq!(hear(&mut late(Some(since), wants)), ["resources"]);
-    assert!(hear(&mut late(None, all())).is_empty());
-    assert!(hear(&mut late(router.moment(), all())).is_empty());
+    assert_eq!(notifications(&mut late(Some(since), wants)), ["resources"]);
+    assert!(notifications(&mut late(None, all())).is_empty());
+    assert!(notifications(&mut late(router.moment(), all())).is_empty());
     registry.tools_changed();
-    assert_eq!(hear(&mut wants_all), ["tools"]);
+    assert_eq!(notifications(&mut wants_all), ["tools"]);
 }
 
 #[test]
-fn a_session_edits_its_filter_while_it_listens() {
+fn a_session_edits_its_filter_while_subscribed() {
     let router = everything().build().unwrap();
     let filter = LiveSubscriptionFilter::new(SubscriptionFilter::default());
-    let mut exchange = start_still(&router, listen(&filter));
-    assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
+    let mut active_call = start_without_runtime(&router, listen(&filter));
+    assert!(matches!(poll(&mut active_call), Poll::Ready(Event::Notify(_))));
     router.registry().resource_updated("x:a");
-    assert!(hear(&mut exchange).is_empty());
+    assert!(notifications(&mut active_call).is_empty());
     filter.edit(|filter| filter.uris.insert("x:a".into()));
     router.registry().resource_updated("x:a");
-    assert_eq!(hear(&mut exchange), ["x:a"]);
+    assert_eq!(notifications(&mut active_call), ["x:a"]);
     router.registry().resource_updated("x:a");
     filter.edit(|filter| filter.uris.clear());
-    assert!(hear(&mut exchange).is_empty(), "unsubscribed before it was sent");
+    assert!(notifications(&mut active_call).is_empty(), "unsubscribed before it was sent");
 }
 
 #[test]
-fn a_slow_listener_costs_little_however_much_happens() {
+fn a_slow_subscriber_uses_bounded_memory() {
     let router = everything().build().unwrap();
-    let (mut slow, _) = begin(&router, all());
+    let (mut slow, _) = subscribe_and_ack(&router, all());
     for _ in 0..10_000 {
         router.registry().tools_changed();
         router.registry().resource_updated("x:a");
         router.registry().resource_updated("x:b");
     }
-    assert_eq!(hear(&mut slow), ["tools", "x:a", "x:b"]);
+    assert_eq!(notifications(&mut slow), ["tools", "x:a", "x:b"]);
 }
 
 #[test]
-fn adding_and_removing_tells_listeners() {
+fn adding_and_removing_notifies_subscribers() {
     let router = everything().build().unwrap();
     let registry = router.registry();
-    let (mut listener, _) = begin(&router, all());
+    let (mut listener, _) = subscribe_and_ack(&router, all());
     registry.add(Tool::new("late", async || "late")).unwrap();
-    assert_eq!(hear(&mut listener), ["tools"]);
+    assert_eq!(notifications(&mut listener), ["tools"]);
     assert_eq!(text(now(&router, call("late", "{}"))), "late");
     assert!(registry.add(Tool::new("late", async || "again")).is_err());
-    assert!(hear(&mut listener).is_empty(), "nothing changed");
+    assert!(notifications(&mut listener).is_empty(), "nothing changed");
     assert!(registry.remove_tool("late"));
     assert!(!registry.remove_tool("late"));
-    assert_eq!(hear(&mut listener), ["tools"]);
+    assert_eq!(notifications(&mut listener), ["tools"]);
     assert!(kind(now(&router, call("late", "{}"))).is_tool_not_found());
 
     registry.add(Prompt::new("late", async || "late")).unwrap();
     registry.add(Resource::new("x:late", async || "late")).unwrap();
-    assert_eq!(hear(&mut listener), ["prompts", "resources"]);
+    assert_eq!(notifications(&mut listener), ["prompts", "resources"]);
     assert!(registry.remove_prompt("late") && registry.remove_resource("x:late"));
-    assert_eq!(hear(&mut listener), ["prompts", "resources"]);
+    assert_eq!(notifications(&mut listener), ["prompts", "resources"]);
     assert!(!registry.remove_prompt("late") && !registry.remove_resource("x:late"));
 }
 
 #[test]
-fn templates_come_and_go_too() {
+fn templates_can_be_added_and_removed_too() {
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     struct Id {
         id: String,
@@ -220,7 +226,7 @@ fn templates_come_and_go_too() {
 }
 
 #[test]
-fn a_problem_at_run_time_changes_nothing() {
+fn an_error_at_run_time_changes_nothing() {
     let router = everything().build().unwrap();
     let error = router.registry().add(Tool::new("a b", async || ())).unwrap_err();
     assert!(error.to_string().contains("tool `a b`"));
@@ -256,7 +262,7 @@ fn the_first_tool_at_run_time_brings_the_capability() {
 }
 
 #[tokio::test]
-async fn a_call_that_runs_goes_on_when_its_tool_is_removed() {
+async fn a_running_call_continues_when_its_tool_is_removed() {
     let router = Router::builder()
         .add(Tool::new("slow", async || {
             tokio::task::yield_now().await;
@@ -264,48 +270,51 @@ async fn a_call_that_runs_goes_on_when_its_tool_is_removed() {
         }))
         .build()
         .unwrap();
-    let mut exchange = start(&router, call("slow", "{}"));
-    assert!(poll(&mut exchange).is_pending());
+    let mut active_call = start(&router, call("slow", "{}"));
+    assert!(poll(&mut active_call).is_pending());
     assert!(router.registry().remove_tool("slow"));
-    assert_eq!(text(done(exchange).await), "done");
+    assert_eq!(text(done(active_call).await), "done");
 }
 
 #[test]
-fn listens_have_a_cap_of_their_own() {
+fn subscriptions_have_their_own_limit() {
     let limits = Limits { listens: 2, concurrent: 1, queue: 0, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
-    let first = begin(&router, all());
-    let _second = begin(&router, all());
+    let first = subscribe_and_ack(&router, all());
+    let _second = subscribe_and_ack(&router, all());
     let third = now(&router, listen(&LiveSubscriptionFilter::new(all())));
     assert!(kind(third).is_overloaded());
-    assert_eq!(text(now(&router, call("t", "{}"))), "t", "calls are counted apart");
+    assert_eq!(text(now(&router, call("t", "{}"))), "t", "calls are counted separately");
     drop(first);
-    let _third = begin(&router, all());
+    let _third = subscribe_and_ack(&router, all());
 }
 
 #[test]
-fn a_listen_follows_just_so_many_resources() {
+fn the_resources_of_a_subscription_are_limited() {
     let router = everything().limits(Limits { subscriptions: 2, ..Limits::default() });
     let router = router.build().unwrap();
     let following =
         |names: &[&str]| SubscriptionFilter { uris: uris(names), ..SubscriptionFilter::default() };
-    assert_eq!(begin(&router, following(&["x:1", "x:2"])).1.uris.len(), 2);
-    assert_eq!(begin(&router, following(&["x:1", "x:2", "x:3"])).1.uris, uris(&["x:1", "x:2"]));
+    assert_eq!(subscribe_and_ack(&router, following(&["x:1", "x:2"])).1.uris.len(), 2);
+    assert_eq!(
+        subscribe_and_ack(&router, following(&["x:1", "x:2", "x:3"])).1.uris,
+        uris(&["x:1", "x:2"])
+    );
 }
 
 #[test]
-fn what_a_listen_follows_is_bounded_in_bytes_and_the_rest_is_not_acknowledged() {
+fn a_subscription_is_limited_in_bytes_and_acknowledges_only_what_fits() {
     let limits = Limits { subscription_bytes: 10_000, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
     let long = |n: usize| format!("x:{n:04}{}", "y".repeat(994));
     let filter =
         SubscriptionFilter { uris: (0..900).map(long).collect(), ..SubscriptionFilter::default() };
-    let (_listen, agreed) = begin(&router, filter);
+    let (_listen, agreed) = subscribe_and_ack(&router, filter);
     assert_eq!(agreed.uris, (0..10).map(long).collect());
 }
 
 #[test]
-fn a_caller_that_listens_as_much_as_it_can_leaves_room_for_others() {
+fn subscriptions_of_one_caller_leave_room_for_other_callers() {
     let limits = Limits { listens: 8, subscription_total: 8 * 1064, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
     let following = |count: usize| SubscriptionFilter {
@@ -315,28 +324,28 @@ fn a_caller_that_listens_as_much_as_it_can_leaves_room_for_others() {
     };
     let listening = |name: &str, count: usize| {
         let filter = LiveSubscriptionFilter::new(following(count));
-        let mut exchange = start_still(&router, by(listen(&filter), name));
-        match poll(&mut exchange) {
-            Poll::Ready(Event::Notify(Notification::Acknowledged(it))) => Ok((exchange, it)),
+        let mut active_call = start_without_runtime(&router, by(listen(&filter), name));
+        match poll(&mut active_call) {
+            Poll::Ready(Event::Notify(Notification::Acknowledged(it))) => Ok((active_call, it)),
             Poll::Ready(Event::Done(outcome)) => Err(kind(outcome)),
             other => panic!("{other:?}"),
         }
     };
     let hogs: Vec<_> = (0..20).map_while(|_| listening("hog", 2).ok()).collect();
-    assert_eq!(hogs.len(), 6, "three quarters of all listens");
+    assert_eq!(hogs.len(), 6, "three quarters of all subscriptions");
     assert!(listening("hog", 0).unwrap_err().is_overloaded());
     let follows: usize = hogs.iter().map(|(_, agreed)| agreed.uris.len()).sum();
     assert_eq!(follows, 4, "half of all bytes");
-    assert!(hogs.iter().all(|(_, agreed)| agreed.tools), "what costs nothing is heard");
+    assert!(hogs.iter().all(|(_, agreed)| agreed.tools), "filters without cost are accepted");
     let (_listen, agreed) = listening("alice", 2).unwrap();
     assert_eq!(agreed.uris.len(), 2);
     drop(hogs);
     let (_listen, agreed) = listening("hog", 4).unwrap();
-    assert_eq!(agreed.uris.len(), 2, "all is given back: what is free is halved until it fits");
+    assert_eq!(agreed.uris.len(), 2, "all is released: the free share is halved until it fits");
 }
 
 #[test]
-fn a_session_that_cannot_follow_all_it_was_promised_is_refused() {
+fn a_session_whose_filter_does_not_fit_is_rejected() {
     let limits = Limits { subscription_total: 1000, ..Limits::default() };
     let router = everything().limits(limits).build().unwrap();
     let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
@@ -347,45 +356,45 @@ fn a_session_that_cannot_follow_all_it_was_promised_is_refused() {
     let mut request = listen(&filter);
     request.since = Some(wharf_model::ChangeVersion::FIRST);
     assert!(kind(now(&router, request)).is_overloaded());
-    assert_eq!(filter.read(|filter| filter.uris.len()), 2, "nothing is left out silently");
+    assert_eq!(filter.read(|filter| filter.uris.len()), 2, "nothing is dropped silently");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listen_has_no_deadline() {
+async fn a_subscription_has_no_deadline() {
     let router = everything().build().unwrap();
-    let mut exchange = start(&router, listen(&LiveSubscriptionFilter::new(all())));
-    assert!(matches!(heard(&mut exchange).await, Notification::Acknowledged(_)));
+    let mut active_call = start(&router, listen(&LiveSubscriptionFilter::new(all())));
+    assert!(matches!(heard(&mut active_call).await, Notification::Acknowledged(_)));
     let hours = std::time::Duration::from_secs(100 * 3600);
-    assert!(tokio::time::timeout(hours, next(&mut exchange)).await.is_err());
+    assert!(tokio::time::timeout(hours, next(&mut active_call)).await.is_err());
     router.registry().tools_changed();
-    assert!(matches!(heard(&mut exchange).await, Notification::ToolsChanged));
+    assert!(matches!(heard(&mut active_call).await, Notification::ToolsChanged));
 }
 
 #[test]
-fn shutdown_ends_listens_in_good_order_after_what_they_have_yet_to_hear() {
+fn shutdown_ends_subscriptions_after_pending_notifications() {
     let router = everything().build().unwrap();
-    let (mut listener, _) = begin(&router, all());
-    assert!(hear(&mut listener).is_empty());
+    let (mut listener, _) = subscribe_and_ack(&router, all());
+    assert!(notifications(&mut listener).is_empty());
     router.registry().tools_changed();
     router.shutdown();
-    assert_eq!(hear(&mut listener), ["tools", "end"]);
-    let (mut late, _) = begin(&router, all());
-    assert_eq!(hear(&mut late), ["end"]);
-    assert_eq!(text(now(&router, call("t", "{}"))), "t", "calls go on");
+    assert_eq!(notifications(&mut listener), ["tools", "end"]);
+    let (mut late, _) = subscribe_and_ack(&router, all());
+    assert_eq!(notifications(&mut late), ["end"]);
+    assert_eq!(text(now(&router, call("t", "{}"))), "t", "calls still work");
 }
 
 #[tokio::test]
-async fn shutdown_wakes_a_listener_that_waits() {
+async fn shutdown_wakes_a_waiting_subscriber() {
     let router = everything().build().unwrap();
-    let exchange = start(&router, listen(&LiveSubscriptionFilter::new(all())));
-    let waiting = tokio::spawn(done(exchange));
+    let active_call = start(&router, listen(&LiveSubscriptionFilter::new(all())));
+    let waiting = tokio::spawn(done(active_call));
     tokio::task::yield_now().await;
     router.shutdown();
     assert!(matches!(waiting.await.unwrap(), Outcome::Complete(Reply::Listened)));
 }
 
 #[test]
-fn updates_of_hidden_resources_are_not_told() {
+fn updates_of_hidden_resources_are_not_notified() {
     let router = everything()
         .access(|principal: Option<&Principal>, item: Item<'_>| {
             principal.is_some() || !item.name().contains("secret")
@@ -398,19 +407,19 @@ fn updates_of_hidden_resources_are_not_told() {
             ..SubscriptionFilter::default()
         })
     };
-    let mut anonymous = start_still(&router, listen(&filter()));
-    let mut alice = start_still(&router, by(listen(&filter()), "alice"));
-    for exchange in [&mut anonymous, &mut alice] {
-        assert!(matches!(poll(exchange), Poll::Ready(Event::Notify(_))));
+    let mut anonymous = start_without_runtime(&router, listen(&filter()));
+    let mut alice = start_without_runtime(&router, by(listen(&filter()), "alice"));
+    for active_call in [&mut anonymous, &mut alice] {
+        assert!(matches!(poll(active_call), Poll::Ready(Event::Notify(_))));
     }
     router.registry().resource_updated("x:a");
     router.registry().resource_updated("x:secret");
-    assert_eq!(hear(&mut anonymous), ["x:a"]);
-    assert_eq!(hear(&mut alice), ["x:a", "x:secret"]);
+    assert_eq!(notifications(&mut anonymous), ["x:a"]);
+    assert_eq!(notifications(&mut alice), ["x:a", "x:secret"]);
 }
 
 #[tokio::test]
-async fn only_the_client_that_was_asked_hears_that_an_elicitation_is_complete() {
+async fn only_the_elicited_client_is_notified_of_the_completion() {
     use wharf_model::{ClientCapabilities, InputMode};
     let router = Router::builder()
         .add(Tool::new("sign_in", async |ctx: wharf_server::Ctx| {
@@ -428,17 +437,17 @@ async fn only_the_client_that_was_asked_hears_that_an_elicitation_is_complete() 
     let listener = |peer: &Arc<Peer>| {
         let request = listen(&LiveSubscriptionFilter::new(SubscriptionFilter::default()))
             .from_peer(peer.clone());
-        let mut exchange = start_still(&router, request);
-        assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
-        exchange
+        let mut active_call = start_without_runtime(&router, request);
+        assert!(matches!(poll(&mut active_call), Poll::Ready(Event::Notify(_))));
+        active_call
     };
     let (mut asked_hears, mut other_hears) = (listener(&asked), listener(&other));
     let mut request = call("sign_in", "{}").from_peer(asked.clone());
     request.asks = InputMode::Deliver;
-    let mut exchange = start(&router, request);
-    assert!(matches!(next(&mut exchange).await, Event::ClientRequest(..)));
+    let mut active_call = start(&router, request);
+    assert!(matches!(next(&mut active_call).await, Event::ClientRequest(..)));
     router.registry().elicitation_complete("id-1");
     router.registry().elicitation_complete("unknown");
-    assert_eq!(hear(&mut asked_hears), ["elicitation id-1"]);
-    assert!(hear(&mut other_hears).is_empty());
+    assert_eq!(notifications(&mut asked_hears), ["elicitation id-1"]);
+    assert!(notifications(&mut other_hears).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Pages, cursors, and who sees what.
+//! Pagination, cursors, and access to list items.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -47,7 +47,7 @@ fn names(page: &Page<ToolInfo>) -> Vec<&str> {
     page.items().iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// Reads page after page to the end.
+/// Reads all pages.
 fn walk(router: &Router, limit: Option<u64>, principal: Option<&str>) -> Vec<Vec<String>> {
     let (mut pages, mut cursor) = (Vec::new(), None);
     loop {
@@ -70,7 +70,7 @@ fn lists_come_in_the_order_of_registration_page_by_page() {
 }
 
 #[test]
-fn a_page_holds_just_so_many() {
+fn the_page_size_is_limited() {
     assert_eq!(walk(&paged(3, 3), None, None).len(), 1);
     assert_eq!(walk(&paged(4, 3), None, None), [vec!["t0", "t1", "t2"], vec!["t3"]]);
     let router = tools(1001).build().unwrap();
@@ -79,7 +79,7 @@ fn a_page_holds_just_so_many() {
 }
 
 #[test]
-fn a_limit_is_a_wish() {
+fn a_requested_limit_is_capped() {
     let router = paged(5, 3);
     let sizes = |limit| walk(&router, Some(limit), None).iter().map(Vec::len).collect::<Vec<_>>();
     assert_eq!(sizes(1), [1, 1, 1, 1, 1]);
@@ -90,7 +90,7 @@ fn a_limit_is_a_wish() {
 }
 
 #[test]
-fn everybody_shares_one_encoded_page() {
+fn all_callers_share_one_encoded_page() {
     let router = paged(3, 2);
     let first = page(now(&router, ask(None, None)));
     assert!(Arc::ptr_eq(&first.body, &page(now(&router, ask(None, None))).body));
@@ -104,7 +104,7 @@ fn everybody_shares_one_encoded_page() {
 }
 
 #[test]
-fn a_walk_goes_on_where_it_was_when_the_list_changes() {
+fn pagination_continues_after_a_list_change() {
     let router = paged(6, 2);
     let first = page(now(&router, ask(None, None)));
     router.registry().remove_tool("t0");
@@ -126,7 +126,7 @@ fn a_cursor_past_the_end_gives_an_empty_page() {
 }
 
 #[test]
-fn cursors_are_good_for_their_own_list_only() {
+fn cursors_are_valid_for_their_own_list_only() {
     let mut builder = tools(2).limits(Limits { page: 1, ..Limits::default() });
     for n in 0..2 {
         builder = builder
@@ -168,7 +168,7 @@ fn servers_with_the_same_key_read_each_others_cursors() {
 
 proptest! {
     #[test]
-    fn made_up_and_mutated_cursors_are_refused(text in ".*", at in 0_usize..60, to in "[A-Za-z0-9_-]") {
+    fn invented_and_mutated_cursors_are_rejected(text in ".*", at in 0_usize..60, to in "[A-Za-z0-9_-]") {
         let router = paged(2, 1);
         prop_assert_eq!(kind(now(&router, ask(Some(&text), None))), ErrorKind::InvalidCursor);
         let good = page(now(&router, ask(None, None))).next.unwrap();
@@ -206,7 +206,11 @@ fn each_caller_sees_its_own_list() {
         if let Some(name) = other {
             request = by(request, name);
         }
-        assert_eq!(kind(now(&router, request)), ErrorKind::InvalidCursor, "a foreign cursor");
+        assert_eq!(
+            kind(now(&router, request)),
+            ErrorKind::InvalidCursor,
+            "a cursor of another caller"
+        );
     }
 }
 
@@ -220,7 +224,7 @@ fn without_an_access_hook_lists_are_public() {
 }
 
 #[test]
-fn what_is_hidden_answers_like_what_is_unknown() {
+fn hidden_items_answer_like_unknown_ones() {
     use wharf_model::Error;
     let hide = |principal: Option<&Principal>, item: Item<'_>| {
         principal.is_some() || !item.name().contains("secret")
@@ -264,11 +268,11 @@ fn what_is_hidden_answers_like_what_is_unknown() {
     }
 }
 
-/// Seals with the number of the day, and opens only what it sealed that day.
+/// Cipher whose key is the number of the day: it opens only what it sealed on the same day.
 #[derive(Default)]
-struct Daily(AtomicU64);
+struct DailyCipher(AtomicU64);
 
-impl StateCipher for Daily {
+impl StateCipher for DailyCipher {
     fn seal(&self, _context: &[u8], plain: &[u8]) -> String {
         format!("{}:{}", self.0.load(Ordering::SeqCst), plain[7])
     }
@@ -281,8 +285,8 @@ impl StateCipher for Daily {
 }
 
 #[test]
-fn a_list_can_be_walked_after_its_seal_changed_keys() {
-    let seal = Arc::new(Daily::default());
+fn lists_can_be_paged_after_a_key_change() {
+    let seal = Arc::new(DailyCipher::default());
     let limits = Limits { page: 2, ..Limits::default() };
     let router = tools(3).limits(limits).seal(seal.clone()).build().unwrap();
     for _day in 0..2 {

@@ -1,4 +1,4 @@
-//! Everything that can be said about a primitive, and every way to run one.
+//! Every property of a primitive, and every kind of handler.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -39,7 +39,7 @@ fn first(router: &Router, method: Method) -> Value {
 }
 
 #[test]
-fn a_tool_shows_everything_that_was_said_about_it() {
+fn a_tool_lists_all_of_its_properties() {
     let tool = Tool::inline("search", |Args(it): Args<Search>| {
         Json(json!([it.r#type, it.limit, it.page_size]))
     });
@@ -92,7 +92,7 @@ struct Note {
 }
 
 #[test]
-fn a_template_and_a_prompt_show_everything_that_was_said_about_them() {
+fn a_template_and_a_prompt_list_all_of_their_properties() {
     let icon = || Icon::new("https://example.com/i.png");
     let router = Router::builder()
         .add(
@@ -129,7 +129,7 @@ fn a_template_and_a_prompt_show_everything_that_was_said_about_them() {
 }
 
 #[test]
-fn a_runtime_tool_with_an_output_schema_comes_and_goes() {
+fn a_runtime_tool_with_an_output_schema_is_added_and_removed() {
     let router = Router::builder().build().unwrap();
     let registry = router.registry();
     let tool = |name: &str| {
@@ -161,7 +161,7 @@ fn content_carries_its_annotations_and_metadata() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_and_resources_run_on_threads_and_out_of_time_too() {
+async fn prompts_and_resources_can_block_and_time_out() {
     async fn forever() -> &'static str {
         std::future::pending().await
     }
@@ -184,7 +184,7 @@ async fn prompts_and_resources_run_on_threads_and_out_of_time_too() {
 #[test]
 fn a_completion_has_at_most_a_hundred_values() {
     let many = |count: usize| move || (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
-    // One that was put together by hand, past every limit.
+    // A completion built by hand, beyond every limit.
     let by_hand = || {
         let mut completion = Completion::default();
         completion.values = vec!["x".into(); 101];
@@ -213,7 +213,7 @@ fn a_completion_has_at_most_a_hundred_values() {
     assert_eq!(completion(now(&router, request.build())).values, [r#"{"language": "rust"}"#]);
 }
 
-/// A resource, a prompt and a completion that fail so.
+/// A resource, a prompt and a completion that fail with this error.
 fn failures<E>(fail: impl Fn() -> E + Clone + Send + Sync + 'static) -> [Error; 3]
 where
     E: Into<ToolError> + 'static,

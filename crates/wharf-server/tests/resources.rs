@@ -100,7 +100,7 @@ fn an_unknown_resource_names_its_uri() {
 }
 
 #[test]
-fn failures_of_a_resource_keep_their_kind_and_tell_nothing_internal() {
+fn resource_errors_keep_their_kind_and_hide_internals() {
     let router = Router::builder()
         .add(Resource::new("x:io", async || Err::<String, _>(std::io::Error::other("/etc/secret"))))
         .add(Resource::new("x:none", async || None::<String>))
@@ -120,7 +120,7 @@ fn failures_of_a_resource_keep_their_kind_and_tell_nothing_internal() {
 }
 
 #[test]
-fn a_uri_may_be_just_so_long() {
+fn the_length_of_uris_is_limited() {
     let limits = Limits { uri: 20, ..Limits::default() };
     let router = Router::builder()
         .limits(limits)
@@ -134,7 +134,7 @@ fn a_uri_may_be_just_so_long() {
 }
 
 #[test]
-fn reading_carries_its_cache_hint_unless_it_hangs_on_answers() {
+fn a_read_has_its_cache_hint_unless_it_depends_on_responses() {
     let router = with(Resource::new("x:y", async || "y").cache(CacheHint::public(7)));
     assert_eq!(contents(now(&router, read("x:y"))).cache, Some(CacheHint::public(7)));
     let answered = RequestBuilder::new(Method::ReadResource).target("x:y").input_responses("{}");
@@ -142,7 +142,7 @@ fn reading_carries_its_cache_hint_unless_it_hangs_on_answers() {
 }
 
 #[test]
-fn listed_resources_show_everything() {
+fn listed_resources_have_all_properties() {
     let router = Router::builder()
         .add(
             Resource::new("x:y", async || "y")
@@ -326,7 +326,7 @@ fn templates_complete_by_their_text_or_by_a_uri_that_matches() {
 }
 
 #[test]
-fn what_cannot_be_completed_is_the_callers_fault() {
+fn invalid_completion_references_are_rejected() {
     let router = completing();
     let kind_of =
         |reference: &str, argument: &str| kind(now(&router, complete(reference, argument, "")));

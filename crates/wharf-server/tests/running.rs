@@ -1,4 +1,4 @@
-//! How handlers run: on which thread, for how long, how many at once.
+//! Execution of handlers: threads, timeouts and concurrency.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -43,7 +43,7 @@ async fn blocking_functions_run_on_other_threads() {
 #[test]
 fn blocking_functions_need_no_runtime() {
     let router = with(Tool::blocking("add", |Args(Add { a, b }): Args<Add>| a + b));
-    let mut exchange = start_still(&router, call("add", r#"{"a":20,"b":22}"#));
+    let mut active_call = start_without_runtime(&router, call("add", r#"{"a":20,"b":22}"#));
     let (wake, woken) = std::sync::mpsc::channel();
     struct Wake(std::sync::mpsc::Sender<()>);
     impl std::task::Wake for Wake {
@@ -54,7 +54,7 @@ fn blocking_functions_need_no_runtime() {
     let waker = Arc::new(Wake(wake)).into();
     let mut cx = std::task::Context::from_waker(&waker);
     loop {
-        match exchange.poll_event(&mut cx) {
+        match active_call.poll_event(&mut cx) {
             std::task::Poll::Ready(Event::Done(outcome)) => break assert_eq!(text(outcome), "42"),
             std::task::Poll::Ready(other) => panic!("{other:?}"),
             std::task::Poll::Pending => woken.recv().unwrap(),
@@ -63,7 +63,7 @@ fn blocking_functions_need_no_runtime() {
 }
 
 #[tokio::test]
-async fn a_blocking_function_sees_that_its_call_was_cancelled() {
+async fn a_blocking_function_can_detect_cancellation() {
     let (seen, mut saw) = tokio::sync::mpsc::unbounded_channel();
     let router = with(Tool::blocking("wait", move |ctx: Ctx| {
         seen.send("started").unwrap();
@@ -72,15 +72,15 @@ async fn a_blocking_function_sees_that_its_call_was_cancelled() {
         }
         seen.send("cancelled").unwrap();
     }));
-    let mut exchange = start(&router, call("wait", "{}"));
-    assert!(poll(&mut exchange).is_pending());
+    let mut active_call = start(&router, call("wait", "{}"));
+    assert!(poll(&mut active_call).is_pending());
     assert_eq!(saw.recv().await, Some("started"));
-    drop(exchange);
+    drop(active_call);
     assert_eq!(saw.recv().await, Some("cancelled"));
 }
 
 #[tokio::test]
-async fn dropping_the_exchange_drops_the_handlers_future() {
+async fn dropping_the_call_drops_the_future_of_the_handler() {
     struct Guard(Arc<AtomicUsize>);
     impl Drop for Guard {
         fn drop(&mut self) {
@@ -96,10 +96,10 @@ async fn dropping_the_exchange_drops_the_handlers_future() {
             std::future::pending::<()>().await;
         }
     }));
-    let mut exchange = start(&router, call("hang", "{}"));
-    assert!(poll(&mut exchange).is_pending());
+    let mut active_call = start(&router, call("hang", "{}"));
+    assert!(poll(&mut active_call).is_pending());
     assert_eq!(dropped.load(Ordering::SeqCst), 0);
-    drop(exchange);
+    drop(active_call);
     assert_eq!(dropped.load(Ordering::SeqCst), 1);
 }
 
@@ -122,7 +122,7 @@ async fn a_tools_own_timeout_ends_it_with_an_error_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tools_own_timeout_begins_when_its_turn_comes() {
+async fn the_timeout_of_a_tool_starts_with_its_execution() {
     let sleep = |seconds| {
         move || async move {
             tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -148,7 +148,7 @@ async fn a_tools_own_timeout_begins_when_its_turn_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_users_time_to_answer_is_not_the_tools() {
+async fn the_time_for_a_response_does_not_count_for_the_tool() {
     async fn ask(ctx: Ctx) -> Result<&'static str, ClientRequestError> {
         ctx.roots("roots").await?;
         tokio::time::sleep(Duration::from_secs(4)).await;
@@ -165,20 +165,22 @@ async fn the_users_time_to_answer_is_not_the_tools() {
         start(&router, request)
     };
     for (name, fails) in [("hasty", true), ("patient", false)] {
-        let mut exchange = asking(name);
-        let Event::ClientRequest(id, _) = next(&mut exchange).await else { panic!() };
-        assert!(tokio::time::timeout(Duration::from_secs(60), next(&mut exchange)).await.is_err());
-        assert!(exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into())));
-        assert_eq!(tool_of(exchange).await.is_error, fails, "{name}");
+        let mut active_call = asking(name);
+        let Event::ClientRequest(id, _) = next(&mut active_call).await else { panic!() };
+        assert!(
+            tokio::time::timeout(Duration::from_secs(60), next(&mut active_call)).await.is_err()
+        );
+        assert!(active_call.answers().deliver(id, Ok(r#"{"roots":[]}"#.into())));
+        assert_eq!(tool_of(active_call).await.is_error, fails, "{name}");
     }
-    // But nobody keeps a call for ever by never answering.
+    // A client cannot keep a call open forever by not responding.
     let started = tokio::time::Instant::now();
     assert!(tool_of(asking("patient")).await.is_error);
     assert_eq!(started.elapsed().as_secs(), 600);
 }
 
 #[tokio::test]
-async fn a_destructor_that_panics_harms_nobody_else() {
+async fn a_panicking_destructor_does_not_affect_other_calls() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -196,16 +198,16 @@ async fn a_destructor_that_panics_harms_nobody_else() {
         .add(Tool::inline("fine", || "fine"))
         .build()
         .unwrap();
-    let mut exchange = start(&router, call("cancelled", "{}"));
-    assert!(poll(&mut exchange).is_pending());
-    drop(exchange);
+    let mut active_call = start(&router, call("cancelled", "{}"));
+    assert!(poll(&mut active_call).is_pending());
+    drop(active_call);
     assert_eq!(text(done(start(&router, call("fine", "{}"))).await), "fine");
     assert!(tool_of(start(&router, call("done", "{}"))).await.is_error);
     assert_eq!(text(done(start(&router, call("fine", "{}"))).await), "fine");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn never_more_run_at_once_and_nobody_is_forgotten() {
+async fn the_concurrency_limit_holds_and_every_call_runs() {
     let (inside, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (count, highest) = (inside.clone(), most.clone());
     let tool = Tool::new("busy", move || {
@@ -223,12 +225,12 @@ async fn never_more_run_at_once_and_nobody_is_forgotten() {
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let calls: Vec<_> = (0..2_000)
         .map(|n| {
-            let exchange = start(&router, call("busy", "{}"));
+            let active_call = start(&router, call("busy", "{}"));
             tokio::spawn(async move {
                 match n % 5 {
-                    // Some give up before they begin.
-                    0 => drop(exchange),
-                    _ => assert!(!tool_of(exchange).await.is_error),
+                    // Some calls are dropped before they start.
+                    0 => drop(active_call),
+                    _ => assert!(!tool_of(active_call).await.is_error),
                 }
             })
         })
@@ -240,10 +242,10 @@ async fn never_more_run_at_once_and_nobody_is_forgotten() {
     assert_eq!(inside.load(Ordering::SeqCst), 0);
     // All places are free again.
     let mut last: Vec<_> = (0..4).map(|_| start(&router, call("busy", "{}"))).collect();
-    assert!(last.iter_mut().all(|exchange| poll(exchange).is_pending()));
+    assert!(last.iter_mut().all(|active_call| poll(active_call).is_pending()));
     assert_eq!(inside.load(Ordering::SeqCst), 4);
 }
 
-async fn tool_of(exchange: wharf_model::ActiveCall) -> ToolResult {
-    support::tool(done(exchange).await)
+async fn tool_of(active_call: wharf_model::ActiveCall) -> ToolResult {
+    support::tool(done(active_call).await)
 }

@@ -1,4 +1,4 @@
-//! Sealed text opens only as it was sealed.
+//! Encrypted state opens only unmodified and in its context.
 #![allow(clippy::unwrap_used)]
 
 use proptest::prelude::*;
@@ -7,11 +7,11 @@ use wharf_server::KeyRing;
 
 const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+/. ";
 
-/// A small generator: the mutations need variety, not secrecy.
-struct Dice(u64);
+/// Small random generator: the mutations need variety, not secrecy.
+struct SmallRng(u64);
 
-impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+impl SmallRng {
+    fn next(&mut self, sides: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -19,17 +19,17 @@ impl Dice {
     }
 }
 
-fn mutate(sealed: &str, dice: &mut Dice) -> String {
+fn mutate(sealed: &str, dice: &mut SmallRng) -> String {
     let mut bytes = sealed.as_bytes().to_vec();
-    for _ in 0..=dice.roll(3) {
-        let (at, byte) = (dice.roll(bytes.len()), ALPHABET[dice.roll(ALPHABET.len())]);
-        match dice.roll(5) {
+    for _ in 0..=dice.next(3) {
+        let (at, byte) = (dice.next(bytes.len()), ALPHABET[dice.next(ALPHABET.len())]);
+        match dice.next(5) {
             0 => bytes[at] = byte,
             1 => bytes.insert(at, byte),
             2 if bytes.len() > 1 => drop(bytes.remove(at)),
             3 => bytes.truncate(at.max(1)),
             _ => {
-                let other = dice.roll(bytes.len());
+                let other = dice.next(bytes.len());
                 bytes.swap(at, other);
             }
         }
@@ -41,7 +41,7 @@ fn mutate(sealed: &str, dice: &mut Dice) -> String {
 fn no_mutation_of_a_sealed_state_is_accepted() {
     let keys = KeyRing::random();
     let sealed = keys.seal(b"context", br#"{"expires":1,"steps":{}}"#);
-    let mut dice = Dice(0x5eed);
+    let mut dice = SmallRng(0x5eed);
     let mut tried = 0;
     while tried < 100_000 {
         let mutated = mutate(&sealed, &mut dice);
@@ -69,7 +69,7 @@ fn every_single_bit_counts() {
 
 proptest! {
     #[test]
-    fn what_is_sealed_opens_in_its_context_only(plain: Vec<u8>, context: Vec<u8>, other: Vec<u8>) {
+    fn sealed_state_opens_in_its_context_only(plain: Vec<u8>, context: Vec<u8>, other: Vec<u8>) {
         let keys = KeyRing::random();
         let sealed = keys.seal(&context, &plain);
         prop_assert!(sealed.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
@@ -106,7 +106,7 @@ fn keys_come_from_a_file() {
     assert_eq!(KEY.parse::<KeyRing>().unwrap().open(b"c", &sealed).unwrap(), b"plain");
 }
 
-/// A process has one environment, so another process reads the key.
+/// Environment variables belong to the process, so another process reads the key.
 #[test]
 fn keys_come_from_the_environment() {
     if std::env::var_os("WHARF_TEST_STATE_KEY").is_some() {

@@ -1,4 +1,4 @@
-//! Tasks, from the call that makes one to the end that its owner reads.
+//! Tasks, from the call that creates one to the result that its owner reads.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -24,7 +24,7 @@ async fn slow(ctx: Ctx) -> String {
 }
 
 fn slow_tools() -> RouterBuilder {
-    World::new()
+    TestStores::new()
         .server()
         .add(Tool::new("optional", slow).task(TaskMode::optional()))
         .add(Tool::new("required", slow).task(TaskMode::required()))
@@ -33,7 +33,7 @@ fn slow_tools() -> RouterBuilder {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_is_there_before_its_id_and_ends_by_itself() {
+async fn a_task_is_stored_before_its_id_is_returned() {
     let router = slow_tools().build().unwrap();
     let client = client(&router);
     let task = client.task("optional").await;
@@ -43,19 +43,19 @@ async fn a_task_is_there_before_its_id_and_ends_by_itself() {
     assert_eq!(client.get(&task.id).await.status(), TaskStatus::Working);
     pass(seconds(11)).await;
     let ended_task = client.get(&task.id).await;
-    assert_eq!(ended(&ended_task), "done true");
+    assert_eq!(completed_text(&ended_task), "done true");
     assert!(ended_task.updated_at > task.updated_at);
     assert_eq!(ended_task.created_at, task.created_at);
-    // It stays for as long as it was said, and not a moment longer.
+    // It is kept for exactly its `ttl`.
     pass(seconds(3600 - 12)).await;
     assert_eq!(client.get(&task.id).await, ended_task);
     pass(seconds(2)).await;
-    let gone = error(client.about(Method::GetTask, &task.id).await);
+    let gone = error(client.send_for_task(Method::GetTask, &task.id).await);
     assert_eq!(gone, Error::new(ErrorKind::TaskNotFound));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_gets_a_task_is_agreed_on_by_caller_and_tool() {
+async fn caller_and_tool_decide_whether_a_call_is_a_task() {
     let router = slow_tools().build().unwrap();
     let client = client(&router);
     use TaskRequest::*;
@@ -71,7 +71,7 @@ async fn who_gets_a_task_is_agreed_on_by_caller_and_tool() {
         for (tool, expected) in
             ["optional", "required", "forbidden", "plain"].into_iter().zip(expected)
         {
-            let found = match client.saying(tasking).call(tool).await {
+            let found = match client.with_tasking(tasking).call(tool).await {
                 Outcome::Task(_) => Ok("task"),
                 Outcome::Complete(Reply::Tool(result)) => {
                     assert_eq!(text(&result), "done false");
@@ -82,16 +82,16 @@ async fn who_gets_a_task_is_agreed_on_by_caller_and_tool() {
             assert_eq!(found, expected, "{tasking:?} {tool}");
         }
     }
-    let refused = error(client.saying(Declined).call("required").await);
+    let refused = error(client.with_tasking(Declined).call("required").await);
     let needed = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}});
     assert_eq!(refused.data.as_deref(), Some(&needed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_without_tasks_ignores_the_wish_and_has_no_such_methods() {
+async fn a_server_without_tasks_ignores_task_requests_and_rejects_task_methods() {
     let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
-    let client = client(&router).named("alice");
-    result(client.saying(TaskRequest::Wanted(None)).call("plain").await);
+    let client = client(&router).with_principal("alice");
+    result(client.with_tasking(TaskRequest::Wanted(None)).call("plain").await);
     for method in [
         Method::GetTask,
         Method::UpdateTask,
@@ -99,15 +99,15 @@ async fn a_server_without_tasks_ignores_the_wish_and_has_no_such_methods() {
         Method::TaskResult,
         Method::ListTasks,
     ] {
-        let refused = error(client.about(method, "x").await);
+        let refused = error(client.send_for_task(method, "x").await);
         assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported, "{}", method.name());
     }
-    // A filter is restricted to what there is.
+    // A subscription filter is restricted to existing tasks.
     assert_eq!(client.listen(&["x"]).await.1, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn discovery_says_what_there_is_and_for_whom() {
+async fn discovery_announces_task_support_per_caller() {
     let router = slow_tools().build().unwrap();
     let found = |outcome| match outcome {
         Outcome::Complete(Reply::Discover(discovery)) => discovery.capabilities,
@@ -115,7 +115,8 @@ async fn discovery_says_what_there_is_and_for_whom() {
     };
     let anybody = client(&router);
     let nobody = found(anybody.send(RequestBuilder::new(Method::Discover)).await);
-    let alice = found(anybody.named("alice").send(RequestBuilder::new(Method::Discover)).await);
+    let alice =
+        found(anybody.with_principal("alice").send(RequestBuilder::new(Method::Discover)).await);
     assert_eq!(nobody.extensions[TASKS_EXTENSION], json!({}));
     let says = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
     assert_eq!(json!(nobody.tasks), says);
@@ -141,22 +142,22 @@ async fn discovery_says_what_there_is_and_for_whom() {
     let promoting = Router::builder().tasks(options).add(Tool::new("plain", slow)).build().unwrap();
     let says = found(client(&promoting).send(RequestBuilder::new(Method::Discover)).await);
     assert!(says.extensions.contains_key(TASKS_EXTENSION));
-    assert_eq!(says.tasks, None, "nobody can ask for one");
+    assert_eq!(says.tasks, None, "tasks cannot be requested");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_for_time_is_granted_within_bounds() {
+async fn a_requested_ttl_is_granted_within_limits() {
     let options = TaskOptions { longest_ttl: seconds(100), ..TaskOptions::default() };
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
     let router = Router::builder().tasks(options).add(tool).build().unwrap();
     for (wanted, granted) in [(None, 100_000), (Some(5000), 5000), (Some(u64::MAX), 100_000)] {
-        let task = client(&router).saying(TaskRequest::Wanted(wanted)).task("t").await;
+        let task = client(&router).with_tasking(TaskRequest::Wanted(wanted)).task("t").await;
         assert_eq!(task.ttl, Some(granted));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tools_own_failure_is_a_result_and_a_failure_of_the_protocol_is_not() {
+async fn a_tool_error_is_a_result_and_a_protocol_error_is_not() {
     async fn tool_error() -> Result<(), ToolError> {
         Err(ToolError::new("no such file"))
     }
@@ -172,7 +173,7 @@ async fn a_tools_own_failure_is_a_result_and_a_failure_of_the_protocol_is_not() 
         n: u8,
     }
     async fn picky(_: Args<Number>) {}
-    let router = World::new()
+    let router = TestStores::new()
         .server()
         .add(Tool::new("tool_error", tool_error).task(TaskMode::optional()))
         .add(Tool::new("protocol_error", protocol_error).task(TaskMode::optional()))
@@ -199,62 +200,62 @@ async fn a_tools_own_failure_is_a_result_and_a_failure_of_the_protocol_is_not() 
     let failed = Error::resource_not_found("x:y");
     assert_eq!(task.message.as_deref(), Some("Resource not found: x:y"));
     assert_eq!(task.state, TaskState::Failed(Box::new(failed.clone())));
-    assert_eq!(error(client.about(Method::TaskResult, &id).await), failed);
+    assert_eq!(error(client.send_for_task(Method::TaskResult, &id).await), failed);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_waits_in_the_task_until_its_owner_answers() {
+async fn a_client_request_waits_in_the_task_for_its_response() {
     async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(format!("sure: {}", confirm.sure))
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("asks").await.id;
     settle().await;
     let task = client.get(&id).await;
-    assert_eq!(open(&task), ["c"]);
-    // Longer than any call may be silent.
+    assert_eq!(open_keys(&task), ["c"]);
+    // Longer than the idle timeout of a call.
     pass(seconds(600)).await;
-    assert_eq!(open(&client.get(&id).await), ["c"]);
-    // Nonsense about unknown keys is ignored.
+    assert_eq!(open_keys(&client.get(&id).await), ["c"]);
+    // Responses with unknown keys are ignored.
     let updated = client.update(&id, json!({"unknown": sure()})).await;
     assert!(matches!(updated, Outcome::Complete(Reply::TaskUpdated)));
-    assert_eq!(open(&client.get(&id).await), ["c"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["c"]);
     client.update(&id, json!({"c": sure()})).await;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "sure: true");
-    // Too late for anything.
+    assert_eq!(completed_text(&client.get(&id).await), "sure: true");
+    // The task has ended, so the response is ignored.
     let updated = client.update(&id, json!({"c": sure()})).await;
     assert!(matches!(updated, Outcome::Complete(Reply::TaskUpdated)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_questions_at_once_are_answered_one_by_one() {
+async fn two_client_requests_are_answered_one_by_one() {
     async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let (a, b) = join(ctx.ask::<Confirm>("a", "A?"), ctx.ask::<Confirm>("b", "B?")).await;
         Ok(format!("{} {}", a?.sure, b.is_err()))
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("asks").await.id;
     settle().await;
-    assert_eq!(open(&client.get(&id).await), ["a", "b"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["a", "b"]);
     client.update(&id, json!({"b": {"action": "decline"}})).await;
     settle().await;
     let task = client.get(&id).await;
-    assert_eq!(open(&task), ["a"]);
-    // An answer that was given stays what it is.
+    assert_eq!(open_keys(&task), ["a"]);
+    // The first response to a request is final.
     client.update(&id, json!({"b": sure()})).await;
     client.update(&id, json!({"a": sure()})).await;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "true true");
+    assert_eq!(completed_text(&client.get(&id).await), "true true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_stands_for_one_question_and_an_answer_that_does_not_fit_is_told() {
+async fn a_reused_key_and_an_invalid_response_are_errors() {
     async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let first = ctx.ask::<Confirm>("c", "Sure?").await;
         let again = ctx.ask::<Confirm>("c", "Sure?").await;
@@ -262,18 +263,18 @@ async fn a_key_stands_for_one_question_and_an_answer_that_does_not_fit_is_told()
         Ok(format!("{} {} {}", first.is_err(), again.is_err(), other.unwrap_err()))
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("asks").await.id;
     settle().await;
     client.update(&id, json!({"c": {"action": "accept", "content": {"sure": 7}}})).await;
     settle().await;
-    let ended = ended(&client.get(&id).await).to_owned();
-    assert_eq!(ended, "true true `c` stands for two different questions in one call");
+    let text = completed_text(&client.get(&id).await).to_owned();
+    assert_eq!(text, "true true `c` is used for two different client requests in one call");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_waits_for_is_taken_back() {
+async fn a_dropped_client_request_is_withdrawn() {
     async fn races(ctx: Ctx) -> &'static str {
         tokio::select! {
             _ = ctx.ask::<Confirm>("c", "Sure?") => {}
@@ -283,71 +284,73 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
         "bored"
     }
     let tool = Tool::new("races", races).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("races").await.id;
     settle().await;
-    assert_eq!(open(&client.get(&id).await), ["c"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["c"]);
     pass(seconds(6)).await;
     assert_eq!(client.get(&id).await.status(), TaskStatus::Working);
     pass(seconds(6)).await;
-    assert_eq!(ended(&client.get(&id).await), "bored");
+    assert_eq!(completed_text(&client.get(&id).await), "bored");
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_for_the_result_brings_the_questions_along() {
+async fn waiting_for_the_result_delivers_client_requests() {
     async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         tokio::time::sleep(seconds(600)).await;
         Ok(format!("sure: {}", confirm.sure))
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
-    let client = client(&router).asked(InputMode::Deliver).saying(TaskRequest::Wanted(None));
+    let router = TestStores::new().server().add(tool).build().unwrap();
+    let client =
+        client(&router).with_input_mode(InputMode::Deliver).with_tasking(TaskRequest::Wanted(None));
     let id = client.task("asks").await.id;
     let request = client.request(RequestBuilder::new(Method::TaskResult).target(&id));
     let mut waiting = client.start(request);
-    let Event::ClientRequest(asked, _) = next(&mut waiting).await else {
-        panic!("nothing was asked")
+    let Event::ClientRequest(request_id, _) = next(&mut waiting).await else {
+        panic!("no client request was sent")
     };
-    assert_eq!(open(&client.get(&id).await), ["c"]);
-    waiting.answers().deliver(asked, Ok(sure().to_string()));
-    // Ten minutes without a sign of life, and no timeout.
+    assert_eq!(open_keys(&client.get(&id).await), ["c"]);
+    waiting.answers().deliver(request_id, Ok(sure().to_string()));
+    // Ten minutes without an event, and no timeout.
     assert_eq!(text(&result(done(&mut waiting).await)), "sure: true");
-    assert_eq!(text(&result(client.about(Method::TaskResult, &id).await)), "sure: true");
+    assert_eq!(text(&result(client.send_for_task(Method::TaskResult, &id).await)), "sure: true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_an_answer_and_a_caller_who_goes_away_gives_none() {
+async fn a_refusal_is_a_response_and_a_disconnect_is_not() {
     async fn asks(ctx: Ctx) -> String {
         format!("{:?}", ctx.ask::<Confirm>("c", "Sure?").await.unwrap_err())
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
-    let client = client(&router).asked(InputMode::Deliver).saying(TaskRequest::Wanted(None));
+    let router = TestStores::new().server().add(tool).build().unwrap();
+    let client =
+        client(&router).with_input_mode(InputMode::Deliver).with_tasking(TaskRequest::Wanted(None));
     let id = client.task("asks").await.id;
     let wait = || client.start(client.request(RequestBuilder::new(Method::TaskResult).target(&id)));
     let mut first = wait();
     assert!(matches!(next(&mut first).await, Event::ClientRequest(..)));
     drop(first);
     settle().await;
-    assert_eq!(open(&client.get(&id).await), ["c"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["c"]);
     let mut incapable = wait();
-    let Event::ClientRequest(asked, ask) = next(&mut incapable).await else {
-        panic!("nothing was asked")
+    let Event::ClientRequest(request_id, ask) = next(&mut incapable).await else {
+        panic!("no client request was sent")
     };
-    incapable.refuse(asked, &ask);
+    incapable.refuse(request_id, &ask);
     let mut second = wait();
-    let Event::ClientRequest(asked, _) = next(&mut second).await else {
-        panic!("nothing was asked")
+    let Event::ClientRequest(request_id, _) = next(&mut second).await else {
+        panic!("no client request was sent")
     };
-    second.answers().deliver(asked, Err(Error::new(ErrorKind::RefusedPolicy)));
+    second.answers().deliver(request_id, Err(Error::new(ErrorKind::RefusedPolicy)));
     let said = text(&result(done(&mut second).await)).to_owned();
     assert!(said.contains("RefusedPolicy"), "{said}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_is_final_and_stops_the_work_at_once() {
+async fn cancellation_is_final_and_stops_the_handler_at_once() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), ClientRequestError> {
         effects.hit();
         tokio::time::sleep(seconds(10)).await;
@@ -358,15 +361,15 @@ async fn cancelling_is_final_and_stops_the_work_at_once() {
     }
     let effects = Counter::default();
     let tool = Tool::new("works", works).task(TaskMode::optional());
-    let router = World::new().server().state(effects.clone()).add(tool).build().unwrap();
+    let router = TestStores::new().server().state(effects.clone()).add(tool).build().unwrap();
     let client = client(&router);
     let (running, parked) = (client.task("works").await.id, client.task("works").await.id);
     settle().await;
     let (task, too_late) = client.cancel(&running).await;
     assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, false));
     pass(seconds(20)).await;
-    assert_eq!(effects.count(), 3, "the first never went on");
-    assert_eq!(open(&client.get(&parked).await), ["c"]);
+    assert_eq!(effects.count(), 3, "the first handler never continued");
+    assert_eq!(open_keys(&client.get(&parked).await), ["c"]);
     client.cancel(&parked).await;
     client.update(&parked, json!({"c": sure()})).await;
     settle().await;
@@ -374,8 +377,8 @@ async fn cancelling_is_final_and_stops_the_work_at_once() {
     for id in [&running, &parked] {
         let (task, too_late) = client.cancel(id).await;
         assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, true));
-        let ended = error(client.about(Method::TaskResult, id).await);
-        assert_eq!(ended.kind, ErrorKind::TaskCancelled);
+        let failure = error(client.send_for_task(Method::TaskResult, id).await);
+        assert_eq!(failure.kind, ErrorKind::TaskCancelled);
     }
     let id = client.task("works").await.id;
     pass(seconds(11)).await;
@@ -391,9 +394,12 @@ async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
         ctx.ask::<Confirm>("c", "Sure?").await.map(drop)
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
-    let (nobody, alice, bob) =
-        (client(&router), client(&router).named("alice"), client(&router).named("bob"));
+    let router = TestStores::new().server().add(tool).build().unwrap();
+    let (nobody, alice, bob) = (
+        client(&router),
+        client(&router).with_principal("alice"),
+        client(&router).with_principal("bob"),
+    );
     let callers = [&nobody, &alice, &bob];
     let mut ids = vec![];
     for caller in callers {
@@ -403,7 +409,7 @@ async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
     for (index, caller) in callers.into_iter().enumerate() {
         for (owner, id) in ids.iter().enumerate() {
             if owner == index {
-                assert_eq!(open(&caller.get(id).await), ["c"]);
+                assert_eq!(open_keys(&caller.get(id).await), ["c"]);
                 continue;
             }
             for method in
@@ -420,19 +426,22 @@ async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
             assert_eq!(caller.listen(&[id]).await.1, [""; 0]);
         }
     }
-    // Nothing came of it.
+    // The foreign requests had no effect.
     for (caller, id) in callers.into_iter().zip(&ids) {
-        assert_eq!(open(&caller.get(id).await), ["c"]);
+        assert_eq!(open_keys(&caller.get(id).await), ["c"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_is_for_those_who_can_be_told_apart() {
+async fn a_list_needs_an_authenticated_caller() {
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
     let limits = Limits { page: 2, ..Limits::default() };
-    let router = World::new().server().limits(limits).add(tool).build().unwrap();
-    let (nobody, alice, bob) =
-        (client(&router), client(&router).named("alice"), client(&router).named("bob"));
+    let router = TestStores::new().server().limits(limits).add(tool).build().unwrap();
+    let (nobody, alice, bob) = (
+        client(&router),
+        client(&router).with_principal("alice"),
+        client(&router).with_principal("bob"),
+    );
     let refused = error(nobody.send(RequestBuilder::new(Method::ListTasks)).await);
     assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported);
     let mut ids = vec![];
@@ -464,12 +473,12 @@ async fn a_list_is_for_those_who_can_be_told_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_did_not_declare_tasks_is_told_so() {
+async fn a_client_without_the_tasks_capability_gets_an_error() {
     let router = slow_tools().build().unwrap();
     let id = client(&router).task("optional").await.id;
-    let silent = client(&router).saying(TaskRequest::Declined);
+    let silent = client(&router).with_tasking(TaskRequest::Declined);
     for method in [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult] {
-        let refused = error(silent.about(method, &id).await);
+        let refused = error(silent.send_for_task(method, &id).await);
         assert_eq!(refused.kind, ErrorKind::MissingClientCapability);
         let needed = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}});
         assert_eq!(refused.data.as_deref(), Some(&needed));
@@ -481,7 +490,7 @@ async fn who_did_not_declare_tasks_is_told_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn limits_answer() {
+async fn exceeded_limits_are_reported() {
     async fn long() -> String {
         "x".repeat(2000)
     }
@@ -509,7 +518,7 @@ async fn limits_answer() {
         waiting: 1,
         ..TaskOptions::default()
     };
-    let router = World::new()
+    let router = TestStores::new()
         .server()
         .tasks(options)
         .add(Tool::new("long", long).task(TaskMode::optional()))
@@ -522,7 +531,7 @@ async fn limits_answer() {
     let id = client.task("long").await.id;
     settle().await;
     let task = client.get(&id).await;
-    assert!(ended(&task).contains("1000 is the limit"), "{task:?}");
+    assert!(completed_text(&task).contains("1000 is the limit"), "{task:?}");
     for (tool, said) in [("steps", "more than 3 steps"), ("big_step", "500 is the limit")] {
         let id = client.task(tool).await.id;
         settle().await;
@@ -539,12 +548,12 @@ async fn limits_answer() {
         client.update(&id, json!({key: sure()})).await;
     }
     settle().await;
-    assert!(ended(&client.get(&id).await).contains("may ask 2 questions"));
+    assert!(completed_text(&client.get(&id).await).contains("at most 2 client requests"));
     let last = client.task("many_questions").await;
     let refused = error(client.call("long").await);
     assert_eq!(refused.kind, ErrorKind::TooManyTasks);
-    // Others are not affected.
-    let alice = client.named("alice");
+    // Other callers are not affected.
+    let alice = client.with_principal("alice");
     alice.task("long").await;
     let wait =
         || client.start(client.request(RequestBuilder::new(Method::TaskResult).target(&last.id)));
@@ -554,7 +563,7 @@ async fn limits_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_room_tasks_wait_for_their_turn() {
+async fn without_a_free_slot_tasks_are_queued() {
     async fn works(
         State(running): State<Counter>,
         extension: wharf_server::Extension<u32>,
@@ -580,16 +589,20 @@ async fn without_room_tasks_wait_for_their_turn() {
     assert_eq!(running.count(), 4);
     pass(seconds(25)).await;
     for (number, id) in ids.iter().enumerate() {
-        assert_eq!(ended(&client.get(id).await), number.to_string(), "what layers added is there");
+        assert_eq!(
+            completed_text(&client.get(id).await),
+            number.to_string(),
+            "extensions of layers are present"
+        );
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_is_written_down_and_told() {
+async fn progress_is_stored_and_notified() {
     async fn works(ctx: Ctx) -> &'static str {
         for n in 1..=100 {
             ctx.progress_of(f64::from(n), 100.0).await;
-            ctx.info("a log nobody hears").await;
+            ctx.info("a log without a receiver").await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         ctx.progress_message(101.0, None, "almost").await;
@@ -597,7 +610,7 @@ async fn progress_is_written_down_and_told() {
         "done"
     }
     let tool = Tool::new("works", works).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
     let call = call("works").meta(r#"{"progressToken":"t1"}"#);
     let id = task(client.send(call).await).id;
@@ -627,23 +640,23 @@ async fn progress_is_written_down_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_hears_where_a_task_stands_and_whether_it_was_late() {
+async fn a_subscriber_gets_the_status_even_if_it_is_late() {
     async fn asks(ctx: Ctx) -> Result<(), ClientRequestError> {
         tokio::time::sleep(seconds(1)).await;
         ctx.ask::<Confirm>("c", "Sure?").await.map(drop)
     }
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
-    let alice = client(&router).named("alice");
+    let router = TestStores::new().server().add(tool).build().unwrap();
+    let alice = client(&router).with_principal("alice");
     let id = alice.task("asks").await.id;
     let (mut early, _) = alice.listen(&[&id, "unknown"]).await;
     let told = |event| match event {
         Event::Notify(Notification::Task(task)) => task,
         other => panic!("{other:?}"),
     };
-    assert_eq!(open(&told(next(&mut early).await)), ["c"]);
+    assert_eq!(open_keys(&told(next(&mut early).await)), ["c"]);
     let (mut late, _) = alice.listen(&[&id]).await;
-    assert_eq!(open(&told(next(&mut late).await)), ["c"]);
+    assert_eq!(open_keys(&told(next(&mut late).await)), ["c"]);
     alice.update(&id, json!({"c": sure()})).await;
     loop {
         let task = told(next(&mut early).await);
@@ -658,16 +671,16 @@ async fn a_listener_hears_where_a_task_stands_and_whether_it_was_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_follows_a_task_after_its_end_hears_of_it() {
+async fn subscribing_after_the_end_of_a_task_notifies_its_status() {
     let slow = Tool::new("slow", slow).task(TaskMode::optional());
     let quick = Tool::new("quick", async || "quick").task(TaskMode::optional());
-    let router = World::new().server().add(quick).add(slow).build().unwrap();
-    let alice = client(&router).named("alice");
-    let foreign = alice.named("bob").task("quick").await.id;
-    for named in [vec![], vec![alice.task("slow").await.id]] {
+    let router = TestStores::new().server().add(quick).add(slow).build().unwrap();
+    let alice = client(&router).with_principal("alice");
+    let foreign = alice.with_principal("bob").task("quick").await.id;
+    for ids in [vec![], vec![alice.task("slow").await.id]] {
         let mut request = alice.request(RequestBuilder::new(Method::Listen));
         let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
-            tasks: named.into_iter().collect(),
+            tasks: ids.into_iter().collect(),
             ..SubscriptionFilter::default()
         });
         request.filter = Some(filter.clone());
@@ -676,10 +689,10 @@ async fn who_follows_a_task_after_its_end_hears_of_it() {
         assert!(matches!(acknowledged, Event::Notify(Notification::Acknowledged(_))));
         let id = alice.task("quick").await.id;
         settle().await;
-        // As a session's filter is edited when the handle is written.
+        // A session edits its filter like this when it sends the task handle.
         filter.edit(|filter| filter.tasks.extend([id.clone(), foreign.clone()]));
         let Event::Notify(Notification::Task(task)) = next(&mut listening).await else {
-            panic!("nothing was told")
+            panic!("no notification was sent")
         };
         assert_eq!((task.id.as_str(), task.status()), (id.as_str(), TaskStatus::Completed));
         assert!(filter.read(|filter| !filter.tasks.contains(&foreign)));
@@ -687,42 +700,42 @@ async fn who_follows_a_task_after_its_end_hears_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_runs_that_is_not_in_the_store() {
+async fn only_stored_tasks_run() {
     let effects = Counter::default();
     async fn works(State(effects): State<Counter>) -> String {
         effects.hit().to_string()
     }
-    let world = World::new();
+    let test_stores = TestStores::new();
     let tool = Tool::new("works", works).task(TaskMode::optional());
-    let router = world.server().state(effects.clone()).add(tool).build().unwrap();
+    let router = test_stores.server().state(effects.clone()).add(tool).build().unwrap();
     let client = client(&router);
-    world.records.set_broken(true);
+    test_stores.records.set_broken(true);
     let refused = error(client.call("works").await);
     assert_eq!(refused.kind, ErrorKind::TemporarilyUnavailable);
     assert!(!refused.to_string().contains("secret"));
     pass(seconds(60)).await;
     assert_eq!(effects.count(), 0);
-    // Calls that need no store go on.
-    let plain = client.saying(TaskRequest::Declined).call("works").await;
+    // Calls that need no store still work.
+    let plain = client.with_tasking(TaskRequest::Declined).call("works").await;
     assert_eq!(text(&result(plain)), "1");
-    world.records.set_broken(false);
+    test_stores.records.set_broken(false);
     let id = client.task("works").await.id;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "2");
+    assert_eq!(completed_text(&client.get(&id).await), "2");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
+async fn a_session_subscribes_while_the_task_store_is_down() {
     async fn works() -> String {
         tokio::time::sleep(seconds(60)).await;
         "done".to_owned()
     }
-    let world = World::new();
+    let test_stores = TestStores::new();
     let tool = Tool::new("works", works).task(TaskMode::optional());
-    let router = world.server().add(tool).build().unwrap();
+    let router = test_stores.server().add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("works").await.id;
-    world.records.set_broken(true);
+    test_stores.records.set_broken(true);
     let listen = |since| {
         let mut request = client.request(RequestBuilder::new(Method::Listen));
         let tasks = [id.clone()].into();
@@ -731,7 +744,7 @@ async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
         request.since = since;
         client.start(request)
     };
-    // Who asks for tasks must know that nobody knows of them.
+    // A client that subscribes to tasks must be notified that their state is unknown.
     let refused = error(done(&mut listen(None)).await);
     assert_eq!(refused.kind, ErrorKind::TemporarilyUnavailable);
     let mut session = listen(Some(wharf_model::ChangeVersion::FIRST));
@@ -739,44 +752,44 @@ async fn a_session_listens_even_while_its_tasks_cannot_be_looked_up() {
     router.registry().tools_changed();
     let told = next(&mut session).await;
     assert!(matches!(told, Event::Notify(Notification::ToolsChanged)), "{told:?}");
-    world.records.set_broken(false);
+    test_stores.records.set_broken(false);
     pass(seconds(61)).await;
     let Event::Notify(Notification::Task(task)) = next(&mut session).await else { panic!() };
     assert_eq!((&task.id, task.status()), (&id, wharf_model::TaskStatus::Completed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_can_be_sealed() {
+async fn stored_tasks_can_be_encrypted() {
     use wharf_model::RecordStore;
     async fn works(ctx: Ctx) -> String {
         ctx.step("s", async { "step secret".to_owned() }).await
     }
-    let world = World::new();
+    let test_stores = TestStores::new();
     let keys: KeyRing = "ff".repeat(32).parse().unwrap();
     let keys = std::sync::Arc::new(keys);
     let tool = Tool::new("works", works).task(TaskMode::optional());
-    let router = world.server().store_key(keys).add(tool).build().unwrap();
-    let client = client(&router).named("alice secret");
+    let router = test_stores.server().store_key(keys).add(tool).build().unwrap();
+    let client = client(&router).with_principal("alice secret");
     let id = client.task("works").await.id;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "step secret");
-    let record = world.records.load(&id).await.unwrap().unwrap();
+    assert_eq!(completed_text(&client.get(&id).await), "step secret");
+    let record = test_stores.records.load(&id).await.unwrap().unwrap();
     let mut kept = vec![record.body, record.owner.into_bytes()];
-    kept.extend(world.records.kept(&id).await.unwrap().into_values());
+    kept.extend(test_stores.records.kept(&id).await.unwrap().into_values());
     for bytes in kept {
         assert!(!String::from_utf8_lossy(&bytes).contains("secret"));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fleet_needs_keys_that_are_shared() {
-    let fleet = World::reaching(Sharing::Fleet);
+async fn a_cluster_needs_shared_keys() {
+    let fleet = TestStores::with_sharing(Sharing::Fleet);
     let own = std::sync::Arc::new(KeyRing::random());
     let problems = fleet.server().seal(own).build().unwrap_err().to_string();
     assert!(problems.contains("WHARF_STATE_KEY"), "{problems}");
     let given: KeyRing = "ff".repeat(32).parse().unwrap();
     assert!(fleet.server().seal(std::sync::Arc::new(given)).build().is_ok());
-    assert!(World::new().server().build().is_ok());
+    assert!(TestStores::new().server().build().is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -786,13 +799,16 @@ async fn code_starts_tasks_too() {
         principal.map_or("nobody".into(), |principal| principal.id().to_owned())
     }
     let tool = Tool::new("works", works).task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let alice = wharf_model::Principal::new("alice");
     let timer = timer();
     let task = router.spawn_task("works", json!({}), Some(alice), &timer).await.unwrap();
     assert_eq!(task.get().await.unwrap().status(), TaskStatus::Working);
     assert_eq!(text(&task.wait().await.unwrap()), "alice");
-    assert_eq!(ended(&client(&router).named("alice").get(task.id()).await), "alice");
+    assert_eq!(
+        completed_text(&client(&router).with_principal("alice").get(task.id()).await),
+        "alice"
+    );
     let nobodys = router.spawn_task("works", json!({}), None, &timer).await.unwrap();
     assert_eq!(nobodys.cancel().await.unwrap(), TaskStatus::Cancelled);
     assert_eq!(nobodys.wait().await.unwrap_err().kind, ErrorKind::TaskCancelled);

@@ -1,4 +1,4 @@
-//! What clients and tools cannot make a store keep, and a server load.
+//! Bounds on the data that clients and tools can make a store keep and a server load.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -13,15 +13,16 @@ use wharf_model::{
 use wharf_server::{Ctx, TaskMode, TaskOptions, Tool};
 
 #[tokio::test(start_paused = true)]
-async fn answers_to_whoever_waits_for_the_result_are_bounded_too() {
+async fn responses_to_a_waiting_call_are_bounded_too() {
     async fn asks(ctx: Ctx) -> String {
         ctx.ask::<Confirm>("c", "Sure?").await.unwrap_err().to_string()
     }
     let options = TaskOptions { item: 700, ..TaskOptions::default() };
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
-    let world = World::new();
-    let router = world.server().tasks(options).add(tool).build().unwrap();
-    let client = client(&router).asked(InputMode::Deliver).saying(TaskRequest::Wanted(None));
+    let test_stores = TestStores::new();
+    let router = test_stores.server().tasks(options).add(tool).build().unwrap();
+    let client =
+        client(&router).with_input_mode(InputMode::Deliver).with_tasking(TaskRequest::Wanted(None));
     let long = "x".repeat(10_000);
     let refusal = Error::new(ErrorKind::InternalError).with_message("No: ".to_owned() + &long);
     let answers = [
@@ -35,10 +36,10 @@ async fn answers_to_whoever_waits_for_the_result_are_bounded_too() {
         let id = client.task("asks").await.id;
         let wait = client.request(RequestBuilder::new(Method::TaskResult).target(&id));
         let mut waiting = client.start(wait);
-        let Event::ClientRequest(asked, _) = next(&mut waiting).await else {
-            panic!("nothing was asked")
+        let Event::ClientRequest(request_id, _) = next(&mut waiting).await else {
+            panic!("no client request was sent")
         };
-        waiting.answers().deliver(asked, answer);
+        waiting.answers().deliver(request_id, answer);
         let told = result(done(&mut waiting).await);
         assert!(text(&told).contains(said), "{}", text(&told));
         assert!(text(&told).len() < 1000);
@@ -53,7 +54,7 @@ async fn a_failure_is_bounded_like_a_result() {
     }
     let options = TaskOptions { result: 1000, ..TaskOptions::default() };
     let tool = Tool::new("fails", fails).task(TaskMode::optional());
-    let router = World::new().server().tasks(options).add(tool).build().unwrap();
+    let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("fails").await.id;
     settle().await;
@@ -65,18 +66,18 @@ async fn a_failure_is_bounded_like_a_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_task_that_cannot_be_read_is_as_unknown_as_any() {
-    let world = World::new();
+async fn an_unreadable_foreign_task_is_reported_as_unknown() {
+    let test_stores = TestStores::new();
     let record = wharf_model::Record {
         id: "odd".into(),
         owner: "somebody".into(),
-        body: b"what is this".to_vec(),
+        body: b"not a record".to_vec(),
         ..Default::default()
     };
-    world.records.insert(record, 1000).await.unwrap();
+    test_stores.records.insert(record, 1000).await.unwrap();
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
-    let router = world.server().add(tool).build().unwrap();
-    let alice = client(&router).named("alice");
+    let router = test_stores.server().add(tool).build().unwrap();
+    let alice = client(&router).with_principal("alice");
     for method in [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult] {
         let ask = |id: &str| alice.send(RequestBuilder::new(method).target(id));
         assert_eq!(error(ask("odd").await), error(ask("unknown").await), "{}", method.name());
@@ -84,7 +85,7 @@ async fn a_foreign_task_that_cannot_be_read_is_as_unknown_as_any() {
     assert_eq!(alice.listen(&["odd"]).await.1, [""; 0]);
 }
 
-async fn list(client: &Client, cursor: Option<&str>) -> Outcome {
+async fn list(client: &TestClient, cursor: Option<&str>) -> Outcome {
     let list = RequestBuilder::new(Method::ListTasks);
     client.send(cursor.into_iter().fold(list, RequestBuilder::cursor)).await
 }
@@ -92,8 +93,8 @@ async fn list(client: &Client, cursor: Option<&str>) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn a_list_loads_few_tasks_at_a_time() {
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
-    let router = World::new().server().add(tool).build().unwrap();
-    let alice = client(&router).named("alice");
+    let router = TestStores::new().server().add(tool).build().unwrap();
+    let alice = client(&router).with_principal("alice");
     for _ in 0..25 {
         alice.task("t").await;
     }
@@ -114,29 +115,29 @@ async fn a_list_loads_few_tasks_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_whose_task_is_gone_is_not_the_end_of_the_list() {
-    let world = World::new();
+async fn a_cursor_of_an_expired_task_is_invalid() {
+    let test_stores = TestStores::new();
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
-    let router = world.server().add(tool).build().unwrap();
-    let alice = client(&router).named("alice");
+    let router = test_stores.server().add(tool).build().unwrap();
+    let alice = client(&router).with_principal("alice");
     for _ in 0..11 {
         alice.task("t").await;
     }
     let Outcome::Complete(Reply::TaskList { tasks, next }) = list(&alice, None).await else {
         panic!("no list")
     };
-    assert!(world.records.remove(&tasks.last().unwrap().id).await.unwrap());
+    assert!(test_stores.records.remove(&tasks.last().unwrap().id).await.unwrap());
     let refused = error(list(&alice, next.as_deref()).await);
     assert_eq!(refused.kind, ErrorKind::InvalidCursor);
 }
 
-/// Nested as deep as a message may be.
+/// Nested to the maximum depth of a message.
 fn deep() -> serde_json::Value {
     (0..123).fold(json!(1), |inner, _| json!([inner]))
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nested_deep_can_be_read_back() {
+async fn deeply_nested_values_can_be_read_back() {
     async fn result() -> ToolResult {
         let mut result = ToolResult::text("deep");
         result.meta = serde_json::from_value(json!({"deep": deep()})).unwrap();
@@ -145,8 +146,8 @@ async fn what_is_nested_deep_can_be_read_back() {
     async fn fails() -> Result<(), Error> {
         Err(Error::resource_not_found("x:y").with_data(deep()))
     }
-    let world = World::new();
-    let router = world.server();
+    let test_stores = TestStores::new();
+    let router = test_stores.server();
     let router = router.add(Tool::new("result", result).task(TaskMode::optional()));
     let router = router.add(Tool::new("fails", fails).task(TaskMode::optional())).build().unwrap();
     let client = client(&router);
@@ -172,7 +173,7 @@ async fn what_is_nested_deep_can_be_read_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_nested_too_deep_is_not_kept() {
+async fn values_nested_too_deeply_are_rejected() {
     fn too_deep() -> serde_json::Value {
         (0..200).fold(json!(1), |inner, _| json!([inner]))
     }
@@ -189,7 +190,7 @@ async fn what_is_nested_too_deep_is_not_kept() {
         request.metadata = Some(json!({"deep": too_deep()}));
         ctx.sample("s", request).await.unwrap_err().to_string()
     }
-    let router = World::new().server();
+    let router = TestStores::new().server();
     let router = router.add(Tool::new("result", result).task(TaskMode::optional()));
     let router = router.add(Tool::new("asks", asks).task(TaskMode::optional()));
     let router = router.add(Tool::new("fails", fails).task(TaskMode::optional())).build().unwrap();
@@ -200,7 +201,7 @@ async fn what_is_nested_too_deep_is_not_kept() {
         let task = client.get(&id).await;
         match &task.state {
             TaskState::Failed(error) => assert_eq!(error.data, None),
-            _ => assert!(ended(&task).contains("nested"), "{}", ended(&task)),
+            _ => assert!(completed_text(&task).contains("nested"), "{}", completed_text(&task)),
         }
     }
 }

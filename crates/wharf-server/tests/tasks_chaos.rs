@@ -1,4 +1,4 @@
-//! Processes that are lost again and again while their tasks go on, at moments drawn by lot.
+//! Chaos test: processes are lost at random moments while their tasks continue.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -14,21 +14,21 @@ use task_support::*;
 use wharf_model::{Method, Outcome, Reply, RequestBuilder, TaskState, TaskStatus};
 use wharf_server::{ClientRequestError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
 
-/// Numbers that are the same in each run.
-struct Lot(u64);
+/// Pseudo-random numbers, the same in each run.
+struct SeededRandom(u64);
 
-impl Lot {
+impl SeededRandom {
     fn draw(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % below
     }
 }
 
-/// What the world outside saw: which steps of which task have returned, and with what.
+/// External record of the effects: which steps of which task have returned, and their results.
 #[derive(Clone, Default)]
-struct Witness(Arc<Mutex<BTreeMap<(String, u64), u64>>>);
+struct EffectLog(Arc<Mutex<BTreeMap<(String, u64), u64>>>);
 
-impl Witness {
+impl EffectLog {
     fn begins(&self, task: &str, step: u64) {
         let seen = self.0.lock().unwrap();
         assert!(!seen.contains_key(&(task.to_owned(), step)), "a step ran after it had returned");
@@ -40,7 +40,7 @@ impl Witness {
         assert_eq!(first, value, "a step returned two results");
     }
 
-    /// Each task ended with the sum of its four steps.
+    /// Asserts that each task ended with the sum of its four steps.
     fn agrees(&self, ends: &BTreeMap<String, String>) {
         let seen = self.0.lock().unwrap();
         for (task, end) in ends {
@@ -51,7 +51,7 @@ impl Witness {
 }
 
 async fn works(
-    State(witness): State<Witness>,
+    State(effect_log): State<EffectLog>,
     State(drawn): State<Counter>,
     ctx: Ctx,
 ) -> Result<String, ClientRequestError> {
@@ -59,12 +59,12 @@ async fn works(
     let mut sum = 0;
     for step in 0..4 {
         let effect = async {
-            witness.begins(&task, step);
+            effect_log.begins(&task, step);
             tokio::time::sleep(seconds(3)).await;
             drawn.hit() as u64
         };
         let value = ctx.step("effect", effect).await;
-        witness.returned(&task, step, value);
+        effect_log.returned(&task, step, value);
         sum += value;
         if step == 1 {
             ctx.ask::<Confirm>("go on", "Go on?").await?;
@@ -74,17 +74,21 @@ async fn works(
     Ok(sum.to_string())
 }
 
-fn node(world: &World, witness: &Witness, drawn: &Counter) -> Router {
+fn node(test_stores: &TestStores, effect_log: &EffectLog, drawn: &Counter) -> Router {
     let options = TaskOptions { attempts: 1000, running: 3, ..quick() };
-    let server = world.server().tasks(options).state(witness.clone()).state(drawn.clone());
+    let server = test_stores.server().tasks(options).state(effect_log.clone()).state(drawn.clone());
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let router = server.add(tool).build().unwrap();
     router.start_tasks(&timer());
     router
 }
 
-/// Answers what is asked, through any node, and says whether all tasks are over.
-async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String, String>) -> bool {
+/// Responds to client requests through any node; returns whether all tasks have ended.
+async fn respond_and_check(
+    router: &Router,
+    ids: &[String],
+    ends: &mut BTreeMap<String, String>,
+) -> bool {
     let client = client(router);
     for id in ids {
         let task = client.get(id).await;
@@ -95,7 +99,7 @@ async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String,
             }
             TaskState::Working => {}
             TaskState::Completed(result) => {
-                // A witness that was shocked.
+                // An assertion in the record of effects failed.
                 assert!(!result.is_error, "{result:?}");
                 let end = ends.entry(id.clone()).or_insert_with(|| text(result).to_owned());
                 assert_eq!(end, text(result), "a task ended twice");
@@ -110,9 +114,10 @@ async fn look_after(router: &Router, ids: &[String], ends: &mut BTreeMap<String,
 }
 
 async fn survive(seed: u64) {
-    let (world, witness, drawn) = (World::new(), Witness::default(), Counter::default());
-    let mut lot = Lot(seed);
-    let mut nodes: Vec<Router> = (0..3).map(|_| node(&world, &witness, &drawn)).collect();
+    let (test_stores, effect_log, drawn) =
+        (TestStores::new(), EffectLog::default(), Counter::default());
+    let mut lot = SeededRandom(seed);
+    let mut nodes: Vec<Router> = (0..3).map(|_| node(&test_stores, &effect_log, &drawn)).collect();
     let mut ids = vec![];
     for number in 0..6 {
         ids.push(client(&nodes[number % 3]).task("works").await.id);
@@ -121,26 +126,26 @@ async fn survive(seed: u64) {
     for _ in 0..2000 {
         pass(Duration::from_millis(500 + lot.draw(9000))).await;
         match lot.draw(4) {
-            // Lost, and started again.
+            // Killed and restarted.
             0 => {
                 let index = usize::try_from(lot.draw(3)).unwrap();
-                nodes[index] = node(&world, &witness, &drawn);
+                nodes[index] = node(&test_stores, &effect_log, &drawn);
             }
-            // In good order.
+            // Graceful shutdown.
             1 => {
                 let index = usize::try_from(lot.draw(3)).unwrap();
                 nodes[index].release_tasks().await;
-                nodes[index] = node(&world, &witness, &drawn);
+                nodes[index] = node(&test_stores, &effect_log, &drawn);
             }
             2 if lot.draw(3) == 0 => {
-                world.records.set_broken(true);
+                test_stores.records.set_broken(true);
                 pass(Duration::from_millis(lot.draw(50_000))).await;
-                world.records.set_broken(false);
+                test_stores.records.set_broken(false);
             }
             _ => {}
         }
-        if look_after(&nodes[0], &ids, &mut ends).await {
-            return witness.agrees(&ends);
+        if respond_and_check(&nodes[0], &ids, &mut ends).await {
+            return effect_log.agrees(&ends);
         }
     }
     let left = client(&nodes[0]).send(RequestBuilder::new(Method::GetTask).target(&ids[0])).await;

@@ -1,4 +1,4 @@
-//! Whose time it is while a task waits: its owner's, not its tool's.
+//! Timeouts while a task waits for its owner: the time does not count for the tool.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -8,7 +8,7 @@ use task_support::*;
 use wharf_model::{ErrorKind, TaskState};
 use wharf_server::{ClientRequestError, Ctx, Router, TaskMode, TaskOptions, Tool, ToolError};
 
-/// Half of its time before the question, and `rest` seconds after it.
+/// Uses half of its time before the client request, and `rest` seconds after it.
 async fn asks(ctx: &Ctx, rest: u64) -> Result<String, ClientRequestError> {
     tokio::time::sleep(seconds(10)).await;
     let confirm: Confirm = ctx.ask("c", "Sure?").await?;
@@ -21,7 +21,7 @@ async fn detaches(ctx: Ctx, rest: u64) -> Result<String, ToolError> {
     Ok(asks(&ctx, rest).await?)
 }
 
-/// A question that another of the tool's own tasks asks.
+/// Sends the client request from another tokio task.
 async fn elsewhere(ctx: Ctx) -> Result<String, ClientRequestError> {
     tokio::spawn(async move { asks(&ctx, 5).await }).await.unwrap()
 }
@@ -37,14 +37,14 @@ fn router() -> Router {
         Tool::new("detached", |ctx: Ctx| detaches(ctx, 5)).task(later.clone()),
         Tool::new("detached-slow", |ctx: Ctx| detaches(ctx, 15)).task(later),
     ];
-    let server = World::new().server().tasks(kept);
+    let server = TestStores::new().server().tasks(kept);
     let add =
         |server: wharf_server::RouterBuilder, tool: Tool| server.add(tool.timeout(seconds(20)));
     tools.into_iter().fold(server, add).build().unwrap()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tools_own_time_stands_still_while_its_task_waits_for_its_owner() {
+async fn the_timeout_of_a_tool_pauses_while_its_task_waits_for_input() {
     let client = client(&router());
     let timed_out = ErrorKind::ToolTimeout.message();
     for (tool, said) in [
@@ -55,22 +55,22 @@ async fn a_tools_own_time_stands_still_while_its_task_waits_for_its_owner() {
         ("detached-slow", timed_out),
     ] {
         let id = client.task(tool).await.id;
-        // Longer than any call may take.
+        // Longer than the total timeout of a call.
         pass(seconds(2 * 3600)).await;
-        assert_eq!(open(&client.get(&id).await), ["c"], "{tool}");
+        assert_eq!(open_keys(&client.get(&id).await), ["c"], "{tool}");
         client.update(&id, json!({"c": sure()})).await;
         pass(seconds(60)).await;
-        assert_eq!(ended(&client.get(&id).await), said, "{tool}");
+        assert_eq!(completed_text(&client.get(&id).await), said, "{tool}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_that_nobody_answers_ends_with_its_task() {
+async fn an_unanswered_client_request_ends_with_its_task() {
     let client = client(&router());
     let id = client.task("quick").await.id;
     pass(seconds(3 * 3600 - 60)).await;
     assert!(matches!(client.get(&id).await.state, TaskState::InputRequired(_)));
     pass(seconds(120)).await;
-    let gone = client.about(wharf_model::Method::GetTask, &id).await;
+    let gone = client.send_for_task(wharf_model::Method::GetTask, &id).await;
     assert_eq!(error(gone).kind, ErrorKind::TaskNotFound);
 }

@@ -1,4 +1,5 @@
-//! A full task store: calls are refused, the log stays short, and the server goes on when there is room.
+//! A full task store: calls are rejected, the log stays short, and the server recovers when there
+//! is room.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -14,12 +15,12 @@ use wharf_server::{MemoryRecords, RawArgs, Router, TaskMode, Tool, memory_stores
 
 /// Collects the messages of warnings and errors of all crates of the project.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+struct LogCollector(Arc<Mutex<Vec<String>>>);
 
-impl Log {
+impl LogCollector {
     /// Collects from all threads of this process, which runs one test.
     fn start() -> Self {
-        let log = Log::default();
+        let log = LogCollector::default();
         tracing::subscriber::set_global_default(log.clone()).unwrap();
         log
     }
@@ -29,7 +30,7 @@ impl Log {
     }
 }
 
-impl Subscriber for Log {
+impl Subscriber for LogCollector {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("wharf") && *metadata.level() <= Level::WARN
     }
@@ -52,8 +53,8 @@ impl Subscriber for Log {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// A server whose tasks keep their arguments in the store until the gate lets them end.
-fn server(stores: &Stores, gate: &Arc<Semaphore>) -> Client {
+/// A server whose tasks keep their arguments in the store until they get a permit to end.
+fn server(stores: &Stores, gate: &Arc<Semaphore>) -> TestClient {
     let gate = gate.clone();
     let length = move |RawArgs(json): RawArgs| {
         let gate = gate.clone();
@@ -72,12 +73,12 @@ fn sized(bytes: usize) -> RequestBuilder {
     call("length").arguments(&json!({"marker": "x".repeat(bytes)}).to_string())
 }
 
-/// Sends calls until one is refused, and then 60 more.
-async fn refusals(client: &Client, bytes: usize) -> Vec<Error> {
+/// Sends calls until one is rejected, and then 60 more.
+async fn refusals(client: &TestClient, bytes: usize) -> Vec<Error> {
     let mut refused = Vec::new();
     for _ in 0..200 {
         match client.send(sized(bytes)).await {
-            Outcome::Task(_) => assert!(refused.is_empty(), "a task found room in a full store"),
+            Outcome::Task(_) => assert!(refused.is_empty(), "a task was created in a full store"),
             other => refused.push(error(other)),
         }
         if refused.len() > 60 {
@@ -87,7 +88,7 @@ async fn refusals(client: &Client, bytes: usize) -> Vec<Error> {
     panic!("the store is never full");
 }
 
-fn check(refused: &[Error], log: &Log) {
+fn check(refused: &[Error], log: &LogCollector) {
     for error in refused {
         assert!(error.kind.is_overloaded(), "{error:?}");
         assert!(error.message.contains("full"), "{}", error.message);
@@ -100,7 +101,7 @@ fn check(refused: &[Error], log: &Log) {
 
 #[tokio::test(start_paused = true)]
 async fn a_full_store_is_logged_once_in_a_while() {
-    let log = Log::start();
+    let log = LogCollector::start();
     let tasks = Arc::new(MemoryRecords::new(3, 1024 * 1024));
     let stores = Stores { tasks, ..memory_stores() };
     let client = server(&stores, &Arc::new(Semaphore::new(0)));
@@ -108,8 +109,8 @@ async fn a_full_store_is_logged_once_in_a_while() {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_tasks_until_there_is_room() {
-    let log = Log::start();
+async fn a_full_disk_rejects_tasks_until_there_is_room() {
+    let log = LogCollector::start();
     let file = std::env::temp_dir().join(format!("wharf-full-{}.db", std::process::id()));
     // A file that may not grow fails like one on a full disk, on every system.
     let url = format!("sqlite:{}?max_bytes=600000&synchronous=normal", file.display());
@@ -124,12 +125,12 @@ async fn a_full_disk_refuses_tasks_until_there_is_room() {
     let gate = Arc::new(Semaphore::new(0));
     let client = server(&stores, &gate);
     check(&refusals(&client, 100_000).await, &log);
-    // All else works.
+    // Everything else works.
     assert_eq!(text(&result(client.call("plain").await)), "plain");
     assert!(stores.tasks.remove("filler").await.unwrap());
     let id = task(client.send(sized(100_000)).await).id;
     gate.add_permits(100);
-    assert_eq!(text(&result(client.about(Method::TaskResult, &id).await)), "100013");
+    assert_eq!(text(&result(client.send_for_task(Method::TaskResult, &id).await)), "100013");
     for end in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(format!("{}{end}", file.display()));
     }

@@ -1,4 +1,4 @@
-//! Servers that begin without tasks, and have some later.
+//! Servers that start without tasks and enable them later.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -17,10 +17,10 @@ async fn slow(ctx: Ctx) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_comes_later_brings_its_tasks() {
+async fn a_tool_added_later_enables_tasks() {
     let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
     let client = client(&router);
-    // Somebody listens before there are any tasks, and follows what is none.
+    // A client subscribes before tasks are enabled, and to an unknown task.
     let mut request = client.request(RequestBuilder::new(Method::Listen));
     let filter = LiveSubscriptionFilter::new(SubscriptionFilter::default());
     request.filter = Some(filter.clone());
@@ -39,37 +39,37 @@ async fn a_tool_that_comes_later_brings_its_tasks() {
     router.registry().add(late).unwrap();
     let task = client.task("late").await;
     pass(seconds(11)).await;
-    assert_eq!(ended(&client.get(&task.id).await), "done true");
+    assert_eq!(completed_text(&client.get(&task.id).await), "done true");
     follow(&task.id);
     let Event::Notify(Notification::Task(told)) = next(&mut listening).await else {
-        panic!("nothing was told")
+        panic!("no notification was sent")
     };
     assert_eq!((told.id.as_str(), told.status()), (task.id.as_str(), TaskStatus::Completed));
 }
 
 #[tokio::test(start_paused = true)]
-async fn code_starts_tasks_where_no_tool_has_any() {
+async fn code_starts_tasks_without_task_tools() {
     let router = Router::builder().add(Tool::new("plain", slow)).build().unwrap();
     let (timer, client) = (timer(), client(&router));
     let task = router.spawn_task("plain", json!({}), None, &timer).await.unwrap();
     assert_eq!(text(&task.wait().await.unwrap()), "done true");
-    // Callers see none of it, as before.
-    let refused = error(client.about(Method::GetTask, task.id()).await);
+    // Callers cannot access the task, as before.
+    let refused = error(client.send_for_task(Method::GetTask, task.id()).await);
     assert_eq!(refused.kind, ErrorKind::CapabilityNotSupported);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_says_by_hand_that_there_are_tasks_is_asked_for_them() {
+async fn declared_task_capabilities_enable_task_methods() {
     let router = Router::builder()
         .add(Tool::new("plain", slow))
         .capabilities(|it| drop(it.extensions.insert(TASKS_EXTENSION.into(), json!({}))))
         .build()
         .unwrap();
-    let client = client(&router).named("alice");
+    let client = client(&router).with_principal("alice");
     assert_eq!(
-        text(&result(client.saying(TaskRequest::Wanted(None)).call("plain").await)),
+        text(&result(client.with_tasking(TaskRequest::Wanted(None)).call("plain").await)),
         "done false"
     );
-    let unknown = error(client.about(Method::GetTask, "unknown").await);
+    let unknown = error(client.send_for_task(Method::GetTask, "unknown").await);
     assert_eq!(unknown.kind, ErrorKind::TaskNotFound);
 }

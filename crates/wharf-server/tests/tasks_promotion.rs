@@ -1,4 +1,4 @@
-//! Calls that become tasks on the way.
+//! Promotion: calls that become tasks while they run.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -21,8 +21,8 @@ fn options() -> TaskOptions {
     TaskOptions { threshold: Some(seconds(10)), ..quick() }
 }
 
-fn router(world: &World, effects: &Counter) -> Router {
-    let server = world.server().tasks(options()).state(effects.clone());
+fn router(test_stores: &TestStores, effects: &Counter) -> Router {
+    let server = test_stores.server().tasks(options()).state(effects.clone());
     let router = server
         .add(Tool::new("short", |ctx: Ctx| takes(ctx, 5)))
         .add(Tool::new("long", |ctx: Ctx| takes(ctx, 20)))
@@ -42,7 +42,7 @@ fn router(world: &World, effects: &Counter) -> Router {
     router
 }
 
-/// Asks, takes a step, goes on as a task, takes another, asks again.
+/// Sends a client request, runs a step, detaches, runs another step, sends another client request.
 async fn detaches(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {
     let before: Confirm = ctx.ask("before", "Before?").await?;
     let first = ctx.step("first", async { effects.hit() }).await;
@@ -54,8 +54,8 @@ async fn detaches(State(effects): State<Counter>, ctx: Ctx) -> Result<String, To
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_long_goes_on_as_a_task() {
-    let router = router(&World::new(), &Counter::default());
+async fn a_long_call_is_promoted_to_a_task() {
+    let router = router(&TestStores::new(), &Counter::default());
     let client = client(&router);
     assert_eq!(text(&result(client.call("short").await)), "false");
     assert_eq!(text(&result(client.call("never").await)), "false");
@@ -63,61 +63,62 @@ async fn what_takes_long_goes_on_as_a_task() {
         let task = client.task(tool).await;
         assert_eq!(task.status(), TaskStatus::Working);
         pass(seconds(21)).await;
-        assert_eq!(ended(&client.get(&task.id).await), said);
+        assert_eq!(completed_text(&client.get(&task.id).await), said);
     }
-    // Only those who follow tasks.
+    // Only callers that support tasks get one.
     for tasking in [TaskRequest::Unknown, TaskRequest::Declined] {
-        assert_eq!(text(&result(client.saying(tasking).call("long").await)), "false");
+        assert_eq!(text(&result(client.with_tasking(tasking).call("long").await)), "false");
     }
-    // Who wants one gets it at once, where the tool says that it can be one.
-    let wants = client.saying(TaskRequest::Wanted(None));
+    // A caller that requests a task gets it at once if the tool allows tasks.
+    let wants = client.with_tasking(TaskRequest::Wanted(None));
     assert_eq!(wants.task("after").await.status(), TaskStatus::Working);
     assert_eq!(error(wants.call("long").await).kind, ErrorKind::TaskForbidden);
 }
 
 #[tokio::test(start_paused = true)]
-async fn until_then_it_is_a_call_like_any_other() {
+async fn before_promotion_it_is_a_plain_call() {
     async fn talks(ctx: Ctx) -> Result<String, ClientRequestError> {
         ctx.progress(1.0).await;
         ctx.info("hello").await;
         let confirm: Confirm = ctx.ask("c", "Sure?").await?;
         Ok(confirm.sure.to_string())
     }
-    let world = World::new();
-    let router = world.server().tasks(options()).add(Tool::new("talks", talks)).build().unwrap();
-    let client = client(&router).asked(InputMode::Deliver);
+    let test_stores = TestStores::new();
+    let router =
+        test_stores.server().tasks(options()).add(Tool::new("talks", talks)).build().unwrap();
+    let client = client(&router).with_input_mode(InputMode::Deliver);
     let mut request = client.request(call("talks"));
     (request.progress, request.log_level) = (true, Some(LogLevel::Debug));
-    let mut exchange = client.start(request);
-    assert!(matches!(next(&mut exchange).await, Event::Notify(Notification::Progress { .. })));
-    assert!(matches!(next(&mut exchange).await, Event::Notify(Notification::Log { .. })));
-    let Event::ClientRequest(id, _) = next(&mut exchange).await else {
-        panic!("nothing was asked")
+    let mut active_call = client.start(request);
+    assert!(matches!(next(&mut active_call).await, Event::Notify(Notification::Progress { .. })));
+    assert!(matches!(next(&mut active_call).await, Event::Notify(Notification::Log { .. })));
+    let Event::ClientRequest(id, _) = next(&mut active_call).await else {
+        panic!("no client request was sent")
     };
-    // A question that is on its way keeps the call a call.
+    // A pending client request prevents the promotion.
     pass(seconds(100)).await;
-    exchange.answers().deliver(id, Ok(sure().to_string()));
-    assert_eq!(text(&result(done(&mut exchange).await)), "true");
+    active_call.answers().deliver(id, Ok(sure().to_string()));
+    assert_eq!(text(&result(done(&mut active_call).await)), "true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_silent_too_long_still_ends() {
-    let world = World::new();
+async fn an_idle_call_still_times_out() {
+    let test_stores = TestStores::new();
     let limits = wharf_server::Limits { idle: seconds(5), ..Default::default() };
-    let server = world.server().tasks(options()).limits(limits);
+    let server = test_stores.server().tasks(options()).limits(limits);
     let router = server.add(Tool::new("long", |ctx: Ctx| takes(ctx, 20))).build().unwrap();
     let outcome = result(client(&router).call("long").await);
     assert!(outcome.is_error);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_asked_and_done_before_goes_into_the_task() {
-    let (world, effects) = (World::new(), Counter::default());
-    let first = router(&world, &effects);
+async fn responses_and_steps_before_promotion_are_stored_in_the_task() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = router(&test_stores, &effects);
     let client_of = client;
     let client = client_of(&first);
     let Outcome::InputRequired(required) = client.call("detaches").await else {
-        panic!("nothing was asked")
+        panic!("no client request was sent")
     };
     assert_eq!(required.requests[0].0, "before");
     let retry = || {
@@ -129,41 +130,42 @@ async fn what_was_asked_and_done_before_goes_into_the_task() {
     settle().await;
     assert_eq!(effects.count(), 2);
     pass(seconds(61)).await;
-    assert_eq!(open(&client.get(&id).await), ["after"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["after"]);
     drop((first, client));
-    // Another process knows the answer from before the task, and both steps.
-    let second = router(&world, &effects);
+    // Another process has the response from before the task, and both steps.
+    let second = router(&test_stores, &effects);
     let client = client_of(&second);
     pass(seconds(110)).await;
-    assert_eq!(open(&client.get(&id).await), ["after"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["after"]);
     client.update(&id, json!({"after": sure()})).await;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "true 1 2 true true");
+    assert_eq!(completed_text(&client.get(&id).await), "true 1 2 true true");
     assert_eq!(effects.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn detaching_changes_nothing_for_those_who_get_no_task() {
+async fn detaching_has_no_effect_for_callers_without_task_support() {
     let effects = Counter::default();
-    let router = router(&World::new(), &effects);
-    let client = client(&router).saying(TaskRequest::Unknown).asked(InputMode::Deliver);
-    let mut exchange = client.start(client.request(call("detaches")));
+    let router = router(&TestStores::new(), &effects);
+    let client =
+        client(&router).with_tasking(TaskRequest::Unknown).with_input_mode(InputMode::Deliver);
+    let mut active_call = client.start(client.request(call("detaches")));
     for _ in 0..2 {
-        let Event::ClientRequest(id, _) = next(&mut exchange).await else {
-            panic!("nothing was asked")
+        let Event::ClientRequest(id, _) = next(&mut active_call).await else {
+            panic!("no client request was sent")
         };
-        exchange.answers().deliver(id, Ok(sure().to_string()));
+        active_call.answers().deliver(id, Ok(sure().to_string()));
     }
-    assert_eq!(text(&result(done(&mut exchange).await)), "true 1 2 true false");
+    assert_eq!(text(&result(done(&mut active_call).await)), "true 1 2 true false");
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_no_task_can_be_made_a_long_call_goes_on_and_a_detached_one_is_told() {
+async fn without_room_a_long_call_continues_and_detach_returns_an_error() {
     async fn detaches(ctx: Ctx) -> String {
         ctx.detach().await.unwrap_err().to_string()
     }
-    let world = World::new();
-    let router = world
+    let test_stores = TestStores::new();
+    let router = test_stores
         .server()
         .tasks(options())
         .add(Tool::new("long", |ctx: Ctx| takes(ctx, 35)))
@@ -171,7 +173,7 @@ async fn where_no_task_can_be_made_a_long_call_goes_on_and_a_detached_one_is_tol
         .build()
         .unwrap();
     let client = client(&router);
-    world.records.set_broken(true);
+    test_stores.records.set_broken(true);
     assert_eq!(text(&result(client.call("long").await)), "false");
     let said = text(&result(client.call("detaches").await)).to_owned();
     assert!(said.contains("store") && !said.contains("secret"), "{said}");
@@ -185,17 +187,17 @@ async fn a_blocking_handler_detaches_too() {
         Ok(format!("{step} {}", ctx.task_id().is_some()))
     });
     let tool = tool.task(TaskMode::required().on_detach());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("t").await.id;
     while client.get(&id).await.status() == TaskStatus::Working {
         tokio::task::yield_now().await;
     }
-    assert_eq!(ended(&client.get(&id).await), "7 true");
+    assert_eq!(completed_text(&client.get(&id).await), "7 true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_one_time_step_that_was_under_way_is_not_tried_again() {
+async fn a_one_time_step_in_progress_is_not_retried() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
         let slow = async {
             effects.hit();
@@ -207,9 +209,9 @@ async fn a_one_time_step_that_was_under_way_is_not_tried_again() {
             Err(error) => error.to_string(),
         }
     }
-    let (world, effects) = (World::new(), Counter::default());
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
     let node = || {
-        let server = world.server().tasks(options()).state(effects.clone());
+        let server = test_stores.server().tasks(options()).state(effects.clone());
         let router = server.add(Tool::new("t", works)).build().unwrap();
         router.start_tasks(&timer());
         router
@@ -219,12 +221,12 @@ async fn a_one_time_step_that_was_under_way_is_not_tried_again() {
     drop(first);
     let second = node();
     pass(seconds(45)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "spent");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "spent");
     assert_eq!(effects.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_it_was_asked_is_asked_again_in_the_task() {
+async fn responses_without_a_request_are_requested_again_in_the_task() {
     async fn asks(ctx: Ctx) -> Result<String, ToolError> {
         let before: Confirm = ctx.ask("before", "Before?").await?;
         ctx.detach().await?;
@@ -232,22 +234,22 @@ async fn what_was_said_before_it_was_asked_is_asked_again_in_the_task() {
         Ok(format!("{} {}", before.sure, after.sure))
     }
     let tool = Tool::new("t", asks).task(TaskMode::optional().on_detach());
-    let router = World::new().server().add(tool).build().unwrap();
+    let router = TestStores::new().server().add(tool).build().unwrap();
     let client = client(&router);
-    // No state comes along: the answers belong to no question yet.
+    // There is no state, so the responses do not belong to a request yet.
     let early = json!({"before": sure(), "after": sure()}).to_string();
     let id = task(client.send(call("t").input_responses(&early)).await).id;
     settle().await;
-    assert_eq!(open(&client.get(&id).await), ["after"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["after"]);
     client.update(&id, json!({"after": sure()})).await;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "true true");
+    assert_eq!(completed_text(&client.get(&id).await), "true true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_should_be_a_task_at_once_and_finds_no_place_goes_on() {
+async fn a_call_without_a_free_slot_at_promotion_continues() {
     let options = TaskOptions { threshold: Some(seconds(0)), running: 0, ..quick() };
-    let server = World::new().server().tasks(options);
+    let server = TestStores::new().server().tasks(options);
     let router = server.add(Tool::new("long", |ctx: Ctx| takes(ctx, 5))).build().unwrap();
     assert_eq!(text(&result(client(&router).call("long").await)), "false");
 }

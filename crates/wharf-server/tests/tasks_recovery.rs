@@ -1,5 +1,5 @@
-//! Tasks whose process is gone, and those who take them over. A process ends here when its router
-//! is dropped: that drops every handler where it stands, and tells nobody.
+//! Recovery: tasks of a lost process are taken over by another. A process is lost here when its
+//! router is dropped: that drops every handler in mid-run and sends no notification.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -12,16 +12,16 @@ use wharf_server::{
     ClientRequestError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool,
 };
 
-/// Begins a process that looks after what others left.
-fn node(world: &World, effects: &Counter, tool: Tool) -> Router {
-    let server = world.server().tasks(quick()).state(effects.clone());
+/// Starts a process that takes over abandoned tasks.
+fn node(test_stores: &TestStores, effects: &Counter, tool: Tool) -> Router {
+    let server = test_stores.server().tasks(quick()).state(effects.clone());
     let router = server.add(tool.task(TaskMode::optional())).build().unwrap();
     router.start_tasks(&timer());
     router
 }
 
-/// Longer than any lease, and the look after it.
-async fn lapse() {
+/// Waits longer than any lease plus the polling interval.
+async fn wait_for_lease_expiry() {
     pass(seconds(45)).await;
 }
 
@@ -38,53 +38,53 @@ async fn two_steps(
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_process_takes_over_and_repeats_no_step() {
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", two_steps));
-    let alice = client(&first).named("alice");
+async fn another_process_takes_over_without_repeating_steps() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", two_steps));
+    let alice = client(&first).with_principal("alice");
     let id = task(alice.send(call("t").meta(r#"{"k":1}"#)).await).id;
     pass(seconds(20)).await;
     assert_eq!(effects.count(), 1);
     drop((first, alice));
-    let second = node(&world, &effects, Tool::new("t", two_steps));
-    let alice = client(&second).named("alice");
+    let second = node(&test_stores, &effects, Tool::new("t", two_steps));
+    let alice = client(&second).with_principal("alice");
     pass(seconds(5)).await;
     assert_eq!(alice.get(&id).await.status(), TaskStatus::Working);
-    lapse().await;
+    wait_for_lease_expiry().await;
     pass(seconds(70)).await;
-    assert_eq!(ended(&alice.get(&id).await), "1 2 true true");
+    assert_eq!(completed_text(&alice.get(&id).await), "1 2 true true");
     assert_eq!(effects.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_ends_in_good_order_gives_its_tasks_back() {
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", two_steps));
-    let second = node(&world, &effects, Tool::new("t", two_steps));
+async fn graceful_shutdown_releases_tasks() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", two_steps));
+    let second = node(&test_stores, &effects, Tool::new("t", two_steps));
     let id = client(&first).task("t").await.id;
     settle().await;
     first.release_tasks().await;
-    // No lease has to lapse.
+    // No lease has to expire.
     pass(seconds(62)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1 2 false false");
     assert_eq!(effects.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_lives_keeps_its_tasks() {
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", two_steps));
-    let second = node(&world.deaf(), &effects, Tool::new("t", two_steps));
+async fn a_live_process_keeps_its_tasks() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", two_steps));
+    let second = node(&test_stores.with_separate_bus(), &effects, Tool::new("t", two_steps));
     let id = client(&first).task("t").await.id;
     pass(seconds(59)).await;
     assert_eq!(effects.count(), 1);
     pass(seconds(2)).await;
-    // Any process can tell.
-    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+    // Any process can return the result.
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1 2 false false");
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_are_remembered_and_open_questions_stay() {
+async fn responses_and_open_client_requests_survive_a_takeover() {
     async fn asks(State(runs): State<Counter>, ctx: Ctx) -> Result<String, ClientRequestError> {
         let run = runs.hit();
         let first: Confirm = ctx.ask("first", "First?").await?;
@@ -93,25 +93,25 @@ async fn answers_are_remembered_and_open_questions_stay() {
                 .await;
         Ok(format!("run {run}: {} {} {}", first.sure, second?.sure, third?.sure))
     }
-    let (world, runs) = (World::new(), Counter::default());
-    let first = node(&world, &runs, Tool::new("t", asks));
+    let (test_stores, runs) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &runs, Tool::new("t", asks));
     let id = client(&first).task("t").await.id;
     settle().await;
     client(&first).update(&id, json!({"first": sure()})).await;
     settle().await;
-    assert_eq!(open(&client(&first).get(&id).await), ["second", "third"]);
+    assert_eq!(open_keys(&client(&first).get(&id).await), ["second", "third"]);
     drop(first);
-    // An answer may come while nobody works on it.
-    let second = node(&world, &runs, Tool::new("t", asks));
+    // A response may arrive while no process runs the task.
+    let second = node(&test_stores, &runs, Tool::new("t", asks));
     let client = client(&second);
     client.update(&id, json!({"third": sure()})).await;
-    assert_eq!(open(&client.get(&id).await), ["second"]);
-    lapse().await;
+    assert_eq!(open_keys(&client.get(&id).await), ["second"]);
+    wait_for_lease_expiry().await;
     assert_eq!(runs.count(), 2);
-    assert_eq!(open(&client.get(&id).await), ["second"]);
+    assert_eq!(open_keys(&client.get(&id).await), ["second"]);
     client.update(&id, json!({"second": sure()})).await;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "run 2: true true true");
+    assert_eq!(completed_text(&client.get(&id).await), "run 2: true true true");
 }
 
 #[tokio::test(start_paused = true)]
@@ -120,18 +120,18 @@ async fn attempts_are_bounded() {
         runs.hit();
         std::future::pending::<()>().await;
     }
-    let (world, runs) = (World::new(), Counter::default());
-    let first = node(&world, &runs, Tool::new("t", never));
+    let (test_stores, runs) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &runs, Tool::new("t", never));
     let id = client(&first).task("t").await.id;
     settle().await;
     drop(first);
     for _ in 0..8 {
-        let next = node(&world, &runs, Tool::new("t", never));
+        let next = node(&test_stores, &runs, Tool::new("t", never));
         pass(seconds(80)).await;
         drop(next);
     }
     assert_eq!(runs.count(), 5);
-    let last = node(&world, &runs, Tool::new("t", never));
+    let last = node(&test_stores, &runs, Tool::new("t", never));
     let task = client(&last).get(&id).await;
     let TaskState::Failed(error) = &task.state else { panic!("{task:?}") };
     assert_eq!(error.kind, ErrorKind::TaskFailed);
@@ -139,81 +139,81 @@ async fn attempts_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_that_is_not_here_may_be_elsewhere() {
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", two_steps));
+async fn a_task_without_a_local_tool_runs_in_another_process() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", two_steps));
     let id = client(&first).task("t").await.id;
     settle().await;
     drop(first);
-    let other = node(&world, &effects, Tool::new("other", async || "other"));
-    lapse().await;
+    let other = node(&test_stores, &effects, Tool::new("other", async || "other"));
+    wait_for_lease_expiry().await;
     assert_eq!(client(&other).get(&id).await.status(), TaskStatus::Working);
     drop(other);
-    let second = node(&world, &effects, Tool::new("t", two_steps));
-    lapse().await;
+    let second = node(&test_stores, &effects, Tool::new("t", two_steps));
+    wait_for_lease_expiry().await;
     pass(seconds(70)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1 2 false false");
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_reaches_the_process_that_works() {
+async fn a_cancellation_reaches_the_process_that_runs_the_task() {
     async fn works(State(effects): State<Counter>) {
         effects.hit();
         tokio::time::sleep(seconds(25)).await;
         effects.hit();
     }
     for hears in [true, false] {
-        let (world, effects) = (World::new(), Counter::default());
-        let first = node(&world, &effects, Tool::new("t", works));
-        let elsewhere = if hears { world.clone() } else { world.deaf() };
+        let (test_stores, effects) = (TestStores::new(), Counter::default());
+        let first = node(&test_stores, &effects, Tool::new("t", works));
+        let elsewhere = if hears { test_stores.clone() } else { test_stores.with_separate_bus() };
         let second = node(&elsewhere, &effects, Tool::new("t", works));
         let id = client(&first).task("t").await.id;
         settle().await;
         let (task, too_late) = client(&second).cancel(&id).await;
         assert_eq!((task.status(), too_late), (TaskStatus::Cancelled, false));
         pass(seconds(60)).await;
-        // By the bus, or by the next sign of life.
+        // By the bus, or at the next renewal of the lease.
         assert_eq!(effects.count(), 1, "{hears}");
         assert_eq!(client(&first).get(&id).await.status(), TaskStatus::Cancelled);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_reaches_a_process_that_hears_nothing() {
+async fn a_response_reaches_a_process_without_a_bus() {
     async fn asks(ctx: Ctx) -> Result<String, ClientRequestError> {
         Ok(ctx.ask::<Confirm>("c", "Sure?").await?.sure.to_string())
     }
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", asks));
-    let second = node(&world.deaf(), &effects, Tool::new("t", asks));
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", asks));
+    let second = node(&test_stores.with_separate_bus(), &effects, Tool::new("t", asks));
     let id = client(&first).task("t").await.id;
     settle().await;
     client(&second).update(&id, json!({"c": sure()})).await;
-    let waiting = client(&second).about(Method::TaskResult, &id).await;
+    let waiting = client(&second).send_for_task(Method::TaskResult, &id).await;
     assert_eq!(text(&result(waiting)), "true");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_whose_store_is_gone_stops_before_another_begins() {
+async fn a_process_without_its_store_stops_before_another_claims_the_task() {
     async fn works(State(effects): State<Counter>) -> String {
         effects.hit();
         tokio::time::sleep(seconds(100)).await;
         effects.hit().to_string()
     }
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", works));
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", works));
     let id = client(&first).task("t").await.id;
     pass(seconds(5)).await;
-    world.records.set_broken(true);
+    test_stores.records.set_broken(true);
     pass(seconds(200)).await;
-    assert_eq!(effects.count(), 1, "its lease lapsed, and it stopped");
-    world.records.set_broken(false);
+    assert_eq!(effects.count(), 1, "its lease expired, and it stopped");
+    test_stores.records.set_broken(false);
     pass(seconds(150)).await;
-    assert_eq!(ended(&client(&first).get(&id).await), "3");
+    assert_eq!(completed_text(&client(&first).get(&id).await), "3");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_process_writes_does_not_make_its_lease_longer() {
+async fn writes_do_not_extend_the_lease() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> Result<(), ClientRequestError> {
         let asks = async {
             tokio::time::sleep(seconds(5)).await;
@@ -225,45 +225,45 @@ async fn what_a_process_writes_does_not_make_its_lease_longer() {
         };
         join(asks, late).await.0.map(drop)
     }
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", works));
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", works));
     let id = client(&first).task("t").await.id;
     pass(seconds(6)).await;
     assert_eq!(client(&first).get(&id).await.status(), TaskStatus::InputRequired);
-    world.records.set_broken(true);
-    // Its lease of 30 seconds was never renewed: from then on another process may have the task.
+    test_stores.records.set_broken(true);
+    // Its lease of 30 seconds was never renewed: from then on another process may claim the task.
     pass(seconds(40)).await;
     assert_eq!(effects.count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn steps_and_ends_wait_for_a_store_that_comes_back() {
+async fn steps_and_results_are_retried_until_the_store_recovers() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
         tokio::time::sleep(seconds(2)).await;
         let first = ctx.step("s", async { effects.hit() }).await;
         tokio::time::sleep(seconds(15)).await;
         format!("{first} {}", effects.hit())
     }
-    let (world, effects) = (World::new(), Counter::default());
-    let router = node(&world, &effects, Tool::new("t", works));
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let router = node(&test_stores, &effects, Tool::new("t", works));
     let id = client(&router).task("t").await.id;
     settle().await;
-    world.records.set_broken(true);
+    test_stores.records.set_broken(true);
     pass(seconds(10)).await;
-    world.records.set_broken(false);
+    test_stores.records.set_broken(false);
     pass(seconds(6)).await;
-    world.records.set_broken(true);
-    // The handler is through; its end outlasts an outage that is longer than the lease.
+    test_stores.records.set_broken(true);
+    // The handler has returned; storing its result survives an outage longer than the lease.
     pass(seconds(100)).await;
     assert_eq!(effects.count(), 2);
-    world.records.set_broken(false);
+    test_stores.records.set_broken(false);
     pass(seconds(30)).await;
-    assert_eq!(ended(&client(&router).get(&id).await), "1 2");
+    assert_eq!(completed_text(&client(&router).get(&id).await), "1 2");
     assert_eq!(effects.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_record_of_a_step_counts() {
+async fn the_first_stored_result_of_a_step_counts() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
         let slow = async {
             tokio::time::sleep(seconds(5)).await;
@@ -271,19 +271,19 @@ async fn the_first_record_of_a_step_counts() {
         };
         ctx.step("s", slow).await.to_string()
     }
-    let (world, effects) = (World::new(), Counter::default());
-    let router = node(&world, &effects, Tool::new("t", works));
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let router = node(&test_stores, &effects, Tool::new("t", works));
     let id = client(&router).task("t").await.id;
     settle().await;
-    // Somebody who held the task before was faster in the end.
-    let fence = world.records.load(&id).await.unwrap().unwrap().fence;
-    world.records.keep(&id, fence, "s#1", b"77".to_vec()).await.unwrap();
+    // A concurrent run of the same fence stored its result first.
+    let fence = test_stores.records.load(&id).await.unwrap().unwrap().fence;
+    test_stores.records.keep(&id, fence, "s#1", b"77".to_vec()).await.unwrap();
     pass(seconds(6)).await;
-    assert_eq!(ended(&client(&router).get(&id).await), "77");
+    assert_eq!(completed_text(&client(&router).get(&id).await), "77");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_one_time_step_is_not_tried_twice() {
+async fn a_one_time_step_is_not_retried() {
     async fn works(State(effects): State<Counter>, ctx: Ctx) -> String {
         let slow = async {
             effects.hit();
@@ -295,22 +295,22 @@ async fn a_one_time_step_is_not_tried_twice() {
             Err(error) => error.to_string(),
         }
     }
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", works));
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", works));
     let lost = client(&first).task("t").await.id;
     settle().await;
     drop(first);
-    let second = node(&world, &effects, Tool::new("t", works));
+    let second = node(&test_stores, &effects, Tool::new("t", works));
     let fine = client(&second).task("t").await.id;
-    lapse().await;
-    assert_eq!(ended(&client(&second).get(&lost).await), "spent");
-    assert_eq!(ended(&client(&second).get(&fine).await), "done");
+    wait_for_lease_expiry().await;
+    assert_eq!(completed_text(&client(&second).get(&lost).await), "spent");
+    assert_eq!(completed_text(&client(&second).get(&fine).await), "done");
     assert_eq!(effects.count(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
-    let (world, effects) = (World::new(), Counter::default());
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
     let begun = std::sync::Arc::new(tokio::sync::Notify::new());
     let (go, gone) = (std::sync::mpsc::channel::<()>(), std::sync::mpsc::channel::<()>());
     let gate = std::sync::Mutex::new(Some((go.1, gone.0)));
@@ -319,15 +319,15 @@ async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
         let (go, gone) = gate.lock().unwrap().take().unwrap();
         told.notify_one();
         go.recv().unwrap();
-        // Dropped when this function is left, however that happens.
+        // Dropped when this function returns, also by a panic.
         let _gone = gone;
         ctx.block_on(ctx.step("s", async {}));
     });
-    let router = node(&world, &effects, tool);
+    let router = node(&test_stores, &effects, tool);
     let id = client(&router).task("t").await.id;
     begun.notified().await;
     client(&router).cancel(&id).await;
-    // The clock stands still while a thread is at work.
+    // The paused clock does not advance while a thread works.
     for _ in 0..10 {
         tokio::task::yield_now().await;
     }
@@ -336,46 +336,50 @@ async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_that_cannot_be_read_does_not_stand_in_the_way() {
-    let (world, effects) = (World::new(), Counter::default());
+async fn an_unreadable_record_does_not_block_other_tasks() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
     for number in 0..40 {
         let record = wharf_model::Record {
             id: format!("odd{number}"),
             due: Some(1),
-            body: b"what is this".to_vec(),
+            body: b"not a record".to_vec(),
             ..Default::default()
         };
-        world.records.insert(record, 1000).await.unwrap();
+        test_stores.records.insert(record, 1000).await.unwrap();
     }
-    let first = node(&world, &effects, Tool::new("t", two_steps));
+    let first = node(&test_stores, &effects, Tool::new("t", two_steps));
     let id = client(&first).task("t").await.id;
     settle().await;
     drop(first);
-    let second = node(&world, &effects, Tool::new("t", two_steps));
-    lapse().await;
+    let second = node(&test_stores, &effects, Tool::new("t", two_steps));
+    wait_for_lease_expiry().await;
     pass(seconds(70)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1 2 false false");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_takes_nothing_is_not_pestered() {
-    let (world, effects) = (World::new(), Counter::default());
-    let first = node(&world, &effects, Tool::new("t", two_steps));
+async fn a_full_store_is_not_polled_continuously() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
+    let first = node(&test_stores, &effects, Tool::new("t", two_steps));
     let id = client(&first).task("t").await.id;
     settle().await;
     drop(first);
-    world.records.set_full(true);
-    lapse().await;
-    let before = world.records.looks.count();
-    // The last place: when it is given up, somebody may have waited for it.
+    test_stores.records.set_full(true);
+    wait_for_lease_expiry().await;
+    let before = test_stores.records.due_queries.count();
+    // The last place: releasing it wakes the scheduler, since a task may have waited for it.
     let options = TaskOptions { running: 1, ..quick() };
-    let second = world.server().tasks(options).state(effects.clone());
+    let second = test_stores.server().tasks(options).state(effects.clone());
     let tool = Tool::new("t", two_steps).task(TaskMode::optional());
     let second = second.add(tool).build().unwrap();
     second.start_tasks(&timer());
     pass(seconds(600)).await;
-    assert!(world.records.looks.count() - before < 100, "{}", world.records.looks.count());
-    world.records.set_full(false);
+    assert!(
+        test_stores.records.due_queries.count() - before < 100,
+        "{}",
+        test_stores.records.due_queries.count()
+    );
+    test_stores.records.set_full(false);
     pass(seconds(120)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "1 2 false false");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1 2 false false");
 }

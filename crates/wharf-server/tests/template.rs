@@ -1,4 +1,4 @@
-//! Resource templates: parameters by name and type, decoded before anybody reads them.
+//! Resource templates: parameters by name and type, percent-decoded before they are parsed.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -29,8 +29,8 @@ impl Timer for Clock {
 
 fn read(router: &Router, uri: &str) -> Result<String, ErrorKind> {
     let request = RequestBuilder::new(Method::ReadResource).target(uri).build();
-    let mut exchange = ActiveCall::start(router, request, Arc::new(Clock), Deadlines::default());
-    let event = exchange.poll_event(&mut Context::from_waker(Waker::noop()));
+    let mut active_call = ActiveCall::start(router, request, Arc::new(Clock), Deadlines::default());
+    let event = active_call.poll_event(&mut Context::from_waker(Waker::noop()));
     match event {
         Poll::Ready(Event::Done(Outcome::Complete(Reply::Read(read)))) => {
             match read.contents.into_iter().next().unwrap().body {
@@ -80,7 +80,7 @@ fn parameters_come_by_name_and_type() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn parameters_of_the_wrong_type_are_rejected() {
     let router = posts();
     for uri in
         ["blog://users/7/posts/..%2Fx", "blog://users/7/posts?other=1", "blog://users//posts"]
@@ -97,7 +97,7 @@ fn what_does_not_fit_is_refused() {
 }
 
 #[test]
-fn a_template_that_is_none_is_a_build_error() {
+fn an_invalid_template_is_a_build_error() {
     #[derive(Deserialize, JsonSchema)]
     struct Id {
         id: String,

@@ -1,4 +1,4 @@
-//! Tools: what they take, what they return, how they fail.
+//! Tools: arguments, results and errors.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -31,7 +31,7 @@ fn with(tool: Tool) -> Router {
 }
 
 #[test]
-fn a_typed_tool_shows_its_schema_and_answers() {
+fn a_typed_tool_lists_its_schema_and_can_be_called() {
     let tool = Tool::new("add", add).description("Adds.").title("Add").read_only();
     assert_eq!(
         **tool.info().input_schema,
@@ -65,7 +65,7 @@ fn properties_keep_the_order_of_the_signature() {
 }
 
 #[test]
-fn a_tool_without_arguments_says_so() {
+fn a_tool_without_arguments_has_an_empty_schema() {
     let tool = Tool::new("ping", async || "pong");
     assert_eq!(
         **tool.info().input_schema,
@@ -165,7 +165,7 @@ fn any_error_is_a_result_with_its_text_and_sources() {
 }
 
 #[test]
-fn what_the_client_lacks_keeps_its_kind() {
+fn a_missing_capability_error_keeps_its_kind() {
     use wharf_model::ClientCapability;
     use wharf_server::ClientRequestError;
     let lacking = || ClientRequestError::Unsupported(ClientCapability::Sampling);
@@ -195,7 +195,7 @@ fn a_huge_wrong_argument_gives_a_short_text() {
 }
 
 #[test]
-fn what_a_schema_says_beyond_the_type_is_enforced() {
+fn schema_constraints_beyond_the_type_are_enforced() {
     #[derive(Deserialize, JsonSchema)]
     struct Order {
         #[schemars(range(min = 1, max = 10))]
@@ -217,7 +217,7 @@ fn what_a_schema_says_beyond_the_type_is_enforced() {
 }
 
 #[test]
-fn a_runtime_tool_holds_arguments_and_results_against_its_schemas() {
+fn a_runtime_tool_validates_arguments_and_results() {
     let input = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -239,7 +239,7 @@ fn a_runtime_tool_holds_arguments_and_results_against_its_schemas() {
 }
 
 #[test]
-fn an_empty_object_is_held_against_a_schema_too() {
+fn an_empty_object_is_validated_too() {
     let schema = json!({"type": "object", "minProperties": 1});
     let router = with(Tool::dynamic("t", schema, async |_: RawArgs| ()));
     assert_eq!(kind(now(&router, call("t", "{}"))), ErrorKind::InvalidToolArguments);
@@ -258,7 +258,7 @@ fn a_result_without_structured_content_breaks_its_output_schema() {
 }
 
 #[test]
-fn extractors_bring_state_principal_extension_and_context() {
+fn extractors_provide_state_principal_extension_and_context() {
     #[derive(Clone)]
     struct Db(&'static str);
     #[derive(Clone)]
@@ -285,7 +285,7 @@ fn extractors_bring_state_principal_extension_and_context() {
 }
 
 #[test]
-fn a_missing_extension_is_the_servers_own_fault() {
+fn a_missing_extension_is_an_internal_error() {
     let router = with(Tool::new("x", async |Extension(n): Extension<u8>| n));
     assert_eq!(kind(now(&router, call("x", "{}"))), ErrorKind::InternalError);
 }
@@ -375,7 +375,7 @@ struct Trip {
 }
 
 #[test]
-fn what_is_wrong_in_an_optional_struct_is_named() {
+fn errors_in_an_optional_struct_name_the_field() {
     let router = with(Tool::inline("go", |_: Args<Trip>| ()));
     let told = |from: serde_json::Value| {
         let arguments =

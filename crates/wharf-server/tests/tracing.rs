@@ -1,4 +1,4 @@
-//! What calls leave in a trace, and what they do not.
+//! Trace output of calls, and the data it must not contain.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -22,13 +22,13 @@ use tracing::{
 use wharf_model::{ErrorKind, ToolResult};
 use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
 
-/// Writes every span and event down as text.
+/// Collects every span and event as text.
 #[derive(Clone, Default)]
-struct Record(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
+struct TraceCollector(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
-struct Line(String);
+struct LogLine(String);
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.0 += &format!(" {field}={value:?}");
     }
@@ -38,26 +38,26 @@ impl Visit for Line {
     }
 }
 
-impl Subscriber for Record {
+impl Subscriber for TraceCollector {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("wharf_server")
     }
 
     fn new_span(&self, span: &span::Attributes<'_>) -> span::Id {
-        let mut line = Line(format!("span {}", span.metadata().name()));
+        let mut line = LogLine(format!("span {}", span.metadata().name()));
         span.record(&mut line);
         self.0.lock().unwrap().push(line.0);
         span::Id::from_u64(self.1.fetch_add(1, Ordering::SeqCst) + 1)
     }
 
     fn record(&self, _: &span::Id, values: &span::Record<'_>) {
-        let mut line = Line("record".into());
+        let mut line = LogLine("record".into());
         values.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut line = Line("event".into());
+        let mut line = LogLine("event".into());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
     }
@@ -80,7 +80,7 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
         .layer(Tracing)
         .build()
         .unwrap();
-    let record = Record::default();
+    let record = TraceCollector::default();
     tracing::subscriber::with_default(record.clone(), || {
         now(&router, call("login", r#"{"password":"hunter2"}"#));
         now(&router, call("login", r#"{"password":["hunter2"]}"#));
@@ -98,14 +98,14 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
 }
 
 #[test]
-fn a_result_that_breaks_its_schema_is_told_without_its_values() {
+fn an_invalid_result_is_logged_without_its_values() {
     let schema = serde_json::json!({
         "type": "object", "properties": {"token": {"type": "string", "maxLength": 3}},
     });
     let result = || ToolResult::json(&serde_json::json!({"token": "hunter2\r\n"})).unwrap();
     let tool = Tool::inline("leak", result).output_schema(schema);
     let router = Router::builder().add(tool).build().unwrap();
-    let record = Record::default();
+    let record = TraceCollector::default();
     tracing::subscriber::with_default(record.clone(), || {
         assert_eq!(kind(now(&router, call("leak", "{}"))), ErrorKind::OutputSchemaMismatch);
     });
@@ -118,12 +118,12 @@ fn a_result_that_breaks_its_schema_is_told_without_its_values() {
 struct Tenant;
 
 #[test]
-fn a_missing_extension_is_told_with_its_type_and_its_handler() {
+fn a_missing_extension_is_logged_with_its_type_and_handler() {
     let router = Router::builder()
         .add(Tool::inline("whose", |_: Extension<Tenant>| "mine"))
         .build()
         .unwrap();
-    let record = Record::default();
+    let record = TraceCollector::default();
     let error = tracing::subscriber::with_default(record.clone(), || {
         error(now(&router, call("whose", "{}")))
     });
@@ -134,7 +134,7 @@ fn a_missing_extension_is_told_with_its_type_and_its_handler() {
 }
 
 #[test]
-fn why_a_resource_failed_is_for_its_author_only() {
+fn the_cause_of_a_resource_failure_is_logged_only() {
     fn secret() -> Result<&'static str, std::num::ParseIntError> {
         "hunter2".parse::<u8>().map(|_| "never")
     }
@@ -147,7 +147,7 @@ fn why_a_resource_failed_is_for_its_author_only() {
         .build()
         .unwrap();
     for uri in ["x:std", "x:tool"] {
-        let record = Record::default();
+        let record = TraceCollector::default();
         let error =
             tracing::subscriber::with_default(record.clone(), || error(now(&router, read(uri))));
         assert_eq!(error.kind, ErrorKind::InternalError);

@@ -1,4 +1,4 @@
-//! How many values a tree of JSON may have before it is made.
+//! Limit on the number of values in a JSON document, checked before it is parsed into a tree.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -29,7 +29,7 @@ struct Checked {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Said {
+struct WordArgs {
     word: Option<String>,
 }
 
@@ -41,14 +41,14 @@ fn router() -> Router {
         .add(Tool::inline("checked", |Args(it): Args<Checked>| it.list.len()))
         .add(Tool::dynamic("dynamic", schema, async |_: RawArgs| "taken"))
         .add(
-            Prompt::inline("prompt", |Args(it): Args<Said>| it.word.unwrap_or_default())
+            Prompt::inline("prompt", |Args(it): Args<WordArgs>| it.word.unwrap_or_default())
                 .complete_from("word", ["hello"]),
         )
         .build()
         .unwrap()
 }
 
-/// Arguments of so many values: an object, its list, and what is in it.
+/// Arguments with this number of values: an object, its list, and the items.
 fn arguments(values: usize, item: &str) -> String {
     format!(r#"{{"list":[{}]}}"#, vec![item; values - 2].join(","))
 }
@@ -60,14 +60,14 @@ fn refused(outcome: Outcome, expected: ErrorKind) {
 }
 
 #[test]
-fn a_schema_judges_so_many_values_and_not_one_more() {
+fn schema_validation_is_limited_in_values() {
     let router = router();
     for tool in ["checked", "dynamic"] {
         support::tool(now(&router, call(tool, &arguments(MOST, "0"))));
         let outcome = now(&router, call(tool, &arguments(MOST + 1, "0")));
         refused(outcome, ErrorKind::InvalidToolArguments);
     }
-    // Commas in a text are no values.
+    // Commas in a string are not values.
     let long = format!(r#"{{"list":["{}"]}}"#, "[{,".repeat(MOST));
     assert_eq!(text(now(&router, call("dynamic", &long))), "taken");
 }
@@ -79,7 +79,7 @@ fn a_type_reads_any_number_of_values() {
 }
 
 #[test]
-fn a_second_look_is_for_so_many_values_too() {
+fn lenient_parsing_is_limited_in_values() {
     let router = router();
     assert_eq!(text(now(&router, call("plain", &arguments(MOST, "1.0")))), "998");
     let outcome = now(&router, call("plain", &arguments(MOST + 1, "1.0")));
@@ -93,7 +93,7 @@ fn prompts_and_completions_have_the_limit_too() {
     let outcome = now(&router, get("prompt", &arguments(MOST + 1, "0")));
     refused(outcome, ErrorKind::InvalidPromptArguments);
 
-    // Eight values besides those in the list: three objects, four texts and the list.
+    // Eight values in addition to those in the list: three objects, four strings and the list.
     let complete = |values: usize| {
         let items = vec!["0"; values - 8].join(",");
         let reference = format!(r#"{{"type":"ref/prompt","name":"prompt","x":[{items}]}}"#);
@@ -104,7 +104,7 @@ fn prompts_and_completions_have_the_limit_too() {
 }
 
 #[tokio::test]
-async fn so_do_answers() {
+async fn client_responses_have_the_limit_too() {
     async fn ask(ctx: Ctx) -> String {
         assert!(ctx.can(ClientCapability::Elicitation));
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
@@ -112,7 +112,8 @@ async fn so_do_answers() {
     }
     let limits = Limits { argument_values: MOST, ..Limits::default() };
     let router = context_support::builder(Tool::new("ask", ask)).limits(limits).build().unwrap();
-    // An answer has its action and its content, and these have `n`, `x` and the list's items.
+    // A response has its action and its content; the content has `n`, `x` and the items of the
+    // list.
     let answer = |values: usize| ElicitResult::accept(json!({"n": 1, "x": vec![0; values - 5]}));
     let trial = |values| Trial::tool(&router, "ask").answer("n", answer(values));
     assert!(trial(MOST).run(InputMode::Deliver).await.text().starts_with("Ok"));

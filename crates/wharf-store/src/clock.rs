@@ -1,4 +1,4 @@
-//! What time it is, in milliseconds since 1970.
+//! Clocks of the stores, in milliseconds since 1970.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -7,28 +7,29 @@ use std::{
 
 use tokio::time::Instant;
 
-/// Tells the time, in milliseconds since 1970. It never goes back.
-pub(crate) type Clock = Box<dyn Fn() -> u64 + Send + Sync>;
+/// Returns the time in milliseconds since 1970. It never goes back.
+pub(crate) type ClockFn = Box<dyn Fn() -> u64 + Send + Sync>;
 
-/// The clock of what ends with the process: tokio's, so that tests can pause it.
-pub(crate) fn of_the_process() -> Clock {
-    let (wall, start) = (wall(), Instant::now());
-    Box::new(move || wall.saturating_add(millis(start.elapsed())))
+/// Clock of the stores that end with the process: tokio's, so that tests can pause it.
+pub(crate) fn process_clock() -> ClockFn {
+    let (wall_clock_millis, start) = (wall_clock_millis(), Instant::now());
+    Box::new(move || wall_clock_millis.saturating_add(millis(start.elapsed())))
 }
 
-/// The clock of what outlives the process: the time of day, held still while somebody sets it back.
+/// Time for the stores that outlive the process: the time of day, held still while the system clock
+/// is set back.
 #[cfg_attr(not(feature = "sqlite"), allow(dead_code))]
-pub(crate) fn of_the_machine() -> u64 {
+pub(crate) fn machine_now() -> u64 {
     static LATEST: AtomicU64 = AtomicU64::new(0);
-    let now = wall();
+    let now = wall_clock_millis();
     LATEST.fetch_max(now, Ordering::Relaxed).max(now)
 }
 
-/// A duration as milliseconds.
+/// Converts a duration to milliseconds.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn wall() -> u64 {
+fn wall_clock_millis() -> u64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }

@@ -1,7 +1,7 @@
-//! What a Wharf server keeps, on real engines: in memory, in SQLite, in Redis.
+//! Storage for a Wharf server: in memory, in SQLite, in Redis.
 //!
-//! [`open`] takes a URL and gives all [`Stores`](wharf_model::Stores) of a server. The traits are in
-//! `wharf-model`; what they promise is in `contract`, as tests that a store of your own can run.
+//! [`open`] takes a URL and returns all [`Stores`](wharf_model::Stores) of a server. The traits are
+//! in `wharf-model`; their contract is in `contract`, as tests that a custom store can run.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -20,7 +20,7 @@ mod url;
 pub use crate::encrypted::sealed;
 pub use crate::{memory::*, open::open};
 
-/// The examples of the guide are tests.
+/// Runs the examples of the guide as tests.
 #[cfg(all(doctest, feature = "contract"))]
 #[doc = include_str!("../../../docs/stores.md")]
-struct Guide;
+struct GuideExamples;

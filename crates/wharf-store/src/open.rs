@@ -1,21 +1,23 @@
-//! A store by its URL.
+//! Opens stores by URL.
 
 use wharf_model::{Error, Stores};
 
 use crate::{
     memory::memory_stores,
-    url::{Url, unknown, wrong},
+    url::{StoreUrl, invalid_url, unknown_scheme},
 };
 
 /// Opens the stores that a URL names:
 ///
 /// - `memory:` ends with the process.
-/// - `sqlite:PATH` (feature `sqlite`) is one file, created if it is not there, that outlives the process.
-///   `?synchronous=normal` is faster, and may lose the last writes when the machine loses its power.
+/// - `sqlite:PATH` (feature `sqlite`) is one file that survives the process. It is created if it
+///   does not exist. `?synchronous=normal` is faster and may lose the last writes at a power
+///   failure.
 /// - `redis://USER:PASSWORD@HOST:PORT/DB` (feature `redis`) is shared by any number of processes.
-///   `?prefix=NAME` (`wharf` if it is not given) keeps servers on one Redis apart.
-/// - `rediss://…` (feature `redis-tls`) is the same, encrypted. `?ca=PATH` names the authority to trust
-///   in the place of the system's; `cert=PATH&key=PATH` say who we are to a Redis that wants to know.
+///   `?prefix=NAME` (default `wharf`) separates servers on one Redis.
+/// - `rediss://…` (feature `redis-tls`) is the same over TLS. `?ca=PATH` is the certificate
+///   authority to trust instead of the system's; `cert=PATH&key=PATH` is the client certificate for
+///   a Redis that requires one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -28,16 +30,16 @@ use crate::{
 /// # Ok(()) }
 /// ```
 ///
-/// It needs a tokio runtime, on which what keeps the connections to Redis goes on running.
+/// It needs a tokio runtime, on which the tasks that maintain the connections to Redis run.
 ///
 /// # Errors
-/// If the URL is none of these, or the store cannot be reached. What went wrong is told without
-/// the URL, which may hold a password.
+/// If the URL is none of these, or the store cannot be reached. The error does not repeat the URL,
+/// which may contain a password.
 pub async fn open(url: &str) -> Result<Stores, Error> {
-    let url = Url::parse(url)?;
+    let url = StoreUrl::parse(url)?;
     match url.scheme {
         "memory" if url.rest.is_empty() && url.settings.is_empty() => Ok(memory_stores()),
-        "memory" => Err(wrong("memory: takes nothing more")),
+        "memory" => Err(invalid_url("write memory: and nothing after it")),
         #[cfg(feature = "sqlite")]
         "sqlite" => crate::sqlite::open(&url).await,
         #[cfg(not(feature = "sqlite"))]
@@ -50,6 +52,6 @@ pub async fn open(url: &str) -> Result<Stores, Error> {
         "rediss" => crate::redis::open(&url).await,
         #[cfg(not(feature = "redis-tls"))]
         "rediss" => Err(crate::url::not_built("redis-tls")),
-        _ => Err(unknown()),
+        _ => Err(unknown_scheme()),
     }
 }

@@ -1,4 +1,4 @@
-//! Who hears what in this process.
+//! Bus subscribers of this process.
 
 use std::{
     any::Any,
@@ -9,87 +9,97 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use wharf_model::BusSubscriber;
 
-/// The ears of this process, by topic.
+/// Subscribers of this process, by topic.
 #[derive(Clone, Default)]
-pub(crate) struct Ears(Arc<Mutex<Table>>);
+pub(crate) struct SubscriberTable(Arc<Mutex<TopicTable>>);
 
 #[derive(Default)]
-struct Table {
-    topics: HashMap<String, Topic, RandomState>,
+struct TopicTable {
+    topics: HashMap<String, TopicSubscribers, RandomState>,
     next: u64,
 }
 
-/// Those who hear one topic. It is copied when it changes, so that saying something copies nothing.
-type Topic = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
+/// Subscribers of one topic. The list is copied when it changes, so that delivery copies nothing.
+type TopicSubscribers = Arc<[(u64, Arc<dyn BusSubscriber>)]>;
 
-impl Ears {
-    /// Adds an ear until what is returned is dropped; then `gone` is called.
+impl SubscriberTable {
+    /// Adds a subscriber until the returned guard is dropped; then `on_drop` is called.
     pub(crate) fn add(
         &self,
         topic: &str,
-        ear: Arc<dyn BusSubscriber>,
-        gone: impl Fn() + Send + Sync + 'static,
+        subscriber: Arc<dyn BusSubscriber>,
+        on_drop: impl Fn() + Send + Sync + 'static,
     ) -> Box<dyn Any + Send + Sync> {
         let mut table = self.table();
         table.next += 1;
         let number = table.next;
         let others = table.topics.remove(topic).unwrap_or_default();
-        let all = others.iter().cloned().chain([(number, ear)]).collect();
+        let all = others.iter().cloned().chain([(number, subscriber)]).collect();
         table.topics.insert(topic.to_owned(), all);
-        Box::new(Place { ears: self.clone(), topic: topic.to_owned(), number, gone })
+        Box::new(SubscriptionGuard {
+            subscribers: self.clone(),
+            topic: topic.to_owned(),
+            number,
+            on_drop,
+        })
     }
 
-    /// Tells all who hear the topic. Nothing is locked meanwhile: ears may come and go.
-    pub(crate) fn hear(&self, topic: &str, message: &[u8]) {
-        let topic_ears = self.table().topics.get(topic).cloned();
-        for (_, ear) in topic_ears.iter().flat_map(|ears| ears.iter()) {
-            ear.hear(topic, message);
+    /// Delivers a message to the subscribers of the topic. The table is not locked meanwhile:
+    /// subscribers may come and go.
+    pub(crate) fn deliver(&self, topic: &str, message: &[u8]) {
+        let topic_subscribers = self.table().topics.get(topic).cloned();
+        for (_, subscriber) in topic_subscribers.iter().flat_map(|subscribers| subscribers.iter()) {
+            subscriber.hear(topic, message);
         }
     }
 
     fn remove(&self, topic: &str, number: u64) {
         let mut table = self.table();
-        let Some(ears) = table.topics.remove(topic) else { return };
-        let rest: Topic = ears.iter().filter(|(each, _)| *each != number).cloned().collect();
+        let Some(subscribers) = table.topics.remove(topic) else { return };
+        let rest: TopicSubscribers =
+            subscribers.iter().filter(|(each, _)| *each != number).cloned().collect();
         if !rest.is_empty() {
             table.topics.insert(topic.to_owned(), rest);
         }
-        // An ear's own destructor may come back here.
+        // The destructor of a subscriber may call this table again, so the lock is released first.
         drop(table);
-        drop(ears);
+        drop(subscribers);
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, TopicTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(feature = "redis")]
-impl Ears {
-    /// Tells all who hear one of the topics that something may have been said.
-    pub(crate) fn missed<'a>(&self, topics: impl IntoIterator<Item = &'a String>) {
+impl SubscriberTable {
+    /// Notifies the subscribers of these topics that they may have missed messages.
+    pub(crate) fn notify_missed<'a>(&self, topics: impl IntoIterator<Item = &'a String>) {
         for topic in topics {
-            let ears = self.table().topics.get(topic).cloned();
-            ears.iter().flat_map(|ears| ears.iter()).for_each(|(_, ear)| ear.missed());
+            let subscribers = self.table().topics.get(topic).cloned();
+            subscribers
+                .iter()
+                .flat_map(|subscribers| subscribers.iter())
+                .for_each(|(_, subscriber)| subscriber.missed());
         }
     }
 
-    /// The topics that somebody hears.
+    /// Topics with at least one subscriber.
     pub(crate) fn topics(&self) -> Vec<String> {
         self.table().topics.keys().cloned().collect()
     }
 }
 
-struct Place<F: Fn()> {
-    ears: Ears,
+struct SubscriptionGuard<F: Fn()> {
+    subscribers: SubscriberTable,
     topic: String,
     number: u64,
-    gone: F,
+    on_drop: F,
 }
 
-impl<F: Fn()> Drop for Place<F> {
+impl<F: Fn()> Drop for SubscriptionGuard<F> {
     fn drop(&mut self) {
-        self.ears.remove(&self.topic, self.number);
-        (self.gone)();
+        self.subscribers.remove(&self.topic, self.number);
+        (self.on_drop)();
     }
 }

@@ -1,4 +1,4 @@
-//! The contract catches stores that break it: each of these has one fault.
+//! The contract detects faulty stores: each of these stores has one fault.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -13,56 +13,56 @@ use std::{
 
 use tokio::task::yield_now;
 use wharf_model::{
-    Bus, BusSubscriber, EventStore, Events, NonceStore, PutResult, Rate, RateStore, Record,
-    RecordStore, Retention, Stored, Taking,
+    Bus, BusSubscriber, EventStore, Events, NonceStore, PutResult, Rate, RateDecision, RateStore,
+    Record, RecordStore, Retention, Stored,
 };
 use wharf_store::{MemoryBus, MemoryEvents, MemoryRecords, contract};
 
 macro_rules! faults {
     ($($fault:ident)*) => {
         #[derive(Clone, Copy, Debug, PartialEq)]
-        enum Fault {
-            NoneAtAll,
+        enum StoreFault {
+            NoFault,
             $($fault,)*
         }
 
-        use Fault::*;
+        use StoreFault::*;
 
-        const FAULTS: &[Fault] = &[$($fault),*];
+        const FAULTS: &[StoreFault] = &[$($fault),*];
     };
 }
 
 faults! {
     KeepsTheVersionSent
     CountsBeforeItInserts
-    TakesAnIdTwice
+    InsertsAnIdTwice
     SwapsAnyVersion
-    RemovesWithoutLooking
-    ListsFromTheEnd
-    ListsWithoutEnd
-    ListsFromTheStartAfterNothing
+    RemovesMissingRecords
+    ListsInReverse
+    ListsWithoutLimit
+    ListsFromTheStartAfterAMissingId
     NewestDueFirst
-    KeepsForAnybody
+    IgnoresTheFence
     KeepsTheLastValue
-    ForgetsWhatIsKept
-    SweepsWithoutEnd
+    LosesKeptValues
+    SweepsWithoutLimit
     GoesBackInTime
-    NeverForgets
+    NeverExpires
 }
 
-struct Faulty {
+struct FaultyStore {
     inner: Arc<MemoryRecords>,
-    fault: Fault,
+    fault: StoreFault,
     backwards: AtomicU64,
 }
 
-impl Faulty {
-    fn with(fault: Fault) -> Arc<dyn RecordStore> {
-        Arc::new(Faulty { inner: Arc::default(), fault, backwards: AtomicU64::new(1 << 41) })
+impl FaultyStore {
+    fn with(fault: StoreFault) -> Arc<dyn RecordStore> {
+        Arc::new(FaultyStore { inner: Arc::default(), fault, backwards: AtomicU64::new(1 << 41) })
     }
 }
 
-impl RecordStore for Faulty {
+impl RecordStore for FaultyStore {
     fn now(&self) -> Stored<u64> {
         if self.fault != GoesBackInTime {
             return self.inner.now();
@@ -88,11 +88,11 @@ impl RecordStore for Faulty {
                     yield_now().await;
                     Ok(owned < most && inner.insert(record, usize::MAX).await?)
                 }
-                TakesAnIdTwice => {
+                InsertsAnIdTwice => {
                     inner.remove(&record.id).await?;
                     inner.insert(record, most).await
                 }
-                NeverForgets => {
+                NeverExpires => {
                     record.expires = None;
                     inner.insert(record, most).await
                 }
@@ -119,21 +119,21 @@ impl RecordStore for Faulty {
 
     fn remove(&self, id: &str) -> Stored<bool> {
         let (removed, fault) = (self.inner.remove(id), self.fault);
-        Box::pin(async move { Ok(removed.await? || fault == RemovesWithoutLooking) })
+        Box::pin(async move { Ok(removed.await? || fault == RemovesMissingRecords) })
     }
 
     fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
         let (inner, fault) = (self.inner.clone(), self.fault);
         let (owner, after) = (owner.to_owned(), after.map(str::to_owned));
         Box::pin(async move {
-            let limit = if fault == ListsWithoutEnd { usize::MAX } else { limit };
+            let limit = if fault == ListsWithoutLimit { usize::MAX } else { limit };
             let known = match &after {
                 Some(id) => inner.load(id).await?.is_some(),
                 None => true,
             };
-            let after = after.filter(|_| known || fault != ListsFromTheStartAfterNothing);
+            let after = after.filter(|_| known || fault != ListsFromTheStartAfterAMissingId);
             let mut listed = inner.list(&owner, after.as_deref(), limit).await?;
-            if fault == ListsFromTheEnd {
+            if fault == ListsInReverse {
                 listed.reverse();
             }
             Ok(listed)
@@ -156,7 +156,7 @@ impl RecordStore for Faulty {
         let (id, name) = (id.to_owned(), name.to_owned());
         Box::pin(async move {
             let holder = inner.load(&id).await?.map_or(fence, |seen| seen.fence);
-            let fence = if fault == KeepsForAnybody { holder } else { fence };
+            let fence = if fault == IgnoresTheFence { holder } else { fence };
             match inner.keep(&id, fence, &name, value.clone()).await? {
                 PutResult::Known(_) if fault == KeepsTheLastValue => Ok(PutResult::Known(value)),
                 kept => Ok(kept),
@@ -166,34 +166,34 @@ impl RecordStore for Faulty {
 
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         match self.fault {
-            ForgetsWhatIsKept => Box::pin(async { Ok(BTreeMap::new()) }),
+            LosesKeptValues => Box::pin(async { Ok(BTreeMap::new()) }),
             _ => self.inner.kept(id),
         }
     }
 
     fn sweep(&self, limit: usize) -> Stored<usize> {
-        self.inner.sweep(if self.fault == SweepsWithoutEnd { usize::MAX } else { limit })
+        self.inner.sweep(if self.fault == SweepsWithoutLimit { usize::MAX } else { limit })
     }
 }
 
-/// Whether it panics.
+/// Returns whether it panics.
 async fn is_caught(run: impl Future<Output = ()> + Send + 'static) -> bool {
     tokio::spawn(run).await.is_err()
 }
 
 #[tokio::test(start_paused = true)]
 async fn records_with_a_fault_are_caught() {
-    contract::records(|| async { Faulty::with(NoneAtAll) }).await;
+    contract::records(|| async { FaultyStore::with(NoFault) }).await;
     for fault in FAULTS {
-        let run = contract::records(|| async { Faulty::with(*fault) });
+        let run = contract::records(|| async { FaultyStore::with(*fault) });
         assert!(is_caught(run).await, "{fault:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_with_a_fault_are_caught() {
-    struct Faulty(MemoryEvents, fn(Retention) -> Retention, fn(u64) -> u64);
-    impl EventStore for Faulty {
+    struct FaultyStore(MemoryEvents, fn(Retention) -> Retention, fn(u64) -> u64);
+    impl EventStore for FaultyStore {
         fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
             let (number, change) = (self.0.append(stream, event, (self.1)(keep)), self.2);
             Box::pin(async move { number.await.map(change) })
@@ -207,7 +207,7 @@ async fn events_with_a_fault_are_caught() {
     }
     type Row = (&'static str, fn(Retention) -> Retention, fn(u64) -> u64);
     let faults: [Row; 5] = [
-        ("none at all", |keep| keep, |number| number),
+        ("no fault", |keep| keep, |number| number),
         ("keeps too many", |keep| Retention { events: usize::MAX, ..keep }, |number| number),
         ("keeps too much", |keep| Retention { bytes: usize::MAX, ..keep }, |number| number),
         ("keeps too long", |keep| Retention { ttl: Duration::from_secs(1 << 30), ..keep }, |it| it),
@@ -216,26 +216,26 @@ async fn events_with_a_fault_are_caught() {
     for (name, keep, number) in faults {
         let make = move || async move {
             let faulty: Arc<dyn EventStore> =
-                Arc::new(Faulty(MemoryEvents::default(), keep, number));
+                Arc::new(FaultyStore(MemoryEvents::default(), keep, number));
             faulty
         };
-        assert_eq!(is_caught(contract::events(make)).await, name != "none at all", "{name}");
+        assert_eq!(is_caught(contract::events(make)).await, name != "no fault", "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn buses_with_a_fault_are_caught() {
-    struct Faulty(MemoryBus, fn(&MemoryBus, &str, Vec<u8>) -> Stored<()>);
-    impl Bus for Faulty {
+    struct FaultyStore(MemoryBus, fn(&MemoryBus, &str, Vec<u8>) -> Stored<()>);
+    impl Bus for FaultyStore {
         fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
             (self.1)(&self.0, topic, message)
         }
         fn subscribe(
             &self,
             topic: &str,
-            ear: Arc<dyn BusSubscriber>,
+            subscriber: Arc<dyn BusSubscriber>,
         ) -> Box<dyn Any + Send + Sync> {
-            self.0.subscribe(topic, ear)
+            self.0.subscribe(topic, subscriber)
         }
     }
     let twice: fn(&MemoryBus, &str, Vec<u8>) -> Stored<()> = |bus, topic, message| {
@@ -246,7 +246,7 @@ async fn buses_with_a_fault_are_caught() {
         |bus, topic, message| bus.publish(if topic == "lef" { "left" } else { topic }, message);
     for publish in [twice, one_topic] {
         let make = move || async move {
-            let faulty: Arc<dyn Bus> = Arc::new(Faulty(MemoryBus::default(), publish));
+            let faulty: Arc<dyn Bus> = Arc::new(FaultyStore(MemoryBus::default(), publish));
             faulty
         };
         assert!(is_caught(contract::bus(make)).await);
@@ -262,8 +262,8 @@ async fn claims_and_rates_with_a_fault_are_caught() {
         }
     }
     impl RateStore for Always {
-        fn take(&self, _key: &str, _rate: Rate) -> Taking {
-            Taking::Now(Ok(()))
+        fn take(&self, _key: &str, _rate: Rate) -> RateDecision {
+            RateDecision::Now(Ok(()))
         }
     }
     let always = || async { Arc::new(Always) as Arc<dyn NonceStore> };

@@ -1,4 +1,4 @@
-//! The ports in memory keep the contract, and stay within their limits.
+//! The stores in memory fulfil the contract and stay within their limits.
 
 use std::{
     sync::{
@@ -45,14 +45,14 @@ async fn a_paused_clock_moves_the_store() {
 }
 
 #[tokio::test]
-async fn a_simulation_has_a_clock_of_its_own() {
-    let hand = Arc::new(AtomicU64::new(5));
-    let clock = hand.clone();
+async fn a_store_uses_the_given_clock() {
+    let time_ms = Arc::new(AtomicU64::new(5));
+    let clock = time_ms.clone();
     let store = MemoryRecords::with_clock(move || clock.load(Ordering::Relaxed));
     let record = Record { id: "a".into(), due: Some(7), expires: Some(9), ..Record::default() };
     assert!(store.insert(record, 1).await.unwrap());
     for (time, due, lives) in [(6, 0, true), (7, 1, true), (8, 1, true), (9, 0, false)] {
-        hand.store(time, Ordering::Relaxed);
+        time_ms.store(time, Ordering::Relaxed);
         assert_eq!(store.now().await, Ok(time));
         assert_eq!(store.due(9).await.unwrap().len(), due, "at {time}");
         assert_eq!(store.load("a").await.unwrap().is_some(), lives, "at {time}");
@@ -74,10 +74,16 @@ async fn records_are_bounded_in_number_and_bytes() {
     let grown = Record { version: 1, ..record("a", 101, None) };
     assert!(store.swap(grown).await.unwrap_err().kind.is_overloaded());
     assert!(store.insert(record("b", 10, Some(1)), 9).await.unwrap());
-    assert!(store.insert(record("c", 10, None), 9).await.unwrap(), "what expired makes room");
+    assert!(
+        store.insert(record("c", 10, None), 9).await.unwrap(),
+        "an expired record frees its place"
+    );
     assert!(store.insert(record("d", 1, None), 9).await.unwrap_err().kind.is_overloaded());
     assert!(store.remove("a").await.unwrap());
-    assert!(store.insert(record("d", 90, None), 9).await.unwrap(), "what was removed, too");
+    assert!(
+        store.insert(record("d", 90, None), 9).await.unwrap(),
+        "a removed record frees its place"
+    );
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! One file keeps the contract, also for two who share it and for the next who opens it.
+//! A SQLite file fulfils the contract, also for two handles that share it and for the next process
+//! that opens it.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -15,34 +16,34 @@ use std::{
 use wharf_model::{PutResult, Record, Sharing, Stores};
 use wharf_store::{contract, open};
 
-/// A directory that goes away with the test.
-struct Directory(PathBuf);
+/// Temporary directory, removed with the test.
+struct TestDirectory(PathBuf);
 
-impl Directory {
+impl TestDirectory {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wharf-store-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
-        Directory(path)
+        TestDirectory(path)
     }
 
     /// The URL of a new file in it.
-    fn fresh(&self) -> String {
+    fn new_url(&self) -> String {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         format!("sqlite:{}", self.0.join(format!("{number}.db")).display())
     }
 
-    /// Two who share a new file.
-    async fn pair(&self) -> [Stores; 2] {
-        let url = self.fresh();
+    /// Opens two handles on a new file.
+    async fn open_twice(&self) -> [Stores; 2] {
+        let url = self.new_url();
         [open(&url).await.unwrap(), open(&url).await.unwrap()]
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -50,38 +51,44 @@ impl Drop for Directory {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records() {
-    let directory = Directory::new();
-    contract::records(|| async { open(&directory.fresh()).await.unwrap().tasks }).await;
+    let directory = TestDirectory::new();
+    contract::records(|| async { open(&directory.new_url()).await.unwrap().tasks }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn records_of_two_who_share_the_file() {
-    let directory = Directory::new();
-    contract::records(|| async { directory.pair().await.map(|stores| stores.sessions).to_vec() })
-        .await;
+async fn records_of_two_handles_on_one_file() {
+    let directory = TestDirectory::new();
+    contract::records(|| async {
+        directory.open_twice().await.map(|stores| stores.sessions).to_vec()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events() {
-    let directory = Directory::new();
-    contract::events(|| async { directory.pair().await.map(|stores| stores.events).to_vec() })
-        .await;
+    let directory = TestDirectory::new();
+    contract::events(|| async {
+        directory.open_twice().await.map(|stores| stores.events).to_vec()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bus_nonces_and_rates() {
-    let directory = Directory::new();
-    contract::bus(|| async { open(&directory.fresh()).await.unwrap().bus }).await;
-    contract::nonces(|| async { directory.pair().await.map(|stores| stores.nonces).to_vec() })
-        .await;
-    contract::rates(|| async { open(&directory.fresh()).await.unwrap().rates }).await;
+    let directory = TestDirectory::new();
+    contract::bus(|| async { open(&directory.new_url()).await.unwrap().bus }).await;
+    contract::nonces(|| async {
+        directory.open_twice().await.map(|stores| stores.nonces).to_vec()
+    })
+    .await;
+    contract::rates(|| async { open(&directory.new_url()).await.unwrap().rates }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_stored_outlives_who_stored_it() {
-    let directory = Directory::new();
+async fn stored_data_survives_reopening() {
+    let directory = TestDirectory::new();
     for settings in ["", "?synchronous=normal", "?synchronous=full"] {
-        let url = directory.fresh() + settings;
+        let url = directory.new_url() + settings;
         let first = open(&url).await.unwrap();
         assert_eq!(first.reach, Sharing::Machine);
         contract::leave_traces(&first).await;
@@ -93,8 +100,8 @@ async fn what_is_stored_outlives_who_stored_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_writes_at_once_are_all_written() {
-    let directory = Directory::new();
-    let url = directory.fresh();
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     let inserts = (0..2_000).map(|n| {
         let record = Record { id: n.to_string(), owner: (n % 7).to_string(), ..Record::default() };
@@ -109,9 +116,9 @@ async fn many_writes_at_once_are_all_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_record_that_changes_hands_counts_for_its_new_owner() {
-    let directory = Directory::new();
-    let store = open(&directory.fresh()).await.unwrap().tasks;
+async fn a_record_counts_for_its_new_owner_after_a_swap() {
+    let directory = TestDirectory::new();
+    let store = open(&directory.new_url()).await.unwrap().tasks;
     let record = |id: &str, owner: &str| Record {
         id: id.to_owned(),
         owner: owner.to_owned(),
@@ -127,9 +134,9 @@ async fn a_record_that_changes_hands_counts_for_its_new_owner() {
 }
 
 #[tokio::test]
-async fn more_than_can_wait_is_refused() {
-    let directory = Directory::new();
-    let url = directory.fresh();
+async fn writes_beyond_the_queue_are_rejected() {
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     // Another process writes, so that ours must wait.
     let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
@@ -140,7 +147,7 @@ async fn more_than_can_wait_is_refused() {
             tokio::spawn(stores.tasks.insert(record, 100_000))
         })
         .collect();
-    // Its turn comes when all of them had theirs.
+    // It runs after all of the inserts have been queued.
     tokio::spawn(async move { other.execute_batch("COMMIT").unwrap() });
     let mut refused = 0;
     for insert in inserts {
@@ -152,18 +159,18 @@ async fn more_than_can_wait_is_refused() {
             }
         }
     }
-    // 4,096 wait, and up to 512 more are being written.
+    // 4,096 jobs are queued, and up to 512 more are being written.
     assert!((6_000 - 4_096 - 512..=6_000 - 4_096).contains(&refused), "{refused} of them");
-    assert!(stores.health.is_ready(), "too much at once is not illness");
+    assert!(stores.health.is_ready(), "overload does not make the store unready");
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_file_is_its_owners() {
+async fn only_the_owner_can_access_the_files() {
     use std::os::unix::fs::PermissionsExt;
 
-    let directory = Directory::new();
-    let url = directory.fresh();
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     stores.tasks.insert(Record::default(), 1).await.unwrap();
     let path = url.strip_prefix("sqlite:").unwrap();
@@ -174,9 +181,9 @@ async fn the_file_is_its_owners() {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
-    let directory = Directory::new();
-    let url = directory.fresh();
+async fn a_write_error_makes_the_store_unready_until_it_recovers() {
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
     other.execute_batch("ALTER TABLE records RENAME TO hidden").unwrap();
@@ -186,10 +193,10 @@ async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
     };
     let error = insert("a").await.unwrap_err();
     assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
-    assert!(!error.message.contains("records"), "nothing internal: {error}");
+    assert!(!error.message.contains("records"), "no internal detail: {error}");
     assert!(!stores.health.is_ready());
     other.execute_batch("ALTER TABLE hidden RENAME TO records").unwrap();
-    // Without anybody's doing: while it is not ready, nobody may send anything.
+    // The store recovers without requests: while it is not ready, none may be sent.
     while !stores.health.is_ready() {
         tokio::task::yield_now().await;
     }
@@ -198,16 +205,16 @@ async fn a_file_that_cannot_be_written_says_so_and_comes_back() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_file_that_is_deleted_is_missed_and_welcome_back() {
-    let directory = Directory::new();
-    let url = directory.fresh();
+async fn a_deleted_file_is_detected_and_accepted_back() {
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let path = url.strip_prefix("sqlite:").unwrap();
     let stores = open(&url).await.unwrap();
     let record = |id: &str| Record { id: id.into(), ..Record::default() };
     assert!(stores.tasks.insert(record("a"), 9).await.unwrap());
     let aside = format!("{path}.aside");
     fs::rename(path, &aside).unwrap();
-    // Nobody writes, and it is noticed all the same.
+    // No write is pending, and the deletion is detected all the same.
     until(|| !stores.health.is_ready()).await;
     let error = stores.tasks.insert(record("b"), 9).await.unwrap_err();
     assert!(error.message.contains("deleted or replaced"), "{error}");
@@ -228,9 +235,9 @@ async fn until(is: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn files_of_others_are_left_alone() {
-    let directory = Directory::new();
-    let url = directory.fresh();
+async fn foreign_files_are_rejected() {
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let path = url.strip_prefix("sqlite:").unwrap();
     let theirs = rusqlite::Connection::open(path).unwrap();
     theirs.execute_batch("CREATE TABLE theirs (x)").unwrap();
@@ -241,14 +248,14 @@ async fn files_of_others_are_left_alone() {
 }
 
 #[tokio::test]
-async fn bad_urls_say_what_to_write() {
+async fn invalid_urls_are_rejected_with_advice() {
     let missing = format!("sqlite:{}/no/such/directory/x.db", std::env::temp_dir().display());
     for (url, advice) in [
         ("sqlite:", "sqlite:PATH"),
         ("sqlite::memory:", "memory:"),
         ("sqlite:x.db?synchronous=off", "full (the default) or normal"),
         ("sqlite:x.db?sync=full", "synchronous"),
-        ("sqlite:x.db?max_bytes=much", "max_bytes is a number"),
+        ("sqlite:x.db?max_bytes=much", "max_bytes must be a number"),
         ("mysql://root:secret@localhost", "sqlite:PATH"),
         ("nothing", "memory:"),
         ("memory:x", "memory:"),
@@ -262,14 +269,14 @@ async fn bad_urls_say_what_to_write() {
 
 #[tokio::test]
 async fn a_url_may_have_slashes() {
-    let directory = Directory::new();
+    let directory = TestDirectory::new();
     let path = directory.0.join("slashes.db");
     let stores = open(&format!("sqlite://{}", path.display())).await.unwrap();
     assert!(Arc::strong_count(&stores.tasks) == 1 && path.exists());
 }
 
-/// Writes, and tells what was acknowledged, until it is killed. It is run by the test below, as a
-/// process of its own.
+/// Writes and prints the acknowledged ids until it is killed. The test below runs it as a separate
+/// process.
 fn write_until_killed(url: &str) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
@@ -299,10 +306,10 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
     if let Ok(url) = std::env::var(URL) {
         return write_until_killed(&url);
     }
-    let directory = Directory::new();
-    let url = directory.fresh();
+    let directory = TestDirectory::new();
+    let url = directory.new_url();
     let mut acknowledged = Vec::new();
-    // Two at a time, so that the one that is killed leaves locks behind for the other.
+    // Two at a time, so that the killed one leaves locks behind for the other.
     let spawn = || {
         let name = "a_process_that_is_killed_loses_nothing_it_acknowledged";
         let mut command = Command::new(std::env::current_exe().unwrap());
@@ -318,7 +325,7 @@ fn a_process_that_is_killed_loses_nothing_it_acknowledged() {
                 .filter_map(|line| line.split_once("acknowledged ").map(|(_, id)| id.to_owned()));
             acknowledged.extend(ids.by_ref().take(200));
             writer.kill().unwrap();
-            // What it told before it was killed counts, too.
+            // Ids printed before it was killed count, too.
             acknowledged.extend(ids);
             writer.wait().unwrap();
         }

@@ -1,9 +1,9 @@
-//! Bytes to model and back, for every revision of the Model Context Protocol, without I/O.
+//! Codec between bytes and `wharf-model` for every revision of the Model Context Protocol, without I/O.
 //!
-//! A [`ServerProtocol`] is what one server says about itself and what it accepts. A [`Connection`] takes the
-//! messages of one stream, and [`ServerProtocol::receive`] takes one message that stands alone. Both answer
-//! with a [`Received`]: a call to begin, together with the [`Codec`] that encodes its events, or
-//! bytes to write at once. Routers and handlers never see a revision: it ends here.
+//! A [`ServerProtocol`] holds the protocol settings of one server. A [`Connection`] receives the messages of
+//! one stream; [`ServerProtocol::receive`] receives one stateless message. Both return a [`Received`]: a call
+//! to start, together with the [`Codec`] that encodes its events, or bytes to write at once. Protocol revisions
+//! stay in this crate: routers and handlers never see one.
 #![forbid(unsafe_code)]
 
 mod client;
@@ -21,8 +21,8 @@ pub use crate::server::connection::Connection;
 pub use crate::server::headers::{HeaderField, McpHeaders, encode_header};
 pub use crate::versions::revision::Revision;
 pub use client::{
-    Answered, Carrier, ClientCodec, ClientIdentity, Negotiation, Patience, ServerMessage,
-    ServerNotification, Step,
+    ClientCodec, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep,
+    NegotiationTimeout, ServerMessage, ServerNotification, TransportKind,
 };
 pub use framing::sse;
 pub use versions::error_codes;

@@ -1,4 +1,4 @@
-//! How to reach a server, as its command line says.
+//! Command line of a server, which selects its transport.
 
 use std::{
     ffi::OsString,
@@ -9,26 +9,26 @@ use std::{
 
 use crate::{Result, RunError};
 
-/// How to reach a server that [runs](crate::Server::run_over) for as long as its process.
+/// Transport of a server that [runs](crate::Server::run_over) for the lifetime of its process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Transport {
-    /// Over stdin and stdout.
+    /// Stdin and stdout.
     #[default]
     Stdio,
-    /// HTTP, at the path that [`Http`](crate::Http) says.
+    /// HTTP, at the path of [`Http`](crate::Http).
     #[cfg(feature = "http")]
     Http(SocketAddr),
-    /// Lines over TCP, at an address of this machine's loopback.
+    /// Lines over TCP, at a loopback address.
     Tcp(SocketAddr),
     /// Lines over a Unix socket at this path.
     Unix(PathBuf),
 }
 
-/// What every server says to `--help`.
+/// Help text of `--help`.
 pub(crate) struct Usage<'a>(pub(crate) &'a str);
 
-/// The options, each with what it takes and what it is for.
+/// Options, each with its value and its description.
 static OPTIONS: &[(&str, &str, &str)] = &[
     ("--stdio", "", "serve the client at stdin and stdout (the default)"),
     #[cfg(feature = "http")]
@@ -64,7 +64,7 @@ impl fmt::Display for Usage<'_> {
     }
 }
 
-/// What a command line asks for.
+/// Parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub(crate) transport: Transport,
@@ -77,7 +77,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Reads the command line, without the program's name. None if it asks for help.
+    /// Parses the command line, without the program's name. `None` for `--help`.
     pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut arguments = arguments.into_iter();
         let mut wanted = Wanted::default();
@@ -115,7 +115,7 @@ impl Wanted {
         wanted.check().map(Some)
     }
 
-    /// Refuses options for HTTP where nothing is served over it.
+    /// Rejects options for HTTP with another transport.
     fn check(self) -> Result<Self> {
         #[cfg(feature = "http")]
         if matches!(self.transport, Transport::Http(_)) {
@@ -130,7 +130,7 @@ impl Wanted {
         }
     }
 
-    /// What the command line says about HTTP, beside what the program does.
+    /// Applies the HTTP options of the command line to those of the program.
     #[cfg(feature = "http")]
     pub(crate) fn allow(&self, mut http: crate::Http) -> Result<crate::Http> {
         http = self.hosts.iter().fold(http, |http, host| http.host(host));
@@ -141,7 +141,7 @@ impl Wanted {
         #[cfg(feature = "tls")]
         match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
-                // Refuses a key that other users can read.
+                // Rejects a key that other users can read.
                 let read = crate::read_private(key);
                 read.map_err(|error| {
                     RunError::new(format!("--tls-key {}: {error}", key.display()))

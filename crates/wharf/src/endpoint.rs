@@ -1,4 +1,4 @@
-//! A server that is built, and the ways to reach it.
+//! Built server, with its transports.
 
 use std::{fmt, future::poll_fn, io, path::Path, pin::pin, sync::Arc};
 
@@ -19,16 +19,16 @@ use crate::{ProtocolVersion, ReplyStream};
 
 pub use wharf_transport::server::in_memory::ClientEnd;
 
-/// A server that is built: reach it through any transport, several at once, or hand it messages
-/// one by one. Clones are the same server.
+/// Built server. It serves any transport, several at once, or handles messages one by one. Clones
+/// share the same server.
 #[derive(Clone)]
 pub struct Endpoint {
     pub(crate) router: Router,
-    /// For callers that bring their own runtime, or none.
+    /// Context for callers with their own runtime, or none.
     pub(crate) bare: Arc<ServerContext>,
-    /// For those of them that can take one reply only.
+    /// Context for those of them that take only one reply.
     pub(crate) single: Arc<ServerContext>,
-    /// For the transports, which run on tokio.
+    /// Context for the transports, which run on tokio.
     pub(crate) host: Arc<ServerContext>,
     pub(crate) shutdown: Shutdown,
     #[cfg(feature = "http")]
@@ -60,13 +60,13 @@ impl Endpoint {
         }
     }
 
-    /// Takes one message and gives back the reply, if it has one. Notifications on the way are
-    /// dropped, so nothing that needs them is offered; [`handle_stream`](Endpoint::handle_stream)
-    /// has them.
+    /// Handles one message and returns the reply, if it has one. Notifications are dropped, so
+    /// features that need them are not offered; [`handle_stream`](Endpoint::handle_stream) returns
+    /// them.
     ///
-    /// Any runtime will do, as long as the handlers are content with it. What is in `scope` reaches
-    /// handlers as `Extension<T>`; a [`ProtocolVersion`](crate::ProtocolVersion) in it tells the revision of a message that
-    /// does not. Nobody can be asked anything this way except through results that require input.
+    /// Any runtime works that the handlers support. Values in `scope` reach handlers as
+    /// `Extension<T>`; a [`ProtocolVersion`](crate::ProtocolVersion) in it sets the version of a
+    /// message without one. Server requests are possible only through results that require input.
     ///
     /// ```
     /// # fn main() -> wharf::Result<()> {
@@ -91,7 +91,7 @@ impl Endpoint {
         last
     }
 
-    /// Takes one message and gives back its notifications as they come, then its reply.
+    /// Handles one message and streams its notifications, then its reply.
     pub fn handle_stream(
         &self,
         message: impl Into<Bytes>,
@@ -100,8 +100,8 @@ impl Endpoint {
         replies(&self.bare, message.into(), scope)
     }
 
-    /// Starts a task from code: a call of `tool` that nobody waits for. It is in the server's store
-    /// when this returns, and runs whether or not anybody follows it.
+    /// Starts a task from code: a call of `tool` without a waiting client. It is in the server's
+    /// store when this returns, and runs even if no client follows it.
     ///
     /// ```
     /// # use wharf::prelude::*;
@@ -130,7 +130,7 @@ impl Endpoint {
         self.router.spawn_task(tool, arguments, None, self.timer()).await
     }
 
-    /// The same on behalf of `principal`, who owns the task.
+    /// Starts a task on behalf of `principal`, who owns it.
     ///
     /// # Errors
     /// If there is no such tool for this principal, or no task can be made.
@@ -143,22 +143,22 @@ impl Endpoint {
         self.router.spawn_task(tool, arguments, Some(principal), self.timer()).await
     }
 
-    /// Gives the tasks that run here back to their store, if they outlive processes, so that another
-    /// one goes on with them at once: the last thing to do before the process ends.
+    /// Releases the tasks that run here to their store, if they are durable, so that another
+    /// process resumes them at once. Call it last before the process ends.
     /// [`Server::run`](crate::Server::run) does so.
     pub async fn release_tasks(&self) {
         self.router.release_tasks().await;
     }
 
-    /// Looks after tasks from now on, if they outlive processes. Without a runtime the first call
-    /// does so.
+    /// Starts the task runtime, if tasks are durable. Without a tokio runtime the first call does
+    /// so.
     pub(crate) fn start_tasks(&self) {
         if tokio::runtime::Handle::try_current().is_ok() {
             self.router.start_tasks(&self.host.timer);
         }
     }
 
-    /// The clock of the runtime that is here, if there is one.
+    /// Timer of the current runtime, if there is one.
     fn timer(&self) -> &Arc<dyn Timer> {
         match tokio::runtime::Handle::try_current() {
             Ok(_) => &self.host.timer,
@@ -172,28 +172,28 @@ impl Endpoint {
         self.router.registry()
     }
 
-    /// The server's router, which a [`Trial`](crate::Trial) of one handler needs.
+    /// Router of the server, which a [`Trial`](crate::Trial) of one handler needs.
     #[must_use]
     pub fn router(&self) -> &Router {
         &self.router
     }
 
-    /// The server as a service, for callers in the same process that speak the model, not bytes.
+    /// Server as a service, for callers in the same process that use the model, not bytes.
     #[must_use]
     pub fn service(&self) -> Arc<dyn Service> {
         self.host.service.clone()
     }
 
-    /// Ends every transport in good order: nothing more is read, calls under way have their grace
-    /// period, and listens end.
+    /// Shuts every transport down gracefully: reading stops, calls in flight have their grace
+    /// period, and subscriptions end.
     pub fn shutdown(&self) {
         self.shutdown.stop();
         self.router.shutdown();
     }
 
-    /// Completes when the server is told to stop: by [`shutdown`](Endpoint::shutdown) or by a
-    /// [signal](Endpoint::shutdown_on_signals). Calls under way have their grace period from then on; for their end see
-    /// [`drained`](Endpoint::drained).
+    /// Completes when the server is stopped: by [`shutdown`](Endpoint::shutdown) or by a
+    /// [signal](Endpoint::shutdown_on_signals). Calls in flight have their grace period from then
+    /// on; for their end see [`drained`](Endpoint::drained).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -209,9 +209,10 @@ impl Endpoint {
         self.shutdown.stopped()
     }
 
-    /// Completes when the server was told to stop and what outlives its requests has ended, each within its grace
-    /// period: WebSockets, and calls of legacy sessions. Then it [releases](Endpoint::release_tasks) its tasks. The last
-    /// thing to do in an application that serves HTTP itself; [`Server::run`](crate::Server::run) does so.
+    /// Completes when the server was stopped and everything that outlives its requests has ended,
+    /// each within its grace period: WebSockets, and calls of legacy sessions. Then it
+    /// [releases](Endpoint::release_tasks) its tasks. Await it last in an application that serves
+    /// HTTP itself; [`Server::run`](crate::Server::run) does so.
     pub async fn drained(&self) {
         #[cfg(feature = "http")]
         self.http.drained().await;
@@ -220,9 +221,9 @@ impl Endpoint {
         self.release_tasks().await;
     }
 
-    /// Shuts down when the process is told to end (SIGINT, SIGTERM), and completes then, or when the server is told to
-    /// stop otherwise. The next signal ends the process at once. Spawn it beside a transport, or let an application shut
-    /// down with it. Stdio needs none, it does so itself.
+    /// Shuts down on SIGINT or SIGTERM, and completes then, or when the server is stopped
+    /// otherwise. The next signal ends the process at once. Spawn it beside a transport, or use it
+    /// as the shutdown signal of an application. Stdio handles signals itself.
     ///
     /// ```no_run
     /// # #[cfg(feature = "axum")]
@@ -243,11 +244,11 @@ impl Endpoint {
         }
     }
 
-    /// Serves the client at the other end of stdin and stdout until it is gone, the parent process
-    /// dies, or the process is told to end.
+    /// Serves the client on stdin and stdout until it disconnects, the parent process dies, or the
+    /// process receives a signal.
     ///
-    /// On Unix, whatever else the process prints to stdout goes to stderr from now on, so that it
-    /// cannot get between the messages. See [`wharf_transport::server::stdio`].
+    /// On Unix, other output of the process to stdout goes to stderr from now on, so that it cannot
+    /// corrupt the messages. See [`wharf_transport::server::stdio`].
     ///
     /// # Errors
     /// If stdin or stdout cannot be taken over.
@@ -256,27 +257,27 @@ impl Endpoint {
         stdio::serve(self.host.clone(), self.shutdown.clone()).await
     }
 
-    /// Serves lines over TCP at an address of this machine's loopback, until shut down.
+    /// Serves lines over TCP at a loopback address, until shut down.
     ///
     /// # Errors
-    /// If the address is not on the loopback, or cannot be listened at.
+    /// If the address is not on the loopback, or cannot be bound.
     pub async fn serve_tcp(&self, address: impl ToSocketAddrs) -> io::Result<()> {
         let listener = Endpoint::listen_tcp(address).await?;
         self.serve_listener(listener).await;
         Ok(())
     }
 
-    /// Listens at an address of this machine's loopback, for
-    /// [`serve_listener`](Endpoint::serve_listener): the listener tells which port it got.
+    /// Binds a loopback address, for [`serve_listener`](Endpoint::serve_listener): the listener has
+    /// the assigned port.
     ///
     /// # Errors
-    /// If the address is not on the loopback, or cannot be listened at.
+    /// If the address is not on the loopback, or cannot be bound.
     pub async fn listen_tcp(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
         tcp::bind(address, tcp::Exposure::Loopback).await
     }
 
-    /// Serves lines over TCP to whoever can reach `listener`, until shut down. Nobody is asked who
-    /// they are, and nothing is encrypted: listen on the loopback unless something else sees to it.
+    /// Serves lines over TCP to all clients of `listener`, until shut down. There is no
+    /// authentication or encryption: bind to the loopback unless something else provides them.
     pub async fn serve_listener(&self, listener: TcpListener) {
         self.start_tasks();
         tcp::serve(self.host.clone(), listener, tcp::CONNECTIONS, self.shutdown.clone()).await;
@@ -285,12 +286,12 @@ impl Endpoint {
     /// Serves lines over a Unix socket at `path`, to this user's programs, until shut down.
     ///
     /// # Errors
-    /// If the path cannot be listened at, or the system has no Unix sockets.
+    /// If the path cannot be bound, or the system has no Unix sockets.
     pub async fn serve_unix(&self, path: impl AsRef<Path>) -> io::Result<()> {
         self.serve_unix_saying(path, || ()).await
     }
 
-    /// Serves lines over a Unix socket, after saying that clients may come.
+    /// Serves lines over a Unix socket, after a message that it is ready.
     #[cfg_attr(not(unix), expect(unused_variables, clippy::unused_async))]
     pub(crate) async fn serve_unix_saying(
         &self,
@@ -310,7 +311,7 @@ impl Endpoint {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Serves one client over any pair of byte streams, until it is gone.
+    /// Serves one client over any pair of byte streams, until it disconnects.
     pub async fn serve_stream<R, W>(&self, reader: R, writer: W)
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -319,8 +320,8 @@ impl Endpoint {
         self.serve_stream_with(reader, writer, RequestExtensions::new()).await;
     }
 
-    /// Serves one client over any pair of byte streams, until it is gone. What is in `scope`
-    /// reaches handlers with each of its messages: a [`Principal`](crate::Principal), for one.
+    /// Serves one client over any pair of byte streams, until it disconnects. Values in `scope`,
+    /// such as a [`Principal`](crate::Principal), reach handlers with each of its messages.
     pub async fn serve_stream_with<R, W>(&self, reader: R, writer: W, scope: RequestExtensions)
     where
         R: AsyncRead + Send + Unpin + 'static,
@@ -330,8 +331,8 @@ impl Endpoint {
         serve_lines(self.host.clone(), scope, reader, writer, self.shutdown.clone()).await;
     }
 
-    /// Serves one client within this process: what it reads from, and what it writes to. Needs to
-    /// be called within a tokio runtime.
+    /// Serves one client within this process; returns its reader and writer. Requires a tokio
+    /// runtime.
     #[must_use]
     pub fn connect_memory(&self) -> ClientEnd {
         let mut scope = RequestExtensions::new();
@@ -339,7 +340,7 @@ impl Endpoint {
         self.connect_memory_with(scope)
     }
 
-    /// The same for a client whose messages carry `scope`.
+    /// Serves one client within this process, whose messages carry `scope`.
     pub(crate) fn connect_memory_with(&self, scope: RequestExtensions) -> ClientEnd {
         self.start_tasks();
         in_memory::connect(self.host.clone(), scope, self.shutdown.clone()).0

@@ -1,14 +1,15 @@
-//! Why a server did not start, or ended.
+//! Error of a server that did not start, or failed.
 
 use std::{error::Error, fmt};
 
-/// What `main` of a server returns.
+/// Result of a server's `main`.
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
-/// The error that a server's `main` returns: why it did not start, or ended.
+/// Error that a server's `main` returns: the reason why it did not start, or failed.
 ///
-/// The errors of this crate, of the standard library and of JSON become one with `?`; any other does with
-/// [`RunError::wrap`]. It shows itself with its causes, because that is what the person who started the server sees.
+/// The errors of this crate, of the standard library and of JSON convert with `?`; any other with
+/// [`RunError::wrap`]. It displays its causes, because the user who started the server sees only
+/// that.
 ///
 /// ```
 /// fn port(text: &str) -> wharf::Result<u16> {
@@ -18,8 +19,8 @@ pub type Result<T, E = RunError> = std::result::Result<T, E>;
 /// assert_eq!(port("many").unwrap_err().to_string(), "invalid digit found in string");
 /// ```
 ///
-/// It is an error like any other, so a program with errors of its own returns `Box<dyn Error>`, or what its error crate
-/// has for that:
+/// It implements `Error`, so a program with its own errors returns `Box<dyn Error>`, or the
+/// equivalent of its error crate:
 ///
 /// ```
 /// # use std::error::Error;
@@ -33,12 +34,12 @@ pub type Result<T, E = RunError> = std::result::Result<T, E>;
 pub struct RunError(Box<dyn Error + Send + Sync>);
 
 impl RunError {
-    /// A failure that says `text`.
+    /// Error with the message `text`.
     pub fn new(text: impl Into<String>) -> Self {
         RunError(text.into().into())
     }
 
-    /// A failure that came from an error of any kind, for `map_err`:
+    /// Wraps an error of any type, for `map_err`:
     ///
     /// ```
     /// # #[derive(Debug)] struct Tides;
@@ -57,21 +58,21 @@ impl RunError {
         RunError(error.into())
     }
 
-    /// The error it came from.
+    /// Returns the wrapped error.
     #[must_use]
     pub fn into_inner(self) -> Box<dyn Error + Send + Sync> {
         self.0
     }
 }
 
-/// What it stands for is itself; its causes are those of the error it came from.
+/// Delegates to the wrapped error, which it replaces in the chain of causes.
 impl Error for RunError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
 }
 
-/// A type that is an error cannot also take every error: `From<RunError>` would be defined twice.
+/// One impl per error type: a blanket `From<E: Error>` would conflict with `From<RunError>`.
 macro_rules! from {
     ($($(#[$attribute:meta])* $error:ty),* $(,)?) => {
         $(
@@ -123,7 +124,7 @@ impl fmt::Display for RunError {
     }
 }
 
-/// `main` shows its error in this form.
+/// Message with its causes, because `main` prints its error with `Debug`.
 impl fmt::Debug for RunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.0)?;

@@ -1,4 +1,4 @@
-//! A server over HTTP.
+//! Server over HTTP.
 
 use std::{io, sync::Arc};
 
@@ -21,7 +21,7 @@ use wharf_transport::{
 use crate::{Endpoint, Result, Server};
 
 impl Server {
-    /// How the server is served over HTTP: at which path, to whom, with what limits.
+    /// Sets the HTTP options: path, allowed clients, limits.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -36,9 +36,9 @@ impl Server {
         self
     }
 
-    /// Lets nobody in over HTTP whom `authority` does not let in: at every door, for each request anew.
-    /// Handlers take who it is as [`Principal`](crate::Principal). What comes over stdin or a socket of lines
-    /// is not asked: who may start the process, or connect to it, may call it.
+    /// Requires authentication by `authority` for each HTTP request, on every route. Handlers
+    /// receive the caller as [`Principal`](crate::Principal). Stdin and line sockets are not
+    /// authenticated: a process that can start the server or connect to it may call it.
     ///
     /// ```
     /// use wharf::{Server, model::{AuthDecision, Authenticator, AuthRejection, AuthRequest, Authenticated}, Principal};
@@ -62,8 +62,8 @@ impl Server {
         self
     }
 
-    /// How often a caller that is not on this machine may call over HTTP; `None` for as often as it
-    /// likes. Where [`Limits::rates`](crate::Limits::rates) are set, those count instead.
+    /// Sets the HTTP rate limit of remote callers; `None` for unlimited.
+    /// [`Limits::rates`](crate::Limits::rates) take precedence where set.
     pub fn http_rates(mut self, rates: impl Into<Option<Rates>>) -> Self {
         self.http_rates = rates.into();
         self
@@ -72,15 +72,15 @@ impl Server {
     /// [Builds](Server::build) the server and [serves](Endpoint::serve_http) it over HTTP.
     ///
     /// # Errors
-    /// If the server cannot be built, or the address cannot be listened at.
+    /// If the server cannot be built, or the address cannot be bound.
     pub async fn serve_http(self, address: impl ToSocketAddrs) -> Result<()> {
         Ok(self.build()?.serve_http(address).await?)
     }
 
     /// [Builds](Server::build) the server and [routes](Endpoint::axum) its path to it.
     ///
-    /// Streams stay open until the server is told to stop: an application that shuts down in good
-    /// order builds the server itself, keeps the [`Endpoint`], and ends with
+    /// Streams stay open until the server is stopped. For graceful shutdown, an application builds
+    /// the server itself, keeps the [`Endpoint`], and ends with
     /// [`shutdown_on_signals`](Endpoint::shutdown_on_signals) or [`shutdown`](Endpoint::shutdown).
     ///
     /// ```
@@ -99,30 +99,29 @@ impl Server {
 }
 
 impl Endpoint {
-    /// The server as a tower service over `http::Request`. It takes every request as one to the
-    /// endpoint, whatever its path; what is in the request's extensions reaches handlers as
-    /// `Extension<T>`.
+    /// Server as a tower service over `http::Request`. It handles every request as one to the
+    /// endpoint, regardless of its path; the request's extensions reach handlers as `Extension<T>`.
     #[must_use]
     pub fn http(&self) -> HttpService {
         self.start_tasks();
         self.http.clone()
     }
 
-    /// An axum application that routes the endpoint's path, and nothing else, to the server. Nest
-    /// it, merge it, and put layers around it. A server with an authority that is nested needs
-    /// [its pages](Endpoint::axum_pages) beside it.
+    /// Axum application that routes only the endpoint's path to the server. Nest it, merge it, and
+    /// put layers around it. A nested server with an authenticator needs [its
+    /// pages](Endpoint::axum_pages) beside it.
     ///
-    /// The deadlines for connections are those of whoever serves the application: `axum::serve` has
-    /// none, so a server on the open network wants something before it. Callers are counted by
-    /// their principal, or by the [`RemoteAddress`] that a layer put into the request's extensions.
+    /// Connection timeouts are up to the code that serves the application: `axum::serve` has none,
+    /// so a public server needs a reverse proxy. Callers are rate-limited by their principal, or by
+    /// the [`RemoteAddress`] that a layer put into the request's extensions.
     #[cfg(feature = "axum")]
     pub fn axum(&self) -> axum::Router {
         self.routed(self.http.options().paths())
     }
 
-    /// An axum application that routes only the pages of the server's authority: its metadata, and
-    /// those of an OAuth proxy. Clients look for them at the root of the origin, so an application
-    /// that nests the endpoint merges them there:
+    /// Axum application that routes only the pages of the authenticator: its metadata, and those of
+    /// an OAuth proxy. Clients request them at the root of the origin, so an application that nests
+    /// the endpoint merges them there:
     ///
     /// ```
     /// # fn main() -> wharf::Result<()> {
@@ -134,8 +133,8 @@ impl Endpoint {
     /// # Ok(()) }
     /// ```
     ///
-    /// Two servers at one origin would both have the page that is for clients that know no path:
-    /// [`Http::pages`] names all of them, to route what each should have.
+    /// Two servers at one origin would both have the metadata page without a path: [`Http::pages`]
+    /// names all pages, to route each explicitly.
     #[cfg(feature = "axum")]
     pub fn axum_pages(&self) -> axum::Router {
         self.routed(self.http.options().pages())
@@ -150,27 +149,27 @@ impl Endpoint {
     /// Serves HTTP at `address` until shut down.
     ///
     /// # Errors
-    /// If the address cannot be listened at.
+    /// If the address cannot be bound.
     pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
         self.serve_http_on(Endpoint::listen_http(address).await?).await;
         Ok(())
     }
 
-    /// Listens at `address`, for [`serve_http_on`](Endpoint::serve_http_on): the listener tells
-    /// which port it got.
+    /// Binds `address`, for [`serve_http_on`](Endpoint::serve_http_on): the listener has the
+    /// assigned port.
     ///
     /// # Errors
-    /// If the address cannot be listened at.
+    /// If the address cannot be bound.
     pub async fn listen_http(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
         tcp::bind(address, Exposure::Anyone).await
     }
 
-    /// Serves HTTP to whoever can reach `listener`, until shut down.
+    /// Serves HTTP to all clients of `listener`, until shut down.
     pub async fn serve_http_on(&self, listener: TcpListener) {
         http::serve(self.http(), listener).await;
     }
 
-    /// Where clients find what `listener` serves, and which of them.
+    /// URL of the server at `listener`, with notes on which clients can use it.
     pub(crate) fn http_url(&self, listener: &TcpListener) -> io::Result<String> {
         let options = self.http.options();
         let scheme = if options.is_encrypted() { "https" } else { "http" };
@@ -196,7 +195,7 @@ impl Endpoint {
     }
 }
 
-/// Counts the calls of those who are not on this machine.
+/// Adds a rate limit for callers that are not on the loopback.
 pub(crate) fn counted(
     host: &ServerContext,
     rates: Option<Rates>,
@@ -228,7 +227,7 @@ impl Service for Distance {
                 request.scope.insert(RateKey(ip.to_string().into()));
                 self.far.call(request, outbox)
             }
-            // Counted by its principal, if it has one.
+            // Limited by its principal, if it has one.
             None => self.far.call(request, outbox),
         }
     }

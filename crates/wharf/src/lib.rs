@@ -23,11 +23,11 @@
 //!
 //! - A handler takes extractors beside its arguments: [`State`], [`Ctx`], [`Principal`],
 //!   [`Extension`], or one of your own ([`Extract`]).
-//! - [`Ctx`] sends progress and logs, asks the client for input, a model's answer or its roots, and
+//! - [`Ctx`] sends progress and logs, requests elicitation, sampling or roots from the client, and
 //!   remembers effects across the rounds of a call.
-//! - [`Server::run`] speaks over stdin and stdout, or as the command line says: over HTTP, for one.
-//!   [`Server::build`] gives an [`Endpoint`] that serves any transport, mounts in an application of
-//!   your own, or takes [one message at a time](Endpoint::handle).
+//! - [`Server::run`] serves stdin and stdout, or the transport of the command line, such as HTTP.
+//!   [`Server::build`] returns an [`Endpoint`] that serves any transport, mounts in your own
+//!   application, or handles [one message at a time](Endpoint::handle).
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "client")]
@@ -50,7 +50,7 @@ pub use endpoint::{ClientEnd, Endpoint};
 pub use failure::{Result, RunError};
 pub use server::{Era, Server};
 
-/// Authorization: who may call over HTTP, and how a client gets in.
+/// Authorization of HTTP callers, and of clients at servers.
 #[cfg(feature = "auth")]
 pub use wharf_auth as auth;
 #[cfg(feature = "client")]
@@ -60,7 +60,7 @@ pub use wharf_client::{
     Subscription, TaskChanges, TaskHandle, args, task_json,
 };
 pub use wharf_macros::{prompt, resource, tool};
-/// The whole model: what transports, gateways and services of your own are made of.
+/// The complete model, for your own transports, gateways and services.
 pub use wharf_model as model;
 pub use wharf_model::{
     Annotations, BoxFuture, Budget, CacheHint, CacheScope, ChangeVersion, ClientCapabilities,
@@ -76,7 +76,7 @@ pub use wharf_model::{
     ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
 };
 pub use wharf_server::*;
-/// What a server keeps: in memory, in SQLite, on Redis.
+/// Stores of a server: in memory, in SQLite, on Redis.
 pub use wharf_store as store;
 #[cfg(feature = "client")]
 pub use wharf_transport::client::{
@@ -91,7 +91,7 @@ pub use wharf_transport::server::http::{
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
 pub use wharf_wire::{ErrorProfile, ProtocolLimits};
 
-/// What most servers use: `use wharf::prelude::*;`.
+/// Common imports of servers: `use wharf::prelude::*;`.
 pub mod prelude {
     pub use crate::{
         Args, ClientRequestError, Completing, Completion, Content, Ctx, Error, ErrorKind,
@@ -103,17 +103,17 @@ pub mod prelude {
     pub use serde::{Deserialize, Serialize};
 }
 
-/// The guide's examples compile.
+/// Compiles the examples of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tasks.md")]
 struct TasksGuide;
 
-/// The guide's examples compile.
+/// Compiles the examples of the guide.
 #[cfg(all(doctest, feature = "axum"))]
 #[doc = include_str!("../../../docs/http.md")]
 struct HttpGuide;
 
-/// The guide's examples compile.
+/// Compiles the examples of the guide.
 #[cfg(all(doctest, feature = "auth", feature = "client"))]
 #[doc = include_str!("../../../docs/authorization.md")]
 struct AuthorizationGuide;
@@ -121,7 +121,7 @@ struct AuthorizationGuide;
 #[doc = include_str!("../../../docs/oauth-proxy.md")]
 struct OAuthProxyGuide;
 
-/// What the macros' code refers to. Not for use by hand.
+/// Items that macro-generated code refers to. Not for direct use.
 #[doc(hidden)]
 pub mod __private {
     pub use {schemars, serde, serde_json};

@@ -1,13 +1,13 @@
-//! A revision that nobody need name.
+//! An opaque protocol version.
 
 use std::{error::Error, fmt, str::FromStr};
 
 use wharf_wire::Revision;
 
-/// One dated revision of the protocol, known only by its date.
+/// One dated protocol version, identified only by its date.
 ///
-/// Put it into the scope of [`Endpoint::handle`](crate::Endpoint::handle) to say which revision a
-/// message without a handshake is written in. Messages that say it themselves need none.
+/// Put it into the scope of [`Endpoint::handle`](crate::Endpoint::handle) to set the version of a
+/// message without a handshake. Messages that carry their version do not need it.
 ///
 /// ```
 /// let pin: wharf::ProtocolVersion = "2025-06-18".parse().unwrap();
@@ -15,7 +15,7 @@ use wharf_wire::Revision;
 /// assert!("2025-06-19".parse::<wharf::ProtocolVersion>().is_err());
 /// ```
 ///
-/// What a revision is stays inside: code that has to know one cannot be written.
+/// The inner type is private, so code cannot depend on a specific version:
 ///
 /// ```compile_fail
 /// use wharf::Revision;
@@ -25,7 +25,7 @@ pub struct ProtocolVersion(pub(crate) Revision);
 
 #[cfg(feature = "client")]
 impl ProtocolVersion {
-    /// The newest revision of an era.
+    /// Newest protocol version of an era.
     pub(crate) fn newest(era: crate::Era) -> Self {
         ProtocolVersion(match era {
             crate::Era::Modern => Revision::MODERN,
@@ -35,7 +35,7 @@ impl ProtocolVersion {
 }
 
 impl ProtocolVersion {
-    /// The era it belongs to.
+    /// Era of the version.
     ///
     /// ```
     /// use wharf::{Era, ProtocolVersion};
@@ -69,7 +69,7 @@ impl fmt::Debug for ProtocolVersion {
     }
 }
 
-/// No revision of the protocol has this date.
+/// Error for a date without a protocol version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownRevision(String);
 

@@ -1,4 +1,4 @@
-//! One message in, its notifications and its reply out, as a stream.
+//! Stream of the notifications and the reply to one message.
 
 use std::{
     pin::Pin,
@@ -7,8 +7,8 @@ use std::{
 
 use futures_core::Stream;
 
-/// What comes of one message: its notifications, then its reply. A message without a reply, such
-/// as a notification, gives an empty stream.
+/// Stream of the notifications of one message, then its reply. It is empty for a message without a
+/// reply, such as a notification.
 ///
 /// Dropping it cancels the call.
 #[derive(Debug, Default)]

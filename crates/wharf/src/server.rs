@@ -1,4 +1,4 @@
-//! What a server is made of.
+//! Builder of a server.
 
 use std::{
     fmt,
@@ -28,19 +28,19 @@ use crate::{
     command_line::{Transport, Usage, Wanted},
 };
 
-/// How long the process may take to end by itself, once it has nothing left to serve.
+/// Time in which the process may end by itself after serving.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
 
-/// The protocol's two eras: before and after requests began to carry everything themselves.
+/// Eras of the protocol: before and after requests became self-contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Era {
-    /// Revision 2026-07-28.
+    /// Protocol version 2026-07-28.
     Modern,
-    /// Revisions 2024-11-05 to 2025-11-25, which open with a handshake.
+    /// Protocol versions 2024-11-05 to 2025-11-25, which begin with a handshake.
     Legacy,
 }
 
-/// A server in the making: what it is called, what it offers, what it takes on.
+/// Builder of a server: its identity, its features, its limits.
 ///
 /// ```no_run
 /// use wharf::prelude::*;
@@ -76,12 +76,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server that calls itself `name`, in this version of it.
+    /// Creates a server with a name and version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Server::about(Implementation::new(name, version))
     }
 
-    /// A server that says all this about itself.
+    /// Creates a server with complete server info.
     pub fn about(about: Implementation) -> Self {
         Server {
             router: Router::builder().layer(Tracing),
@@ -102,36 +102,36 @@ impl Server {
         }
     }
 
-    /// The server's name for people.
+    /// Sets the display name of the server.
     pub fn title(mut self, title: impl Into<String>) -> Self {
         self.about.title = Some(title.into());
         self
     }
 
-    /// What the server is, for people.
+    /// Sets the description of the server, for people.
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.about.description = Some(description.into());
         self
     }
 
-    /// Where to read more about the server.
+    /// Sets the URL of the server's website.
     pub fn website(mut self, url: impl Into<String>) -> Self {
         self.about.website_url = Some(url.into());
         self
     }
 
-    /// A picture of the server. May be called several times, for several sizes.
+    /// Adds an icon. May be called several times, for several sizes.
     pub fn icon(mut self, icon: Icon) -> Self {
         self.about.icons.push(icon);
         self
     }
 
-    /// How a model should use the server.
+    /// Sets the instructions for models.
     pub fn instructions(self, instructions: impl Into<String>) -> Self {
         self.routing(|router| router.instructions(instructions))
     }
 
-    /// Something that handlers share: they take it as `State<T>`.
+    /// Adds shared state, which handlers take as `State<T>`.
     pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Self {
         self.routing(|router| router.state(state))
     }
@@ -158,7 +158,7 @@ impl Server {
         self.routing(|router| router.add(part))
     }
 
-    /// Changes what the server says it can do, which otherwise follows from what it offers.
+    /// Changes the declared capabilities, which by default follow from the features offered.
     pub fn capabilities(
         self,
         change: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
@@ -166,34 +166,34 @@ impl Server {
         self.routing(|router| router.capabilities(change))
     }
 
-    /// Passes every call on to `service`: a proxy, which offers nothing of its own.
+    /// Forwards every call to `service`: a proxy without features of its own.
     pub fn upstream(self, service: Arc<dyn Service>) -> Self {
         self.routing(|router| router.upstream(service))
     }
 
-    /// Decides, per caller, what is listed and what can be called.
+    /// Sets the access control, which decides per caller what is listed and callable.
     pub fn access(self, access: impl Access) -> Self {
         self.routing(|router| router.access(access))
     }
 
-    /// Puts a middleware around the server; the first one added is the outermost.
+    /// Adds a middleware; the first one added is the outermost.
     pub fn layer(self, middleware: impl Middleware) -> Self {
         self.routing(|router| router.layer(middleware))
     }
 
-    /// Seals what travels through the client with these keys, so that every process that has them
-    /// can open it. Without them, each process makes a key of its own when it starts.
+    /// Encrypts state that passes through the client with these keys, so that every process with
+    /// the keys can decrypt it. Without them, each process generates a key at start.
     pub fn seal(self, seal: Arc<dyn StateCipher>) -> Self {
         self.routing(|router| router.seal(seal))
     }
 
-    /// Where one-time claims are kept, for `ctx.step_once` across processes.
+    /// Sets the store of one-time claims, for `ctx.step_once` across processes.
     pub fn nonces(self, nonces: Arc<dyn NonceStore>) -> Self {
         self.routing(|router| router.nonces(nonces))
     }
 
-    /// How long tasks are kept, how many there may be, and after how long any call becomes one.
-    /// Tools become tasks with `#[tool(task)]`.
+    /// Sets the lifetime and maximum number of tasks, and the time after which any call becomes
+    /// one. Tools become tasks with `#[tool(task)]`.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -207,16 +207,16 @@ impl Server {
         self.routing(|router| router.tasks(options))
     }
 
-    /// Where tasks, one-time claims and the rates of callers are kept. In memory without it: then
-    /// all of that ends with the process. On [stores](crate::store::open) that several processes
-    /// share, they are one server: sessions, streams and listeners are theirs together too.
+    /// Sets the store of tasks, one-time claims and rate limits. The default is in memory, and is
+    /// lost with the process. Processes that share [stores](crate::store::open) form one server:
+    /// they also share sessions, streams and subscriptions.
     pub fn store(self, stores: Stores) -> Self {
         self.routing(|router| router.store(stores))
     }
 
-    /// Seals all that is written into the [store](Server::store): tasks, sessions, the events of
-    /// streams, and what processes say to each other. The keys are those of every process that shares
-    /// the store, and of this one after a restart; the first seals, all of them open.
+    /// Encrypts all data in the [store](Server::store): tasks, sessions, stream events, and
+    /// messages between processes. Every process that shares the store needs the same keys, also
+    /// after a restart; the first encrypts, all of them decrypt.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -236,42 +236,42 @@ impl Server {
         self.routing(|router| router.store_key(seal))
     }
 
-    /// How long clients may keep lists and what the server says about itself.
+    /// Sets the time for which clients may cache lists and server info.
     pub fn cache(self, hint: CacheHint) -> Self {
         self.routing(|router| router.cache(hint))
     }
 
-    /// Whether handlers' logs go to the client. They do, unless switched off.
+    /// Enables logs of handlers to the client. The default is on.
     pub fn logging(self, on: bool) -> Self {
         self.routing(|router| router.logging(on))
     }
 
-    /// From which level on a client that has not said what it wants gets logs.
+    /// Sets the minimum log level for clients that have not set one.
     pub fn default_log_level(mut self, level: LogLevel) -> Self {
         self.log_level = level;
         self
     }
 
-    /// What the server takes on.
+    /// Sets the limits of the server.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// How large messages and their parts may be.
+    /// Sets the maximum sizes of messages and their parts.
     pub fn message_limits(mut self, limits: ProtocolLimits) -> Self {
         self.message_limits = limits;
         self
     }
 
-    /// What one connection may use, and how long calls may go on when it ends. The longest line is
-    /// as long as [`message_limits`](Server::message_limits) say.
+    /// Sets the limits of one connection, and the grace period of calls when it ends. The maximum
+    /// line length is that of [`message_limits`](Server::message_limits).
     pub fn line_limits(mut self, limits: LineLimits) -> Self {
         self.line_limits = limits;
         self
     }
 
-    /// Speaks the revisions of one era only.
+    /// Supports the protocol versions of one era only.
     pub fn only(mut self, era: Era) -> Self {
         self.eras = match era {
             Era::Modern => SupportedEras::Modern,
@@ -280,23 +280,23 @@ impl Server {
         self
     }
 
-    /// Which numbers errors carry.
+    /// Sets the error codes to use.
     pub fn errors(mut self, profile: ErrorProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// The clock for [`Endpoint::handle`]; without it, a thread of its own. The transports use
+    /// Sets the timer for [`Endpoint::handle`]; the default is its own thread. The transports use
     /// tokio's.
     pub fn timer(mut self, timer: impl Timer) -> Self {
         self.timer = Arc::new(timer);
         self
     }
 
-    /// Checks everything and makes the server ready to be reached.
+    /// Validates the configuration and builds the server.
     ///
     /// # Errors
-    /// With all that is wrong, each problem naming the tool, resource or prompt it is about.
+    /// All problems found, each with the tool, resource or prompt it is about.
     pub fn build(self) -> Result<Endpoint, BuildError> {
         let deadlines = self.limits.deadlines();
         #[cfg(feature = "http")]
@@ -354,11 +354,11 @@ impl Server {
         ))
     }
 
-    /// [Runs](Server::run_over) the server over stdin and stdout, or as the command line says
-    /// (`--http ADDRESS`, `--tcp ADDRESS`, `--unix PATH`; `--help` tells).
+    /// [Runs](Server::run_over) the server over stdin and stdout, or the transport of the command
+    /// line (`--http ADDRESS`, `--tcp ADDRESS`, `--unix PATH`; see `--help`).
     ///
     /// # Errors
-    /// If the server cannot be built, the command line makes no sense, or the transport cannot be
+    /// If the server cannot be built, the command line is invalid, or the transport cannot be
     /// set up.
     pub async fn run(self) -> Result<()> {
         match Wanted::parse(std::env::args_os().skip(1))? {
@@ -376,11 +376,11 @@ impl Server {
         }
     }
 
-    /// Runs the server for as long as the process lives: until the client is gone (over stdin and
-    /// stdout) or the process is told to end. Told twice, it ends at once. Where a socket listens is
-    /// said on stderr. Over HTTP, [`/live` and `/ready`](crate::Http::health) are served too.
+    /// Runs the server for the lifetime of the process: until the client disconnects (over stdin
+    /// and stdout) or a signal arrives. A second signal ends it at once. The address of a socket is
+    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::Http::health) are served too.
     ///
-    /// When it returns, the process has one more second to end by itself. Then it is ended, because
+    /// After it returns, the process has one more second to end by itself. Then it is ended, because
     /// a blocking handler that hangs would hold it up for ever.
     ///
     /// ```no_run
@@ -394,13 +394,13 @@ impl Server {
     /// If the server cannot be built, or the transport cannot be set up.
     pub async fn run_over(self, transport: Transport) -> Result<()> {
         let name = self.about.name.clone();
-        // A load balancer can ask every process that has an HTTP port of its own.
+        // A load balancer can probe every process that has its own HTTP port.
         #[cfg(feature = "http")]
         let this = Server { http: self.http.health(), ..self };
         #[cfg(not(feature = "http"))]
         let this = self;
         let endpoint = this.build()?;
-        // Never aborted: as long as the process goes on, another signal must be able to end it.
+        // Never aborted: while the process runs, another signal must be able to end it.
         tokio::spawn(endpoint.shutdown_on_signals());
         match transport {
             Transport::Stdio => endpoint.serve_stdio().await?,
@@ -424,7 +424,7 @@ impl Server {
             std::thread::sleep(LAST_MOMENT);
             std::process::exit(0);
         })?;
-        // Within that moment: a store that does not answer holds nobody up.
+        // Within that second: a store that does not respond does not delay the exit.
         endpoint.release_tasks().await;
         Ok(())
     }
@@ -440,7 +440,7 @@ impl Server {
     /// [Builds](Server::build) the server and [serves](Endpoint::serve_tcp) lines over TCP.
     ///
     /// # Errors
-    /// If the server cannot be built, or the address cannot be listened at.
+    /// If the server cannot be built, or the address cannot be bound.
     pub async fn serve_tcp(self, address: impl ToSocketAddrs) -> Result<()> {
         Ok(self.build()?.serve_tcp(address).await?)
     }
@@ -448,7 +448,7 @@ impl Server {
     /// [Builds](Server::build) the server and serves lines over a Unix socket.
     ///
     /// # Errors
-    /// If the server cannot be built, or the path cannot be listened at.
+    /// If the server cannot be built, or the path cannot be bound.
     pub async fn serve_unix(self, path: impl AsRef<Path>) -> Result<()> {
         Ok(self.build()?.serve_unix(path).await?)
     }
@@ -473,7 +473,7 @@ impl Server {
     }
 }
 
-/// Tells people something; that nobody reads it is no failure.
+/// Writes a message to stderr; a closed stderr is not an error.
 fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }

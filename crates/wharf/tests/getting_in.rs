@@ -21,7 +21,7 @@ use wharf::{
     BoxFuture, Client, Endpoint, Era, Error,
     auth::{
         client::{Auth, AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
-        server::by,
+        server::from_fn,
     },
     model::{AuthRejection, AuthRequest},
     prelude::*,
@@ -133,7 +133,7 @@ async fn serve(ledger: &Ledger) -> (String, Played) {
     let play = ledger.clone();
     let issuer = Played::http(move |asked| authority(&play, asked)).await;
     let judge = ledger.clone();
-    let door = by(move |knock: &AuthRequest<'_>| judge.admits(knock))
+    let door = from_fn(move |knock: &AuthRequest<'_>| judge.admits(knock))
         .resource(format!("http://{address}/mcp"))
         .issuer(format!("http://{}", issuer.address));
     let server = Server::new("protected", "1.0.0").tool::<who>().tool::<write>().auth(door);

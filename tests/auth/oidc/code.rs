@@ -133,7 +133,7 @@ async fn a_lost_refresh_token_means_asking_again() {
 async fn logins_outlive_the_client_and_logout_ends_them() {
     let (issuer, server) = start().await;
     let (ada, vault) = (Ada::at(&issuer), MemoryTokenStore::default());
-    let auth = Auth::code(ada.clone()).scopes(["files:read"]).vault(vault.clone());
+    let auth = Auth::code(ada.clone()).scopes(["files:read"]).token_store(vault.clone());
     for _ in 0..2 {
         let client = connect(&server, &auth, "2026-07-28").await;
         assert!(text(&client, "whoami").await.starts_with("ada: "));

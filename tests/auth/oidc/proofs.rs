@@ -30,7 +30,8 @@ async fn a_bound_token_with_nonces_on_both_sides() {
 async fn a_bound_token_is_worth_nothing_without_its_key() {
     let (issuer, server) = start().await;
     let vault = MemoryTokenStore::default();
-    let auth = Auth::code(Ada::at(&issuer)).scopes(["files:read"]).dpop().vault(vault.clone());
+    let auth =
+        Auth::code(Ada::at(&issuer)).scopes(["files:read"]).dpop().token_store(vault.clone());
     let login = auth.login(&server.resource).await.unwrap();
     let stolen = login.tokens.unwrap();
     assert!(stolen.bound);

@@ -84,7 +84,7 @@ async fn tokens_of_the_provider_are_renewed() {
     issuer.set(json!({"ttl": 2, "format": "opaque"})).await;
     let (server, proxy) = start(&issuer).await;
     let vault = MemoryTokenStore::default();
-    connect(&server, Auth::code(Ada::at(&issuer)).vault(vault.clone())).await.unwrap();
+    connect(&server, Auth::code(Ada::at(&issuer)).token_store(vault.clone())).await.unwrap();
     let [key] = &vault.list().await.unwrap()[..] else { panic!("one login") };
     let token = vault.load(key).await.unwrap().unwrap().tokens.unwrap().access;
 

@@ -36,7 +36,7 @@ async fn start() -> (AuthorizationServer, Protected) {
         .issuer(&issuer.issuer)
         .audience(&place.resource)
         // Asked anew for each request: what was revoked a moment ago opens nothing.
-        .keep(Duration::ZERO);
+        .cache_ttl(Duration::ZERO);
     let server = place.serve(authority);
     (issuer, server)
 }

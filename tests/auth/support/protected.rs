@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use wharf::Endpoint;
 use wharf::model::Authenticator;
 use wharf::prelude::*;
-use wharf_auth::fetch::{Fetch, Fetched};
+use wharf_auth::fetch::{Fetch, FetchResponse};
 
 /// Who is calling, and what they may do.
 #[tool]
@@ -76,7 +76,7 @@ impl Place {
 
 impl Protected {
     /// Calls a tool as a modern client would, with nothing of ours between the test and the wire.
-    pub(crate) async fn call(&self, tool: &str, headers: &[(&str, &str)]) -> Fetched {
+    pub(crate) async fn call(&self, tool: &str, headers: &[(&str, &str)]) -> FetchResponse {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -100,7 +100,7 @@ impl Protected {
     }
 
     /// The same with this token.
-    pub(crate) async fn call_with(&self, tool: &str, token: &str) -> Fetched {
+    pub(crate) async fn call_with(&self, tool: &str, token: &str) -> FetchResponse {
         self.call(tool, &[("authorization", &format!("Bearer {token}"))]).await
     }
 
@@ -111,12 +111,12 @@ impl Protected {
 }
 
 /// The challenge of an answer.
-pub(crate) fn challenge(answer: &Fetched) -> &str {
+pub(crate) fn challenge(answer: &FetchResponse) -> &str {
     answer.headers.get(header::WWW_AUTHENTICATE).map_or("", |it| it.to_str().unwrap())
 }
 
 /// What the tool said in an answer on the wire.
-pub(crate) fn said(answer: &Fetched) -> String {
+pub(crate) fn said(answer: &FetchResponse) -> String {
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(answer.status, 200, "{text}");
     let body: serde_json::Value = serde_json::from_str(&text).unwrap();

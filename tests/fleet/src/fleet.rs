@@ -1,4 +1,4 @@
-//! Nodes in processes of their own behind a balancer, and somebody who kills them.
+//! Nodes in separate processes behind a balancer, which can be killed at random.
 
 use std::{
     fs, io,
@@ -14,32 +14,32 @@ use tokio::{
 };
 
 use crate::{
-    chance::Chance,
-    history::{Entry, History},
-    processes::{Directory, NodePlan, NodeProcess},
+    history::{History, JournalEntry},
+    processes::{NodePlan, NodeProcess, TestDirectory},
     proxy::Proxy,
+    random::SeededRandom,
 };
 
-/// Nodes behind a balancer, on one store. Clones are the same fleet.
+/// Nodes behind a balancer, on one store. Clones share the cluster.
 #[derive(Clone)]
-pub struct Fleet {
+pub struct TestCluster {
     nodes: Arc<[Mutex<NodeProcess>]>,
     proxy: Proxy,
-    journal: Arc<(PathBuf, Directory)>,
-    /// Which process was killed, and when.
+    journal: Arc<(PathBuf, TestDirectory)>,
+    /// Killed processes and their time of death.
     deaths: Arc<std::sync::Mutex<Vec<(String, Instant)>>>,
 }
 
-impl Fleet {
-    /// So many nodes, which keep everything in `store`.
+impl TestCluster {
+    /// Starts this number of nodes on `store`.
     ///
     /// # Errors
     /// If they do not start.
     pub async fn start(program: &str, store: &str, nodes: usize, lease: u64) -> io::Result<Self> {
-        Fleet::limited(program, store, nodes, lease, None).await
+        TestCluster::limited(program, store, nodes, lease, None).await
     }
 
-    /// The same, where a caller may use tools only so often a second.
+    /// Starts nodes with a rate limit for tools per caller and second.
     ///
     /// # Errors
     /// If they do not start.
@@ -50,7 +50,7 @@ impl Fleet {
         lease: u64,
         rate: Option<u32>,
     ) -> io::Result<Self> {
-        let directory = Directory::new()?;
+        let directory = TestDirectory::new()?;
         let journal = directory.path().join("journal");
         let (program, store) = (program.into(), store.into());
         let plan = NodePlan { program, store, journal: journal.clone(), lease, rate };
@@ -61,10 +61,10 @@ impl Fleet {
         let proxy = Proxy::start(started.iter().map(NodeProcess::address).collect()).await?;
         let nodes = started.into_iter().map(Mutex::new).collect();
         let journal = Arc::new((journal, directory));
-        Ok(Fleet { nodes, proxy, journal, deaths: Arc::default() })
+        Ok(TestCluster { nodes, proxy, journal, deaths: Arc::default() })
     }
 
-    /// Where the balancer is.
+    /// Address of the balancer.
     #[must_use]
     pub fn proxy(&self) -> &Proxy {
         &self.proxy
@@ -75,55 +75,56 @@ impl Fleet {
         format!("http://{}/mcp", self.proxy.address())
     }
 
-    /// Kills a node, and starts it again at once.
+    /// Kills a node and restarts it at once.
     ///
     /// # Errors
-    /// If it does not come back.
+    /// If it does not restart.
     pub async fn kill(&self, number: usize) -> io::Result<()> {
         let mut node = self.nodes[number].lock().await;
         let death = (node.by(), Instant::now());
         self.deaths.lock().unwrap_or_else(PoisonError::into_inner).push(death);
         node.kill().await?;
-        node.start_again().await?;
+        node.restart().await?;
         self.proxy.replace(number, node.address());
         Ok(())
     }
 
-    /// Kills a random node every `pause` until `end`: how often.
+    /// Kills a random node every `pause` until `end`; returns the number of kills.
     ///
     /// # Errors
-    /// If one does not come back.
-    pub async fn rampage(&self, pause: Duration, end: Instant) -> io::Result<usize> {
-        let mut chance = Chance::new(u64::from(std::process::id()));
+    /// If one does not restart.
+    pub async fn kill_randomly(&self, pause: Duration, end: Instant) -> io::Result<usize> {
+        let mut random = SeededRandom::new(u64::from(std::process::id()));
         let mut kills = 0;
         while Instant::now() < end {
             let next = Instant::now() + pause;
-            self.kill(chance.below(self.nodes.len())).await?;
+            self.kill(random.below(self.nodes.len())).await?;
             kills += 1;
             sleep_until(next).await;
         }
         Ok(kills)
     }
 
-    /// Freezes a random node for `pause`, one after the other until `end`: how often.
+    /// Suspends a random node for `pause`, one after the other until `end`; returns the number of
+    /// suspensions.
     ///
     /// # Errors
-    /// If one is not there.
+    /// If one does not exist.
     pub async fn freeze(&self, pause: Duration, end: Instant) -> io::Result<usize> {
-        let mut chance = Chance::new(u64::from(std::process::id()));
+        let mut random = SeededRandom::new(u64::from(std::process::id()));
         let mut times = 0;
         while Instant::now() < end {
-            let node = self.nodes[chance.below(self.nodes.len())].lock().await;
+            let node = self.nodes[random.below(self.nodes.len())].lock().await;
             node.freeze(true).await?;
             sleep(pause).await;
             node.freeze(false).await?;
             times += 1;
-            sleep(chance.millis(0..500)).await;
+            sleep(random.millis(0..500)).await;
         }
         Ok(times)
     }
 
-    /// Where each node is.
+    /// Addresses of the nodes.
     pub async fn addresses(&self) -> Vec<SocketAddr> {
         let mut addresses = vec![];
         for node in &*self.nodes {
@@ -132,26 +133,26 @@ impl Fleet {
         addresses
     }
 
-    /// Which processes were killed, and when.
+    /// Killed processes and their time of death.
     #[must_use]
     pub fn deaths(&self) -> Vec<(String, Instant)> {
         self.deaths.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How much memory a node has, in KiB.
+    /// Memory of a node, in KiB.
     pub async fn memory(&self, number: usize) -> Option<u64> {
         self.nodes[number].lock().await.memory()
     }
 
-    /// Adds to a history what the tools did.
+    /// Adds the recorded effects of the tools to a history.
     ///
     /// # Errors
     /// If the journal cannot be read.
     pub fn read_journal(&self, history: &History) -> io::Result<()> {
         let path: &Path = &self.journal.0;
         for line in fs::read_to_string(path)?.lines() {
-            // A node that was killed may have written half a line.
-            if let Ok(Entry { at, task, event }) = serde_json::from_str(line) {
+            // A killed node may have written half a line.
+            if let Ok(JournalEntry { at, task, event }) = serde_json::from_str(line) {
                 history.add(at, &task, event);
             }
         }

@@ -1,4 +1,4 @@
-//! What happened, in the order it happened, and whether it should have.
+//! History of all task events, and the check of its invariants.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,94 +10,94 @@ use std::{
 use serde::{Deserialize, Serialize};
 use wharf_model::TaskStatus;
 
-/// Something that happened to a task.
+/// Event of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Event {
-    /// Its owner was told its id.
+pub enum TaskEvent {
+    /// Its owner received its id.
     Acknowledged,
-    /// The effect of a step happened, and made this value. No two runs make the same.
+    /// The effect of a step ran and produced this value, which is unique to the run.
     Ran { step: String, value: String, by: String },
-    /// The handler went on after a step that gave this value: its record was acknowledged.
+    /// The handler continued after a step with this value: the step was stored.
     Kept { step: String, value: String, by: String },
-    /// The handler got this answer to its question.
+    /// The handler received this response to its client request.
     Heard { answer: String, by: String },
-    /// Its owner saw it.
-    Seen(Sight),
-    /// Its owner was told that it is cancelled, or that it was over before.
+    /// Its owner polled it.
+    Seen(TaskView),
+    /// Its owner received the confirmation that it is cancelled, or that it had ended before.
     Cancelled { too_late: bool },
-    /// Its owner was told that it is over, be it cancelled now or ended before.
+    /// Its owner received the confirmation that it has ended, by this cancellation or before.
     CalledOff,
-    /// Its owner answered its question, and perhaps was told that the answer was taken.
+    /// Its owner responded to its client request, and perhaps received a confirmation.
     Answered { word: String, acknowledged: bool },
-    /// Something that must not happen, whatever else did.
+    /// A violation that was detected directly.
     Wrong(String),
 }
 
 /// A task as its owner saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sight {
-    /// How many events had happened when the owner asked.
+pub struct TaskView {
+    /// Number of events before the owner's request.
     pub since: usize,
-    /// One of the five words.
+    /// One of the five statuses.
     pub status: String,
     /// The text of the result, or of the error.
     pub text: String,
 }
 
-impl Sight {
+impl TaskView {
     fn is_over(&self) -> bool {
         self.status.parse().is_ok_and(TaskStatus::is_terminal)
     }
 
-    fn is_same(&self, other: &Sight) -> bool {
+    fn is_same(&self, other: &TaskView) -> bool {
         self.status == other.status && self.text == other.text
     }
 }
 
-/// What the tool of the tests returns.
+/// Result of the tool `work`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Done {
-    /// Whose it is.
+pub struct WorkResult {
+    /// Owner of the task.
     pub owner: Option<String>,
-    /// What each step gave.
+    /// Values of the steps.
     pub steps: Vec<String>,
-    /// What was answered, if anything was asked.
+    /// Response to the client request, if there was one.
     pub answer: Option<String>,
 }
 
 /// An event with its task and its time in milliseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Entry {
+pub struct JournalEntry {
     pub at: u64,
     pub task: String,
-    pub event: Event,
+    pub event: TaskEvent,
 }
 
-/// All that happened so far: it only grows. Clones are the same history.
+/// All events so far; it only grows. Clones share the history.
 #[derive(Clone, Default)]
-pub struct History(Arc<Mutex<Vec<Entry>>>);
+pub struct History(Arc<Mutex<Vec<JournalEntry>>>);
 
 impl History {
-    /// Writes down what happened.
-    pub fn add(&self, at: u64, task: &str, event: Event) {
-        self.entries().push(Entry { at, task: task.into(), event });
+    /// Adds an event.
+    pub fn add(&self, at: u64, task: &str, event: TaskEvent) {
+        self.entries().push(JournalEntry { at, task: task.into(), event });
     }
 
-    /// How much has happened.
+    /// Number of events.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries().len()
     }
 
-    /// Whether nothing has happened.
+    /// Returns whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of it, by task.
+    /// All events by task.
     #[must_use]
-    pub fn tasks(&self) -> BTreeMap<String, Vec<(usize, Entry)>> {
+    pub fn tasks(&self) -> BTreeMap<String, Vec<(usize, JournalEntry)>> {
         let mut tasks: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for (index, entry) in self.entries().iter().enumerate() {
             tasks.entry(entry.task.clone()).or_default().push((index, entry.clone()));
@@ -105,21 +105,24 @@ impl History {
         tasks
     }
 
-    /// What should not have happened. A task that was cancelled may go on for `grace`.
+    /// Violations of the invariants. A cancelled task may continue for `grace`.
     #[must_use]
     pub fn problems(&self, grace: Duration) -> Vec<String> {
         let tasks = self.tasks();
-        tasks.iter().flat_map(|(task, entries)| Story { task, entries, grace }.problems()).collect()
+        tasks
+            .iter()
+            .flat_map(|(task, entries)| TaskHistory { task, entries, grace }.problems())
+            .collect()
     }
 
-    fn entries(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn entries(&self) -> MutexGuard<'_, Vec<JournalEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, Entry { at, task, event }) in self.entries().iter().enumerate() {
+        for (index, JournalEntry { at, task, event }) in self.entries().iter().enumerate() {
             writeln!(
                 f,
                 "{index:5} {:>9.3} s  {task:12} {event:?}",
@@ -130,9 +133,9 @@ impl fmt::Debug for History {
     }
 }
 
-/// How much happened: proof that there was something to go wrong.
+/// Counters of a history, which show that the test exercised the failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct TaskTally {
     pub acknowledged: usize,
     pub completed: usize,
     pub failed: usize,
@@ -140,26 +143,26 @@ pub struct Tally {
     /// Tasks that more than one process worked on.
     pub taken_over: usize,
     pub steps: usize,
-    /// Steps whose effect happened more than once, because nobody knew that it had.
+    /// Steps whose effect ran more than once, because the first run was not stored.
     pub repeated: usize,
 }
 
-impl Tally {
-    /// What happened to the tasks of a history.
+impl TaskTally {
+    /// Counts the task events of a history.
     #[must_use]
     pub fn of(history: &History) -> Self {
         let tasks = history.tasks();
         let stories =
-            tasks.iter().map(|(task, entries)| Story { task, entries, grace: Duration::MAX });
-        stories.fold(Tally::default(), |sum, story| sum + story.tally())
+            tasks.iter().map(|(task, entries)| TaskHistory { task, entries, grace: Duration::MAX });
+        stories.fold(TaskTally::default(), |sum, story| sum + story.tally())
     }
 }
 
-impl std::ops::Add for Tally {
-    type Output = Tally;
+impl std::ops::Add for TaskTally {
+    type Output = TaskTally;
 
-    fn add(self, other: Tally) -> Tally {
-        Tally {
+    fn add(self, other: TaskTally) -> TaskTally {
+        TaskTally {
             acknowledged: self.acknowledged + other.acknowledged,
             completed: self.completed + other.completed,
             failed: self.failed + other.failed,
@@ -171,14 +174,14 @@ impl std::ops::Add for Tally {
     }
 }
 
-/// All that happened to one task.
-struct Story<'a> {
+/// All events of one task.
+struct TaskHistory<'a> {
     task: &'a str,
-    entries: &'a [(usize, Entry)],
+    entries: &'a [(usize, JournalEntry)],
     grace: Duration,
 }
 
-impl Story<'_> {
+impl TaskHistory<'_> {
     fn problems(&self) -> Vec<String> {
         let mut problems = vec![];
         self.ends_once(&mut problems);
@@ -187,28 +190,30 @@ impl Story<'_> {
         self.cancelled(&mut problems);
         self.result(&mut problems);
         problems.extend(self.events().filter_map(|event| match event {
-            Event::Wrong(what) => Some(what.clone()),
+            TaskEvent::Wrong(what) => Some(what.clone()),
             _ => None,
         }));
         problems.into_iter().map(|problem| format!("{}: {problem}", self.task)).collect()
     }
 
-    fn tally(&self) -> Tally {
+    fn tally(&self) -> TaskTally {
         let ended =
             |status: &str| usize::from(self.end().is_some_and(|(_, end)| end.status == status));
         let (mut workers, mut ran) = (BTreeSet::new(), BTreeMap::<&str, usize>::new());
         for event in self.events() {
             match event {
-                Event::Ran { step, by, .. } => {
+                TaskEvent::Ran { step, by, .. } => {
                     workers.insert(by);
                     *ran.entry(step).or_default() += 1;
                 }
-                Event::Kept { by, .. } | Event::Heard { by, .. } => drop(workers.insert(by)),
+                TaskEvent::Kept { by, .. } | TaskEvent::Heard { by, .. } => {
+                    workers.insert(by);
+                }
                 _ => {}
             }
         }
-        Tally {
-            acknowledged: usize::from(self.events().any(|event| *event == Event::Acknowledged)),
+        TaskTally {
+            acknowledged: usize::from(self.events().any(|event| *event == TaskEvent::Acknowledged)),
             completed: ended("completed"),
             failed: ended("failed"),
             cancelled: ended("cancelled"),
@@ -218,25 +223,25 @@ impl Story<'_> {
         }
     }
 
-    fn events(&self) -> impl Iterator<Item = &Event> {
+    fn events(&self) -> impl Iterator<Item = &TaskEvent> {
         self.entries.iter().map(|(_, entry)| &entry.event)
     }
 
-    fn sights(&self) -> impl Iterator<Item = (usize, &Sight)> {
+    fn sights(&self) -> impl Iterator<Item = (usize, &TaskView)> {
         self.entries.iter().filter_map(|(index, entry)| match &entry.event {
-            Event::Seen(sight) => Some((*index, sight)),
+            TaskEvent::Seen(sight) => Some((*index, sight)),
             _ => None,
         })
     }
 
-    /// The first end that was seen, and when.
-    fn end(&self) -> Option<(usize, &Sight)> {
+    /// The first end that its owner saw, and its position.
+    fn end(&self) -> Option<(usize, &TaskView)> {
         self.sights().find(|(_, sight)| sight.is_over())
     }
 
     fn ends_once(&self, problems: &mut Vec<String>) {
         let Some((when, end)) = self.end() else {
-            if self.events().any(|event| *event == Event::Acknowledged) {
+            if self.events().any(|event| *event == TaskEvent::Acknowledged) {
                 let last = self.sights().last();
                 problems.push(format!("it was acknowledged and never ended; seen last: {last:?}"));
             }
@@ -255,7 +260,7 @@ impl Story<'_> {
         let mut made: BTreeSet<(&str, &str)> = BTreeSet::new();
         for (index, entry) in self.entries {
             match &entry.event {
-                Event::Ran { step, value, by } => {
+                TaskEvent::Ran { step, value, by } => {
                     made.insert((step, value));
                     if let Some(known) = kept.get(step.as_str()) {
                         problems.push(format!(
@@ -263,7 +268,7 @@ impl Story<'_> {
                         ));
                     }
                 }
-                Event::Kept { step, value, by } => {
+                TaskEvent::Kept { step, value, by } => {
                     if *kept.entry(step).or_insert(value) != value {
                         problems.push(format!("{step} gave another value to {by} at {index}"));
                     }
@@ -280,7 +285,7 @@ impl Story<'_> {
         let heard: BTreeSet<_> = self
             .events()
             .filter_map(|event| match event {
-                Event::Heard { answer, .. } => Some(answer),
+                TaskEvent::Heard { answer, .. } => Some(answer),
                 _ => None,
             })
             .collect();
@@ -289,7 +294,7 @@ impl Story<'_> {
         }
         let mut answers = vec![];
         for event in self.events() {
-            if let Event::Answered { word, acknowledged } = event {
+            if let TaskEvent::Answered { word, acknowledged } = event {
                 answers.push(word);
                 if *acknowledged {
                     break;
@@ -303,8 +308,9 @@ impl Story<'_> {
     }
 
     fn cancelled(&self, problems: &mut Vec<String>) {
-        let honoured = Event::Cancelled { too_late: false };
-        let is_over = |entry: &Entry| [&honoured, &Event::CalledOff].contains(&&entry.event);
+        let honoured = TaskEvent::Cancelled { too_late: false };
+        let is_over =
+            |entry: &JournalEntry| [&honoured, &TaskEvent::CalledOff].contains(&&entry.event);
         let Some((told, cancel)) = self.entries.iter().find(|(_, entry)| is_over(entry)) else {
             return;
         };
@@ -312,31 +318,33 @@ impl Story<'_> {
             problems.push(format!("its owner was told at {told} that it is over, but {alive:?}"));
         }
         let latest = cancel.at + u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX);
-        let late = |entry: &Entry| matches!(entry.event, Event::Ran { .. }) && entry.at > latest;
+        let late = |entry: &JournalEntry| {
+            matches!(entry.event, TaskEvent::Ran { .. }) && entry.at > latest
+        };
         if let Some((index, _)) = self.entries.iter().find(|(_, entry)| late(entry)) {
             problems.push(format!("it went on long after it was cancelled, at {index}"));
         }
-        let is_cancelled = |end: &Sight| end.status == "cancelled" || cancel.event != honoured;
+        let is_cancelled = |end: &TaskView| end.status == "cancelled" || cancel.event != honoured;
         if let Some((_, end)) = self.end().filter(|(_, end)| !is_cancelled(end)) {
             problems.push(format!("its owner was told that it is cancelled, but {end:?}"));
         }
     }
 
-    /// The result says what the steps gave, and what was answered.
+    /// Checks that the result contains the values of the steps and the response.
     fn result(&self, problems: &mut Vec<String>) {
         let Some((_, end)) = self.end().filter(|(_, end)| end.status == "completed") else {
             return;
         };
-        let Ok(done) = serde_json::from_str::<Done>(&end.text) else {
+        let Ok(done) = serde_json::from_str::<WorkResult>(&end.text) else {
             return problems.push(format!("its result cannot be read: {:?}", end.text));
         };
         for event in self.events() {
             let fits = match event {
-                Event::Kept { step, value, .. } => {
+                TaskEvent::Kept { step, value, .. } => {
                     let number = step.rsplit('-').next().and_then(|it| it.parse::<usize>().ok());
                     number.and_then(|number| done.steps.get(number)) == Some(value)
                 }
-                Event::Heard { answer, .. } => done.answer.as_ref() == Some(answer),
+                TaskEvent::Heard { answer, .. } => done.answer.as_ref() == Some(answer),
                 _ => true,
             };
             if !fits {

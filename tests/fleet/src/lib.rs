@@ -1,14 +1,14 @@
-//! What tests of fleets need: a simulated network, real processes that can be killed, and a history
-//! that tells whether what happened should have.
+//! Support for cluster tests: a simulated network, real processes that can be killed, and a history
+//! whose invariants are checked.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, unreachable_pub, reason = "nobody else uses it")]
 
-pub mod chance;
 pub mod fleet;
 pub mod history;
 pub mod load;
 pub mod processes;
 pub mod proxy;
+pub mod random;
 pub mod sim;
 pub mod sse;
 pub mod stream;

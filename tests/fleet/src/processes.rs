@@ -1,4 +1,4 @@
-//! Real processes: Redis and nodes, which can be killed, stopped and started again.
+//! Real processes: Redis and nodes, which can be killed, suspended and restarted.
 
 use std::{
     fs, io,
@@ -16,25 +16,25 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How long a process may take to be there. The machine may be busy.
+/// Timeout for the start of a process. The machine may be busy.
 const START: Duration = Duration::from_secs(30);
 
-/// A directory that is gone when this is.
+/// Temporary directory, removed on drop.
 #[derive(Debug)]
-pub struct Directory(PathBuf);
+pub struct TestDirectory(PathBuf);
 
-impl Directory {
-    /// A new directory.
+impl TestDirectory {
+    /// Creates a directory.
     ///
     /// # Errors
-    /// If it cannot be made.
+    /// If it cannot be created.
     pub fn new() -> io::Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path =
             std::env::temp_dir().join(format!("wharf-fleet-{}-{number}", std::process::id()));
         fs::create_dir_all(&path)?;
-        Ok(Directory(path))
+        Ok(TestDirectory(path))
     }
 
     #[must_use]
@@ -43,34 +43,34 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TestDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// A Redis of our own, which writes everything to its disk before it answers.
-pub struct Redis {
-    directory: Directory,
+/// A Redis process that writes everything to its disk before it replies.
+pub struct RedisProcess {
+    directory: TestDirectory,
     port: u16,
     child: Child,
 }
 
-impl Redis {
+impl RedisProcess {
     /// Starts it at a free port.
     ///
     /// # Errors
     /// If there is none, or it does not start.
     pub async fn start() -> io::Result<Self> {
-        let directory = Directory::new()?;
+        let directory = TestDirectory::new()?;
         let port = std::net::TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port();
-        let child = Redis::spawn(&directory, port)?;
-        let redis = Redis { directory, port, child };
+        let child = RedisProcess::spawn(&directory, port)?;
+        let redis = RedisProcess { directory, port, child };
         redis.answers().await?;
         Ok(redis)
     }
 
-    fn spawn(directory: &Directory, port: u16) -> io::Result<Child> {
+    fn spawn(directory: &TestDirectory, port: u16) -> io::Result<Child> {
         let said = fs::File::create(directory.path().join("redis.log"))?;
         Command::new("redis-server")
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"])
@@ -92,17 +92,17 @@ impl Redis {
         ([127, 0, 0, 1], self.port).into()
     }
 
-    /// Where a node finds a Redis at this address: this one, or a proxy before it.
+    /// Store URL for a Redis at this address: this one, or a proxy in front of it.
     #[must_use]
     pub fn url(address: SocketAddr) -> String {
         format!("redis://{address}")
     }
 
-    /// Whether a text is in anything that it was ever told to keep.
+    /// Returns whether a string is in any data that it was ever sent.
     ///
     /// # Errors
-    /// If that cannot be read.
-    pub fn was_told(&self, text: &str) -> io::Result<bool> {
+    /// If its file cannot be read.
+    pub fn has_stored(&self, text: &str) -> io::Result<bool> {
         for file in fs::read_dir(self.directory.path().join("appendonlydir"))? {
             let written = fs::read(file?.path())?;
             if written.windows(text.len()).any(|it| it == text.as_bytes()) {
@@ -112,35 +112,35 @@ impl Redis {
         Ok(false)
     }
 
-    /// Ends it at once.
+    /// Kills it.
     ///
     /// # Errors
-    /// If it cannot be ended.
+    /// If it cannot be killed.
     pub async fn kill(&mut self) -> io::Result<()> {
         self.child.kill().await
     }
 
-    /// Starts it again, with what it had.
+    /// Restarts it with its data.
     ///
     /// # Errors
     /// If it does not start.
-    pub async fn start_again(&mut self) -> io::Result<()> {
-        self.child = Redis::spawn(&self.directory, self.port)?;
+    pub async fn restart(&mut self) -> io::Result<()> {
+        self.child = RedisProcess::spawn(&self.directory, self.port)?;
         self.answers().await
     }
 
-    /// Stops its clock: it is there and does not answer.
+    /// Suspends it: it is connected and does not reply.
     ///
     /// # Errors
-    /// If it cannot be stopped.
+    /// If it cannot be suspended.
     pub async fn pause(&self) -> io::Result<()> {
         signal(&self.child, "STOP").await
     }
 
-    /// Lets it go on.
+    /// Resumes it.
     ///
     /// # Errors
-    /// If it cannot go on.
+    /// If it cannot be resumed.
     pub async fn go_on(&self) -> io::Result<()> {
         signal(&self.child, "CONT").await
     }
@@ -172,22 +172,22 @@ async fn signal(child: &Child, name: &str) -> io::Result<()> {
     if sent.success() { Ok(()) } else { Err(io::ErrorKind::Other.into()) }
 }
 
-/// How a node is started.
+/// Settings of a node process.
 #[derive(Clone, Debug)]
 pub struct NodePlan {
-    /// The program: tests know where it is.
+    /// Path of the program, set by the tests.
     pub program: PathBuf,
-    /// Where it keeps what must be kept.
+    /// URL of the store.
     pub store: String,
-    /// Where its tools write down what they do.
+    /// Journal of its tools.
     pub journal: PathBuf,
-    /// How long its leases are, in milliseconds.
+    /// Duration of its leases, in milliseconds.
     pub lease: u64,
-    /// How often a second a caller may use tools, if that is limited.
+    /// Rate limit for tools per caller and second.
     pub rate: Option<u32>,
 }
 
-/// A node: the program of the tests in a process of its own.
+/// A node process.
 pub struct NodeProcess {
     plan: NodePlan,
     name: String,
@@ -233,40 +233,40 @@ impl NodeProcess {
         self.address
     }
 
-    /// Its name in what its tools write down.
+    /// Its name in the journal.
     #[must_use]
     pub fn by(&self) -> String {
         format!("{}/{}", self.name, self.starts)
     }
 
-    /// Ends it at once, as `kill -9` does.
+    /// Kills it, as `kill -9` does.
     ///
     /// # Errors
-    /// If it cannot be ended.
+    /// If it cannot be killed.
     pub async fn kill(&mut self) -> io::Result<()> {
         self.child.kill().await
     }
 
-    /// Stops its clock, or lets it go on.
+    /// Suspends or resumes it.
     ///
     /// # Errors
-    /// If it is not there.
+    /// If it does not exist.
     pub async fn freeze(&self, frozen: bool) -> io::Result<()> {
         signal(&self.child, if frozen { "STOP" } else { "CONT" }).await
     }
 
-    /// Starts it again, at another port.
+    /// Restarts it at another port.
     ///
     /// # Errors
     /// If it does not start.
-    pub async fn start_again(&mut self) -> io::Result<()> {
+    pub async fn restart(&mut self) -> io::Result<()> {
         self.starts += 1;
         (self.child, self.address) =
             NodeProcess::spawn(&self.plan, &self.name, self.starts).await?;
         Ok(())
     }
 
-    /// How much memory it has, in KiB.
+    /// Its memory, in KiB.
     #[must_use]
     pub fn memory(&self) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;

@@ -1,4 +1,4 @@
-//! A TCP proxy: a plain balancer, or a wire that can be cut.
+//! A TCP proxy: a load balancer, or a connection that can be cut.
 
 use std::{
     io,
@@ -17,42 +17,43 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// What the wire does with what it is given.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ServerProtocol {
-    /// It goes through.
+pub enum WireState {
+    /// Data is forwarded.
     Whole,
-    /// The first half of what comes next goes through; then the connection ends. Nobody gets a new one.
+    /// The first half of the next data is forwarded; then the connection ends. New connections are
+    /// closed.
     Cut,
-    /// Nothing goes through, and nothing is said about it.
+    /// Nothing is forwarded, without an error.
     Silent,
 }
 
-/// Takes connections and passes them on, to one backend after the other.
+/// Accepts connections and forwards them to the backends in turn.
 #[derive(Clone)]
 pub struct Proxy {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
 }
 
-struct Shared {
+struct ProxyState {
     backends: Mutex<Vec<SocketAddr>>,
     turn: AtomicUsize,
-    wire: watch::Sender<ServerProtocol>,
+    wire: watch::Sender<WireState>,
 }
 
 impl Proxy {
-    /// A proxy at a port of its own.
+    /// Starts a proxy at its own port.
     ///
     /// # Errors
     /// If there is no port.
     pub async fn start(backends: Vec<SocketAddr>) -> io::Result<Proxy> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ProxyState {
             backends: Mutex::new(backends),
             turn: AtomicUsize::new(0),
-            wire: watch::Sender::new(ServerProtocol::Whole),
+            wire: watch::Sender::new(WireState::Whole),
         });
         let proxy = Proxy { address, shared: shared.clone() };
         tokio::spawn(async move {
@@ -68,25 +69,25 @@ impl Proxy {
         self.address
     }
 
-    /// A backend has come back, at another port.
+    /// Replaces a backend that restarted at another port.
     pub fn replace(&self, index: usize, backend: SocketAddr) {
         if let Some(place) = self.shared.backends().get_mut(index) {
             *place = backend;
         }
     }
 
-    pub fn set(&self, wire: ServerProtocol) {
+    pub fn set(&self, wire: WireState) {
         self.shared.wire.send_replace(wire);
     }
 }
 
-impl Shared {
+impl ProxyState {
     fn backends(&self) -> std::sync::MutexGuard<'_, Vec<SocketAddr>> {
         self.backends.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn carry(self: Arc<Self>, client: TcpStream) {
-        if *self.wire.borrow() == ServerProtocol::Cut {
+        if *self.wire.borrow() == WireState::Cut {
             return;
         }
         let Some(server) = self.connect().await else { return };
@@ -95,11 +96,11 @@ impl Shared {
         let (from_server, to_server) = server.into_split();
         let up = self.pump(from_client, to_server);
         let down = self.pump(from_server, to_client);
-        // Each ends by itself when its side is done; a failure ends both.
+        // Each direction ends when its side is done; a failure ends both.
         let _ = tokio::try_join!(up, down);
     }
 
-    /// The next backend that answers.
+    /// Connects to the next backend that accepts.
     async fn connect(&self) -> Option<TcpStream> {
         for _ in 0..40 {
             let backend = {
@@ -130,9 +131,8 @@ impl Shared {
                 return to.shutdown().await;
             }
             let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
-            let wire =
-                *wire.wait_for(|wire| *wire != ServerProtocol::Silent).await.map_err(gone)?;
-            if wire == ServerProtocol::Cut {
+            let wire = *wire.wait_for(|wire| *wire != WireState::Silent).await.map_err(gone)?;
+            if wire == WireState::Cut {
                 to.write_all(&buffer[..read / 2]).await?;
                 return Err(io::ErrorKind::ConnectionReset.into());
             }

@@ -1,4 +1,4 @@
-//! Events of a stream, as they come.
+//! Server-sent events of a stream.
 
 use std::{io, time::Duration};
 
@@ -7,47 +7,49 @@ use hyper::body::{Bytes, Incoming};
 use serde_json::Value;
 use tokio::time::timeout;
 
-/// A server sends something every 15 seconds.
-pub const SILENCE: Duration = Duration::from_secs(40);
+/// Longer than the keep-alive interval of a server, 15 seconds.
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// One event. One without a message only says where to come back to.
+/// One event. One without a message only carries the id to resume from.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct SseEvent {
     pub id: Option<String>,
     pub message: Option<Value>,
 }
 
 /// The events of a body.
 #[derive(Debug)]
-pub struct Events {
+pub struct SseEvents {
     body: Incoming,
     text: Vec<u8>,
 }
 
-impl Events {
+impl SseEvents {
     #[must_use]
     pub fn new(body: Incoming) -> Self {
-        Events { body, text: vec![] }
+        SseEvents { body, text: vec![] }
     }
 
-    /// The next event; none at the end.
+    /// Returns the next event; `None` at the end.
     ///
     /// # Errors
-    /// If the connection breaks, is silent for too long, or what comes is no event.
-    pub async fn next(&mut self) -> io::Result<Option<Event>> {
+    /// If the connection breaks, is silent for too long, or sends something that is not an event.
+    pub async fn next(&mut self) -> io::Result<Option<SseEvent>> {
         loop {
             if let Some(end) = self.text.windows(2).position(|it| it == b"\n\n") {
                 let event: Vec<u8> = self.text.drain(..end + 2).collect();
                 return parse(&String::from_utf8_lossy(&event)).map(Some);
             }
-            let Some(frame) = timeout(SILENCE, self.body.frame()).await? else { return Ok(None) };
+            let Some(frame) = timeout(SILENCE_TIMEOUT, self.body.frame()).await? else {
+                return Ok(None);
+            };
             let frame = frame.map_err(io::Error::other)?;
             self.text.extend_from_slice(frame.data_ref().unwrap_or(&Bytes::new()));
         }
     }
 }
 
-fn parse(event: &str) -> io::Result<Event> {
+fn parse(event: &str) -> io::Result<SseEvent> {
     let field = |name: &str| {
         let fields = event.lines().filter_map(|line| line.strip_prefix(name));
         let values: Vec<_> = fields.map(|it| it.strip_prefix(' ').unwrap_or(it)).collect();
@@ -55,5 +57,5 @@ fn parse(event: &str) -> io::Result<Event> {
     };
     let data = field("data:").filter(|data| !data.is_empty());
     let message = data.map(|data| serde_json::from_str(&data).map_err(io::Error::other));
-    Ok(Event { id: field("id:"), message: message.transpose()? })
+    Ok(SseEvent { id: field("id:"), message: message.transpose()? })
 }

@@ -1,4 +1,4 @@
-//! A client of the handshake era by hand, which sees every event of a stream with its id.
+//! A hand-written client of the handshake era, which records every event of a stream with its id.
 
 use std::{collections::BTreeSet, io, net::SocketAddr, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    sse::{Events, SILENCE},
+    sse::{SILENCE_TIMEOUT, SseEvents},
     work::{minutes, question, reply_to},
 };
 
@@ -25,41 +25,41 @@ const MODERN: &str = "2026-07-28";
 
 /// A session of the handshake era.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct LegacySession {
     address: SocketAddr,
     who: String,
     id: String,
 }
 
-/// What came of a call.
+/// Record of a call.
 #[derive(Debug)]
-pub struct Heard {
+pub struct CallRecord {
     /// The ids of the events, in order.
     pub ids: Vec<String>,
-    /// The messages, the answer not among them.
+    /// The messages without the response.
     pub messages: Vec<Value>,
-    /// How often the stream broke and was taken up again.
+    /// Number of times the stream broke and was resumed.
     pub resumed: usize,
-    pub end: End,
+    pub end: CallEnd,
 }
 
 #[derive(Debug)]
-pub enum End {
+pub enum CallEnd {
     /// The call was answered.
-    ClientHandler(Value),
-    /// The connection ended before there was anything to come back to.
+    Answered(Value),
+    /// The connection ended before there was an id to resume from.
     Unknown,
-    /// The server did not let the client come back, or sent nonsense.
+    /// The server rejected the resumption, or sent invalid data.
     Lost(String),
 }
 
-impl Session {
-    /// Opens a session. Tries again for as long as `patience` lasts.
+impl LegacySession {
+    /// Opens a session. Retries until `patience` has passed.
     ///
     /// # Errors
-    /// If no server answers as it should.
+    /// If no server responds as expected.
     pub async fn open(address: SocketAddr, who: &str, patience: Duration) -> io::Result<Self> {
-        let mut session = Session { address, who: who.into(), id: String::new() };
+        let mut session = LegacySession { address, who: who.into(), id: String::new() };
         let message = hello();
         let until = Instant::now() + patience;
         loop {
@@ -80,12 +80,12 @@ impl Session {
         }
     }
 
-    /// What a server says that opens no session now: the status, and when to come back.
+    /// Response of a server that rejects a new session: the status, and the retry delay.
     ///
     /// # Errors
-    /// If it says nothing.
+    /// If there is no response.
     pub async fn refused(address: SocketAddr, who: &str) -> io::Result<(u16, Option<String>)> {
-        let session = Session { address, who: who.into(), id: String::new() };
+        let session = LegacySession { address, who: who.into(), id: String::new() };
         let reply = session.send("POST", None, Some(&hello())).await?;
         let after = reply.headers().get("retry-after").and_then(|it| it.to_str().ok());
         Ok((reply.status().as_u16(), after.map(str::to_owned)))
@@ -96,17 +96,23 @@ impl Session {
         let id = reply.headers().get("mcp-session-id").and_then(|it| it.to_str().ok());
         let id = id.map(str::to_owned);
         let status = reply.status();
-        let body = timeout(SILENCE, reply.into_body().collect()).await?;
+        let body = timeout(SILENCE_TIMEOUT, reply.into_body().collect()).await?;
         let body = body.map_err(io::Error::other)?.to_bytes();
         id.ok_or_else(|| io::Error::other(format!("{status}: {}", String::from_utf8_lossy(&body))))
     }
 
-    /// Calls a tool, and comes back for the rest as often as the stream breaks.
-    pub async fn call(&self, id: u64, tool: &str, arguments: &Value, patience: Duration) -> Heard {
+    /// Calls a tool, and resumes its stream whenever it breaks.
+    pub async fn call(
+        &self,
+        id: u64,
+        tool: &str,
+        arguments: &Value,
+        patience: Duration,
+    ) -> CallRecord {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
             "name": tool, "arguments": arguments,
         }});
-        let mut heard = Heard::new();
+        let mut heard = CallRecord::new();
         let until = Instant::now() + patience;
         let mut reply = match self.send("POST", None, Some(&message)).await {
             Ok(reply) => Some(reply),
@@ -115,11 +121,11 @@ impl Session {
         let mut problem = String::new();
         while Instant::now() < until {
             if let Some(reply) = reply.take() {
-                // A stream shows that it is alive even if nothing comes of it.
+                // A stream sends keep-alives even without events.
                 let followed = timeout_at(until, self.follow(reply, id, &mut heard)).await;
                 match followed.unwrap_or_else(|late| Err(late.into())) {
                     Ok(Some(answer)) => {
-                        heard.end = End::ClientHandler(answer);
+                        heard.end = CallEnd::Answered(answer);
                         return heard;
                     }
                     Ok(None) => {}
@@ -134,30 +140,30 @@ impl Session {
             }
             sleep(Duration::from_millis(20)).await;
         }
-        heard.end = End::Lost(format!("no answer in time; at last: {problem}"));
+        heard.end = CallEnd::Lost(format!("no answer in time; at last: {problem}"));
         heard
     }
 
-    /// Reads a reply to its end: the answer to the call, if it is there.
+    /// Reads a reply to its end; returns the response to the call, if it is there.
     async fn follow(
         &self,
         reply: Response<Incoming>,
         id: u64,
-        heard: &mut Heard,
+        heard: &mut CallRecord,
     ) -> io::Result<Option<Value>> {
         let status = reply.status();
         let kind = reply.headers().get("content-type").cloned();
         let streams = kind.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"));
         let body = reply.into_body();
         if status != StatusCode::OK || !streams {
-            let body = timeout(SILENCE, body.collect()).await?.map_err(io::Error::other)?;
+            let body = timeout(SILENCE_TIMEOUT, body.collect()).await?.map_err(io::Error::other)?;
             let text = String::from_utf8_lossy(&body.to_bytes()).into_owned();
             if status != StatusCode::OK {
                 return Err(io::Error::other(format!("{status}: {text}")));
             }
             return serde_json::from_str(&text).map(Some).map_err(io::Error::other);
         }
-        let mut events = Events::new(body);
+        let mut events = SseEvents::new(body);
         while let Some(event) = events.next().await? {
             heard.ids.extend(event.id);
             let Some(message) = event.message else { continue };
@@ -172,19 +178,19 @@ impl Session {
         Ok(None)
     }
 
-    /// Answers a question, at whichever process the balancer likes, until it is taken.
+    /// Responds to a client request, at any process, until it is accepted.
     async fn answer(self, question: Value) {
         let text = question["params"]["message"].as_str().unwrap_or_default();
         let content = json!({"word": reply_to(&self.who, text)});
         let result = json!({"action": "accept", "content": content});
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
-        let _ = self.tell(&answer, SILENCE).await;
+        let _ = self.tell(&answer, SILENCE_TIMEOUT).await;
     }
 
-    /// Tells the server something that has no answer, until it is taken.
+    /// Sends a message without a response, until it is accepted.
     ///
     /// # Errors
-    /// If it is not taken for so long.
+    /// If it is not accepted in time.
     pub async fn tell(&self, message: &Value, patience: Duration) -> io::Result<()> {
         let until = Instant::now() + patience;
         loop {
@@ -200,18 +206,19 @@ impl Session {
         }
     }
 
-    /// Asks for something that may be asked for again, until it is answered.
+    /// Sends an idempotent request, until it is answered.
     ///
     /// # Errors
-    /// If it is not answered for so long.
+    /// If it is not answered in time.
     pub async fn ask(&self, method: &str, params: &Value, patience: Duration) -> io::Result<Value> {
         let message = json!({"jsonrpc": "2.0", "id": method, "method": method, "params": params});
         let until = Instant::now() + patience;
         loop {
             let asked = async {
                 let reply = self.send("POST", None, Some(&message)).await?;
-                let mut heard = Heard::new();
-                let answer = timeout(SILENCE, self.follow(reply, u64::MAX, &mut heard)).await??;
+                let mut heard = CallRecord::new();
+                let answer =
+                    timeout(SILENCE_TIMEOUT, self.follow(reply, u64::MAX, &mut heard)).await??;
                 let streamed =
                     || heard.messages.iter().find(|it| it["id"] == message["id"]).cloned();
                 answer.or_else(streamed).ok_or_else(|| io::Error::other("no answer"))
@@ -224,24 +231,24 @@ impl Session {
         }
     }
 
-    /// The session's own stream, from after the event of this id.
+    /// Opens the session's own stream, after the event of this id.
     ///
     /// # Errors
-    /// If it cannot be had now.
-    pub async fn own_stream(&self, last: Option<&str>) -> io::Result<Events> {
+    /// If it is not available now.
+    pub async fn own_stream(&self, last: Option<&str>) -> io::Result<SseEvents> {
         let reply = self.send("GET", last, None).await?;
         match reply.status() {
-            StatusCode::OK => Ok(Events::new(reply.into_body())),
+            StatusCode::OK => Ok(SseEvents::new(reply.into_body())),
             status => Err(io::Error::other(status.to_string())),
         }
     }
 
-    /// What somebody else is told who knows this session's id.
+    /// Status that another caller gets who uses this session's id.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If there is no response.
     pub async fn spied_by(&self, who: &str, last: Option<&str>) -> io::Result<u16> {
-        let spy = Session { who: who.into(), ..self.clone() };
+        let spy = LegacySession { who: who.into(), ..self.clone() };
         Ok(spy.send("GET", last, None).await?.status().as_u16())
     }
 
@@ -260,7 +267,7 @@ impl Session {
     }
 }
 
-/// Sends a request over a connection of its own.
+/// Sends a request over its own connection.
 async fn send(
     address: SocketAddr,
     who: &str,
@@ -289,14 +296,14 @@ async fn send(
         let request = request.body(Full::new(Bytes::from(body))).map_err(io::Error::other)?;
         sender.send_request(request).await.map_err(io::Error::other)
     };
-    timeout(SILENCE, sent).await?
+    timeout(SILENCE_TIMEOUT, sent).await?
 }
 
-/// Listens as modern clients do, for the list of tools and these resources.
+/// Subscribes as modern clients do, to the list of tools and these resources.
 ///
 /// # Errors
-/// If it cannot be had now.
-pub async fn listen(address: SocketAddr, who: &str, uris: &[String]) -> io::Result<Events> {
+/// If it is not available now.
+pub async fn listen(address: SocketAddr, who: &str, uris: &[String]) -> io::Result<SseEvents> {
     let method = "subscriptions/listen";
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {
         "notifications": {"toolsListChanged": true, "resourceSubscriptions": uris},
@@ -309,7 +316,7 @@ pub async fn listen(address: SocketAddr, who: &str, uris: &[String]) -> io::Resu
     let headers = [("mcp-protocol-version", MODERN), ("mcp-method", method)];
     let reply = send(address, who, "POST", &headers, Some(&message)).await?;
     match reply.status() {
-        StatusCode::OK => Ok(Events::new(reply.into_body())),
+        StatusCode::OK => Ok(SseEvents::new(reply.into_body())),
         status => Err(io::Error::other(status.to_string())),
     }
 }
@@ -321,10 +328,10 @@ fn hello() -> Value {
     }})
 }
 
-/// Asks for a path: the status.
+/// Requests a path and returns the status.
 ///
 /// # Errors
-/// If nobody answers.
+/// If there is no response.
 pub async fn status(address: SocketAddr, path: &str) -> io::Result<u16> {
     let asked = async {
         let stream = TcpStream::connect(address).await?;
@@ -336,21 +343,21 @@ pub async fn status(address: SocketAddr, path: &str) -> io::Result<u16> {
         let reply = sender.send_request(request).await.map_err(io::Error::other)?;
         Ok(reply.status().as_u16())
     };
-    timeout(SILENCE, asked).await?
+    timeout(SILENCE_TIMEOUT, asked).await?
 }
 
-impl Heard {
+impl CallRecord {
     fn new() -> Self {
-        Heard { ids: vec![], messages: vec![], resumed: 0, end: End::Unknown }
+        CallRecord { ids: vec![], messages: vec![], resumed: 0, end: CallEnd::Unknown }
     }
 
-    /// Whether the call was answered with a result.
+    /// Returns whether the call was answered with a result.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        matches!(&self.end, End::ClientHandler(answer) if answer.get("result").is_some())
+        matches!(&self.end, CallEnd::Answered(answer) if answer.get("result").is_some())
     }
 
-    /// What is wrong with a stream that should have brought `who`'s numbers from 1 to `to`.
+    /// Error of a stream that should have sent `who`'s numbers from 1 to `to`.
     #[must_use]
     pub fn problem(&self, who: &str, to: u32) -> Option<String> {
         let numbers: Vec<_> = (1..=to).map(|number| format!("{who} {number}")).collect();
@@ -358,7 +365,7 @@ impl Heard {
         self.unlike(&numbers, told, &format!("{who} {to}"))
     }
 
-    /// What is wrong with a call that should have asked `who` so many questions.
+    /// Error of a call that should have sent `who` this number of client requests.
     #[must_use]
     pub fn problem_of_questions(&self, who: &str, key: &str, questions: u32) -> Option<String> {
         let asked: Vec<_> = (0..questions).map(|number| question(key, number)).collect();
@@ -366,7 +373,7 @@ impl Heard {
         self.unlike(&asked, told, &minutes(who, key, questions))
     }
 
-    /// What does not fit: messages that tell of these, in order, and a result of this text.
+    /// Error unless the messages contain these texts in order, and the result has this text.
     fn unlike(
         &self,
         expected: &[String],
@@ -385,11 +392,11 @@ impl Heard {
         }
         let (came, all) = (self.messages.len(), expected.len());
         match &self.end {
-            End::Unknown => None,
-            End::Lost(why) => Some(format!("{why}: {came} of {all} came, {:?}", self.ids)),
-            // The process that ran it is gone, and somebody says so.
-            End::ClientHandler(answer) if answer.get("error").is_some() => None,
-            End::ClientHandler(answer) => {
+            CallEnd::Unknown => None,
+            CallEnd::Lost(why) => Some(format!("{why}: {came} of {all} came, {:?}", self.ids)),
+            // The process that ran it is lost, and the cluster reported it.
+            CallEnd::Answered(answer) if answer.get("error").is_some() => None,
+            CallEnd::Answered(answer) => {
                 let is_right = answer["result"]["content"][0]["text"].as_str() == Some(result);
                 let is_whole = came == all && is_right;
                 (!is_whole).then(|| format!("the stream and its end do not fit: {self:?}"))

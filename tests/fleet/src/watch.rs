@@ -1,4 +1,4 @@
-//! Who was told of which change, and whether all of them were.
+//! Change notifications of each subscriber, and the check that all arrived.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,51 +9,51 @@ use tokio::time::Instant;
 
 use crate::work::may_see;
 
-/// A change is passed on by the process that made it, after it was acknowledged: one that is killed
-/// sooner than this may take it along.
+/// A change is published by the process that made it, after its acknowledgement: a process killed
+/// sooner than this may lose it.
 pub const PASSED_ON: Duration = Duration::from_secs(2);
-/// How long a listener may have to wait on a stream that goes on: streams wait for a store that is gone.
+/// Maximum wait of a subscriber on an open stream: streams wait for a store that is down.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Something changed, and whoever changed it was told so.
+/// An acknowledged change.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct RecordedChange {
     /// A resource, or the list of tools.
     pub what: String,
-    /// The process that did it.
+    /// The process that made it.
     pub by: String,
     pub begun: Instant,
     pub known: Instant,
 }
 
-/// What is promised to a listener.
+/// Delivery guarantee of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
-    /// Everything since it listened first, however often its stream breaks.
+pub enum DeliveryGuarantee {
+    /// All changes since its first subscription, however often its stream breaks.
     Everything,
-    /// What changes while a stream is open. Who opens another looks for itself.
+    /// Changes while a stream is open. A client that opens another reads the state by itself.
     WhileOpen,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Mark {
+enum WatchMark {
     Opened,
     Told(String),
     Closed,
 }
 
-/// What one listener hears. Clones are the same.
+/// Notifications of one subscriber. Clones share the state.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct SubscriberLog {
     who: &'static str,
-    promise: Promise,
-    marks: Arc<Mutex<Vec<(Instant, Mark)>>>,
+    promise: DeliveryGuarantee,
+    marks: Arc<Mutex<Vec<(Instant, WatchMark)>>>,
 }
 
-impl Watch {
+impl SubscriberLog {
     #[must_use]
-    pub fn new(who: &'static str, promise: Promise) -> Self {
-        Watch { who, promise, marks: Arc::default() }
+    pub fn new(who: &'static str, promise: DeliveryGuarantee) -> Self {
+        SubscriberLog { who, promise, marks: Arc::default() }
     }
 
     #[must_use]
@@ -62,43 +62,47 @@ impl Watch {
     }
 
     pub fn opened(&self) {
-        self.mark(Mark::Opened);
+        self.mark(WatchMark::Opened);
     }
 
     pub fn told(&self, what: &str) {
-        self.mark(Mark::Told(what.into()));
+        self.mark(WatchMark::Told(what.into()));
     }
 
     pub fn closed(&self) {
-        self.mark(Mark::Closed);
+        self.mark(WatchMark::Closed);
     }
 
-    /// Whether its stream is open right now.
+    /// Returns whether its stream is open right now.
     #[must_use]
     pub fn is_open(&self) -> bool {
         let marks = self.marks();
-        let last = marks.iter().rev().find(|(_, mark)| !matches!(mark, Mark::Told(_)));
-        last.is_some_and(|(_, mark)| *mark == Mark::Opened)
+        let last = marks.iter().rev().find(|(_, mark)| !matches!(mark, WatchMark::Told(_)));
+        last.is_some_and(|(_, mark)| *mark == WatchMark::Opened)
     }
 
-    /// How often it was told something, and how often its stream broke.
+    /// Number of notifications, and of broken streams.
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         let marks = self.marks();
-        let told = marks.iter().filter(|(_, mark)| matches!(mark, Mark::Told(_))).count();
-        (told, marks.iter().filter(|(_, mark)| *mark == Mark::Closed).count())
+        let told = marks.iter().filter(|(_, mark)| matches!(mark, WatchMark::Told(_))).count();
+        (told, marks.iter().filter(|(_, mark)| *mark == WatchMark::Closed).count())
     }
 
-    /// Whether it need not be told of this any more.
+    /// Returns whether this notification is not missing any more.
     #[must_use]
-    pub fn knows(&self, change: &Change) -> bool {
+    pub fn knows(&self, change: &RecordedChange) -> bool {
         self.problem(change, Instant::now()).is_none()
     }
 
-    /// What it should have been told and was not, and the other way round.
+    /// Missing and unexpected notifications.
     #[must_use]
-    pub fn problems(&self, changes: &[Change], deaths: &[(String, Instant)]) -> Vec<String> {
-        let taken_along = |change: &Change| {
+    pub fn problems(
+        &self,
+        changes: &[RecordedChange],
+        deaths: &[(String, Instant)],
+    ) -> Vec<String> {
+        let taken_along = |change: &RecordedChange| {
             let death = deaths.iter().find(|(by, _)| *by == change.by);
             death.is_some_and(|(_, at)| *at < change.known + PASSED_ON)
         };
@@ -107,7 +111,7 @@ impl Watch {
         let untold = untold.filter_map(|change| self.problem(change, end));
         let marks = self.marks().clone();
         let secrets = marks.iter().filter_map(|(_, mark)| match mark {
-            Mark::Told(what) if !may_see(self.who, what) => {
+            WatchMark::Told(what) if !may_see(self.who, what) => {
                 Some(format!("{} was told of {what}", self.who))
             }
             _ => None,
@@ -115,22 +119,23 @@ impl Watch {
         untold.chain(secrets).collect()
     }
 
-    fn problem(&self, change: &Change, end: Instant) -> Option<String> {
+    fn problem(&self, change: &RecordedChange, end: Instant) -> Option<String> {
         let marks = self.marks();
         let after = marks.partition_point(|(at, _)| *at < change.begun);
         let (before, after) = marks.split_at(after);
-        let state = before.iter().rev().find(|(_, mark)| !matches!(mark, Mark::Told(_)));
-        let is_open = matches!(state, Some((_, Mark::Opened)));
+        let state = before.iter().rev().find(|(_, mark)| !matches!(mark, WatchMark::Told(_)));
+        let is_open = matches!(state, Some((_, WatchMark::Opened)));
         if !may_see(self.who, &change.what) || state.is_none() {
             return None;
         }
-        let is_it = |mark: &Mark| matches!(mark, Mark::Told(what) if *what == change.what);
+        let is_it =
+            |mark: &WatchMark| matches!(mark, WatchMark::Told(what) if *what == change.what);
         let told = after.iter().find(|(_, mark)| is_it(mark)).map(|it| it.0);
-        let closed = after.iter().find(|(_, mark)| *mark == Mark::Closed).map(|it| it.0);
+        let closed = after.iter().find(|(_, mark)| *mark == WatchMark::Closed).map(|it| it.0);
         let later = |at: Option<Instant>| at.is_none_or(|at| at > change.known + PATIENCE);
         let how = if is_open && later(told) && later(closed) {
             "not on a stream that stayed open"
-        } else if self.promise == Promise::Everything && told.is_none() {
+        } else if self.promise == DeliveryGuarantee::Everything && told.is_none() {
             "never"
         } else {
             return None;
@@ -139,11 +144,11 @@ impl Watch {
         Some(format!("{} was told of {change:?}, {ago:?} ago, {how}", self.who))
     }
 
-    fn mark(&self, mark: Mark) {
+    fn mark(&self, mark: WatchMark) {
         self.marks().push((Instant::now(), mark));
     }
 
-    fn marks(&self) -> MutexGuard<'_, Vec<(Instant, Mark)>> {
+    fn marks(&self) -> MutexGuard<'_, Vec<(Instant, WatchMark)>> {
         self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,24 +157,24 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// What is wrong if `kate/0` changed at second 100 and this was marked, by second.
-    fn problem(promise: Promise, marks: &[(u64, Mark)]) -> Option<String> {
+    /// Error if `kate/0` changed at second 100 and these marks were set, by second.
+    fn problem(promise: DeliveryGuarantee, marks: &[(u64, WatchMark)]) -> Option<String> {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let marks = marks.iter().map(|(second, mark)| (at(*second), mark.clone())).collect();
-        let watch = Watch { who: "kate", promise, marks: Arc::new(Mutex::new(marks)) };
+        let watch = SubscriberLog { who: "kate", promise, marks: Arc::new(Mutex::new(marks)) };
         let (what, by) = ("note://kate/0".into(), "n".into());
-        let change = Change { what, by, begun: at(100), known: at(101) };
+        let change = RecordedChange { what, by, begun: at(100), known: at(101) };
         watch.problem(&change, at(200))
     }
 
-    fn told(what: &str) -> Mark {
-        Mark::Told(format!("note://{what}"))
+    fn told(what: &str) -> WatchMark {
+        WatchMark::Told(format!("note://{what}"))
     }
 
     #[test]
     fn who_was_told_or_need_not_be_has_no_problem() {
-        use {Mark::*, Promise::*};
+        use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (100, told("kate/0"))]),
             (Everything, vec![(1, Opened), (50, Closed), (150, Opened), (151, told("kate/0"))]),
@@ -184,7 +189,7 @@ mod tests {
 
     #[test]
     fn who_was_not_told_is_found() {
-        use {Mark::*, Promise::*};
+        use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (99, told("kate/0"))]),
             (Everything, vec![(1, Opened), (102, told("kate/1")), (102, Closed)]),
@@ -198,7 +203,7 @@ mod tests {
 
     #[test]
     fn what_is_anothers_is_found() {
-        let watch = Watch::new("kate", Promise::WhileOpen);
+        let watch = SubscriberLog::new("kate", DeliveryGuarantee::WhileOpen);
         watch.told("note://kate/1");
         assert!(watch.problems(&[], &[]).is_empty());
         watch.told("note://judy/1");

@@ -1,32 +1,32 @@
-//! Real processes, killed again and again. `WHARF_CHAOS=120` kills for two minutes instead of a few
-//! seconds, `WHARF_RESTARTS=200` restarts a node of its own so often instead of a few times.
+//! Real processes, killed repeatedly. `WHARF_CHAOS=120` kills for two minutes instead of a few
+//! seconds, `WHARF_RESTARTS=200` restarts a single node this number of times instead of a few.
 #![allow(clippy::expect_used)]
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 use wharf_fleet_tests::{
-    fleet::Fleet,
-    history::Tally,
+    fleet::TestCluster,
+    history::TaskTally,
     load::Load,
-    processes::{Directory, Redis},
-    stream::Session,
+    processes::{RedisProcess, TestDirectory},
+    stream::LegacySession,
 };
 
 const NODE: &str = env!("CARGO_BIN_EXE_fleet-node");
 /// Leases of the nodes, in milliseconds.
 const LEASE: u64 = 1500;
-/// How long anything may take that should not take long.
+/// Timeout of operations that should be fast.
 const SOON: Duration = Duration::from_secs(20);
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What happened, held against what may.
-fn judge(fleet: &Fleet, load: &Load, times: usize) {
+/// Asserts that the history has no violations.
+fn assert_history(fleet: &TestCluster, load: &Load, times: usize) {
     fleet.read_journal(&load.history).expect("the journal can be read");
-    let tally = Tally::of(&load.history);
+    let tally = TaskTally::of(&load.history);
     println!("{times} times: {tally:?}\n{:?}\n{:?}", load.counts, load.told());
     let mut problems = load.history.problems(Duration::from_millis(LEASE * 3));
     problems.extend(load.untold(&fleet.deaths()));
@@ -36,43 +36,47 @@ fn judge(fleet: &Fleet, load: &Load, times: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fleet_on_redis_loses_nothing_when_nodes_are_killed() {
-    let redis = Redis::start().await.expect("a Redis");
-    let fleet = Fleet::start(NODE, &Redis::url(redis.address()), 3, LEASE).await.expect("a fleet");
+    let redis = RedisProcess::start().await.expect("a Redis");
+    let fleet = TestCluster::start(NODE, &RedisProcess::url(redis.address()), 3, LEASE)
+        .await
+        .expect("a fleet");
     let end = Instant::now() + Duration::from_secs(number("WHARF_CHAOS").unwrap_or(12));
     let load = Load::new(fleet.url(), fleet.proxy().address(), end);
     let kills = async {
-        let kills = fleet.rampage(Duration::from_secs(1), end).await;
+        let kills = fleet.kill_randomly(Duration::from_secs(1), end).await;
         load.in_peace().await;
         kills
     };
     let (kills, ()) = tokio::join!(kills, load.run());
-    judge(&fleet, &load, kills.expect("nodes come back"));
-    // The nodes have a key for their store: nothing that anybody said is in it, however briefly.
-    assert!(redis.was_told("{wharf}").expect("what Redis wrote"), "nothing was proved");
+    assert_history(&fleet, &load, kills.expect("nodes come back"));
+    // The nodes encrypt their store: no message content is in it, however briefly.
+    assert!(redis.has_stored("{wharf}").expect("what Redis wrote"), "nothing was proved");
     for said in ["heidi to heidi-q", "note://judy", "dave 3", "Go on?", "mike-c", "bob-1"] {
-        assert!(!redis.was_told(said).expect("what Redis wrote"), "{said:?} is in the store");
+        assert!(!redis.has_stored(said).expect("what Redis wrote"), "{said:?} is in the store");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_were_frozen_do_nothing_more_for_tasks_that_others_have() {
-    let redis = Redis::start().await.expect("a Redis");
-    let fleet = Fleet::start(NODE, &Redis::url(redis.address()), 3, LEASE).await.expect("a fleet");
+    let redis = RedisProcess::start().await.expect("a Redis");
+    let fleet = TestCluster::start(NODE, &RedisProcess::url(redis.address()), 3, LEASE)
+        .await
+        .expect("a fleet");
     let end = Instant::now() + Duration::from_secs(number("WHARF_CHAOS").unwrap_or(12));
     let load = Load::new(fleet.url(), fleet.proxy().address(), end);
     let pause = Duration::from_millis(LEASE * 2);
     let (times, ()) = tokio::join!(fleet.freeze(pause, end), load.without_sessions());
-    judge(&fleet, &load, times.expect("nodes can be frozen"));
+    assert_history(&fleet, &load, times.expect("nodes can be frozen"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_on_sqlite_loses_nothing_when_it_is_killed() {
-    let directory = Directory::new().expect("a directory");
+    let directory = TestDirectory::new().expect("a directory");
     let store = format!("sqlite:{}", directory.path().join("store.db").display());
-    let fleet = Fleet::start(NODE, &store, 1, LEASE).await.expect("a node");
+    let fleet = TestCluster::start(NODE, &store, 1, LEASE).await.expect("a node");
     let restarts = usize::try_from(number("WHARF_RESTARTS").unwrap_or(20)).expect("a number");
     let pause = Duration::from_millis(500);
-    // Starting takes its time too: callers begin nothing new once all kills should be over.
+    // Restarts take time too: callers start nothing new after the last kill.
     let end = Instant::now() + pause * u32::try_from(restarts).expect("a small number") * 3 / 2;
     let load = Load::new(fleet.url(), fleet.proxy().address(), end);
     let kill = async {
@@ -82,16 +86,17 @@ async fn a_node_on_sqlite_loses_nothing_when_it_is_killed() {
         }
     };
     let ((), ()) = tokio::join!(kill, load.without_sessions());
-    judge(&fleet, &load, restarts);
+    assert_history(&fleet, &load, restarts);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_has_one_rate_in_all_processes_and_keeps_it_when_they_are_killed() {
     const RATE: u32 = 4;
-    let redis = Redis::start().await.expect("a Redis");
-    let url = Redis::url(redis.address());
-    let fleet = Fleet::limited(NODE, &url, 3, LEASE, Some(RATE)).await.expect("a fleet");
-    let session = Session::open(fleet.proxy().address(), "greedy", SOON).await.expect("a session");
+    let redis = RedisProcess::start().await.expect("a Redis");
+    let url = RedisProcess::url(redis.address());
+    let fleet = TestCluster::limited(NODE, &url, 3, LEASE, Some(RATE)).await.expect("a fleet");
+    let session =
+        LegacySession::open(fleet.proxy().address(), "greedy", SOON).await.expect("a session");
     let begun = Instant::now();
     let end = begun + Duration::from_secs(6);
     let call = async {
@@ -107,9 +112,9 @@ async fn a_caller_has_one_rate_in_all_processes_and_keeps_it_when_they_are_kille
         (granted, refused)
     };
     let (kills, (granted, refused)) =
-        tokio::join!(fleet.rampage(Duration::from_secs(1), end), call);
+        tokio::join!(fleet.kill_randomly(Duration::from_secs(1), end), call);
     kills.expect("nodes come back");
-    // What was kept at first, and what came in since.
+    // The initial tokens, and those added since.
     let most = f64::from(RATE) * (2.0 + begun.elapsed().as_secs_f64());
     println!("{granted} granted, {refused} refused, at most {most}");
     assert!(f64::from(granted) <= most, "{granted} calls of {most}");

@@ -1,5 +1,5 @@
-//! A Redis that is gone for a while: killed, stopped, cut off, silent. `WHARF_OUTAGE=30` makes it
-//! thirty seconds instead of a few.
+//! Outages of Redis: killed, suspended, cut off, silent. `WHARF_OUTAGE=30` makes it thirty seconds
+//! instead of a few.
 #![allow(clippy::expect_used)]
 
 use std::time::Duration;
@@ -7,20 +7,20 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use wharf::{Client, Era, ErrorKind};
 use wharf_fleet_tests::{
-    fleet::Fleet,
-    history::Tally,
+    fleet::TestCluster,
+    history::TaskTally,
     load::Load,
-    processes::Redis,
-    proxy::{Proxy, ServerProtocol},
-    stream::{self, Session},
-    work::Job,
+    processes::RedisProcess,
+    proxy::{Proxy, WireState},
+    stream::{self, LegacySession},
+    work::WorkArgs,
 };
 
 const NODE: &str = env!("CARGO_BIN_EXE_fleet-node");
 const LEASE: u64 = 3000;
-/// How long anything may take that should not take long, on a machine that does much else.
+/// Timeout of operations that should be fast, on a busy machine.
 const SOON: Duration = Duration::from_secs(20);
-/// How much a node may grow while its store is gone, in KiB.
+/// Maximum growth of a node's memory during an outage, in KiB.
 const GROWTH: u64 = 24 * 1024;
 
 fn outage() -> Duration {
@@ -28,50 +28,50 @@ fn outage() -> Duration {
     Duration::from_secs(seconds.unwrap_or(6))
 }
 
-/// How Redis goes away, and comes back.
+/// Kind of the outage.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum OutageKind {
     Killed,
     Stopped,
     Cut,
     Silent,
 }
 
-struct Bed {
-    kind: Kind,
-    redis: Redis,
+struct OutageTest {
+    kind: OutageKind,
+    redis: RedisProcess,
     wire: Proxy,
-    fleet: Fleet,
+    fleet: TestCluster,
 }
 
-impl Bed {
-    async fn new(kind: Kind) -> Self {
-        let redis = Redis::start().await.expect("a Redis");
+impl OutageTest {
+    async fn new(kind: OutageKind) -> Self {
+        let redis = RedisProcess::start().await.expect("a Redis");
         let wire = Proxy::start(vec![redis.address()]).await.expect("a wire");
-        let url = Redis::url(wire.address());
-        let fleet = Fleet::start(NODE, &url, 2, LEASE).await.expect("a fleet");
-        Bed { kind, redis, wire, fleet }
+        let url = RedisProcess::url(wire.address());
+        let fleet = TestCluster::start(NODE, &url, 2, LEASE).await.expect("a fleet");
+        OutageTest { kind, redis, wire, fleet }
     }
 
     async fn begin(&mut self) {
         match self.kind {
-            Kind::Killed => self.redis.kill().await.expect("it can be killed"),
-            Kind::Stopped => self.redis.pause().await.expect("it can be stopped"),
-            Kind::Cut => self.wire.set(ServerProtocol::Cut),
-            Kind::Silent => self.wire.set(ServerProtocol::Silent),
+            OutageKind::Killed => self.redis.kill().await.expect("it can be killed"),
+            OutageKind::Stopped => self.redis.pause().await.expect("it can be stopped"),
+            OutageKind::Cut => self.wire.set(WireState::Cut),
+            OutageKind::Silent => self.wire.set(WireState::Silent),
         }
     }
 
     async fn end(&mut self) {
         match self.kind {
-            Kind::Killed => self.redis.start_again().await.expect("it starts again"),
-            Kind::Stopped => self.redis.go_on().await.expect("it can go on"),
-            Kind::Cut | Kind::Silent => self.wire.set(ServerProtocol::Whole),
+            OutageKind::Killed => self.redis.restart().await.expect("it starts again"),
+            OutageKind::Stopped => self.redis.go_on().await.expect("it can go on"),
+            OutageKind::Cut | OutageKind::Silent => self.wire.set(WireState::Whole),
         }
     }
 
     async fn is_ready(&self) -> bool {
-        // Every node by itself: others take their turns at the balancer, too.
+        // Every node directly: the balancer would take turns.
         for address in self.fleet.addresses().await {
             if stream::status(address, "/ready").await.ok() != Some(200) {
                 return false;
@@ -100,26 +100,26 @@ async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) -> Duration {
     begun.elapsed()
 }
 
-async fn client(bed: &Bed, who: &str) -> Client {
+async fn client(outage_test: &OutageTest, who: &str) -> Client {
     let client = Client::builder()
         .era(Era::Modern)
         .header("authorization", format!("Bearer {who}"))
         .timeout(SOON);
-    client.connect(bed.fleet.url().as_str()).await.expect("a connection")
+    client.connect(outage_test.fleet.url().as_str()).await.expect("a connection")
 }
 
-/// What must hold while the store is gone: new durable work is refused and says why, other calls go
-/// on, and nothing grows. Gives the longest time that a refusal took.
-async fn endure(bed: &Bed, client: &Client, length: Duration) -> Duration {
-    let (end, before) = (Instant::now() + length, bed.memory().await);
-    let address = bed.fleet.proxy().address();
-    let noticed = until("readiness fails", async || !bed.is_ready().await).await;
-    println!("{:?}: readiness failed after {noticed:?}", bed.kind);
+/// Checks the behaviour during an outage: new durable work is rejected with a reason, other calls
+/// continue, and memory does not grow. Returns the longest time of a rejection.
+async fn endure(outage_test: &OutageTest, client: &Client, length: Duration) -> Duration {
+    let (end, before) = (Instant::now() + length, outage_test.memory().await);
+    let address = outage_test.fleet.proxy().address();
+    let noticed = until("readiness fails", async || !outage_test.is_ready().await).await;
+    println!("{:?}: readiness failed after {noticed:?}", outage_test.kind);
     let mut longest = Duration::ZERO;
     let mut refusals = 0;
     while Instant::now() < end {
         let asked = Instant::now();
-        let job = Job { key: "zoe-refused".into(), steps: 1, pause: 0, ask: false };
+        let job = WorkArgs { key: "zoe-refused".into(), steps: 1, pause: 0, ask: false };
         let refused = client.call_task("work", &job).await;
         let error = refused.expect_err("no task can be made");
         assert_eq!(error.kind, ErrorKind::TemporarilyUnavailable, "{error:?}");
@@ -128,51 +128,51 @@ async fn endure(bed: &Bed, client: &Client, length: Duration) -> Duration {
         refusals += 1;
         let name: String = client.call_as("whoami", serde_json::json!({})).await.expect("no store");
         assert_eq!(name, "zoe");
-        let (status, after) = Session::refused(address, "zoe").await.expect("an answer");
+        let (status, after) = LegacySession::refused(address, "zoe").await.expect("an answer");
         assert_eq!(status, 503, "a new session");
         assert!(after.is_some(), "a session that is refused says when to come back");
         assert_eq!(stream::status(address, "/live").await.ok(), Some(200));
-        assert!(!bed.is_ready().await, "it says that it is ready");
+        assert!(!outage_test.is_ready().await, "it says that it is ready");
         sleep(Duration::from_millis(50)).await;
     }
-    let after = bed.memory().await;
+    let after = outage_test.memory().await;
     println!(
         "{:?}: {refusals} refusals, the longest took {longest:?}; memory {before} → {after} KiB",
-        bed.kind
+        outage_test.kind
     );
     assert!(after < before + GROWTH, "memory grew from {before} to {after} KiB");
     longest
 }
 
-async fn survive(kind: Kind) {
-    let mut bed = Bed::new(kind).await;
-    let zoe = client(&bed, "zoe").await;
-    until("the fleet is ready", async || bed.is_ready().await).await;
+async fn survive(kind: OutageKind) {
+    let mut outage_test = OutageTest::new(kind).await;
+    let zoe = client(&outage_test, "zoe").await;
+    until("the fleet is ready", async || outage_test.is_ready().await).await;
     let end = Instant::now() + Duration::from_secs(2) + outage() + Duration::from_secs(4);
-    let load = Load::new(bed.fleet.url(), bed.fleet.proxy().address(), end);
+    let load = Load::new(outage_test.fleet.url(), outage_test.fleet.proxy().address(), end);
     let running = tokio::spawn({
         let load = load.clone();
         async move { load.run().await }
     });
     sleep(Duration::from_secs(2)).await;
-    bed.begin().await;
-    let longest = endure(&bed, &zoe, outage()).await;
-    bed.end().await;
-    let recovered = until("readiness comes back", async || bed.is_ready().await).await;
+    outage_test.begin().await;
+    let longest = endure(&outage_test, &zoe, outage()).await;
+    outage_test.end().await;
+    let recovered = until("readiness comes back", async || outage_test.is_ready().await).await;
     let again = until("a task can be made", async || {
-        let job = Job { key: "zoe-again".into(), steps: 1, pause: 0, ask: false };
+        let job = WorkArgs { key: "zoe-again".into(), steps: 1, pause: 0, ask: false };
         zoe.call_task("work", &job).await.is_ok()
     });
     println!("{kind:?}: ready again after {recovered:?}, a task after {:?} more", again.await);
-    // Listeners stop with the peace: nobody may change anything after it.
+    // Subscribers stop at the end of the peaceful phase: no change may come after it.
     sleep_until(end).await;
     load.in_peace().await;
     running.await.expect("the load ends");
-    bed.fleet.read_journal(&load.history).expect("the journal can be read");
-    let tally = Tally::of(&load.history);
+    outage_test.fleet.read_journal(&load.history).expect("the journal can be read");
+    let tally = TaskTally::of(&load.history);
     println!("{kind:?}: {tally:?}\n{:?}\n{:?}", load.counts, load.told());
     let mut problems = load.history.problems(Duration::from_millis(LEASE * 3));
-    problems.extend(load.untold(&bed.fleet.deaths()));
+    problems.extend(load.untold(&outage_test.fleet.deaths()));
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
     assert!(tally.completed > 0, "nothing was proved: {tally:?}");
     assert!(longest < Duration::from_secs(5), "a refusal took {longest:?}");
@@ -180,20 +180,20 @@ async fn survive(kind: Kind) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_is_killed_and_comes_back() {
-    survive(Kind::Killed).await;
+    survive(OutageKind::Killed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_is_stopped_and_goes_on() {
-    survive(Kind::Stopped).await;
+    survive(OutageKind::Stopped).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_is_cut_off_in_the_middle_of_a_message() {
-    survive(Kind::Cut).await;
+    survive(OutageKind::Cut).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_falls_silent() {
-    survive(Kind::Silent).await;
+    survive(OutageKind::Silent).await;
 }

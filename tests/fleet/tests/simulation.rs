@@ -12,16 +12,16 @@ use std::{
     thread,
 };
 
-use wharf_fleet_tests::{history::Tally, sim};
+use wharf_fleet_tests::{history::TaskTally, sim};
 
-/// Marks the line with the tally in what a seed says.
+/// Marks the line with the tally in the output of a seed.
 const TALLY: &str = "tally: ";
 
 fn number(name: &str) -> Option<u64> {
     env::var(name).ok()?.parse().ok()
 }
 
-/// Runs the seed that the environment names, if this process is there for that.
+/// Runs the seed named in the environment, if this process was started for one.
 fn run_seed() -> bool {
     let Some(seed) = number("SEED") else { return false };
     let report = sim::run(seed);
@@ -31,7 +31,7 @@ fn run_seed() -> bool {
     true
 }
 
-/// What a seed says in a process of its own: whether all is well, and its story.
+/// Runs a seed in its own process; returns whether it passed, and its output.
 fn tell(seed: u64) -> (bool, String) {
     let this = env::current_exe().expect("there is a program");
     let told = Command::new(this)
@@ -66,7 +66,7 @@ fn whatever_goes_wrong_tasks_keep_their_promises() {
     let seeds = number("WHARF_SEEDS").unwrap_or(1000);
     let next = AtomicU64::new(0);
     let work = || {
-        let (mut sum, mut failed) = (Tally::default(), 0);
+        let (mut sum, mut failed) = (TaskTally::default(), 0);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds {
@@ -89,10 +89,10 @@ fn whatever_goes_wrong_tasks_keep_their_promises() {
     let (sum, failed) = thread::scope(|scope| {
         let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let all = all.into_iter().map(|it| it.join().expect("it ends"));
-        all.fold((Tally::default(), 0), |(sum, failed), it| (sum + it.0, failed + it.1))
+        all.fold((TaskTally::default(), 0), |(sum, failed), it| (sum + it.0, failed + it.1))
     });
     println!("{seeds} seeds: {sum:?}");
     assert_eq!(failed, 0, "of {seeds} seeds: see above");
-    // Otherwise nothing was proved.
+    // Otherwise the test proved nothing.
     assert!(sum.completed > 0 && sum.cancelled > 0 && sum.taken_over > 0, "{sum:?}");
 }

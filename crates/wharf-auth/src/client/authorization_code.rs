@@ -1,4 +1,5 @@
-//! The authorization code grant: a person is asked, elsewhere, and brings a code back.
+//! Authorization code grant with PKCE: the user agent visits the authorization server and returns with a
+//! code.
 
 use std::sync::Arc;
 
@@ -7,18 +8,18 @@ use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::{
     AuthorizationRequest, Login, RedirectParams, UserAgent,
-    discovery::shown,
+    discovery::display_url,
     failed,
-    flow::Flow,
-    metadata::{Authority, Granted},
-    resource_url::is_this_machine,
+    flow::AuthorizationFlow,
+    metadata::{AuthServerMetadata, TokenResponse},
+    resource_url::is_loopback,
     scope,
-    token_endpoint::{Denial, printable},
+    token_endpoint::{TokenError, sanitized},
 };
-use crate::jose::{b64, random_token, same, sha256};
+use crate::jose::{b64, constant_time_eq, random_token, sha256};
 
-/// What we ask with.
-const OURS: [&str; 13] = [
+/// Parameters of our authorization request. An authorization endpoint must not contain them.
+const REQUEST_PARAMETERS: [&str; 13] = [
     "response_type",
     "client_id",
     "redirect_uri",
@@ -34,139 +35,151 @@ const OURS: [&str; 13] = [
     "response_mode",
 ];
 
-/// What was sent along, and must fit what comes back.
-struct Sent {
+/// Values of an authorization request that the response must match.
+struct PendingAuthorization {
     state: String,
     verifier: String,
     redirect_uri: String,
 }
 
-impl Flow<'_> {
-    pub(super) async fn by_code(
+impl AuthorizationFlow<'_> {
+    pub(super) async fn authorize_with_code(
         &self,
         visit: &Arc<dyn UserAgent>,
         login: &mut Login,
-    ) -> Result<Granted, Denial> {
-        let page = self.page().await?;
+    ) -> Result<TokenResponse, TokenError> {
+        let endpoint_url = self.endpoint_url().await?;
         let last = login.registration.as_ref().and_then(|it| it.redirect_uri.as_deref());
-        let visitor = visit.prepare(last).await?;
-        let sent = Sent {
+        let session = visit.prepare(last).await?;
+        let pending = PendingAuthorization {
             state: random_token(32),
             verifier: random_token(32),
-            redirect_uri: visitor.redirect_uri().to_owned(),
+            redirect_uri: session.redirect_uri().to_owned(),
         };
-        let who = self.introduced(login, &sent.redirect_uri).await?;
+        let identity = self.ensure_registered(login, &pending.redirect_uri).await?;
         let to = AuthorizationRequest {
-            url: self.question(page, &who.client_id, &sent),
-            state: sent.state.clone(),
-            issuer: self.authority.issuer.clone(),
-            server: shown(self.server),
+            url: self.request_url(endpoint_url, &identity.client_id, &pending),
+            state: pending.state.clone(),
+            issuer: self.auth_server.issuer.clone(),
+            server: display_url(self.server),
         };
-        let callback = visitor.visit(to).await?;
-        let code = code(&callback, &sent.state, self.authority)?;
-        let mut form = self.form("authorization_code");
+        let callback = session.visit(to).await?;
+        let code = validated_code(&callback, &pending.state, self.auth_server)?;
+        let mut form = self.base_form("authorization_code");
         form.push(("code", code));
-        form.push(("redirect_uri", sent.redirect_uri));
-        form.push(("code_verifier", sent.verifier));
-        let granted = self.endpoint()?.grant(&who, form).await;
-        if matches!(&granted, Err(Denial::Refused { error, .. }) if error == "invalid_client") {
-            // It has forgotten us: the next visit begins with telling it anew.
-            self.forget_registration(login).await?;
+        form.push(("redirect_uri", pending.redirect_uri));
+        form.push(("code_verifier", pending.verifier));
+        let granted = self.endpoint()?.request_token(&identity, form).await;
+        if matches!(&granted, Err(TokenError::Rejected { error, .. }) if error == "invalid_client")
+        {
+            // The authorization server has removed our registration; the next attempt registers again.
+            self.remove_registration(login).await?;
         }
         granted
     }
 
-    /// Where people are asked.
-    async fn page(&self) -> Result<Url, Error> {
-        let issuer = excerpt(&self.authority.issuer);
-        let Some(endpoint) = &self.authority.authorization_endpoint else {
-            return Err(failed(format!("{issuer:?} has no page where people could be asked")));
+    /// Checks the authorization endpoint.
+    async fn endpoint_url(&self) -> Result<Url, Error> {
+        let issuer = excerpt(&self.auth_server.issuer);
+        let Some(endpoint) = &self.auth_server.authorization_endpoint else {
+            return Err(failed(format!(
+                "the authorization server {issuer:?} has no authorization endpoint"
+            )));
         };
-        let methods = self.authority.code_challenge_methods_supported.as_deref();
+        let methods = self.auth_server.code_challenge_methods_supported.as_deref();
         if !methods.unwrap_or_default().iter().any(|it| it == "S256") {
             return Err(failed(format!(
-                "The authorization server {issuer:?} does not say that it knows PKCE with S256: codes \
-                 that it sends could be stolen, so it is not used"
+                "the authorization server {issuer:?} does not announce PKCE with S256, which protects codes against theft: it is not used"
             )));
         }
         let bad = |why: &str| {
             failed(format!(
-                "{issuer:?} wants people sent to {:?}, and nobody is: {why}",
+                "the authorization endpoint of {issuer:?} is not opened ({:?}): {why}",
                 excerpt(endpoint)
             ))
         };
         let url = Url::parse(endpoint).map_err(|error| bad(&error.to_string()))?;
-        // What is on this machine is opened only for servers that are on it too.
-        let is_inside = is_this_machine(&url);
+        // A loopback page is opened only for servers on loopback.
+        let is_inside = is_loopback(&url);
         let is_safe = match url.scheme() {
-            "https" => !is_inside || is_this_machine(self.server),
-            "http" => is_inside && is_this_machine(self.server),
+            "https" => !is_inside || is_loopback(self.server),
+            "http" => is_inside && is_loopback(self.server),
             _ => false,
         };
         if !is_safe || !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("only https:// is opened"));
+            return Err(bad("only https:// is allowed"));
         }
-        // Whoever answers first decides what is asked: nobody but us says what we want.
-        if let Some((name, _)) = url.query_pairs().find(|(name, _)| OURS.contains(&&**name)) {
-            return Err(bad(&format!("it says `{name}`, which is ours to say")));
+        // Duplicate parameters could override ours: some servers use the first one.
+        if let Some((name, _)) =
+            url.query_pairs().find(|(name, _)| REQUEST_PARAMETERS.contains(&&**name))
+        {
+            return Err(bad(&format!("it contains the request parameter `{name}`")));
         }
-        // A browser goes further than we do: it gets no farther than we would.
-        self.fetch.vet(url.as_str()).await.map_err(|error| bad(&error.to_string()))?;
+        // A browser can reach private networks, so the same SSRF check applies to it.
+        self.fetch.check_reachable(url.as_str()).await.map_err(|error| bad(&error.to_string()))?;
         Ok(url)
     }
 
-    fn question(&self, mut page: Url, client_id: &str, sent: &Sent) -> Url {
-        page.set_fragment(None);
-        let challenge = b64(sha256(sent.verifier.as_bytes()));
-        let mut query = page.query_pairs_mut();
+    fn request_url(
+        &self,
+        mut endpoint_url: Url,
+        client_id: &str,
+        pending: &PendingAuthorization,
+    ) -> Url {
+        endpoint_url.set_fragment(None);
+        let challenge = b64(sha256(pending.verifier.as_bytes()));
+        let mut query = endpoint_url.query_pairs_mut();
         query
             .append_pair("response_type", "code")
             .append_pair("client_id", client_id)
-            .append_pair("redirect_uri", &sent.redirect_uri)
-            .append_pair("state", &sent.state)
+            .append_pair("redirect_uri", &pending.redirect_uri)
+            .append_pair("state", &pending.state)
             .append_pair("code_challenge", &challenge)
             .append_pair("code_challenge_method", "S256")
-            .append_pair("resource", &self.found.resource);
+            .append_pair("resource", &self.discovered.resource);
         if !self.scopes.is_empty() {
             query.append_pair("scope", &self.scopes.join(" "));
         }
-        if scope::is_offline(self.scopes) {
-            // OpenID Connect gives nothing of the kind without asking.
+        if scope::requests_offline_access(self.scopes) {
+            // OpenID Connect grants offline access only with a consent prompt.
             query.append_pair("prompt", "consent");
         }
         if let Some(prover) = self.prover {
             query.append_pair("dpop_jkt", &prover.thumbprint());
         }
         drop(query);
-        page
+        endpoint_url
     }
 }
 
-/// The code, if everything fits: nothing else that came back is believed before, or shown.
-fn code(callback: &RedirectParams, state: &str, authority: &Authority) -> Result<String, Error> {
-    let came = callback.get("state").unwrap_or_default();
-    if !same(came.as_bytes(), state.as_bytes()) {
+/// Returns the code if `state` and `iss` match. Nothing else in the response is trusted or shown before.
+fn validated_code(
+    callback: &RedirectParams,
+    state: &str,
+    auth_server: &AuthServerMetadata,
+) -> Result<String, Error> {
+    let received = callback.get("state").unwrap_or_default();
+    if !constant_time_eq(received.as_bytes(), state.as_bytes()) {
         return Err(failed(
-            "Whoever came back from the authorization server is not who was sent there (`state` \
-             differs); try again"
+            "the authorization response does not belong to this request (`state` differs); try again"
                 .into(),
         ));
     }
-    // RFC 9207, compared to the letter.
+    // RFC 9207: exact comparison.
     let is_from_issuer = match callback.get("iss") {
-        Some(iss) => iss == authority.issuer,
-        None => !callback.has("iss") && !authority.authorization_response_iss_parameter_supported,
+        Some(iss) => iss == auth_server.issuer,
+        None => !callback.has("iss") && !auth_server.authorization_response_iss_parameter_supported,
     };
     if !is_from_issuer {
         return Err(failed(format!(
-            "What came back does not say that it is from {:?} (`iss`): it was not used",
-            excerpt(&authority.issuer)
+            "the authorization response is not from {:?} (`iss`): it was not used",
+            excerpt(&auth_server.issuer)
         )));
     }
     if let Some(error) = callback.get("error") {
         let why = callback.get("error_description");
-        let why = why.map_or(String::new(), |it| format!(" ({})", printable(it)));
-        let problem = format!("The authorization server refused: {}{why}", printable(error));
+        let why = why.map_or(String::new(), |it| format!(" ({})", sanitized(it)));
+        let problem = format!("The authorization server refused: {}{why}", sanitized(error));
         let kind = match error {
             "access_denied" => ErrorKind::AccessDenied,
             _ => ErrorKind::AuthorizationFailed,
@@ -175,7 +188,7 @@ fn code(callback: &RedirectParams, state: &str, authority: &Authority) -> Result
     }
     match callback.get("code") {
         Some(code) if !code.is_empty() => Ok(code.to_owned()),
-        _ => Err(failed("The authorization server sent no code back; try again".into())),
+        _ => Err(failed("the authorization server returned no code; try again".into())),
     }
 }
 
@@ -185,10 +198,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_fits_is_believed() {
+    fn authorization_responses_are_validated() {
         let issuer = "https://id.example";
         let cases = [
-            // Whether `iss` is promised, what came back, and whether it is good.
+            // Metadata promises `iss`, response parameters, expected result.
             (true, "code=c&state=s&iss=https%3A%2F%2Fid.example", true),
             (true, "code=c&state=s", false),
             (true, "code=c&state=s&iss=https%3A%2F%2Fid.example%2F", false),
@@ -208,26 +221,30 @@ mod tests {
             (false, "", false),
         ];
         for (promised, query, good) in cases {
-            let authority = Authority {
+            let auth_server = AuthServerMetadata {
                 issuer: issuer.into(),
                 authorization_response_iss_parameter_supported: promised,
-                ..Authority::default()
+                ..AuthServerMetadata::default()
             };
-            let got = code(&RedirectParams::from_query(query), "s", &authority);
+            let got = validated_code(&RedirectParams::from_query(query), "s", &auth_server);
             assert_eq!(got.is_ok(), good, "{promised} {query}: {got:?}");
         }
     }
 
     #[test]
-    fn errors_of_strangers_are_not_shown() {
-        let authority = Authority { issuer: "https://id.example".into(), ..Authority::default() };
+    fn errors_of_unvalidated_responses_are_not_shown() {
+        let auth_server = AuthServerMetadata {
+            issuer: "https://id.example".into(),
+            ..AuthServerMetadata::default()
+        };
         let said = "error=access_denied&error_description=call+0900&state=s";
         for (query, is_shown) in [
             (said.to_owned(), true),
             (format!("{said}&iss=https://evil.example"), false),
             (said.replace("state=s", "state=x"), false),
         ] {
-            let error = code(&RedirectParams::from_query(&query), "s", &authority).unwrap_err();
+            let error =
+                validated_code(&RedirectParams::from_query(&query), "s", &auth_server).unwrap_err();
             assert_eq!(error.message.contains("0900"), is_shown, "{query}: {error}");
             assert_eq!(error.message.contains("access_denied"), is_shown, "{query}: {error}");
         }

@@ -1,25 +1,25 @@
-//! What a server wants to see, as RFC 9110 writes it: several challenges in one header, several
-//! headers, quoted texts, and names without values.
+//! Parses `WWW-Authenticate` (RFC 9110): several challenges per header, several headers, quoted strings,
+//! and schemes without parameters.
 
-/// How much of what a server says is read.
-const LONGEST: usize = 16 << 10;
-/// How many challenges, and how many parameters of one.
-const MOST: usize = 32;
+/// Limit of bytes that are parsed.
+const MAX_HEADER_BYTES: usize = 16 << 10;
+/// Limit of challenges, and of parameters per challenge.
+const MAX_ITEMS: usize = 32;
 
-/// One way to get in.
+/// One challenge of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenge {
-    /// How: `Bearer`, `DPoP`.
+    /// Authentication scheme: `Bearer`, `DPoP`.
     pub scheme: String,
-    /// What stands there instead of parameters, if anything does.
+    /// The token68 value, for schemes without parameters.
     pub token68: Option<String>,
-    /// Names in lower case, and values as they were meant.
+    /// Parameters: names in lower case, values unquoted.
     pub params: Vec<(String, String)>,
 }
 
 impl Challenge {
-    /// Reads what one or more `WWW-Authenticate` headers say. What cannot be understood is left out.
+    /// Parses one or more `WWW-Authenticate` headers. Malformed parts are skipped.
     ///
     /// ```
     /// use wharf_auth::client::Challenge;
@@ -31,19 +31,19 @@ impl Challenge {
     /// ```
     pub fn parse<'a>(headers: impl IntoIterator<Item = &'a str>) -> Vec<Challenge> {
         let mut found = Vec::new();
-        let mut left = LONGEST;
+        let mut left = MAX_HEADER_BYTES;
         for header in headers {
             let mut end = header.len().min(left);
             while !header.is_char_boundary(end) {
                 end -= 1;
             }
             left -= end;
-            Reader { text: &header.as_bytes()[..end], at: 0 }.read(&mut found);
+            ChallengeParser { text: &header.as_bytes()[..end], at: 0 }.read(&mut found);
         }
         found
     }
 
-    /// The value of a parameter: of the first with this name.
+    /// Value of the first parameter with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.params.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
@@ -54,51 +54,51 @@ impl Challenge {
     }
 }
 
-/// What a refusal asks of us.
+/// Requirements of a 401 or 403 response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Demand {
-    /// Whether a plain token will do.
+pub(super) struct AuthRequirement {
+    /// The server accepts Bearer tokens.
     pub(super) bearer: bool,
-    /// Whether a token with a proof will do.
+    /// The server accepts DPoP-bound tokens.
     pub(super) dpop: bool,
     pub(super) metadata: Option<String>,
     pub(super) scope: Option<Vec<String>>,
     pub(super) error: Option<String>,
 }
 
-impl Demand {
-    pub(super) fn read(headers: &[String]) -> Demand {
-        let mut demand = Demand::default();
+impl AuthRequirement {
+    pub(super) fn parse(headers: &[String]) -> AuthRequirement {
+        let mut requirement = AuthRequirement::default();
         for challenge in Challenge::parse(headers.iter().map(String::as_str)) {
             match () {
-                () if challenge.is("Bearer") => demand.bearer = true,
-                () if challenge.is("DPoP") => demand.dpop = true,
+                () if challenge.is("Bearer") => requirement.bearer = true,
+                () if challenge.is("DPoP") => requirement.dpop = true,
                 () => continue,
             }
             let get = |name: &str| challenge.get(name).map(str::to_owned);
-            demand.metadata = demand.metadata.or_else(|| get("resource_metadata"));
-            demand.error = demand.error.or_else(|| get("error"));
-            let scope = challenge.get("scope").map(super::scope::split);
-            demand.scope = demand.scope.or(scope.filter(|it| !it.is_empty()));
+            requirement.metadata = requirement.metadata.or_else(|| get("resource_metadata"));
+            requirement.error = requirement.error.or_else(|| get("error"));
+            let scope = challenge.get("scope").map(super::scope::parse);
+            requirement.scope = requirement.scope.or(scope.filter(|it| !it.is_empty()));
         }
-        demand
+        requirement
     }
 
-    pub(super) fn wants_scope(&self) -> bool {
+    pub(super) fn requires_scope(&self) -> bool {
         self.error.as_deref() == Some("insufficient_scope")
     }
 
-    pub(super) fn wants_nonce(&self) -> bool {
+    pub(super) fn requires_nonce(&self) -> bool {
         self.error.as_deref() == Some("use_dpop_nonce")
     }
 }
 
-struct Reader<'a> {
+struct ChallengeParser<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl Reader<'_> {
+impl ChallengeParser<'_> {
     fn read(&mut self, found: &mut Vec<Challenge>) {
         // Parameters belong to a scheme of the same header.
         let mut current: Option<usize> = None;
@@ -109,7 +109,7 @@ impl Reader<'_> {
             }
             let name = self.take(is_token);
             if name.is_empty() {
-                // Nothing that could be here: whatever it is, it ends with the next comma.
+                // Not a valid token: skip to the next comma.
                 self.skip_to_comma();
                 continue;
             }
@@ -118,12 +118,12 @@ impl Reader<'_> {
                 self.at += 1;
                 let value = self.value();
                 let challenge = current.and_then(|at| found.get_mut(at));
-                if let Some(challenge) = challenge.filter(|it| it.params.len() < MOST) {
+                if let Some(challenge) = challenge.filter(|it| it.params.len() < MAX_ITEMS) {
                     challenge.params.push((name.to_ascii_lowercase(), value));
                 }
                 continue;
             }
-            if found.len() >= MOST {
+            if found.len() >= MAX_ITEMS {
                 return;
             }
             let token68 = if spaces > 0 { self.token68() } else { None };
@@ -163,7 +163,7 @@ impl Reader<'_> {
         if self.peek() == Some(b'"') { self.quoted() } else { self.take(is_unquoted) }
     }
 
-    /// A quoted text; the rest of the header if the quote has no end.
+    /// Parses a quoted string; an unterminated one ends with the header.
     fn quoted(&mut self) -> String {
         let mut value = Vec::new();
         self.at += 1;
@@ -182,7 +182,7 @@ impl Reader<'_> {
         String::from_utf8_lossy(&value).into_owned()
     }
 
-    /// A text like base64 that is all there is of a challenge.
+    /// Parses a token68 value, which must be the whole challenge.
     fn token68(&mut self) -> Option<String> {
         let start = self.at;
         let mut value = self.take(is_token68);
@@ -206,7 +206,7 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// More than RFC 9110 allows: many servers forget the quotes around URLs.
+/// More than RFC 9110 allows: many servers omit the quotes around URLs.
 fn is_unquoted(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b',' && byte != b'"'
 }

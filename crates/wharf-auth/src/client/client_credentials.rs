@@ -1,4 +1,4 @@
-//! Grants that need nobody to be asked.
+//! Grants without a user: client credentials, workload identity and enterprise-managed authorization.
 
 use std::{fmt, path::PathBuf, sync::Arc};
 
@@ -6,9 +6,9 @@ use wharf_model::{BoxFuture, Error, excerpt};
 
 use crate::client::{
     failed,
-    flow::Flow,
-    metadata::Granted,
-    token_endpoint::{Denial, Endpoint, Form, Identity, Proof},
+    flow::AuthorizationFlow,
+    metadata::TokenResponse,
+    token_endpoint::{ClientAuthMethod, ClientIdentity, FormFields, OAuthEndpoint, TokenError},
 };
 
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -16,7 +16,7 @@ const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
 const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 
-/// A token that somebody else signed about us, fetched anew each time it is needed.
+/// A JWT assertion issued by a third party, requested again each time it is needed.
 ///
 /// ```
 /// use wharf_auth::client::Assertion;
@@ -29,15 +29,15 @@ const ID_TOKEN: &str = "urn:ietf:params:oauth:token-type:id_token";
 pub struct Assertion(Arc<dyn Fn() -> BoxFuture<Result<String, Error>> + Send + Sync>);
 
 impl Assertion {
-    /// Whatever `fresh` gives, each time.
-    pub fn new<F>(fresh: impl Fn() -> F + Send + Sync + 'static) -> Assertion
+    /// Calls `current_token` each time.
+    pub fn new<F>(current_token: impl Fn() -> F + Send + Sync + 'static) -> Assertion
     where
         F: Future<Output = Result<String, Error>> + Send + 'static,
     {
-        Assertion(Arc::new(move || Box::pin(fresh())))
+        Assertion(Arc::new(move || Box::pin(current_token())))
     }
 
-    /// What the file says, each time: platforms write a fresh token there now and then.
+    /// Reads the file each time: platforms rotate the token in it.
     pub fn file(path: impl Into<PathBuf>) -> Assertion {
         let path = path.into();
         Assertion::new(move || {
@@ -46,7 +46,7 @@ impl Assertion {
                 let read = path.clone();
                 let text = tokio::task::spawn_blocking(move || std::fs::read_to_string(read)).await;
                 let bad = |why: String| {
-                    failed(format!("The token in {} cannot be read: {why}", path.display()))
+                    failed(format!("cannot read the token in {}: {why}", path.display()))
                 };
                 let text = text.map_err(|error| bad(error.to_string()))?;
                 text.map(|it| it.trim().to_owned()).map_err(|error| bad(error.to_string()))
@@ -54,7 +54,7 @@ impl Assertion {
         })
     }
 
-    pub(super) async fn fresh(&self) -> Result<String, Error> {
+    pub(super) async fn current_token(&self) -> Result<String, Error> {
         (self.0)().await
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Debug for Assertion {
     }
 }
 
-/// A company's identity provider, which says who may use which server
+/// A company's identity provider for enterprise-managed authorization
 /// ([`Auth::enterprise`](crate::client::Auth::enterprise)).
 #[derive(Clone)]
 pub struct Enterprise {
@@ -88,8 +88,8 @@ pub struct Enterprise {
 }
 
 impl Enterprise {
-    /// The provider whose token endpoint is at `token_endpoint` and that knows this client as
-    /// `client_id`. `id_token` says who has signed in there.
+    /// The provider with this token endpoint, where this client is registered as `client_id`. `id_token` is
+    /// the user's ID token.
     pub fn new(
         token_endpoint: impl Into<String>,
         client_id: impl Into<String>,
@@ -99,7 +99,7 @@ impl Enterprise {
         Enterprise { token_endpoint, client_id, secret: None, id_token: id_token.into() }
     }
 
-    /// The secret that the provider knows this client by.
+    /// Sets the client secret at the provider.
     #[must_use]
     pub fn secret(mut self, secret: impl Into<String>) -> Enterprise {
         self.secret = Some(secret.into());
@@ -116,61 +116,71 @@ impl fmt::Debug for Enterprise {
     }
 }
 
-impl Flow<'_> {
-    /// As the client itself.
-    pub(super) async fn by_client_credentials(&self) -> Result<Granted, Denial> {
-        let who = self.client()?;
-        self.endpoint()?.grant(&who, self.scoped_form("client_credentials")).await
+impl AuthorizationFlow<'_> {
+    /// Client credentials grant.
+    pub(super) async fn authorize_with_client_credentials(
+        &self,
+    ) -> Result<TokenResponse, TokenError> {
+        let identity = self.configured_client()?;
+        self.endpoint()?.request_token(&identity, self.scoped_form("client_credentials")).await
     }
 
-    /// With what a company's identity provider says about somebody.
-    pub(super) async fn by_enterprise(&self, company: &Enterprise) -> Result<Granted, Denial> {
-        let who = self.client()?;
-        let assertion = self.exchanged(company).await?;
+    /// Enterprise-managed authorization: an identity assertion of the company's provider (JWT bearer
+    /// grant).
+    pub(super) async fn authorize_with_enterprise(
+        &self,
+        company: &Enterprise,
+    ) -> Result<TokenResponse, TokenError> {
+        let identity = self.configured_client()?;
+        let assertion = self.exchange_id_token(company).await?;
         let mut form = self.scoped_form(JWT_BEARER);
         form.push(("assertion", assertion));
-        self.endpoint()?.grant(&who, form).await
+        self.endpoint()?.request_token(&identity, form).await
     }
 
-    /// With what the platform says that the program runs on.
-    pub(super) async fn by_workload(&self, assertion: &Assertion) -> Result<Granted, Denial> {
-        let who = self.client()?;
+    /// Workload identity: an assertion of the platform that the program runs on (JWT bearer grant).
+    pub(super) async fn authorize_with_workload(
+        &self,
+        assertion: &Assertion,
+    ) -> Result<TokenResponse, TokenError> {
+        let identity = self.configured_client()?;
         let mut form = self.scoped_form(JWT_BEARER);
-        form.push(("assertion", assertion.fresh().await?));
-        self.endpoint()?.grant(&who, form).await
+        form.push(("assertion", assertion.current_token().await?));
+        self.endpoint()?.request_token(&identity, form).await
     }
 
-    fn client(&self) -> Result<Identity, Error> {
-        let client = self.plan.client.as_ref();
-        client.map(|it| it.identity(self.authority)).ok_or_else(|| {
-            failed("This way in needs a client id; say which with `Auth::client`".into())
+    fn configured_client(&self) -> Result<ClientIdentity, Error> {
+        let client = self.config.client.as_ref();
+        client.map(|it| it.identity(self.auth_server)).ok_or_else(|| {
+            failed("this grant needs a client id: set it with `Auth::client`".into())
         })
     }
 
-    /// Exchanges who has signed in at the company for what its provider says to the server's issuer.
-    async fn exchanged(&self, company: &Enterprise) -> Result<String, Denial> {
-        let mut form: Form = vec![
+    /// Exchanges the user's ID token for an identity assertion (ID-JAG) for the server's issuer (RFC 8693).
+    async fn exchange_id_token(&self, company: &Enterprise) -> Result<String, TokenError> {
+        let mut form: FormFields = vec![
             ("grant_type", EXCHANGE.to_owned()),
             ("requested_token_type", ID_JAG.to_owned()),
-            ("audience", self.authority.issuer.clone()),
-            ("resource", self.found.resource.clone()),
-            ("subject_token", company.id_token.fresh().await?),
+            ("audience", self.auth_server.issuer.clone()),
+            ("resource", self.discovered.resource.clone()),
+            ("subject_token", company.id_token.current_token().await?),
             ("subject_token_type", ID_TOKEN.to_owned()),
         ];
         if !self.scopes.is_empty() {
             form.push(("scope", self.scopes.join(" ")));
         }
-        let proof = company.secret.clone().map_or(Proof::None, Proof::Post);
-        let who = Identity::new(&company.client_id, proof);
-        // The user said where the provider is: no server did.
+        let proof = company.secret.clone().map_or(ClientAuthMethod::None, ClientAuthMethod::Post);
+        let identity = ClientIdentity::new(&company.client_id, proof);
+        // The user configured the provider's URL; no server supplied it.
         let url = company.token_endpoint.as_str();
-        let endpoint = Endpoint { fetch: &self.plan.fetch, url, issuer: url, prover: None };
-        let granted = endpoint.grant(&who, form).await?;
+        let endpoint = OAuthEndpoint { fetch: &self.config.fetch, url, issuer: url, prover: None };
+        let granted = endpoint.request_token(&identity, form).await?;
         match granted.issued_token_type.as_deref() {
             Some(ID_JAG) => Ok(granted.access_token),
             other => {
                 let got = excerpt(other.unwrap_or("nothing"));
-                let problem = format!("{url} gave {got:?} instead of an identity assertion grant");
+                let problem =
+                    format!("{url} returned {got:?} instead of an identity assertion grant");
                 Err(failed(problem).into())
             }
         }

@@ -1,4 +1,4 @@
-//! What a user says about how to get in.
+//! Public configuration of a client's authorization.
 
 use std::{
     fmt,
@@ -10,59 +10,59 @@ use wharf_model::{BoxFuture, CredentialsProvider, Error};
 use crate::client::{
     Assertion, Enterprise, Login, MemoryTokenStore, TokenStore, UserAgent,
     logout::log_out,
-    metadata::Authority,
+    metadata::AuthServerMetadata,
     scope,
-    token_endpoint::{Identity, Proof},
-    token_manager::Agent,
+    token_endpoint::{ClientAuthMethod, ClientIdentity},
+    token_manager::TokenManager,
 };
 use crate::{fetch::Fetch, jose::SigningKey};
 
-/// How a client gets in where a server wants to know who is calling.
+/// Authorization of a client at servers that require it.
 ///
-/// A server that refuses says who lets in; the rest is done without further ado: finding the
-/// authorization server and checking that it is the one, registering there if need be, asking the
-/// person or proving who the program is, keeping tokens fresh, asking for more when a call needs
-/// more. Credentials that one authorization server gave are never shown to another.
+/// After a 401, the client discovers and validates the authorization server, registers if necessary,
+/// obtains a token (from the user or with its own credentials), refreshes it, and requests more scopes when
+/// a call needs them (step-up authorization). Credentials of one authorization server are never sent to
+/// another.
 ///
 /// ```no_run
 /// use wharf_auth::client::{Auth, UserAgent};
 ///
 /// # fn example(browser: impl UserAgent) {
-/// // A person is asked in a browser; this client registers itself where it can.
+/// The user authorizes in a browser; the client registers dynamically where possible.
 /// let auth = Auth::code(browser).name("Tug").scopes(["files:read"]);
 ///
-/// // A program is let in by a secret, which only this issuer gets to see.
+/// A program authenticates with a secret, which only this issuer receives.
 /// let auth = Auth::client_credentials("tug", "secret").issuer("https://id.example");
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Auth(Plan);
+pub struct Auth(AuthConfig);
 
-/// What is known beforehand.
+/// Settings of an [`Auth`].
 #[derive(Clone)]
-pub(super) struct Plan {
-    pub(super) grant: Grant,
-    pub(super) client: Option<Client>,
+pub(super) struct AuthConfig {
+    pub(super) grant: GrantType,
+    pub(super) client: Option<ConfiguredClient>,
     pub(super) issuer: Option<String>,
-    /// Decides whether an issuer that the server names is shown the credentials.
-    pub(super) confirm: Option<Arc<Confirm>>,
-    /// The issuer that credentials were shown to first, if none was named: no other gets them.
-    pub(super) bound: Arc<OnceLock<String>>,
+    /// Confirms that an issuer named by the server may receive the credentials.
+    pub(super) confirm: Option<Arc<ConfirmIssuer>>,
+    /// The issuer that received the credentials first, if none was configured. No other issuer gets them.
+    pub(super) bound_issuer: Arc<OnceLock<String>>,
     pub(super) document: Option<String>,
     pub(super) name: String,
     pub(super) scopes: Option<Vec<String>>,
-    pub(super) vault: Arc<dyn TokenStore>,
+    pub(super) token_store: Arc<dyn TokenStore>,
     pub(super) dpop: bool,
-    pub(super) asks: bool,
+    pub(super) interactive: bool,
     pub(super) fetch: Fetch,
 }
 
-/// Whether credentials may be shown to an issuer.
-pub(super) type Confirm = dyn Fn(String) -> BoxFuture<bool> + Send + Sync;
+/// Callback that confirms an issuer.
+pub(super) type ConfirmIssuer = dyn Fn(String) -> BoxFuture<bool> + Send + Sync;
 
-/// What a token is asked for with.
+/// The grant to use.
 #[derive(Clone)]
-pub(super) enum Grant {
+pub(super) enum GrantType {
     Bearer(String),
     Code(Arc<dyn UserAgent>),
     ClientCredentials,
@@ -70,34 +70,34 @@ pub(super) enum Grant {
     Workload(Assertion),
 }
 
-/// Who we are to an authorization server that knows us.
+/// A client that is registered by hand at the authorization server.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(super) struct ConfiguredClient {
     id: String,
-    key: Key,
+    key: ClientKey,
 }
 
 #[derive(Clone)]
-enum Key {
+enum ClientKey {
     None,
     Secret(String),
-    Pair(Arc<SigningKey>),
+    KeyPair(Arc<SigningKey>),
 }
 
-impl Plan {
-    /// Whether what is shown to an authorization server was given for one that we should know.
-    pub(super) fn is_for_one_issuer(&self) -> bool {
-        self.client.is_some() || !matches!(self.grant, Grant::Code(_) | Grant::Bearer(_))
+impl AuthConfig {
+    /// Returns true if the credentials were issued by one authorization server.
+    pub(super) fn is_issuer_specific(&self) -> bool {
+        self.client.is_some() || !matches!(self.grant, GrantType::Code(_) | GrantType::Bearer(_))
     }
 
-    /// Whether somebody else could use what is shown.
-    pub(super) fn shows_secrets(&self) -> bool {
-        let has_key = self.client.as_ref().is_some_and(|it| !matches!(it.key, Key::None));
-        has_key || !matches!(self.grant, Grant::Code(_) | Grant::Bearer(_))
+    /// Returns true if the authorization server receives a secret, a key's assertion or another assertion.
+    pub(super) fn sends_secrets(&self) -> bool {
+        let has_key = self.client.as_ref().is_some_and(|it| !matches!(it.key, ClientKey::None));
+        has_key || !matches!(self.grant, GrantType::Code(_) | GrantType::Bearer(_))
     }
 
-    /// Whether a login was got in the way that is planned, by the client that we are.
-    pub(super) fn suits(&self, login: &Login) -> bool {
+    /// Returns true if a login was obtained with the configured grant and client.
+    pub(super) fn matches(&self, login: &Login) -> bool {
         let id = login.registration.as_ref().map(|it| &it.client_id);
         let is_same = match (&self.client, id) {
             (Some(ours), Some(id)) => ours.id == *id,
@@ -107,59 +107,63 @@ impl Plan {
     }
 }
 
-impl Grant {
-    /// What a login says that was got by it, if nobody was asked.
+impl GrantType {
+    /// Name of a grant without a user, as stored in a login.
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
-            Grant::Bearer(_) | Grant::Code(_) => None,
-            Grant::ClientCredentials => Some("client_credentials"),
-            Grant::Enterprise(_) => Some("enterprise"),
-            Grant::Workload(_) => Some("workload"),
+            GrantType::Bearer(_) | GrantType::Code(_) => None,
+            GrantType::ClientCredentials => Some("client_credentials"),
+            GrantType::Enterprise(_) => Some("enterprise"),
+            GrantType::Workload(_) => Some("workload"),
         }
     }
 }
 
-impl Client {
-    pub(super) fn identity(&self, authority: &Authority) -> Identity {
+impl ConfiguredClient {
+    pub(super) fn identity(&self, auth_server: &AuthServerMetadata) -> ClientIdentity {
         match &self.key {
-            Key::None => Identity::public(&self.id),
-            Key::Secret(secret) => Identity::secret(&self.id, Some(secret), None, authority),
-            Key::Pair(key) => Identity::new(&self.id, Proof::Key(key.clone())),
+            ClientKey::None => ClientIdentity::public(&self.id),
+            ClientKey::Secret(secret) => {
+                ClientIdentity::secret(&self.id, Some(secret), None, auth_server)
+            }
+            ClientKey::KeyPair(key) => {
+                ClientIdentity::new(&self.id, ClientAuthMethod::PrivateKeyJwt(key.clone()))
+            }
         }
     }
 }
 
 impl Auth {
-    fn new(grant: Grant) -> Auth {
-        Auth(Plan {
+    fn new(grant: GrantType) -> Auth {
+        Auth(AuthConfig {
             grant,
             client: None,
             issuer: None,
             confirm: None,
-            bound: Arc::default(),
+            bound_issuer: Arc::default(),
             document: None,
             name: "Wharf".into(),
             scopes: None,
-            vault: Arc::new(MemoryTokenStore::default()),
+            token_store: Arc::new(MemoryTokenStore::default()),
             dpop: false,
-            asks: true,
+            interactive: true,
             fetch: Fetch::new(),
         })
     }
 
-    /// Shows one token, which somebody got by other means. It is not replaced when it ends.
+    /// Sends a fixed Bearer token. It is not renewed when it expires.
     pub fn bearer(token: impl Into<String>) -> Auth {
-        Auth::new(Grant::Bearer(token.into()))
+        Auth::new(GrantType::Bearer(token.into()))
     }
 
-    /// Asks a person, who is sent to the authorization server by `visit`.
+    /// Authorization code grant: `visit` opens the authorization page for the user.
     pub fn code(visit: impl UserAgent) -> Auth {
-        Auth::new(Grant::Code(Arc::new(visit)))
+        Auth::new(GrantType::Code(Arc::new(visit)))
     }
 
-    /// Gets in as the program itself, by a secret that the authorization server gave it. Name that
-    /// authorization server with [`Auth::issuer`]: without it nothing is sent and the attempt fails,
-    /// because an MCP server could otherwise choose who gets the secret.
+    /// Client credentials grant with a client secret. Name the authorization server with [`Auth::issuer`]:
+    /// without it nothing is sent and the attempt fails, because an MCP server could otherwise choose the
+    /// recipient of the secret.
     ///
     /// ```
     /// use wharf_auth::client::Auth;
@@ -168,18 +172,17 @@ impl Auth {
     /// # let _ = auth;
     /// ```
     pub fn client_credentials(id: impl Into<String>, secret: impl Into<String>) -> Auth {
-        Auth::new(Grant::ClientCredentials).client_secret(id, secret)
+        Auth::new(GrantType::ClientCredentials).client_secret(id, secret)
     }
 
-    /// Gets in as the program itself, by tokens that it signs with its own key. Needs an
-    /// [issuer](Auth::issuer).
+    /// Client credentials grant with `private_key_jwt`. Requires an [issuer](Auth::issuer).
     pub fn client_credentials_key(id: impl Into<String>, key: SigningKey) -> Auth {
-        Auth::new(Grant::ClientCredentials).client_key(id, key)
+        Auth::new(GrantType::ClientCredentials).client_key(id, key)
     }
 
-    /// Gets in as somebody who has signed in at a company's identity provider, which decides who may
-    /// use which server. The server's own authorization server knows this client by
-    /// [`Auth::client_secret`]. Needs an [issuer](Auth::issuer): that authorization server's.
+    /// Enterprise-managed authorization: the user has signed in at a company's identity provider, which
+    /// decides about access to servers. [`Auth::client_secret`] sets the credentials at the server's own
+    /// authorization server. Requires the [issuer](Auth::issuer) of that authorization server.
     ///
     /// ```
     /// use wharf_auth::client::{Auth, Enterprise};
@@ -190,57 +193,55 @@ impl Auth {
     ///     .issuer("https://id.example");
     /// ```
     pub fn enterprise(company: Enterprise) -> Auth {
-        Auth::new(Grant::Enterprise(company))
+        Auth::new(GrantType::Enterprise(company))
     }
 
-    /// Gets in as a program whose platform says what it is, in a token of its own. Needs an
+    /// Workload identity: the platform issues an assertion for the program. Requires an
     /// [issuer](Auth::issuer).
     pub fn workload(id: impl Into<String>, assertion: impl Into<Assertion>) -> Auth {
-        Auth::new(Grant::Workload(assertion.into())).client(id)
+        Auth::new(GrantType::Workload(assertion.into())).client(id)
     }
 
-    /// The authorization server knows this client by an id alone.
+    /// Uses a registered public client.
     #[must_use]
     pub fn client(self, id: impl Into<String>) -> Auth {
-        self.known_as(id.into(), Key::None)
+        self.with_client(id.into(), ClientKey::None)
     }
 
-    /// The authorization server knows this client by an id and a secret. Needs an
-    /// [issuer](Auth::issuer).
+    /// Uses a registered client with a secret. Requires an [issuer](Auth::issuer).
     #[must_use]
     pub fn client_secret(self, id: impl Into<String>, secret: impl Into<String>) -> Auth {
-        self.known_as(id.into(), Key::Secret(secret.into()))
+        self.with_client(id.into(), ClientKey::Secret(secret.into()))
     }
 
-    /// The authorization server knows this client by an id and the public half of a key. Needs an
-    /// [issuer](Auth::issuer).
+    /// Uses a registered client with `private_key_jwt`. Requires an [issuer](Auth::issuer).
     #[must_use]
     pub fn client_key(self, id: impl Into<String>, key: SigningKey) -> Auth {
-        self.known_as(id.into(), Key::Pair(Arc::new(key)))
+        self.with_client(id.into(), ClientKey::KeyPair(Arc::new(key)))
     }
 
-    fn known_as(mut self, id: String, key: Key) -> Auth {
-        self.0.client = Some(Client { id, key });
-        // Other credentials may be for another issuer.
-        self.0.bound = Arc::default();
+    fn with_client(mut self, id: String, key: ClientKey) -> Auth {
+        self.0.client = Some(ConfiguredClient { id, key });
+        // New credentials may belong to another issuer.
+        self.0.bound_issuer = Arc::default();
         self
     }
 
-    /// The only authorization server that is asked, and shown credentials, to the letter. A server
-    /// that names others is refused. Required wherever a secret, a key or an assertion is given.
+    /// Sets the only accepted authorization server, compared exactly. If the server names others,
+    /// authorization fails. Required with a secret, a key or an assertion.
     #[must_use]
     pub fn issuer(mut self, issuer: impl Into<String>) -> Auth {
         self.0.issuer = Some(issuer.into());
         self
     }
 
-    /// Where no [issuer](Auth::issuer) is given: asks `confirm` whether the secret, the key or the
-    /// assertion may be shown to the authorization server that the MCP server names. Nothing is sent
-    /// there before it has said `true`. The first one that was confirmed is the only one that ever
-    /// gets them, however many servers this `Auth` and its clones are used for.
+    /// Without an [issuer](Auth::issuer): asks `confirm` if the secret, key or assertion may be sent to the
+    /// authorization server that the MCP server names. Nothing is sent before it returns `true`. The first
+    /// confirmed issuer is the only one that receives them, for all servers that this `Auth` and its clones
+    /// are used for.
     ///
-    /// Ask a person, or compare with a list. Whatever is confirmed without looking is decided by the
-    /// MCP server.
+    /// Ask the user, or compare with a list. If `confirm` always returns `true`, the MCP server chooses the
+    /// recipient.
     ///
     /// ```
     /// use wharf_auth::client::Auth;
@@ -262,23 +263,23 @@ impl Auth {
         self
     }
 
-    /// Where this client publishes what it is: an `https` URL, which is its id wherever that is
-    /// understood.
+    /// Sets the URL of the client ID metadata document, which is used as client id where the authorization
+    /// server supports it. Must be `https`.
     #[must_use]
     pub fn client_document(mut self, url: impl Into<String>) -> Auth {
         self.0.document = Some(url.into());
         self
     }
 
-    /// What this client is called where it registers.
+    /// Sets the client name for dynamic client registration.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Auth {
         self.0.name = name.into();
         self
     }
 
-    /// The scopes to ask for in the beginning, beside those that a refusal names. Without them, what
-    /// the server says that it needs.
+    /// Sets the scopes of the first authorization, in addition to those of the challenge. Without it, the
+    /// scopes that the server publishes.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Auth {
         let scopes = scopes.into_iter().map(Into::into).collect();
@@ -286,85 +287,86 @@ impl Auth {
         self
     }
 
-    /// Where logins are kept: in memory if nothing is said.
+    /// Sets the store of logins: memory by default.
     #[must_use]
-    pub fn vault(mut self, vault: impl TokenStore) -> Auth {
-        self.0.vault = Arc::new(vault);
+    pub fn token_store(mut self, token_store: impl TokenStore) -> Auth {
+        self.0.token_store = Arc::new(token_store);
         self
     }
 
-    /// Binds tokens to a key of this client, so that nobody else can use them (DPoP), even where the
-    /// server does not ask for it.
+    /// Binds tokens to a key of this client (DPoP), even if the server does not require it, so that stolen
+    /// tokens are useless.
     #[must_use]
     pub fn dpop(mut self) -> Auth {
         self.0.dpop = true;
         self
     }
 
-    /// Sends nobody anywhere: a login that is kept is used and renewed, and where that does not do,
-    /// the server's refusal is the answer.
+    /// Never opens the authorization page: stored logins are used and refreshed, otherwise the server's
+    /// rejection is returned.
     #[must_use]
     pub fn unattended(mut self) -> Auth {
-        self.0.asks = false;
+        self.0.interactive = false;
         self
     }
 
-    /// Reaches authorization servers with `fetch`: with other roots, or in a private network.
+    /// Sets the HTTP client for authorization servers: for other root certificates or private networks.
     #[must_use]
     pub fn fetch(mut self, fetch: Fetch) -> Auth {
         self.0.fetch = fetch;
         self
     }
 
-    /// The official extension of the protocol that says how this way in works, if one does: a client
-    /// declares it.
+    /// The MCP extension that defines the configured grant, if there is one. The client declares it as a
+    /// capability.
     #[must_use]
     pub fn extension(&self) -> Option<&'static str> {
         match self.0.grant {
-            Grant::ClientCredentials => Some("io.modelcontextprotocol/oauth-client-credentials"),
-            Grant::Enterprise(_) => {
+            GrantType::ClientCredentials => {
+                Some("io.modelcontextprotocol/oauth-client-credentials")
+            }
+            GrantType::Enterprise(_) => {
                 Some("io.modelcontextprotocol/enterprise-managed-authorization")
             }
             _ => None,
         }
     }
 
-    /// What a link to the server at `url` needs.
+    /// Returns the credentials provider for the server at `url`.
     ///
     /// # Errors
-    /// If tokens could be read on the way there: it must be `https`, or on this machine.
+    /// If the URL is neither `https` nor loopback: tokens could be intercepted.
     pub fn at(&self, url: &str) -> Result<Arc<dyn CredentialsProvider>, Error> {
-        Ok(Arc::new(Agent::new(self.0.clone(), url)?))
+        Ok(Arc::new(TokenManager::new(self.0.clone(), url)?))
     }
 
-    /// Gets in at the server at `url` now, before it refuses anything.
+    /// Logs in to the server at `url` now, without waiting for a 401.
     ///
     /// # Errors
-    /// If there is no way in.
+    /// If authorization fails.
     pub async fn login(&self, url: &str) -> Result<Login, Error> {
-        Agent::new(self.0.clone(), url)?.log_in().await
+        TokenManager::new(self.0.clone(), url)?.log_in().await
     }
 
-    /// Forgets how to get in at the server at `url`, and tells the authorization servers that take
-    /// note of it (RFC 7009). How many logins were forgotten.
+    /// Removes the logins of the server at `url`, and revokes their tokens where supported (RFC 7009).
+    /// Returns the number of removed logins.
     ///
     /// # Errors
-    /// If the vault fails, or an authorization server was not told. What could be forgotten is
-    /// forgotten even then.
+    /// If the token store fails, or a token was not revoked. The other logins are removed all the same.
     pub async fn logout(&self, url: &str) -> Result<usize, Error> {
         log_out(&self.0, url).await
     }
 }
 
-/// Shows no secret.
+/// Omits secrets.
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let grant = match &self.0.grant {
-            Grant::Bearer(_) => "bearer",
-            Grant::Code(_) => "code",
-            Grant::ClientCredentials => "client credentials",
-            Grant::Enterprise(_) => "enterprise",
-            Grant::Workload(_) => "workload",
+            GrantType::Bearer(_) => "bearer",
+            GrantType::Code(_) => "code",
+            GrantType::ClientCredentials => "client credentials",
+            GrantType::Enterprise(_) => "enterprise",
+            GrantType::Workload(_) => "workload",
         };
         f.debug_struct("Auth")
             .field("grant", &grant)

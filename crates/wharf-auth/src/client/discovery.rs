@@ -1,4 +1,4 @@
-//! Who lets in: from a server to its authorization server.
+//! Finds the authorization server of a protected resource (RFC 9728, RFC 8414).
 
 use http::{HeaderMap, StatusCode};
 use serde::de::DeserializeOwned;
@@ -7,88 +7,97 @@ use wharf_model::{Error, excerpt};
 
 use super::{
     failed,
-    metadata::{Authority, Resource},
+    metadata::{AuthServerMetadata, ResourceDocument},
 };
-use crate::client::resource_url::is_this_machine;
+use crate::client::resource_url::is_loopback;
 use crate::fetch::{Fetch, FetchError};
 
-const RESOURCE: &str = "/.well-known/oauth-protected-resource";
-const OAUTH: &str = "/.well-known/oauth-authorization-server";
-const OPENID: &str = "/.well-known/openid-configuration";
-/// How many authorization servers of one server are looked at.
-const MOST: usize = 16;
+const RESOURCE_METADATA_PATH: &str = "/.well-known/oauth-protected-resource";
+const OAUTH_METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
+const OPENID_METADATA_PATH: &str = "/.well-known/openid-configuration";
+/// Limit of authorization servers of one resource.
+const MAX_ISSUERS: usize = 16;
 
-/// What a server says about who lets in.
+/// Result of the discovery of a protected resource.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
-    /// What the server calls itself, to the byte: tokens are asked for under this name.
+pub(super) struct DiscoveredResource {
+    /// Resource identifier exactly as published; token requests use it.
     pub(super) resource: String,
-    /// Where it says so.
+    /// URL of the metadata.
     pub(super) metadata: Option<String>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) issuers: Vec<String>,
-    pub(super) needs_proof: bool,
-    /// Whether the server is its own authorization server, as in the first revision that had any.
-    pub(super) is_own: bool,
+    pub(super) requires_dpop: bool,
+    /// The server is its own authorization server, as in the first revision with authorization.
+    pub(super) is_own_issuer: bool,
 }
 
-/// Asks the server who lets in. `hint` is where a refusal said that it is written.
-pub(super) async fn find(fetch: &Fetch, server: &Url, hint: Option<&str>) -> Result<Found, Error> {
+/// Discovers the metadata of a server. `hint` is the `resource_metadata` of a challenge.
+pub(super) async fn discover_resource(
+    fetch: &Fetch,
+    server: &Url,
+    hint: Option<&str>,
+) -> Result<DiscoveredResource, Error> {
     if let Some(hint) = hint {
-        return match ask::<Resource>(fetch, hint).await? {
-            Some(said) => found(server, said, hint),
+        return match fetch_json::<ResourceDocument>(fetch, hint).await? {
+            Some(document) => validated(server, document, hint),
             None => Err(failed(format!(
-                "{} says that its metadata is at {:?}, but there is none",
-                shown(server),
+                "{} names {:?} as its metadata, but there is none",
+                display_url(server),
                 excerpt(hint)
             ))),
         };
     }
     let origin = server.origin().ascii_serialization();
     let path = server.path();
-    let places = [Some(path).filter(|it| *it != "/"), Some("")];
-    for path in places.into_iter().flatten() {
-        let place = format!("{origin}{RESOURCE}{path}");
-        if let Some(said) = ask::<Resource>(fetch, &place).await? {
-            return found(server, said, &place);
+    let locations = [Some(path).filter(|it| *it != "/"), Some("")];
+    for path in locations.into_iter().flatten() {
+        let location = format!("{origin}{RESOURCE_METADATA_PATH}{path}");
+        if let Some(document) = fetch_json::<ResourceDocument>(fetch, &location).await? {
+            return validated(server, document, &location);
         }
     }
-    Ok(Found {
+    Ok(DiscoveredResource {
         resource: server.as_str().strip_suffix('/').unwrap_or(server.as_str()).to_owned(),
         metadata: None,
         scopes: None,
         issuers: vec![origin],
-        needs_proof: false,
-        is_own: true,
+        requires_dpop: false,
+        is_own_issuer: true,
     })
 }
 
-fn found(server: &Url, said: Resource, place: &str) -> Result<Found, Error> {
-    if !is_for(&said.resource, server, place) {
+fn validated(
+    server: &Url,
+    document: ResourceDocument,
+    location: &str,
+) -> Result<DiscoveredResource, Error> {
+    if !describes(&document.resource, server, location) {
         return Err(failed(format!(
-            "The metadata of {} is for {:?}, which is another server: nothing was sent to anybody it names",
-            shown(server),
-            excerpt(&said.resource)
+            "the metadata of {} is for {:?}, which is another server: it was not used",
+            display_url(server),
+            excerpt(&document.resource)
         )));
     }
-    if said.authorization_servers.is_empty() {
-        let problem = format!("{} names no authorization server in its metadata", shown(server));
+    if document.authorization_servers.is_empty() {
+        let problem =
+            format!("{} names no authorization server in its metadata", display_url(server));
         return Err(failed(problem));
     }
-    let mut issuers = said.authorization_servers;
-    issuers.truncate(MOST);
-    Ok(Found {
-        resource: said.resource,
-        metadata: Some(place.to_owned()),
-        scopes: said.scopes_supported,
+    let mut issuers = document.authorization_servers;
+    issuers.truncate(MAX_ISSUERS);
+    Ok(DiscoveredResource {
+        resource: document.resource,
+        metadata: Some(location.to_owned()),
+        scopes: document.scopes_supported,
         issuers,
-        needs_proof: said.dpop_bound_access_tokens_required,
-        is_own: false,
+        requires_dpop: document.dpop_bound_access_tokens_required,
+        is_own_issuer: false,
     })
 }
 
-/// Whether what is published at `place` about `resource` is about the server.
-fn is_for(resource: &str, server: &Url, place: &str) -> bool {
+/// Returns true if metadata for `resource`, published at `location`, describes the server.
+fn describes(resource: &str, server: &Url, location: &str) -> bool {
     let Ok(url) = Url::parse(resource) else { return false };
     let is_plain = url.fragment().is_none()
         && url.query().is_none()
@@ -98,77 +107,85 @@ fn is_for(resource: &str, server: &Url, place: &str) -> bool {
         return false;
     }
     let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
-    // The one place where a whole origin may speak for what is below it: nobody who has but a path
-    // there can write to it.
-    let root = format!("{}{RESOURCE}", server.origin().ascii_serialization());
-    path(&url) == path(server) || (path(&url).is_empty() && place == root)
+    // Only the root metadata may describe the whole origin: a tenant with a path of its own cannot write
+    // there.
+    let root = format!("{}{RESOURCE_METADATA_PATH}", server.origin().ascii_serialization());
+    path(&url) == path(server) || (path(&url).is_empty() && location == root)
 }
 
-/// Asks an authorization server about itself.
-pub(super) async fn authority(fetch: &Fetch, issuer: &str) -> Result<Authority, Error> {
+/// Fetches the metadata of an authorization server.
+pub(super) async fn auth_server(fetch: &Fetch, issuer: &str) -> Result<AuthServerMetadata, Error> {
     let url = issuer_url(issuer)?;
     let origin = url.origin().ascii_serialization();
-    let places = match url.path().trim_end_matches('/') {
-        "" => vec![format!("{origin}{OAUTH}"), format!("{origin}{OPENID}")],
+    let locations = match url.path().trim_end_matches('/') {
+        "" => vec![
+            format!("{origin}{OAUTH_METADATA_PATH}"),
+            format!("{origin}{OPENID_METADATA_PATH}"),
+        ],
         path => vec![
-            format!("{origin}{OAUTH}{path}"),
-            format!("{origin}{OPENID}{path}"),
-            format!("{origin}{path}{OPENID}"),
+            format!("{origin}{OAUTH_METADATA_PATH}{path}"),
+            format!("{origin}{OPENID_METADATA_PATH}{path}"),
+            format!("{origin}{path}{OPENID_METADATA_PATH}"),
         ],
     };
-    for place in places {
-        let Some(said) = ask::<Authority>(fetch, &place).await? else { continue };
-        if said.issuer != issuer {
+    for location in locations {
+        let Some(document) = fetch_json::<AuthServerMetadata>(fetch, &location).await? else {
+            continue;
+        };
+        if document.issuer != issuer {
             return Err(failed(format!(
-                "The metadata of the authorization server {:?} says that it is {:?}: it is not used",
+                "the metadata of the authorization server {:?} names the issuer {:?}: it is not used",
                 excerpt(issuer),
-                excerpt(&said.issuer)
+                excerpt(&document.issuer)
             )));
         }
-        return Ok(said);
+        return Ok(document);
     }
     Err(failed(format!(
-        "The authorization server {:?} publishes no metadata that we know of",
+        "the authorization server {:?} publishes no metadata (RFC 8414, OpenID Connect Discovery)",
         excerpt(issuer)
     )))
 }
 
-/// Asks a server that is its own authorization server, or supposes what it would say.
-pub(super) async fn own_authority(fetch: &Fetch, server: &Url) -> Result<Authority, Error> {
+/// Fetches the metadata of a server that is its own authorization server, or uses the default endpoints.
+pub(super) async fn own_auth_server(
+    fetch: &Fetch,
+    server: &Url,
+) -> Result<AuthServerMetadata, Error> {
     let origin = server.origin().ascii_serialization();
-    for well_known in [OAUTH, OPENID] {
-        let Some(said) = ask::<Authority>(fetch, &format!("{origin}{well_known}")).await? else {
+    for well_known in [OAUTH_METADATA_PATH, OPENID_METADATA_PATH] {
+        let Some(document) =
+            fetch_json::<AuthServerMetadata>(fetch, &format!("{origin}{well_known}")).await?
+        else {
             continue;
         };
-        // Nobody said how the issuer is written, but it is this server and no other.
-        if said.issuer.strip_suffix('/').unwrap_or(&said.issuer) != origin {
+        // The exact spelling of the issuer is not known here, but it must be this server.
+        if document.issuer.strip_suffix('/').unwrap_or(&document.issuer) != origin {
             return Err(failed(format!(
-                "The metadata of {origin} says that it is {:?}: it is not used",
-                excerpt(&said.issuer)
+                "the metadata of {origin} names the issuer {:?}: it is not used",
+                excerpt(&document.issuer)
             )));
         }
-        return Ok(said);
+        return Ok(document);
     }
     let endpoint = |path: &str| Some(format!("{origin}{path}"));
-    Ok(Authority {
+    Ok(AuthServerMetadata {
         authorization_endpoint: endpoint("/authorize"),
         token_endpoint: endpoint("/token"),
         registration_endpoint: endpoint("/register"),
         code_challenge_methods_supported: Some(vec!["S256".into()]),
-        // What the revision that had no metadata took for granted.
+        // Default of the revision without metadata.
         token_endpoint_auth_methods_supported: None,
         issuer: origin,
-        ..Authority::default()
+        ..AuthServerMetadata::default()
     })
 }
 
 pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
-    let bad = |why: &str| {
-        failed(format!("The authorization server {:?} is not asked: {why}", excerpt(issuer)))
-    };
-    // People are shown who asks them: nothing in it may look like something else.
+    let bad = |why: &str| failed(format!("invalid issuer {:?}: {why}", excerpt(issuer)));
+    // The issuer is shown to the user: characters that could disguise it are rejected.
     if !issuer.bytes().all(|it| it.is_ascii_graphic()) {
-        return Err(bad("an issuer has no blanks, no control characters and ASCII letters only"));
+        return Err(bad("an issuer has no spaces or control characters, and ASCII letters only"));
     }
     let url = Url::parse(issuer).map_err(|error| bad(&error.to_string()))?;
     if !url.username().is_empty() || url.password().is_some() {
@@ -177,20 +194,23 @@ pub(super) fn issuer_url(issuer: &str) -> Result<Url, Error> {
     if url.query().is_some() || url.fragment().is_some() {
         return Err(bad("an issuer has no query and no fragment"));
     }
-    let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(&url));
+    let is_safe = url.scheme() == "https" || (url.scheme() == "http" && is_loopback(&url));
     if is_safe { Ok(url) } else { Err(bad("it must begin with https://")) }
 }
 
-/// What is published at `place`; nothing if it is not there.
-async fn ask<T: DeserializeOwned>(fetch: &Fetch, place: &str) -> Result<Option<T>, Error> {
-    let answer = fetch.get(place, HeaderMap::new()).await?;
+/// Fetches the JSON document at `location`; none if there is none.
+async fn fetch_json<T: DeserializeOwned>(
+    fetch: &Fetch,
+    location: &str,
+) -> Result<Option<T>, Error> {
+    let answer = fetch.get(location, HeaderMap::new()).await?;
     if answer.status != StatusCode::OK {
         return Ok(None);
     }
     match answer.json() {
-        Ok(said) => Ok(Some(said)),
-        // A page for people, which some servers have at every path.
-        Err(FetchError::Garbled(_)) if !is_json(&answer.headers) => Ok(None),
+        Ok(document) => Ok(Some(document)),
+        // An HTML page, which some servers return for every path.
+        Err(FetchError::InvalidResponse(_)) if !is_json(&answer.headers) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
@@ -200,6 +220,6 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.to_ascii_lowercase().contains("json"))
 }
 
-pub(super) fn shown(server: &Url) -> String {
+pub(super) fn display_url(server: &Url) -> String {
     format!("{}{}", server.origin().ascii_serialization(), server.path())
 }

@@ -1,4 +1,4 @@
-//! Proofs that a key is ours (RFC 9449).
+//! DPoP proofs of the client (RFC 9449).
 
 use std::{
     collections::HashMap,
@@ -12,31 +12,31 @@ use wharf_model::Error;
 use crate::client::{failed, now};
 use crate::jose::{Algorithm, SigningKey, b64, random_token, sha256, unb64};
 
-/// How many origins' nonces are remembered, and how long one may be.
-const ORIGINS: usize = 64;
-const NONCE: usize = 1024;
+/// Limit of remembered nonces (one per origin), and of a nonce's length.
+const MAX_ORIGINS: usize = 64;
+const MAX_NONCE_BYTES: usize = 1024;
 
-/// Proves that one key is ours, to everybody who asks.
-pub(super) struct Prover {
+/// Signs DPoP proofs with one key.
+pub(super) struct DpopProver {
     key: SigningKey,
-    /// What each origin wants to see next.
+    /// Nonce for the next proof, by origin.
     nonces: Mutex<HashMap<String, String>>,
 }
 
-impl Prover {
-    /// A prover with the key that was stored as `stored`, or with a new one.
-    pub(super) fn new(stored: Option<&str>) -> Result<Prover, Error> {
+impl DpopProver {
+    /// Creates a prover with the stored key, or with a new one.
+    pub(super) fn new(stored: Option<&str>) -> Result<DpopProver, Error> {
         let stored = stored.and_then(|it| unb64(it).ok());
         let stored = stored.and_then(|it| SigningKey::from_pkcs8(&it, Algorithm::ES256).ok());
         let key = match stored {
             Some(key) => key,
             None => SigningKey::generate().map_err(|error| failed(error.to_string()))?,
         };
-        Ok(Prover { key, nonces: Mutex::default() })
+        Ok(DpopProver { key, nonces: Mutex::default() })
     }
 
-    /// The key, to be stored.
-    pub(super) fn stored(&self) -> String {
+    /// The private key, for the token store.
+    pub(super) fn export_key(&self) -> String {
         b64(self.key.to_pkcs8())
     }
 
@@ -44,14 +44,14 @@ impl Prover {
         self.key.public_jwk().thumbprint()
     }
 
-    /// A proof for one request, and for the token that it shows.
-    pub(super) fn prove(
+    /// Creates a proof for one request and the token that it sends.
+    pub(super) fn sign_proof(
         &self,
         verb: &str,
         url: &str,
         token: Option<&str>,
     ) -> Result<String, Error> {
-        let (origin, target) = parts(url)?;
+        let (origin, target) = origin_and_target(url)?;
         let mut claims = Map::new();
         claims.insert("jti".into(), random_token(16).into());
         claims.insert("htm".into(), verb.into());
@@ -65,15 +65,16 @@ impl Prover {
         }
         let header = json!({"typ": "dpop+jwt", "jwk": self.key.public_jwk()});
         let proof = self.key.sign(&header, &Value::Object(claims));
-        proof.map_err(|error| failed(format!("No proof could be made: {error}")))
+        proof.map_err(|error| failed(format!("cannot sign the DPoP proof: {error}")))
     }
 
-    /// What the origin of `url` wants to see next.
-    pub(super) fn note(&self, url: &str, nonce: &str) {
-        let is_sane = nonce.len() <= NONCE && nonce.bytes().all(|it| it.is_ascii_graphic());
-        let Ok((origin, _)) = parts(url) else { return };
+    /// Stores the nonce for the origin of `url`.
+    pub(super) fn store_nonce(&self, url: &str, nonce: &str) {
+        let is_sane =
+            nonce.len() <= MAX_NONCE_BYTES && nonce.bytes().all(|it| it.is_ascii_graphic());
+        let Ok((origin, _)) = origin_and_target(url) else { return };
         let mut nonces = self.nonces();
-        if is_sane && (nonces.len() < ORIGINS || nonces.contains_key(&origin)) {
+        if is_sane && (nonces.len() < MAX_ORIGINS || nonces.contains_key(&origin)) {
             nonces.insert(origin, nonce.to_owned());
         }
     }
@@ -83,10 +84,10 @@ impl Prover {
     }
 }
 
-/// The origin of a URL, and the URL without what a proof leaves out.
-fn parts(url: &str) -> Result<(String, String), Error> {
-    let mut url =
-        Url::parse(url).map_err(|error| failed(format!("No proof for a URL: {error}")))?;
+/// Splits a URL into its origin and the value of `htu` (no query, no fragment).
+fn origin_and_target(url: &str) -> Result<(String, String), Error> {
+    let mut url = Url::parse(url)
+        .map_err(|error| failed(format!("cannot create a DPoP proof: invalid URL: {error}")))?;
     url.set_query(None);
     url.set_fragment(None);
     Ok((url.origin().ascii_serialization(), url.to_string()))

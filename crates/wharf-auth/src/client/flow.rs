@@ -1,86 +1,89 @@
-//! One way to a token, from what is known to what was granted.
+//! One authorization: obtains or refreshes tokens with the configured grant.
 
 use std::sync::Arc;
 
 use url::Url;
 use wharf_model::{Error, excerpt};
 
-use super::{Login, Registration, Tokens, discovery::Found, failed, metadata::Authority, now};
+use super::{
+    Login, Registration, Tokens, discovery::DiscoveredResource, failed,
+    metadata::AuthServerMetadata, now,
+};
 use crate::client::{
-    config::{Grant, Plan},
-    dpop::Prover,
+    config::{AuthConfig, GrantType},
+    dpop::DpopProver,
     registration::register,
-    token_endpoint::{Binding, Denial, Endpoint, Form, Identity},
+    token_endpoint::{BindingPolicy, ClientIdentity, FormFields, OAuthEndpoint, TokenError},
 };
 use crate::fetch::Fetch;
 
-/// What every grant needs to know.
-pub(super) struct Flow<'a> {
-    pub(super) plan: &'a Plan,
+/// Inputs that all grants share.
+pub(super) struct AuthorizationFlow<'a> {
+    pub(super) config: &'a AuthConfig,
     pub(super) fetch: &'a Fetch,
     pub(super) server: &'a Url,
-    pub(super) found: &'a Found,
-    pub(super) authority: &'a Authority,
+    pub(super) discovered: &'a DiscoveredResource,
+    pub(super) auth_server: &'a AuthServerMetadata,
     pub(super) scopes: &'a [String],
-    pub(super) prover: Option<&'a Arc<Prover>>,
+    pub(super) prover: Option<&'a Arc<DpopProver>>,
 }
 
-impl Flow<'_> {
-    /// Gets a token, whatever that takes.
+impl AuthorizationFlow<'_> {
+    /// Obtains tokens with the configured grant.
     pub(super) async fn authorize(&self, login: &mut Login) -> Result<Tokens, Error> {
-        let granted = match &self.plan.grant {
-            Grant::Bearer(_) => return Err(failed("A fixed token cannot be replaced".into())),
-            Grant::Code(visit) => self.by_code(visit, login).await,
-            Grant::ClientCredentials => self.by_client_credentials().await,
-            Grant::Enterprise(enterprise) => self.by_enterprise(enterprise).await,
-            Grant::Workload(assertion) => self.by_workload(assertion).await,
+        let granted = match &self.config.grant {
+            GrantType::Bearer(_) => return Err(failed("a fixed token cannot be renewed".into())),
+            GrantType::Code(user_agent) => self.authorize_with_code(user_agent, login).await,
+            GrantType::ClientCredentials => self.authorize_with_client_credentials().await,
+            GrantType::Enterprise(enterprise) => self.authorize_with_enterprise(enterprise).await,
+            GrantType::Workload(assertion) => self.authorize_with_workload(assertion).await,
         };
-        granted.map_err(Denial::into_error)?.tokens(None, self.proof())
+        granted.map_err(TokenError::into_error)?.tokens(None, self.binding_policy())
     }
 
-    /// Gets the next tokens without asking anybody.
-    pub(super) async fn refresh(&self, login: &Login) -> Result<Tokens, Denial> {
-        let refused = || failed("There is nothing to refresh".into());
+    /// Refreshes the tokens without user interaction.
+    pub(super) async fn refresh(&self, login: &Login) -> Result<Tokens, TokenError> {
+        let refused = || failed("there is no refresh token".into());
         let before = login.tokens.as_ref().ok_or_else(refused)?;
         let refresh = before.refresh.clone().ok_or_else(refused)?;
-        let who = self.known(login).ok_or_else(refused)?;
-        let mut form = self.form("refresh_token");
-        form.push(("refresh_token", refresh));
-        let granted = self.endpoint()?.grant(&who, form).await?;
-        Ok(granted.tokens(Some(before), self.proof())?)
+        let identity = self.client_identity(login).ok_or_else(refused)?;
+        let mut base_form = self.base_form("refresh_token");
+        base_form.push(("refresh_token", refresh));
+        let granted = self.endpoint()?.request_token(&identity, base_form).await?;
+        Ok(granted.tokens(Some(before), self.binding_policy())?)
     }
 
-    /// Who we are, if the authorization server knows us already.
-    pub(super) fn known(&self, login: &Login) -> Option<Identity> {
-        if let Some(client) = &self.plan.client {
-            return Some(client.identity(self.authority));
+    /// The client's identity at the authorization server, if it is registered there.
+    pub(super) fn client_identity(&self, login: &Login) -> Option<ClientIdentity> {
+        if let Some(client) = &self.config.client {
+            return Some(client.identity(self.auth_server));
         }
-        login.registration.as_ref().map(|it| self.registered(it))
+        login.registration.as_ref().map(|it| self.registered_identity(it))
     }
 
-    /// Whether the authorization server was told of us by ourselves, and can be told again.
-    pub(super) fn is_registered(&self, login: &Login) -> bool {
-        // What a user said about us has no method.
+    /// Returns true if the client registered dynamically, and can do so again.
+    pub(super) fn is_dynamically_registered(&self, login: &Login) -> bool {
+        // A manual registration has no method.
         let told = login.registration.as_ref().is_some_and(|it| it.method.is_some());
-        told && self.plan.client.is_none()
+        told && self.config.client.is_none()
     }
 
-    pub(super) fn registered(&self, it: &Registration) -> Identity {
+    pub(super) fn registered_identity(&self, it: &Registration) -> ClientIdentity {
         let (secret, method) = (it.client_secret.as_deref(), it.method.as_deref());
-        Identity::secret(&it.client_id, secret, method, self.authority)
+        ClientIdentity::secret(&it.client_id, secret, method, self.auth_server)
     }
 
-    /// Who we are; the authorization server is told, if it does not know us yet.
-    pub(super) async fn introduced(
+    /// Returns the client's identity; registers dynamically if necessary.
+    pub(super) async fn ensure_registered(
         &self,
         login: &mut Login,
         redirect_uri: &str,
-    ) -> Result<Identity, Error> {
-        if let Some(client) = &self.plan.client {
-            return Ok(client.identity(self.authority));
+    ) -> Result<ClientIdentity, Error> {
+        if let Some(client) = &self.config.client {
+            return Ok(client.identity(self.auth_server));
         }
-        let document = self.plan.document.as_ref();
-        let document = document.filter(|_| self.authority.client_id_metadata_document_supported);
+        let document = self.config.document.as_ref();
+        let document = document.filter(|_| self.auth_server.client_id_metadata_document_supported);
         let registration = match (document, &login.registration) {
             (Some(document), _) => Registration {
                 client_id: document.clone(),
@@ -89,68 +92,68 @@ impl Flow<'_> {
                 redirect_uri: Some(redirect_uri.to_owned()),
                 expires_at: None,
             },
-            (None, Some(known)) if is_good(known, redirect_uri) => known.clone(),
+            (None, Some(known)) if is_usable(known, redirect_uri) => known.clone(),
             (None, _) => {
-                register(self.fetch, self.authority, &self.plan.name, redirect_uri).await?
+                register(self.fetch, self.auth_server, &self.config.name, redirect_uri).await?
             }
         };
-        let who = self.registered(&registration);
-        // It is saved with the tokens: a login that fails leaves nothing in the vault.
+        let identity = self.registered_identity(&registration);
+        // Saved together with the tokens: a failed login leaves nothing in the store.
         login.registration = Some(registration);
-        Ok(who)
+        Ok(identity)
     }
 
-    /// Removes a registration that the authorization server does not know any more, and leaves the tokens as they are:
-    /// another process may have renewed them meanwhile.
-    pub(super) async fn forget_registration(&self, login: &mut Login) -> Result<(), Error> {
-        let forgotten = login.registration.take();
-        let vault = &self.plan.vault;
-        let is_kept = |kept: &Login| kept.registration == forgotten;
-        if !vault.load(&login.key).await?.is_some_and(|it| is_kept(&it)) {
+    /// Removes a registration that the authorization server no longer accepts. Keeps the tokens, because
+    /// another process may have renewed them.
+    pub(super) async fn remove_registration(&self, login: &mut Login) -> Result<(), Error> {
+        let removed = login.registration.take();
+        let token_store = &self.config.token_store;
+        let is_kept = |kept: &Login| kept.registration == removed;
+        if !token_store.load(&login.key).await?.is_some_and(|it| is_kept(&it)) {
             return Ok(());
         }
-        let _held = vault.hold(&login.key).await?;
-        match vault.load(&login.key).await?.filter(is_kept) {
-            Some(kept) => vault.save(&Login { registration: None, ..kept }).await,
+        let _lock = token_store.lock(&login.key).await?;
+        match token_store.load(&login.key).await?.filter(is_kept) {
+            Some(kept) => token_store.save(&Login { registration: None, ..kept }).await,
             None => Ok(()),
         }
     }
 
-    /// What tokens may be, and must be.
-    fn proof(&self) -> Binding {
+    /// Policy for binding tokens to the DPoP key.
+    fn binding_policy(&self) -> BindingPolicy {
         match self.prover {
-            Some(_) if self.plan.dpop => Binding::Wanted,
-            Some(_) => Binding::Possible,
-            None => Binding::Impossible,
+            Some(_) if self.config.dpop => BindingPolicy::Required,
+            Some(_) => BindingPolicy::Possible,
+            None => BindingPolicy::Impossible,
         }
     }
 
-    pub(super) fn endpoint(&self) -> Result<Endpoint<'_>, Error> {
-        let url = self.authority.token_endpoint.as_deref().ok_or_else(|| {
-            let issuer = excerpt(&self.authority.issuer);
+    pub(super) fn endpoint(&self) -> Result<OAuthEndpoint<'_>, Error> {
+        let url = self.auth_server.token_endpoint.as_deref().ok_or_else(|| {
+            let issuer = excerpt(&self.auth_server.issuer);
             failed(format!("The authorization server {issuer:?} names no token endpoint"))
         })?;
         let prover = self.prover.map(|it| &**it);
-        Ok(Endpoint { fetch: self.fetch, url, issuer: &self.authority.issuer, prover })
+        Ok(OAuthEndpoint { fetch: self.fetch, url, issuer: &self.auth_server.issuer, prover })
     }
 
-    /// What every request for a token says.
-    pub(super) fn form(&self, grant: &str) -> Form {
-        vec![("grant_type", grant.to_owned()), ("resource", self.found.resource.clone())]
+    /// Parameters of every token request.
+    pub(super) fn base_form(&self, grant: &str) -> FormFields {
+        vec![("grant_type", grant.to_owned()), ("resource", self.discovered.resource.clone())]
     }
 
-    /// The same, with the scopes that are wanted.
-    pub(super) fn scoped_form(&self, grant: &str) -> Form {
-        let mut form = self.form(grant);
+    /// The same with the requested scopes.
+    pub(super) fn scoped_form(&self, grant: &str) -> FormFields {
+        let mut base_form = self.base_form(grant);
         if !self.scopes.is_empty() {
-            form.push(("scope", self.scopes.join(" ")));
+            base_form.push(("scope", self.scopes.join(" ")));
         }
-        form
+        base_form
     }
 }
 
-/// Whether a registration can be used for people who are sent back to `redirect_uri`.
-fn is_good(known: &Registration, redirect_uri: &str) -> bool {
+/// Returns true if a registration is valid for this redirect URI.
+fn is_usable(known: &Registration, redirect_uri: &str) -> bool {
     let is_same = known.redirect_uri.as_deref().is_none_or(|it| it == redirect_uri);
     is_same && known.expires_at.is_none_or(|at| at > now() + 60)
 }

@@ -1,69 +1,68 @@
-//! What there is to remember of having got in somewhere.
+//! Logins: registration and tokens of a client at one server.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which login it is: one server, through one authorization server.
+/// Key of a login: one server and one authorization server.
 ///
-/// Credentials of one issuer are never shown to another, so the issuer is part of the key.
+/// The issuer is part of the key, because credentials of one issuer are never sent to another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LoginKey {
-    /// The server's URL, as [`server_key`](super::server_key) writes it.
+    /// The server's URL, normalized by [`server_key`](super::server_key).
     pub server: String,
-    /// Who issued the credentials, to the letter.
+    /// The issuer, exactly as it identifies itself.
     pub issuer: String,
 }
 
 impl LoginKey {
-    /// The key of a login at `server` through `issuer`.
+    /// Creates the key for `server` and `issuer`.
     pub fn new(server: impl Into<String>, issuer: impl Into<String>) -> LoginKey {
         LoginKey { server: server.into(), issuer: issuer.into() }
     }
 }
 
-/// What a client remembers of a server that it got into: who it is there, and its tokens.
+/// A login at a server: client registration and tokens.
 ///
-/// It is serialized whole, secrets included, for a [`TokenStore`](super::Vault) to keep. `Debug` shows
-/// none of them.
+/// Serialized as a whole, including secrets, by a [`TokenStore`](super::TokenStore). `Debug` omits them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Login {
-    /// Which server, through which authorization server.
+    /// Server and authorization server.
     #[serde(flatten)]
     pub key: LoginKey,
-    /// What the server calls itself, as it published it.
+    /// Resource identifier that the server publishes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
-    /// Where the server's metadata was found.
+    /// URL of the server's metadata.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<String>,
-    /// Who we are there, if the issuer was told.
+    /// Client registration, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registration: Option<Registration>,
-    /// What lets us in.
+    /// Access and refresh token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// How it was got, if nobody was asked: the name of the grant.
+    /// Name of the grant, if it needed no user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grant: Option<String>,
-    /// Every scope that was asked for.
+    /// All scopes that were requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub asked: Vec<String>,
-    /// The private key that the tokens are bound to: PKCS#8 in base64url.
+    /// Private DPoP key: PKCS#8 in base64url.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dpop_key: Option<String>,
-    /// Whether private networks could be reached for it, because somebody allowed that.
+    /// Private networks were allowed for this login.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allow_private: bool,
-    /// When it was saved last, in seconds since 1970.
+    /// Time of the last save, in seconds since 1970.
     #[serde(default)]
     pub saved_at: u64,
 }
 
 impl Login {
-    /// A login of which nothing is known yet.
+    /// Creates an empty login.
     #[must_use]
     pub fn new(key: LoginKey) -> Login {
         Login {
@@ -91,22 +90,22 @@ impl fmt::Debug for Login {
     }
 }
 
-/// Who a client is to one authorization server.
+/// Client registration at one authorization server.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Registration {
-    /// The client's id there.
+    /// Client id.
     pub client_id: String,
-    /// Its secret, if it has one.
+    /// Client secret, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<String>,
-    /// How it says who it is at the token endpoint, if the registration said so.
+    /// Authentication method at the token endpoint, if the registration response named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Where people are sent back to.
+    /// Registered redirect URI.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect_uri: Option<String>,
-    /// When the secret ends, in seconds since 1970.
+    /// Expiry of the secret, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
 }
@@ -120,22 +119,22 @@ impl fmt::Debug for Registration {
     }
 }
 
-/// What lets a client in.
+/// Tokens of a login.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Tokens {
-    /// Shown with every request.
+    /// Access token.
     pub access: String,
-    /// Whether each request must prove that the token's key is ours (DPoP).
+    /// The token is bound to the DPoP key.
     #[serde(default)]
     pub bound: bool,
-    /// Gets the next tokens without asking anybody.
+    /// Refresh token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refresh: Option<String>,
-    /// When the access token ends, in seconds since 1970, if the issuer said so.
+    /// Expiry of the access token, in seconds since 1970, if the issuer named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
-    /// What was granted, if the issuer said so.
+    /// Granted scopes, if the issuer named them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! How to get in: a client that is refused finds out who lets in, asks there, and comes back.
+//! OAuth client: obtains, refreshes and stores the access tokens for MCP servers.
 //!
-//! [`Auth`] says how, [`TokenStore`] keeps what came of it, and [`UserAgent`] asks the person where somebody
-//! has to be asked.
+//! [`Auth`] configures the grant, [`TokenStore`] stores the logins, and [`UserAgent`] opens the
+//! authorization page where a user must consent.
 
 mod authorization_code;
 pub mod browser;
@@ -42,12 +42,12 @@ pub use crate::client::{
     user_agent::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
 };
 
-/// There is no way in, and why.
+/// Error of a failed authorization.
 fn failed(why: String) -> Error {
     Error::new(ErrorKind::AuthorizationFailed).with_message(why)
 }
 
-/// Seconds since 1970.
+/// Current time, in seconds since 1970.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since.map_or(0, |it| it.as_secs())

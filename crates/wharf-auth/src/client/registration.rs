@@ -1,4 +1,4 @@
-//! Who we are to an authorization server that does not know us yet.
+//! Dynamic client registration (RFC 7591).
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header::CONTENT_TYPE};
@@ -8,27 +8,26 @@ use wharf_model::{Error, excerpt};
 
 use crate::client::{
     Registration, failed,
-    metadata::{Authority, Registered},
-    resource_url::is_this_machine,
-    token_endpoint::{is_long, refused},
+    metadata::{AuthServerMetadata, RegistrationResponse},
+    resource_url::is_loopback,
+    token_endpoint::{error_from, exceeds_limit},
 };
 use crate::fetch::Fetch;
 
-/// Tells the authorization server about us, where it takes strangers.
+/// Registers this client at the authorization server.
 pub(super) async fn register(
     fetch: &Fetch,
-    authority: &Authority,
+    auth_server: &AuthServerMetadata,
     name: &str,
     redirect_uri: &str,
 ) -> Result<Registration, Error> {
-    let Some(endpoint) = &authority.registration_endpoint else {
+    let Some(endpoint) = &auth_server.registration_endpoint else {
         return Err(failed(format!(
-            "The authorization server {:?} does not take clients that it does not know; register this \
-             client there by hand, and use the client id that it gives",
-            excerpt(&authority.issuer)
+            "the authorization server {:?} does not support dynamic client registration; register this client by hand, and use its client id",
+            excerpt(&auth_server.issuer)
         )));
     };
-    let method = method(authority);
+    let method = method(auth_server);
     let body = json!({
         "client_name": name,
         "redirect_uris": [redirect_uri],
@@ -41,32 +40,31 @@ pub(super) async fn register(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let answer = fetch.post(endpoint, headers, Bytes::from(body.to_string())).await?;
     if !answer.status.is_success() {
-        let problem = refused(&answer).into_error();
-        return Err(failed(format!("This client was not registered: {problem}")));
+        let problem = error_from(&answer).into_error();
+        return Err(failed(format!("client registration failed: {problem}")));
     }
-    let said: Registered = answer.json()?;
+    let response: RegistrationResponse = answer.json()?;
     let (secret, shown) =
-        (said.client_secret.as_deref(), said.token_endpoint_auth_method.as_deref());
-    if is_long([Some(said.client_id.as_str()), secret, shown]) {
-        let problem =
-            "This client was not registered: what it is to be called is too long to be kept";
+        (response.client_secret.as_deref(), response.token_endpoint_auth_method.as_deref());
+    if exceeds_limit([Some(response.client_id.as_str()), secret, shown]) {
+        let problem = "client registration failed: the client id or secret is too long";
         return Err(failed(problem.into()));
     }
     Ok(Registration {
-        client_id: said.client_id,
-        client_secret: said.client_secret.filter(|it| !it.is_empty()),
-        method: said.token_endpoint_auth_method.or(Some(method.to_owned())),
+        client_id: response.client_id,
+        client_secret: response.client_secret.filter(|it| !it.is_empty()),
+        method: response.token_endpoint_auth_method.or(Some(method.to_owned())),
         redirect_uri: Some(redirect_uri.to_owned()),
-        expires_at: said.client_secret_expires_at.filter(|it| *it != 0),
+        expires_at: response.client_secret_expires_at.filter(|it| *it != 0),
     })
 }
 
-/// How we would like to say who we are: a program that anybody can look into has no secrets. Where one is needed, the
-/// method that the authorization server lists first: Python's `mcp` lists basic authentication after the form, and
-/// cannot revoke tokens with it.
-fn method(authority: &Authority) -> &'static str {
+/// Selects the authentication method: `none` if possible, because a native program cannot keep a secret.
+/// Otherwise the first method of the server's list: Python's `mcp` lists basic authentication after the
+/// form, and cannot revoke tokens with it.
+fn method(auth_server: &AuthServerMetadata) -> &'static str {
     const SECRET: [&str; 2] = ["client_secret_basic", "client_secret_post"];
-    let Some(listed) = &authority.token_endpoint_auth_methods_supported else {
+    let Some(listed) = &auth_server.token_endpoint_auth_methods_supported else {
         return "client_secret_basic";
     };
     if listed.iter().any(|it| it == "none") {
@@ -75,9 +73,9 @@ fn method(authority: &Authority) -> &'static str {
     listed.iter().find_map(|it| SECRET.into_iter().find(|ours| it == ours)).unwrap_or("none")
 }
 
-/// Programs on somebody's machine are told apart from web sites.
+/// Distinguishes native applications from web applications.
 fn application_type(redirect_uri: &str) -> &'static str {
     let is_web = Url::parse(redirect_uri)
-        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && !is_this_machine(&url));
+        .is_ok_and(|url| matches!(url.scheme(), "http" | "https") && !is_loopback(&url));
     if is_web { "web" } else { "native" }
 }

@@ -1,49 +1,52 @@
-//! Whom to ask, for what, and with which proof.
+//! Resolves the inputs of an authorization: issuer, metadata, scopes and DPoP key.
 
 use std::sync::Arc;
 
 use wharf_model::{Error, excerpt};
 
 use crate::client::{
-    Login, challenge::Demand, config::Grant, discovery, discovery::Found, dpop::Prover, failed,
-    metadata::Authority, scope, token_manager::Core,
+    Login, challenge::AuthRequirement, config::GrantType, discovery, discovery::DiscoveredResource,
+    dpop::DpopProver, failed, metadata::AuthServerMetadata, scope, token_manager::TokenManagerCore,
 };
 
-impl Core {
-    /// The authorization server to ask.
-    pub(super) async fn authority(&self, found: &Found) -> Result<Authority, Error> {
-        let issuer = self.issuer(found).await?;
-        let authority = match found.is_own {
-            true => discovery::own_authority(&self.fetch, &self.server).await,
-            false => discovery::authority(&self.fetch, &issuer).await,
+impl TokenManagerCore {
+    /// Returns the metadata of the authorization server to use.
+    pub(super) async fn auth_server(
+        &self,
+        discovered: &DiscoveredResource,
+    ) -> Result<AuthServerMetadata, Error> {
+        let issuer = self.select_issuer(discovered).await?;
+        let auth_server = match discovered.is_own_issuer {
+            true => discovery::own_auth_server(&self.fetch, &self.server).await,
+            false => discovery::auth_server(&self.fetch, &issuer).await,
         }?;
-        if self.plan.issuer.is_none() && self.plan.is_for_one_issuer() {
-            // From now on, for every server that these credentials are used for.
-            let bound = self.plan.bound.get_or_init(|| authority.issuer.clone());
-            if *bound != authority.issuer {
-                return Err(self.changed(&authority.issuer, bound));
+        if self.config.issuer.is_none() && self.config.is_issuer_specific() {
+            // Binds the credentials to this issuer, for all servers they are used for.
+            let bound = self.config.bound_issuer.get_or_init(|| auth_server.issuer.clone());
+            if *bound != auth_server.issuer {
+                return Err(self.issuer_mismatch(&auth_server.issuer, bound));
             }
         }
-        Ok(authority)
+        Ok(auth_server)
     }
 
-    /// The server wants to see what is for somebody else.
-    fn changed(&self, named: &str, ours: &str) -> Error {
+    /// Error: the resource server names an issuer other than the one the credentials belong to.
+    fn issuer_mismatch(&self, named: &str, ours: &str) -> Error {
         failed(format!(
             "{} names the authorization server {:?}, but this client's credentials are for {ours:?}: \
-             nothing was sent there; if they are for both, say so for each with `Auth::issuer` \
+             nothing was sent there; if they are valid for both, name each with `Auth::issuer` \
              (`wharf auth login --issuer`)",
-            discovery::shown(&self.server),
+            discovery::display_url(&self.server),
             excerpt(named),
         ))
     }
 
-    /// The issuer, if the application confirms that it may be shown the client's secret, key or assertion. The MCP
-    /// server must not decide that alone (CVE-2026-104850).
-    async fn confirmed(&self, issuer: String) -> Result<String, Error> {
+    /// Confirms with the application that the issuer may receive the client's secret, key or assertion. The
+    /// MCP server must not decide that alone (CVE-2026-104850).
+    async fn confirm_issuer(&self, issuer: String) -> Result<String, Error> {
         discovery::issuer_url(&issuer)?;
-        let (server, named) = (discovery::shown(&self.server), excerpt(&issuer).into_owned());
-        match &self.plan.confirm {
+        let (server, named) = (discovery::display_url(&self.server), excerpt(&issuer).into_owned());
+        match &self.config.confirm {
             Some(confirm) if confirm(issuer.clone()).await => Ok(issuer),
             Some(_) => Err(failed(format!(
                 "The client's credentials were not sent to {named:?}, which {server} names as its \
@@ -52,54 +55,55 @@ impl Core {
             None => Err(failed(format!(
                 "{server} names {named:?} as its authorization server. A client secret, a key or an \
                  assertion is sent only to an authorization server that you name, so nothing was sent: \
-                 if yours is for this one, say so with `--issuer {named}` (`Auth::issuer({named:?})`)",
+                 if yours is for this one, name it with `--issuer {named}` (`Auth::issuer({named:?})`)",
             ))),
         }
     }
 
-    /// Which of the authorization servers that the server names is asked.
-    async fn issuer(&self, found: &Found) -> Result<String, Error> {
-        let first = || found.issuers.first().cloned().unwrap_or_default();
+    /// Selects one of the authorization servers that the server names.
+    async fn select_issuer(&self, discovered: &DiscoveredResource) -> Result<String, Error> {
+        let first = || discovered.issuers.first().cloned().unwrap_or_default();
         let is_named = |issuer: &str| {
             let bare = issuer.strip_suffix('/').unwrap_or(issuer);
-            let is_own = found.is_own && found.issuers.iter().any(|it| it == bare);
-            is_own || found.issuers.iter().any(|it| it == issuer)
+            let is_own_issuer =
+                discovered.is_own_issuer && discovered.issuers.iter().any(|it| it == bare);
+            is_own_issuer || discovered.issuers.iter().any(|it| it == issuer)
         };
-        if let Some(issuer) = self.plan.issuer.as_ref().or(self.plan.bound.get()) {
+        if let Some(issuer) = self.config.issuer.as_ref().or(self.config.bound_issuer.get()) {
             return match is_named(issuer) {
                 true => Ok(issuer.clone()),
-                false => Err(self.changed(&first(), issuer)),
+                false => Err(self.issuer_mismatch(&first(), issuer)),
             };
         }
-        if self.plan.shows_secrets() {
-            return self.confirmed(first()).await;
+        if self.config.sends_secrets() {
+            return self.confirm_issuer(first()).await;
         }
         let mut known: Vec<String> = self.keys().await?.into_iter().map(|it| it.issuer).collect();
         let now = self.state().login.as_ref().map(|it| it.key.issuer.clone());
         known.sort_by_key(|it| now.as_ref() != Some(it));
         match known.iter().find(|it| is_named(it)) {
             Some(issuer) => Ok(issuer.clone()),
-            // What we were given for one authorization server is not for another.
-            None => match known.first().filter(|_| self.plan.is_for_one_issuer()) {
-                Some(ours) => Err(self.changed(&first(), ours)),
+            // Credentials of one authorization server are not valid for another.
+            None => match known.first().filter(|_| self.config.is_issuer_specific()) {
+                Some(ours) => Err(self.issuer_mismatch(&first(), ours)),
                 None => Ok(first()),
             },
         }
     }
 
-    /// What proves that tokens are ours, where that is wanted.
+    /// Returns the DPoP prover, if tokens shall be bound to a key.
     pub(super) fn prover(
         &self,
-        demand: &Demand,
-        found: &Found,
-        authority: &Authority,
+        requirement: &AuthRequirement,
+        discovered: &DiscoveredResource,
+        auth_server: &AuthServerMetadata,
         login: &Login,
-    ) -> Result<Option<Arc<Prover>>, Error> {
-        let known = authority.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
+    ) -> Result<Option<Arc<DpopProver>>, Error> {
+        let known = auth_server.dpop_signing_alg_values_supported.as_deref().unwrap_or_default();
         let is_known = known.iter().any(|it| it == "ES256");
-        let is_wanted = self.plan.dpop
-            || found.needs_proof
-            || (demand.dpop && (is_known || !demand.bearer))
+        let is_wanted = self.config.dpop
+            || discovered.requires_dpop
+            || (requirement.dpop && (is_known || !requirement.bearer))
             || login.tokens.as_ref().is_some_and(|it| it.bound);
         if !is_wanted {
             return Ok(None);
@@ -108,24 +112,24 @@ impl Core {
         let is_same = state.login.as_ref().is_some_and(|it| it.key == login.key);
         match state.prover.clone().filter(|_| is_same) {
             Some(prover) => Ok(Some(prover)),
-            None => Prover::new(login.dpop_key.as_deref()).map(|it| Some(Arc::new(it))),
+            None => DpopProver::new(login.dpop_key.as_deref()).map(|it| Some(Arc::new(it))),
         }
     }
 
     pub(super) fn scopes(
         &self,
-        demand: &Demand,
-        found: &Found,
-        authority: &Authority,
+        requirement: &AuthRequirement,
+        discovered: &DiscoveredResource,
+        auth_server: &AuthServerMetadata,
         login: &Login,
     ) -> Vec<String> {
-        scope::choose(&scope::Known {
-            wished: self.plan.scopes.as_deref(),
-            demanded: demand.scope.as_deref(),
+        scope::select(&scope::ScopeInputs {
+            configured: self.config.scopes.as_deref(),
+            required: requirement.scope.as_deref(),
             asked: &login.asked,
-            supported: found.scopes.as_deref(),
-            issued: authority.scopes_supported.as_deref(),
-            for_person: matches!(self.plan.grant, Grant::Code(_)),
+            supported: discovered.scopes.as_deref(),
+            issuer_supported: auth_server.scopes_supported.as_deref(),
+            for_user: matches!(self.config.grant, GrantType::Code(_)),
         })
     }
 }

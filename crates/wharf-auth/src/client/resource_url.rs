@@ -1,10 +1,10 @@
-//! Which server is meant.
+//! Normalization of the resource URL, which is the key of a login.
 
 use url::Url;
 use wharf_model::{Error, ErrorKind, excerpt};
 
-/// A server's URL, as logins are kept by: without user, password, query and fragment, and in the
-/// words of HTTP where it is a WebSocket.
+/// Normalizes a server's URL as the key of logins: without user, password, query and fragment, and with the
+/// HTTP scheme instead of the WebSocket one.
 ///
 /// ```
 /// use wharf_auth::client::server_key;
@@ -14,8 +14,8 @@ use wharf_model::{Error, ErrorKind, excerpt};
 /// ```
 ///
 /// # Errors
-/// If it is no URL of `http`, `https`, `ws` or `wss`, or not safe: tokens go only where nobody can
-/// read them on the way.
+/// If the URL's scheme is not `http`, `https`, `ws` or `wss`, or it is unencrypted and not loopback: tokens
+/// could be intercepted.
 pub fn server_key(url: &str) -> Result<String, Error> {
     server_url(url).map(|url| url.to_string())
 }
@@ -24,7 +24,7 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
     let shown = text.split(['?', '#']).next().unwrap_or_default();
     let shown = shown.rsplit_once('@').map_or(shown, |(_, rest)| rest).to_owned();
     let bad = |why: &str| {
-        let problem = format!("There is no way into {:?}: {why}", excerpt(&shown));
+        let problem = format!("cannot authorize at {:?}: {why}", excerpt(&shown));
         Error::new(ErrorKind::InvalidParams).with_message(problem)
     };
     let text = text.trim();
@@ -38,8 +38,8 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
     if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
         return Err(bad("authorization is for http:// and https://"));
     }
-    if url.scheme() == "http" && !is_this_machine(&url) {
-        return Err(bad("tokens could be read on the way there; use https://"));
+    if url.scheme() == "http" && !is_loopback(&url) {
+        return Err(bad("tokens would be sent unencrypted; use https://"));
     }
     let _ = url.set_username("");
     let _ = url.set_password(None);
@@ -48,8 +48,8 @@ pub(super) fn server_url(text: &str) -> Result<Url, Error> {
     Ok(url)
 }
 
-/// Whether a URL names this machine, literally.
-pub(super) fn is_this_machine(url: &Url) -> bool {
+/// Returns true if a URL names loopback literally.
+pub(super) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(address)) => address.is_loopback(),

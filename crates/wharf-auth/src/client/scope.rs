@@ -1,70 +1,72 @@
-//! Which scopes to ask for.
+//! Selection of the scopes to request.
 
-/// Gives tokens that outlive the person's presence, where an issuer knows the word.
-const OFFLINE: &str = "offline_access";
-/// How many scopes are asked for at most, whatever a server names.
-const MOST: usize = 200;
+/// Scope for refresh tokens that outlive the user's session, where the issuer supports it.
+const OFFLINE_ACCESS: &str = "offline_access";
+/// Limit of requested scopes.
+const MAX_SCOPES: usize = 200;
 
-/// The scopes in a text, each once, in their order.
-pub(super) fn split(text: &str) -> Vec<String> {
+/// Parses a scope string: no duplicates, original order.
+pub(super) fn parse(text: &str) -> Vec<String> {
     union([text.split_ascii_whitespace().map(str::to_owned).collect()])
 }
 
-/// All scopes of all lists, each once, in their order.
+/// Merges lists of scopes: no duplicates, original order.
 pub(super) fn union(lists: impl IntoIterator<Item = Vec<String>>) -> Vec<String> {
     let mut all = Vec::new();
     for scope in lists.into_iter().flatten().filter(|it| is_scope(it)) {
-        if !all.contains(&scope) && all.len() < MOST {
+        if !all.contains(&scope) && all.len() < MAX_SCOPES {
             all.push(scope);
         }
     }
     all
 }
 
-/// Whether it is a scope as RFC 6749 writes one.
+/// Returns true for a valid scope token (RFC 6749).
 fn is_scope(scope: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     !scope.is_empty() && scope.len() <= 1024 && scope.bytes().all(allowed)
 }
 
-/// What is known before a choice.
-pub(super) struct Known<'a> {
-    /// What the user wants.
-    pub(super) wished: Option<&'a [String]>,
-    /// What the refused request needs.
-    pub(super) demanded: Option<&'a [String]>,
-    /// What was asked for before, of the same issuer.
+/// Inputs of the selection.
+pub(super) struct ScopeInputs<'a> {
+    /// Scopes that the user configured.
+    pub(super) configured: Option<&'a [String]>,
+    /// Scopes of the challenge.
+    pub(super) required: Option<&'a [String]>,
+    /// Scopes that were requested from the same issuer before.
     pub(super) asked: &'a [String],
-    /// What the server has.
+    /// Scopes that the resource publishes.
     pub(super) supported: Option<&'a [String]>,
-    /// What the issuer has.
-    pub(super) issued: Option<&'a [String]>,
-    /// Whether there is a person who may go away.
-    pub(super) for_person: bool,
+    /// Scopes that the issuer publishes.
+    pub(super) issuer_supported: Option<&'a [String]>,
+    /// A user authorizes, and may be absent later.
+    pub(super) for_user: bool,
 }
 
-/// The scopes to ask for; none if the issuer shall choose.
-pub(super) fn choose(known: &Known<'_>) -> Vec<String> {
+/// Selects the scopes to request; an empty list leaves the choice to the issuer.
+pub(super) fn select(inputs: &ScopeInputs<'_>) -> Vec<String> {
     let list = |scopes: Option<&[String]>| scopes.unwrap_or_default().to_vec();
-    let needed = match (known.demanded, known.asked) {
-        // What the user wished is as good as what a server has in general.
-        (None, []) if known.wished.is_some() => Vec::new(),
-        (None, []) => list(known.supported),
-        (demanded, asked) => union([asked.to_vec(), list(demanded)]),
+    let needed = match (inputs.required, inputs.asked) {
+        // Configured scopes replace the published ones.
+        (None, []) if inputs.configured.is_some() => Vec::new(),
+        (None, []) => list(inputs.supported),
+        (required, asked) => union([asked.to_vec(), list(required)]),
     };
-    let is_offline = known.issued.unwrap_or_default().iter().any(|it| it == OFFLINE);
-    let needed = needed.into_iter().filter(|it| it != OFFLINE || is_offline).collect();
-    let mut chosen = union([list(known.wished), needed]);
-    // Alone, it would stand for no scope at all instead of those an issuer gives by itself.
-    if known.for_person && is_offline && !chosen.is_empty() {
-        chosen = union([chosen, vec![OFFLINE.to_owned()]]);
+    let requests_offline_access =
+        inputs.issuer_supported.unwrap_or_default().iter().any(|it| it == OFFLINE_ACCESS);
+    let needed =
+        needed.into_iter().filter(|it| it != OFFLINE_ACCESS || requests_offline_access).collect();
+    let mut chosen = union([list(inputs.configured), needed]);
+    // Requested alone, it would replace the issuer's default scopes.
+    if inputs.for_user && requests_offline_access && !chosen.is_empty() {
+        chosen = union([chosen, vec![OFFLINE_ACCESS.to_owned()]]);
     }
     chosen
 }
 
-/// Whether a person has to be asked again for what outlives their presence.
-pub(super) fn is_offline(scopes: &[String]) -> bool {
-    scopes.iter().any(|it| it == OFFLINE)
+/// Returns true if the user must be prompted for offline access.
+pub(super) fn requests_offline_access(scopes: &[String]) -> bool {
+    scopes.iter().any(|it| it == OFFLINE_ACCESS)
 }
 
 #[cfg(test)]
@@ -72,12 +74,12 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<String> {
-        split(text)
+        parse(text)
     }
 
     #[test]
-    fn scopes_are_chosen_as_specified() {
-        // Wished, demanded, asked, supported, issued: what is asked for.
+    fn scopes_are_selected_as_specified() {
+        // Configured, required, asked, supported, issuer supported: selected.
         let cases = [
             (None, Some("a"), "", Some("x y"), None, "a"),
             (None, None, "", Some("x y"), None, "x y"),
@@ -90,25 +92,26 @@ mod tests {
             (None, None, "", Some("x offline_access"), Some("x"), "x"),
             (None, None, "", Some("x offline_access"), None, "x"),
         ];
-        for (wished, demanded, asked, supported, issued, expected) in cases {
-            let [wished, demanded, supported, issued] =
-                [wished, demanded, supported, issued].map(|it: Option<&str>| it.map(texts));
-            let known = Known {
-                wished: wished.as_deref(),
-                demanded: demanded.as_deref(),
+        for (configured, required, asked, supported, issuer_supported, expected) in cases {
+            let [configured, required, supported, issuer_supported] =
+                [configured, required, supported, issuer_supported]
+                    .map(|it: Option<&str>| it.map(texts));
+            let inputs = ScopeInputs {
+                configured: configured.as_deref(),
+                required: required.as_deref(),
                 asked: &texts(asked),
                 supported: supported.as_deref(),
-                issued: issued.as_deref(),
-                for_person: true,
+                issuer_supported: issuer_supported.as_deref(),
+                for_user: true,
             };
-            assert_eq!(choose(&known).join(" "), expected);
+            assert_eq!(select(&inputs).join(" "), expected);
         }
     }
 
     #[test]
-    fn what_is_no_scope_is_not_asked_for() {
-        assert_eq!(split("a  a b\"c \u{7f} d\\ e\u{e9} f"), ["a", "f"]);
+    fn invalid_scopes_are_not_requested() {
+        assert_eq!(parse("a  a b\"c \u{7f} d\\ e\u{e9} f"), ["a", "f"]);
         let many = (0..1000).map(|n| n.to_string()).collect();
-        assert_eq!(union([many]).len(), MOST);
+        assert_eq!(union([many]).len(), MAX_SCOPES);
     }
 }

@@ -1,4 +1,4 @@
-//! The token endpoint, and how a client says who it is there.
+//! Token endpoint and client authentication.
 
 use std::sync::Arc;
 
@@ -10,194 +10,214 @@ use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::client::{
     Tokens,
-    dpop::Prover,
+    dpop::DpopProver,
     failed,
-    metadata::{Authority, Granted, Refused},
+    metadata::{AuthServerMetadata, ErrorResponse, TokenResponse},
     now,
 };
 use crate::{
-    fetch::{Fetch, Fetched},
+    fetch::{Fetch, FetchResponse},
     jose::{SigningKey, random_token},
 };
 
 pub(super) const DPOP: HeaderName = HeaderName::from_static("dpop");
 pub(super) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
-const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// How long an assertion about ourselves is good.
-const ASSERTED: u64 = 300;
-/// Nothing that an authorization server gives us is longer: it is kept together with all else.
-const LONGEST: usize = 16 << 10;
+const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+/// Lifetime of a client assertion.
+const ASSERTION_LIFETIME_SECS: u64 = 300;
+/// Limit of values that an authorization server issues, because they are stored together.
+const MAX_VALUE_BYTES: usize = 16 << 10;
 
-/// Who we are to one authorization server.
+/// Client identity at one authorization server.
 #[derive(Clone)]
-pub(super) struct Identity {
+pub(super) struct ClientIdentity {
     pub(super) client_id: String,
-    pub(super) proof: Proof,
-    /// The other way to show a secret, where the authorization server takes both and may know us by either.
-    other: Option<Proof>,
+    pub(super) proof: ClientAuthMethod,
+    /// Alternative method for the secret, if the server supports both and the registered one is unknown.
+    fallback: Option<ClientAuthMethod>,
 }
 
-/// How we show it.
+/// Client authentication method (RFC 6749, RFC 7523).
 #[derive(Clone)]
-pub(super) enum Proof {
-    /// Not at all.
+pub(super) enum ClientAuthMethod {
+    /// `none`: public client.
     None,
-    /// By a secret in the `Authorization` header.
+    /// `client_secret_basic`.
     Basic(String),
-    /// By a secret in the body.
+    /// `client_secret_post`.
     Post(String),
-    /// By a token that we sign.
-    Key(Arc<SigningKey>),
+    /// `private_key_jwt`.
+    PrivateKeyJwt(Arc<SigningKey>),
 }
 
-impl Identity {
-    pub(super) fn public(client_id: &str) -> Identity {
-        Identity::new(client_id, Proof::None)
+impl ClientIdentity {
+    pub(super) fn public(client_id: &str) -> ClientIdentity {
+        ClientIdentity::new(client_id, ClientAuthMethod::None)
     }
 
-    pub(super) fn new(client_id: &str, proof: Proof) -> Identity {
-        Identity { client_id: client_id.to_owned(), proof, other: None }
+    pub(super) fn new(client_id: &str, proof: ClientAuthMethod) -> ClientIdentity {
+        ClientIdentity { client_id: client_id.to_owned(), proof, fallback: None }
     }
 
-    /// With a secret, shown as `method` says, or as the authorization server takes it.
+    /// Identity with a secret, sent with `method` or as the authorization server supports.
     pub(super) fn secret(
         client_id: &str,
         secret: Option<&str>,
         method: Option<&str>,
-        authority: &Authority,
-    ) -> Identity {
-        let listed = authority.token_endpoint_auth_methods_supported.as_deref();
-        let takes = |method: &str| listed.is_some_and(|it| it.iter().any(|it| it == method));
+        auth_server: &AuthServerMetadata,
+    ) -> ClientIdentity {
+        let listed = auth_server.token_endpoint_auth_methods_supported.as_deref();
+        let supports = |method: &str| listed.is_some_and(|it| it.iter().any(|it| it == method));
         let proof = match (secret, method) {
-            (None, _) | (_, Some("none")) => Proof::None,
-            (Some(secret), Some("client_secret_post")) => Proof::Post(secret.to_owned()),
-            (Some(secret), Some("client_secret_basic")) => Proof::Basic(secret.to_owned()),
-            (Some(secret), _) if !takes("client_secret_basic") && takes("client_secret_post") => {
-                Proof::Post(secret.to_owned())
+            (None, _) | (_, Some("none")) => ClientAuthMethod::None,
+            (Some(secret), Some("client_secret_post")) => ClientAuthMethod::Post(secret.to_owned()),
+            (Some(secret), Some("client_secret_basic")) => {
+                ClientAuthMethod::Basic(secret.to_owned())
             }
-            (Some(secret), _) => Proof::Basic(secret.to_owned()),
+            (Some(secret), _)
+                if !supports("client_secret_basic") && supports("client_secret_post") =>
+            {
+                ClientAuthMethod::Post(secret.to_owned())
+            }
+            (Some(secret), _) => ClientAuthMethod::Basic(secret.to_owned()),
         };
-        let is_unsaid = method.is_none() && takes("client_secret_post");
-        let other = match &proof {
-            Proof::Basic(secret) if is_unsaid => Some(Proof::Post(secret.clone())),
+        let is_unspecified = method.is_none() && supports("client_secret_post");
+        let fallback = match &proof {
+            ClientAuthMethod::Basic(secret) if is_unspecified => {
+                Some(ClientAuthMethod::Post(secret.clone()))
+            }
             _ => None,
         };
-        Identity { other, ..Identity::new(client_id, proof) }
+        ClientIdentity { fallback, ..ClientIdentity::new(client_id, proof) }
     }
 }
 
-/// Why there is no token.
-pub(super) enum Denial {
-    /// The endpoint said so, and why.
-    Refused { error: String, problem: Error },
-    /// It could not be asked.
+/// Error of a token request.
+pub(super) enum TokenError {
+    /// The endpoint rejected the request with an OAuth error code.
+    Rejected { error: String, problem: Error },
+    /// The request failed.
     Failed(Error),
 }
 
-impl From<Error> for Denial {
+impl From<Error> for TokenError {
     fn from(error: Error) -> Self {
-        Denial::Failed(error)
+        TokenError::Failed(error)
     }
 }
 
-impl Denial {
+impl TokenError {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Denial::Refused { problem, .. } | Denial::Failed(problem) => problem,
+            TokenError::Rejected { problem, .. } | TokenError::Failed(problem) => problem,
         }
     }
 }
 
-/// A form to be sent to a token endpoint.
-pub(super) type Form = Vec<(&'static str, String)>;
+/// Parameters of a token request.
+pub(super) type FormFields = Vec<(&'static str, String)>;
 
-/// An endpoint of one authorization server that wants to know who asks.
-pub(super) struct Endpoint<'a> {
+/// An endpoint that requires client authentication.
+pub(super) struct OAuthEndpoint<'a> {
     pub(super) fetch: &'a Fetch,
     pub(super) url: &'a str,
-    /// Whom assertions are for.
+    /// Audience of assertions.
     pub(super) issuer: &'a str,
-    pub(super) prover: Option<&'a Prover>,
+    pub(super) prover: Option<&'a DpopProver>,
 }
 
-impl Endpoint<'_> {
-    /// Asks for a token.
-    pub(super) async fn grant(&self, who: &Identity, form: Form) -> Result<Granted, Denial> {
-        let mut answer = self.post(who, &form).await?;
-        if self.wants_nonce(&answer) {
-            answer = self.post(who, &form).await?;
+impl OAuthEndpoint<'_> {
+    /// Requests a token.
+    pub(super) async fn request_token(
+        &self,
+        identity: &ClientIdentity,
+        form: FormFields,
+    ) -> Result<TokenResponse, TokenError> {
+        let mut answer = self.post(identity, &form).await?;
+        if self.requires_nonce(&answer) {
+            answer = self.post(identity, &form).await?;
         }
         if answer.status != StatusCode::OK {
-            return Err(refused(&answer));
+            return Err(error_from(&answer));
         }
-        let granted: Granted = answer.json().map_err(Error::from)?;
-        if !is_token(&granted.access_token) {
-            let problem = format!("{} gave a token that no header can carry", answer.from());
+        let granted: TokenResponse = answer.json().map_err(Error::from)?;
+        if !is_header_safe(&granted.access_token) {
+            let problem =
+                format!("{} returned a token that does not fit in a header", answer.url());
             return Err(failed(problem).into());
         }
         let (refresh, scope) = (granted.refresh_token.as_deref(), granted.scope.as_deref());
-        if is_long([Some(granted.access_token.as_str()), refresh, scope]) {
-            let problem = format!("{} gave a token that is too long to be kept", answer.from());
+        if exceeds_limit([Some(granted.access_token.as_str()), refresh, scope]) {
+            let problem = format!("{} returned a token that is too long", answer.url());
             return Err(failed(problem).into());
         }
         Ok(granted)
     }
 
-    /// Sends a form, with who we are.
+    /// Sends a form with client authentication.
     ///
-    /// The form has the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and Python's `mcp`
-    /// demands. Some servers, Okta's among them, take that for a second authentication and refuse it with
-    /// `invalid_request` (5.2), before they look at the grant: they are asked again without it. A client that was
-    /// registered by hand, and did not say how it authenticates, tries both ways that the server lists.
-    pub(super) async fn post(&self, who: &Identity, form: &Form) -> Result<Fetched, Error> {
+    /// The form contains the `client_id` beside basic authentication too, as RFC 6749 (3.2.1) allows and
+    /// Python's `mcp` requires. Some servers, such as Okta, treat that as a second authentication and
+    /// reject it with `invalid_request` (5.2) before they check the grant: the request is repeated without
+    /// it. A manually registered client without a known method tries both methods that the server lists.
+    pub(super) async fn post(
+        &self,
+        identity: &ClientIdentity,
+        form: &FormFields,
+    ) -> Result<FetchResponse, Error> {
         let mut named = form.clone();
-        named.push(("client_id", who.client_id.clone()));
-        let answer = self.send(&who.client_id, &who.proof, named.clone()).await?;
-        let is_basic = matches!(who.proof, Proof::Basic(_));
-        if is_basic && is_refused_as(&answer, "invalid_request") {
-            return self.send(&who.client_id, &who.proof, form.clone()).await;
+        named.push(("client_id", identity.client_id.clone()));
+        let answer = self.send(&identity.client_id, &identity.proof, named.clone()).await?;
+        let is_basic = matches!(identity.proof, ClientAuthMethod::Basic(_));
+        if is_basic && has_error_code(&answer, "invalid_request") {
+            return self.send(&identity.client_id, &identity.proof, form.clone()).await;
         }
-        if let Some(other) = &who.other
-            && is_unknown_client(&answer)
+        if let Some(fallback) = &identity.fallback
+            && is_client_rejected(&answer)
         {
-            let second = self.send(&who.client_id, other, named).await?;
+            let second = self.send(&identity.client_id, fallback, named).await?;
             return Ok(if second.status.is_success() { second } else { answer });
         }
         Ok(answer)
     }
 
-    /// Sends a form with the proof of who we are.
-    async fn send(&self, id: &str, proof: &Proof, mut form: Form) -> Result<Fetched, Error> {
+    /// Sends a form with this authentication method.
+    async fn send(
+        &self,
+        id: &str,
+        proof: &ClientAuthMethod,
+        mut form: FormFields,
+    ) -> Result<FetchResponse, Error> {
         let mut headers = HeaderMap::new();
         match proof {
-            Proof::None => {}
-            Proof::Basic(secret) => {
+            ClientAuthMethod::None => {}
+            ClientAuthMethod::Basic(secret) => {
                 headers.insert(AUTHORIZATION, basic(id, secret)?);
             }
-            Proof::Post(secret) => form.push(("client_secret", secret.clone())),
-            Proof::Key(key) => {
-                form.push(("client_assertion_type", ASSERTION.to_owned()));
+            ClientAuthMethod::Post(secret) => form.push(("client_secret", secret.clone())),
+            ClientAuthMethod::PrivateKeyJwt(key) => {
+                form.push(("client_assertion_type", ASSERTION_TYPE.to_owned()));
                 form.push(("client_assertion", self.assertion(id, key)?));
             }
         }
         if let Some(prover) = self.prover {
-            let proof = prover.prove("POST", self.url, None)?;
+            let proof = prover.sign_proof("POST", self.url, None)?;
             headers.insert(DPOP, header(&proof)?);
         }
         let fields: Vec<_> = form.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let answer = self.fetch.post_form(self.url, headers, &fields).await?;
         let nonce = answer.headers.get(DPOP_NONCE).and_then(|it| it.to_str().ok());
         if let (Some(prover), Some(nonce)) = (self.prover, nonce) {
-            prover.note(self.url, nonce);
+            prover.store_nonce(self.url, nonce);
         }
         Ok(answer)
     }
 
-    /// Whether the same would be granted with the nonce that just came.
-    fn wants_nonce(&self, answer: &Fetched) -> bool {
+    /// Returns true if a retry with the received DPoP nonce may succeed.
+    fn requires_nonce(&self, answer: &FetchResponse) -> bool {
         self.prover.is_some()
             && answer.headers.contains_key(DPOP_NONCE)
-            && is_refused_as(answer, "use_dpop_nonce")
+            && has_error_code(answer, "use_dpop_nonce")
     }
 
     fn assertion(&self, client_id: &str, key: &SigningKey) -> Result<String, Error> {
@@ -208,42 +228,44 @@ impl Endpoint<'_> {
             "aud": self.issuer,
             "jti": random_token(16),
             "iat": iat,
-            "exp": iat + ASSERTED,
+            "exp": iat + ASSERTION_LIFETIME_SECS,
         });
         let mut head = json!({"typ": "JWT"});
         if let Some(kid) = key.public_jwk().kid() {
             head["kid"] = kid.into();
         }
         key.sign(&head, &claims)
-            .map_err(|error| failed(format!("The client's key cannot sign: {error}")))
+            .map_err(|error| failed(format!("cannot sign the client assertion: {error}")))
     }
 }
 
-/// Whether tokens are bound to a key of ours.
+/// Policy for binding tokens to the client's DPoP key.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Binding {
+pub(super) enum BindingPolicy {
     Impossible,
     Possible,
-    Wanted,
+    Required,
 }
 
-impl Granted {
-    /// The tokens; the refresh token stays what it was if there is no new one.
-    pub(super) fn tokens(self, before: Option<&Tokens>, proof: Binding) -> Result<Tokens, Error> {
+impl TokenResponse {
+    /// Converts to tokens. Without refresh token rotation, the previous refresh token stays valid.
+    pub(super) fn tokens(
+        self,
+        before: Option<&Tokens>,
+        proof: BindingPolicy,
+    ) -> Result<Tokens, Error> {
         let kind = self.token_type.unwrap_or_else(|| "Bearer".into());
         let bound = match (kind.to_ascii_lowercase().as_str(), proof) {
-            ("bearer", Binding::Wanted) => {
+            ("bearer", BindingPolicy::Required) => {
                 return Err(failed(
-                    "The token is not bound to the key of this client, as it has to be (DPoP): it was \
-                     not used"
+                    "the token is not bound to this client's key although DPoP is required: it was not used"
                         .into(),
                 ));
             }
             ("bearer", _) => false,
-            ("dpop", Binding::Possible | Binding::Wanted) => true,
+            ("dpop", BindingPolicy::Possible | BindingPolicy::Required) => true,
             _ => {
-                let problem =
-                    format!("The token is of type {:?}, which we cannot use", excerpt(&kind));
+                let problem = format!("unsupported token type {:?}", excerpt(&kind));
                 return Err(failed(problem));
             }
         };
@@ -252,58 +274,60 @@ impl Granted {
             access: self.access_token,
             bound,
             refresh: refresh.or_else(|| before.and_then(|it| it.refresh.clone())),
-            // Zero says nothing that helps: such a token would be replaced before each request.
+            // Zero is ignored: such a token would be renewed before each request.
             expires_at: self.expires_in.filter(|it| *it > 0).map(|it| now().saturating_add(it)),
             scope: self.scope.or_else(|| before.and_then(|it| it.scope.clone())),
         })
     }
 }
 
-/// Whether an endpoint refused with this error code.
-fn is_refused_as(answer: &Fetched, error: &str) -> bool {
+/// Returns true if an endpoint responded with this error code.
+fn has_error_code(answer: &FetchResponse, error: &str) -> bool {
     matches!(answer.status, StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED)
-        && answer.json::<Refused>().is_ok_and(|it| it.error == error)
+        && answer.json::<ErrorResponse>().is_ok_and(|it| it.error == error)
 }
 
-/// Whether an endpoint did not take our word for who we are. Python's `mcp` has another code for it at revocation.
-fn is_unknown_client(answer: &Fetched) -> bool {
+/// Returns true if client authentication failed. Python's `mcp` uses a different code at revocation.
+fn is_client_rejected(answer: &FetchResponse) -> bool {
     let is_other = answer.status == StatusCode::UNAUTHORIZED;
-    is_refused_as(answer, "invalid_client")
-        || is_other && is_refused_as(answer, "unauthorized_client")
+    has_error_code(answer, "invalid_client")
+        || is_other && has_error_code(answer, "unauthorized_client")
 }
 
-/// What an endpoint said that refused.
-pub(super) fn refused(answer: &Fetched) -> Denial {
-    let (from, status) = (answer.from(), answer.status);
-    let Ok(said) = answer.json::<Refused>() else {
-        return failed(format!("{from} answered with {status}")).into();
+/// Converts an error response.
+pub(super) fn error_from(answer: &FetchResponse) -> TokenError {
+    let (url, status) = (answer.url(), answer.status);
+    let Ok(response) = answer.json::<ErrorResponse>() else {
+        return failed(format!("{url} returned {status}")).into();
     };
-    let why = said.error_description.map_or(String::new(), |it| format!(" ({})", printable(&it)));
-    let problem = format!("{from} refused: {}{why}", printable(&said.error));
+    let why =
+        response.error_description.map_or(String::new(), |it| format!(" ({})", sanitized(&it)));
+    let problem = format!("{url} refused: {}{why}", sanitized(&response.error));
     let problem = Error::new(ErrorKind::AuthorizationFailed).with_message(problem);
-    match status.is_client_error() && !said.error.is_empty() {
-        true => Denial::Refused { error: said.error, problem },
-        false => Denial::Failed(problem),
+    match status.is_client_error() && !response.error.is_empty() {
+        true => TokenError::Rejected { error: response.error, problem },
+        false => TokenError::Failed(problem),
     }
 }
 
-/// What a stranger wrote, on one line and short.
-pub(super) fn printable(text: &str) -> String {
+/// Text of a remote server, on one line and shortened.
+pub(super) fn sanitized(text: &str) -> String {
     let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     excerpt(plain.trim()).into_owned()
 }
 
-/// Whether one of these is longer than anything that is kept.
-pub(super) fn is_long<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> bool {
-    texts.into_iter().flatten().any(|it| it.len() > LONGEST)
+/// Returns true if a value exceeds the limit.
+pub(super) fn exceeds_limit<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> bool {
+    texts.into_iter().flatten().any(|it| it.len() > MAX_VALUE_BYTES)
 }
 
-/// Whether a header can carry it.
-fn is_token(token: &str) -> bool {
+/// Returns true if a header can contain the token.
+fn is_header_safe(token: &str) -> bool {
     !token.is_empty() && token.bytes().all(|it| it.is_ascii_graphic())
 }
 
-/// Both parts are encoded like a form, as OAuth wants it; a space as `%20`, which those read too that do not know `+`.
+/// HTTP Basic credentials, form-encoded as OAuth requires. A space becomes `%20`, which servers without `+`
+/// support read too.
 fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
     let encoded =
         |text: &str| byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20");
@@ -312,8 +336,9 @@ fn basic(client_id: &str, secret: &str) -> Result<HeaderValue, Error> {
 }
 
 fn header(text: &str) -> Result<HeaderValue, Error> {
-    let mut value =
-        HeaderValue::from_str(text).map_err(|_| failed("A credential fits no header".into()))?;
+    let mut value = HeaderValue::from_str(text).map_err(|_| {
+        failed("a credential contains characters that are not allowed in a header".into())
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }

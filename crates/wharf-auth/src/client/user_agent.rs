@@ -1,15 +1,15 @@
-//! How a person is sent to an authorization server, and comes back.
+//! User agent: opens the authorization page and receives the redirect.
 
 use std::{fmt, sync::Arc};
 
 use url::{Url, form_urlencoded};
 use wharf_model::{BoxFuture, Error};
 
-/// Sends people to authorization servers.
+/// Opens authorization pages for the user.
 pub trait UserAgent: Send + Sync + 'static {
-    /// Gets ready for one visit: from now on, somebody may come back to the
-    /// [redirect URI](Visitor::redirect_uri). `last` is the one of the last visit, which the
-    /// authorization server may know: where it can be used again, it should be.
+    /// Prepares one authorization: the [redirect URI](UserAgentSession::redirect_uri) must be served from
+    /// now on. `last` is the redirect URI of the previous authorization, which may be registered: reuse it
+    /// if possible.
     fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>>;
 }
 
@@ -19,43 +19,43 @@ impl<V: UserAgent + ?Sized> UserAgent for Arc<V> {
     }
 }
 
-/// One visit that is about to happen.
+/// One authorization in a user agent.
 pub trait UserAgentSession: Send {
-    /// Where the authorization server is to send the person back to.
+    /// Redirect URI of the authorization request.
     fn redirect_uri(&self) -> &str;
 
-    /// Sends the person there, and waits until they come back. It must give up by itself some day,
-    /// and say what to do then.
+    /// Opens the page and waits for the redirect. Must time out by itself, with an error that names what to
+    /// do.
     fn visit(self: Box<Self>, to: AuthorizationRequest)
     -> BoxFuture<Result<RedirectParams, Error>>;
 }
 
-/// Where a person is sent.
+/// Authorization request, as the user agent opens it.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AuthorizationRequest {
-    /// What to open: always `https`, or `http` on this machine.
+    /// URL to open: `https`, or `http` on loopback.
     pub url: Url,
-    /// The `state` that whoever comes back must bring. Others are not who was sent: they may be
-    /// turned away, and waiting goes on. It is checked again by the library.
+    /// CSRF `state` of the request. A redirect with a different one may be rejected, and waiting continues.
+    /// The library checks it again.
     pub state: String,
-    /// Who asks the person, for display.
+    /// Issuer, for display.
     pub issuer: String,
-    /// What it is for, for display: the server's URL.
+    /// URL of the server that access is for, for display.
     pub server: String,
 }
 
-/// Shows neither the URL nor the state.
+/// Omits URL and state.
 impl fmt::Debug for AuthorizationRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Destination")
+        f.debug_struct("AuthorizationRequest")
             .field("issuer", &self.issuer)
             .field("server", &self.server)
             .finish_non_exhaustive()
     }
 }
 
-/// What somebody brought back: not checked yet.
+/// Parameters of the redirect, not validated yet.
 ///
 /// ```
 /// use wharf_auth::client::RedirectParams;
@@ -67,21 +67,21 @@ impl fmt::Debug for AuthorizationRequest {
 pub struct RedirectParams(Vec<(String, String)>);
 
 impl RedirectParams {
-    /// What the query of the redirect says, with or without its `?`.
+    /// Parses the query of the redirect, with or without its `?`.
     #[must_use]
     pub fn from_query(query: &str) -> RedirectParams {
         let query = query.strip_prefix('?').unwrap_or(query);
         RedirectParams(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
     }
 
-    /// What the query of a URL says that somebody was sent to.
+    /// Parses the query of the redirect's URL.
     #[must_use]
     pub fn from_url(url: &str) -> RedirectParams {
         let url = url.split('#').next().unwrap_or_default();
         RedirectParams::from_query(url.split_once('?').map_or("", |(_, query)| query))
     }
 
-    /// The value of a parameter; none if it is not there, or there more than once.
+    /// Value of a parameter; none if it is missing or duplicated.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         let mut found = self.0.iter().filter(|(it, _)| it == name);
@@ -91,7 +91,7 @@ impl RedirectParams {
         }
     }
 
-    /// Whether a parameter is there at all.
+    /// Returns true if the parameter is present.
     pub(super) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(it, _)| it == name)
     }

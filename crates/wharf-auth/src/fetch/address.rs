@@ -1,80 +1,80 @@
-//! Which addresses anybody can reach, and which only we can.
+//! Classes of IP addresses, for protection against SSRF.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Who can reach an address.
+/// Range from which an IP address can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressClass {
-    /// Everybody on the internet.
+    /// Reachable from the internet.
     Public,
     /// This machine alone.
     Loopback,
-    /// Those in a network of their own: private, shared and unique local addresses.
+    /// Private, shared and unique local addresses.
     Private,
-    /// Nobody should: link-local addresses (where clouds keep their secrets), addresses that stand
-    /// for others, that nobody has, or that everybody has.
-    Never,
+    /// Reserved: link-local (cloud metadata services), translated, unassigned, multicast and broadcast
+    /// addresses. No authorization server has one of them.
+    Reserved,
 }
 
-/// Who can reach `address`.
+/// Classifies `address`.
 ///
 /// ```
-/// use wharf_auth::fetch::{AddressClass, reach_of};
+/// use wharf_auth::fetch::{AddressClass, address_class};
 ///
-/// assert_eq!(reach_of("9.9.9.9".parse()?), AddressClass::Public);
-/// assert_eq!(reach_of("169.254.169.254".parse()?), AddressClass::Never);
-/// assert_eq!(reach_of("::ffff:10.0.0.1".parse()?), AddressClass::Never);
+/// assert_eq!(address_class("9.9.9.9".parse()?), AddressClass::Public);
+/// assert_eq!(address_class("169.254.169.254".parse()?), AddressClass::Reserved);
+/// assert_eq!(address_class("::ffff:10.0.0.1".parse()?), AddressClass::Reserved);
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
-pub fn reach_of(address: IpAddr) -> AddressClass {
+pub fn address_class(address: IpAddr) -> AddressClass {
     match address {
-        IpAddr::V4(address) => reach_of_v4(address),
-        IpAddr::V6(address) => reach_of_v6(address),
+        IpAddr::V4(address) => address_class_v4(address),
+        IpAddr::V6(address) => address_class_v6(address),
     }
 }
 
-fn reach_of_v4(address: Ipv4Addr) -> AddressClass {
+fn address_class_v4(address: Ipv4Addr) -> AddressClass {
     match address.octets() {
         [127, ..] => AddressClass::Loopback,
         [10, ..] | [192, 168, ..] => AddressClass::Private,
         [172, b, ..] if b & 0xf0 == 16 => AddressClass::Private,
-        // Shared by a provider's customers.
+        // Carrier-grade NAT (RFC 6598).
         [100, b, ..] if b & 0xc0 == 64 => AddressClass::Private,
-        // This network, link-local, protocol assignments, relays, benchmarks.
+        // This network, link-local, protocol assignments, 6to4 relays, benchmarks.
         [0, ..] | [169, 254, ..] | [192, 0, 0, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => {
-            AddressClass::Never
+            AddressClass::Reserved
         }
         // Documentation.
-        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => AddressClass::Never,
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => AddressClass::Reserved,
         // Multicast, reserved, broadcast.
-        [224..=255, ..] => AddressClass::Never,
+        [224..=255, ..] => AddressClass::Reserved,
         _ => AddressClass::Public,
     }
 }
 
-fn reach_of_v6(address: Ipv6Addr) -> AddressClass {
+fn address_class_v6(address: Ipv6Addr) -> AddressClass {
     if address == Ipv6Addr::LOCALHOST {
         return AddressClass::Loopback;
     }
     match address.segments() {
         // Unique local.
         [first, ..] if first & 0xfe00 == 0xfc00 => AddressClass::Private,
-        // Translated by the network: as good as the address inside, if that may be translated.
+        // NAT64: as reachable as the embedded address, if that address may be translated.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [[a, b], [c, d]] = [high.to_be_bytes(), low.to_be_bytes()];
-            match reach_of_v4(Ipv4Addr::new(a, b, c, d)) {
+            match address_class_v4(Ipv4Addr::new(a, b, c, d)) {
                 AddressClass::Public => AddressClass::Public,
-                _ => AddressClass::Never,
+                _ => AddressClass::Reserved,
             }
         }
-        // Teredo and other assignments of protocols; documentation; 6to4.
-        [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x2002, ..] => AddressClass::Never,
-        [0x3fff, second, ..] if second & 0xf000 == 0 => AddressClass::Never,
+        // Teredo and other protocol assignments; documentation; 6to4.
+        [0x2001, 0..=0x01ff | 0x0db8, ..] | [0x2002, ..] => AddressClass::Reserved,
+        [0x3fff, second, ..] if second & 0xf000 == 0 => AddressClass::Reserved,
         [first, ..] if first & 0xe000 == 0x2000 => AddressClass::Public,
-        // Unspecified, mapped, compatible, translated locally, discarded, link-local, multicast,
-        // and whatever has not been assigned.
-        _ => AddressClass::Never,
+        // Unspecified, IPv4-mapped, IPv4-compatible, locally translated, discard-only, link-local and
+        // multicast addresses, and everything that is not assigned.
+        _ => AddressClass::Reserved,
     }
 }
 
@@ -119,7 +119,7 @@ mod tests {
             ],
         ),
         (
-            AddressClass::Never,
+            AddressClass::Reserved,
             &[
                 "0.0.0.0",
                 "0.1.2.3",
@@ -172,10 +172,10 @@ mod tests {
     ];
 
     #[test]
-    fn every_address_is_known_for_what_it_is() {
-        for (reach, addresses) in CORPUS {
+    fn addresses_are_classified() {
+        for (class, addresses) in CORPUS {
             for address in *addresses {
-                assert_eq!(reach_of(address.parse().unwrap()), *reach, "{address}");
+                assert_eq!(address_class(address.parse().unwrap()), *class, "{address}");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Connections, to addresses that were looked at first.
+//! Connections to addresses that passed the SSRF check.
 
 use std::{
     fmt, io,
@@ -15,26 +15,26 @@ use tokio::{
 use wharf_model::BoxFuture;
 
 use crate::fetch::{
-    AddressClass, FetchError, reach_of,
-    target_url::{Place, Who},
-    tls::Trust,
+    AddressClass, FetchError, address_class,
+    target_url::{TargetHost, TargetUrl},
+    tls::TlsSettings,
 };
 
-/// How many addresses of a name are tried.
-const TRIED: usize = 4;
-/// How long one of them may take, unless it is the last.
-const ATTEMPT: Duration = Duration::from_millis(2500);
+/// Addresses of a host name that are tried.
+const MAX_ADDRESSES: usize = 4;
+/// Time limit for one address, except the last.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// Looks up names.
+/// Resolves host names.
 pub trait Resolve: Send + Sync + 'static {
-    /// The addresses of `host`, with `port`.
+    /// Returns the addresses of `host`, with `port`.
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>>;
 }
 
-/// As the system does it.
-struct System;
+/// The system's resolver.
+struct SystemResolver;
 
-impl Resolve for System {
+impl Resolve for SystemResolver {
     fn resolve(&self, host: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
         let host = host.to_owned();
         Box::pin(async move { Ok(lookup_host((host, port)).await?.collect()) })
@@ -43,135 +43,142 @@ impl Resolve for System {
 
 /// Opens connections.
 #[derive(Clone)]
-pub(super) struct Dialer {
+pub(super) struct Connector {
     pub(super) resolver: Arc<dyn Resolve>,
-    trust: Trust,
-    /// Who gets to see a certificate of ours: origins.
-    known: Vec<(String, Trust)>,
-    /// Whether this machine is reached at all: where a URL names it, if `private` is not said.
+    tls: TlsSettings,
+    /// Client certificates (mutual TLS) by the origin that they are for.
+    client_identities: Vec<(String, TlsSettings)>,
+    /// Allows loopback addresses: where the URL names them literally, unless `private` is set as well.
     pub(super) loopback: bool,
-    /// Whether private addresses are reached.
+    /// Allows private addresses.
     pub(super) private: bool,
 }
 
-impl Default for Dialer {
+impl Default for Connector {
     fn default() -> Self {
-        let (resolver, trust) = (Arc::new(System), Trust::default());
-        Dialer { resolver, trust, known: Vec::new(), loopback: true, private: false }
+        let (resolver, tls) = (Arc::new(SystemResolver), TlsSettings::default());
+        Connector { resolver, tls, client_identities: Vec::new(), loopback: true, private: false }
     }
 }
 
-impl fmt::Debug for Dialer {
+impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Dialer")
+        f.debug_struct("Connector")
             .field("loopback", &self.loopback)
             .field("private", &self.private)
             .finish_non_exhaustive()
     }
 }
 
-impl Dialer {
-    /// Trusts the certificates in `pem`, wherever they are shown.
-    pub(super) fn trust_too(&mut self, pem: &str) -> Result<(), FetchError> {
-        self.trust = self.trust.and_roots(pem)?;
-        for (_, trust) in &mut self.known {
-            *trust = trust.and_roots(pem)?;
+impl Connector {
+    /// Trusts the certificates in `pem`, for all origins.
+    pub(super) fn add_root_certificates(&mut self, pem: &str) -> Result<(), FetchError> {
+        self.tls = self.tls.with_roots(pem)?;
+        for (_, tls) in &mut self.client_identities {
+            *tls = tls.with_roots(pem)?;
         }
         Ok(())
     }
 
-    /// Shows a certificate to `origin`.
-    pub(super) fn identify(
+    /// Presents a client certificate to `origin`.
+    pub(super) fn add_client_certificate(
         &mut self,
         origin: String,
         pem: &str,
         key: &str,
     ) -> Result<(), FetchError> {
-        let trust = self.trust.and_identity(pem, key)?;
-        self.known.retain(|(known, _)| *known != origin);
-        self.known.push((origin, trust));
+        let tls = self.tls.with_identity(pem, key)?;
+        self.client_identities.retain(|(it, _)| *it != origin);
+        self.client_identities.push((origin, tls));
         Ok(())
     }
 
-    pub(super) async fn dial(&self, place: &Place) -> Result<Stream, FetchError> {
-        let addresses = self.addresses(place).await?;
-        let stream = first_of(place, &addresses).await?;
+    pub(super) async fn connect(&self, target: &TargetUrl) -> Result<BoxedStream, FetchError> {
+        let addresses = self.addresses(target).await?;
+        let stream = connect_first(target, &addresses).await?;
         let _ = stream.set_nodelay(true);
-        if !place.encrypted {
+        if !target.encrypted {
             return Ok(Box::new(stream));
         }
-        let origin = place.origin();
-        let known = self.known.iter().find(|(known, _)| *known == origin);
-        let trust = known.map_or(&self.trust, |(_, trust)| trust);
-        match trust.encrypt(place.name(), stream).await {
+        let origin = target.origin();
+        let identity = self.client_identities.iter().find(|(it, _)| *it == origin);
+        let tls = identity.map_or(&self.tls, |(_, tls)| tls);
+        match tls.connect(target.name(), stream).await {
             Ok(stream) => Ok(Box::new(stream)),
             Err(error) => {
-                Err(FetchError::Unreachable(format!("{place} cannot be trusted ({error})")))
+                Err(FetchError::Unreachable(format!("TLS handshake with {target} failed: {error}")))
             }
         }
     }
 
-    /// The addresses that `place` has, if all of them may be reached.
-    pub(super) async fn addresses(&self, place: &Place) -> Result<Vec<SocketAddr>, FetchError> {
-        let addresses = match &place.host {
-            Who::Localhost => [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
-                .map(|it| SocketAddr::new(it, place.port))
+    /// Resolves the addresses of `target`; fails unless all of them are allowed.
+    pub(super) async fn addresses(
+        &self,
+        target: &TargetUrl,
+    ) -> Result<Vec<SocketAddr>, FetchError> {
+        let addresses = match &target.host {
+            TargetHost::Localhost => [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
+                .map(|it| SocketAddr::new(it, target.port))
                 .to_vec(),
-            Who::Address(address) => vec![SocketAddr::new(*address, place.port)],
-            Who::Name(name) => {
-                let found = self.resolver.resolve(name, place.port).await;
+            TargetHost::Address(address) => vec![SocketAddr::new(*address, target.port)],
+            TargetHost::Name(name) => {
+                let found = self.resolver.resolve(name, target.port).await;
                 found.map_err(|error| {
-                    FetchError::Unreachable(format!("There is no host {name:?} ({error})"))
+                    FetchError::Unreachable(format!("cannot resolve host {name:?}: {error}"))
                 })?
             }
         };
-        // One that may not be reached is enough: honest names have no such company.
-        match addresses.iter().find(|it| !self.may_reach(&place.host, it)) {
-            Some(address) => Err(forbidden(place, address)),
+        // One forbidden address rejects the whole name: genuine names do not mix public and private
+        // addresses.
+        match addresses.iter().find(|it| !self.is_allowed(&target.host, it)) {
+            Some(address) => Err(forbidden(target, address)),
             None => Ok(addresses),
         }
     }
 
-    fn may_reach(&self, host: &Who, address: &SocketAddr) -> bool {
-        match reach_of(address.ip()) {
+    fn is_allowed(&self, host: &TargetHost, address: &SocketAddr) -> bool {
+        match address_class(address.ip()) {
             AddressClass::Public => true,
-            AddressClass::Loopback => self.loopback && (self.private || host.is_this_machine()),
+            AddressClass::Loopback => self.loopback && (self.private || host.is_loopback()),
             AddressClass::Private => self.private,
-            AddressClass::Never => false,
+            AddressClass::Reserved => false,
         }
     }
 }
 
-fn forbidden(place: &Place, address: &SocketAddr) -> FetchError {
-    let what = match reach_of(address.ip()) {
+fn forbidden(target: &TargetUrl, address: &SocketAddr) -> FetchError {
+    let what = match address_class(address.ip()) {
         AddressClass::Loopback => "this machine",
         AddressClass::Private => "a private network",
-        _ => "an address that no server has",
+        _ => "a reserved address",
     };
     FetchError::Forbidden(format!(
-        "{place} is not asked: it leads to {what} ({}); only allow that if you know why",
+        "{target} was not requested: it leads to {what} ({}), which SSRF protection rejects; allow private addresses only for hosts that you trust",
         address.ip()
     ))
 }
 
-/// The first address that answers. A name may have some that nobody can reach.
-async fn first_of(place: &Place, addresses: &[SocketAddr]) -> Result<TcpStream, FetchError> {
+/// Connects to the first address that responds. A name may have addresses that are down.
+async fn connect_first(
+    target: &TargetUrl,
+    addresses: &[SocketAddr],
+) -> Result<TcpStream, FetchError> {
     let mut why = String::from("the name has no address");
-    for (at, address) in addresses.iter().take(TRIED).enumerate() {
-        let is_last = at + 1 == addresses.len().min(TRIED);
-        let limit = if is_last { Duration::from_secs(3600) } else { ATTEMPT };
+    for (at, address) in addresses.iter().take(MAX_ADDRESSES).enumerate() {
+        let is_last = at + 1 == addresses.len().min(MAX_ADDRESSES);
+        let limit = if is_last { Duration::from_secs(3600) } else { ATTEMPT_TIMEOUT };
         match timeout(limit, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => why = error.to_string(),
-            Err(_) => why = "it does not answer".into(),
+            Err(_) => why = "the connection timed out".into(),
         }
     }
-    Err(FetchError::Unreachable(format!("{place} cannot be reached: {why}")))
+    Err(FetchError::Unreachable(format!("cannot connect to {target}: {why}")))
 }
 
-/// A connection, encrypted or not.
-pub(super) type Stream = Box<dyn Connection>;
+/// A connection, with or without TLS.
+pub(super) type BoxedStream = Box<dyn AsyncStream>;
 
-pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait AsyncStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> AsyncStream for T {}

@@ -2,27 +2,27 @@ use std::fmt;
 
 use wharf_model::{Error, ErrorKind};
 
-/// Why a request has no answer. The texts are for people, and hold no query of a URL.
+/// Error of a request. The message is for people and never contains a URL's query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FetchError {
-    /// The URL, or what was to be sent there, cannot be used.
+    /// The URL or the request is invalid.
     Url(String),
-    /// The URL leads where no request may go.
+    /// The URL leads to an address that is not allowed.
     Forbidden(String),
-    /// Nobody answers there, or nobody who can be trusted.
+    /// No connection, or no trusted certificate.
     Unreachable(String),
-    /// It took too long.
+    /// The request timed out.
     TimedOut(String),
-    /// The answer is too long.
+    /// The response body is too long.
     TooLarge(String),
-    /// The answer is not what it should be.
-    Garbled(String),
+    /// The response is not valid HTTP or JSON.
+    InvalidResponse(String),
 }
 
 impl FetchError {
-    /// Whether the same may work later.
-    pub fn is_passing(&self) -> bool {
+    /// Returns true if a retry may succeed.
+    pub fn is_transient(&self) -> bool {
         matches!(self, FetchError::Unreachable(_) | FetchError::TimedOut(_))
     }
 
@@ -33,7 +33,7 @@ impl FetchError {
             | FetchError::Unreachable(text)
             | FetchError::TimedOut(text)
             | FetchError::TooLarge(text)
-            | FetchError::Garbled(text) => text,
+            | FetchError::InvalidResponse(text) => text,
         }
     }
 }

@@ -1,6 +1,5 @@
-//! Requests to authorization servers, whose addresses other people chose: nothing that such an
-//! address could be made to reach is reached by accident, and nothing that answers there is
-//! waited for, read or followed without end.
+//! HTTP requests to URLs that a remote party chose, with protection against SSRF: private addresses are
+//! rejected, and time, size and redirects are bounded.
 
 mod address;
 mod connect;
@@ -21,24 +20,24 @@ use tokio::time::timeout;
 use url::form_urlencoded;
 
 pub use self::{
-    address::{AddressClass, reach_of},
+    address::{AddressClass, address_class},
     error::FetchError,
 };
-use crate::fetch::{connect::Dialer, target_url::Place};
-pub use crate::fetch::{connect::Resolve, request::Fetched};
+use crate::fetch::{connect::Connector, target_url::TargetUrl};
+pub use crate::fetch::{connect::Resolve, request::FetchResponse};
 
-/// The longest body of an answer, unless told otherwise.
-const BODY: usize = 1 << 20;
-/// How long a request may take in all, names and keys included, unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Default limit of a response body, in bytes.
+const MAX_BODY_BYTES: usize = 1 << 20;
+/// Default time limit of a request, including DNS lookup and TLS handshake.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Sends requests to URLs that cannot be trusted.
+/// HTTP client for URLs that cannot be trusted (SSRF protection).
 ///
-/// Only `https` is spoken, and `http` with this very machine. A name is looked up once: if any of
-/// its addresses is not public (private, link-local, shared, or one of those in disguise), nothing
-/// is sent, and otherwise the address that was looked at is the one that is dialled. This machine is
-/// reached only if the URL says so literally (`localhost`, `127.0.0.1`, `[::1]`). Redirects are not
-/// followed: they are answers. An answer is at most 1 MiB and takes at most 10 seconds.
+/// Only `https` is allowed, and `http` to loopback. A name is resolved once. If any of its addresses is not
+/// public (private, link-local, shared, or an encoding of one of these), nothing is sent; otherwise the
+/// connection goes to the checked address, which prevents DNS rebinding. Loopback is allowed only if the
+/// URL names it literally (`localhost`, `127.0.0.1`, `[::1]`). Redirects are not followed but returned as
+/// responses. A response is limited to 1 MiB and 10 seconds.
 ///
 /// ```no_run
 /// # async fn look() -> Result<(), wharf_auth::fetch::FetchError> {
@@ -52,15 +51,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Fetch {
-    dialer: Dialer,
-    limits: Limits,
+    connector: Connector,
+    limits: FetchLimits,
 }
 
-/// What an answer may take.
+/// Limits of one request.
 #[derive(Clone, Copy, Debug)]
-struct Limits {
+struct FetchLimits {
     body: usize,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Default for Fetch {
@@ -70,96 +69,96 @@ impl Default for Fetch {
 }
 
 impl Fetch {
-    /// Reaches public addresses, and this machine where a URL names it.
+    /// Allows public addresses, and loopback where a URL names it.
     #[must_use]
     pub fn new() -> Fetch {
-        let limits = Limits { body: BODY, patience: PATIENCE };
-        Fetch { dialer: Dialer::default(), limits }
+        let limits = FetchLimits { body: MAX_BODY_BYTES, timeout: DEFAULT_TIMEOUT };
+        Fetch { connector: Connector::default(), limits }
     }
 
-    /// The same, but never this machine, whatever a URL says: for URLs that somebody else gave us.
+    /// A copy that rejects loopback as well: for URLs that a remote party supplied.
     #[must_use]
     pub fn public_only(&self) -> Fetch {
         let mut fetch = self.clone();
-        fetch.dialer.loopback = false;
+        fetch.connector.loopback = false;
         fetch
     }
 
-    /// Reaches private addresses too, by names that have them: for an identity provider that only
-    /// exists inside a company's network.
+    /// Allows private addresses too, for example for an identity provider inside a company's network.
     #[must_use]
     pub fn allow_private(mut self) -> Fetch {
-        self.dialer.private = true;
+        self.connector.private = true;
         self
     }
 
-    /// Whether private addresses are reached.
+    /// Returns true if private addresses are allowed.
     #[cfg(feature = "client")]
     pub(crate) fn allows_private(&self) -> bool {
-        self.dialer.private
+        self.connector.private
     }
 
-    /// Trusts the certificates in `pem` as well as the system's.
+    /// Trusts the certificates in `pem` in addition to the system's.
     ///
     /// # Errors
-    /// If there is no certificate in it.
+    /// If `pem` contains no certificate.
     pub fn trust_pem(mut self, pem: &str) -> Result<Fetch, FetchError> {
-        self.dialer.trust_too(pem)?;
+        self.connector.add_root_certificates(pem)?;
         Ok(self)
     }
 
-    /// Shows the certificate in `certificates` to the server at `origin`, if it asks for one, with its
-    /// private key. Nobody else gets to see it, whatever a URL or anybody's metadata says: if an
-    /// authorization server has a host of its own for certificates (RFC 8705), name that one too.
+    /// Presents a client certificate to the server at `origin`, if it requests one (mutual TLS). No other
+    /// server receives it, whatever a URL or metadata names. If an authorization server has a separate host
+    /// for mutual TLS (RFC 8705), add that origin too.
     ///
     /// # Errors
-    /// If either is missing, or the origin is none of `https`.
+    /// If a certificate or key is missing, or the origin is not `https`.
     pub fn identity_pem(
         mut self,
         origin: &str,
         certificates: &str,
         key: &str,
     ) -> Result<Fetch, FetchError> {
-        let place = Place::parse(origin)?;
-        if !place.encrypted {
-            let problem = format!("{place} gets no certificate: it must begin with https://");
+        let target = TargetUrl::parse(origin)?;
+        if !target.encrypted {
+            let problem =
+                format!("{target} cannot get a client certificate: it must begin with https://");
             return Err(FetchError::Url(problem));
         }
-        self.dialer.identify(place.origin(), certificates, key)?;
+        self.connector.add_client_certificate(target.origin(), certificates, key)?;
         Ok(self)
     }
 
-    /// Looks names up with `resolver` instead of the system's.
+    /// Resolves names with `resolver` instead of the system's resolver.
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolve) -> Fetch {
-        self.dialer.resolver = Arc::new(resolver);
+        self.connector.resolver = Arc::new(resolver);
         self
     }
 
-    /// How long a request may take in all: 10 seconds if nothing is said.
+    /// Sets the time limit of a request: 10 seconds by default.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Fetch {
-        self.limits.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Fetch {
+        self.limits.timeout = timeout;
         self
     }
 
-    /// How long the body of an answer may be: 1 MiB if nothing is said.
+    /// Sets the limit of a response body: 1 MiB by default.
     #[must_use]
     pub fn limit(mut self, bytes: usize) -> Fetch {
         self.limits.body = bytes;
         self
     }
 
-    /// Gets `url`.
+    /// Sends a GET request to `url`.
     ///
     /// # Errors
-    /// If the URL may not be reached, or nobody answers there within the limits. Every status is an
-    /// answer.
-    pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<Fetched, FetchError> {
+    /// If the address is not allowed, or no response arrives within the limits. Every HTTP status is a
+    /// response.
+    pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<FetchResponse, FetchError> {
         self.send(Method::GET, url, headers, Bytes::new()).await
     }
 
-    /// Posts `body` to `url`. Its type is for `headers` to say.
+    /// Posts `body` to `url`. Set its `Content-Type` in `headers`.
     ///
     /// # Errors
     /// See [`Fetch::get`].
@@ -168,7 +167,7 @@ impl Fetch {
         url: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<FetchResponse, FetchError> {
         self.send(Method::POST, url, headers, body).await
     }
 
@@ -181,21 +180,23 @@ impl Fetch {
         url: &str,
         mut headers: HeaderMap,
         fields: &[(&str, &str)],
-    ) -> Result<Fetched, FetchError> {
+    ) -> Result<FetchResponse, FetchError> {
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         headers.insert(CONTENT_TYPE, kind);
         let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
         self.send(Method::POST, url, headers, form.into()).await
     }
 
-    /// Whether `url` would be reached: for pages that somebody else opens.
+    /// Checks that `url` may be reached: for pages that a browser opens.
     #[cfg(feature = "client")]
-    pub(crate) async fn vet(&self, url: &str) -> Result<(), FetchError> {
-        let place = Place::parse(url)?;
-        let patience = self.limits.patience;
-        match timeout(patience, self.dialer.addresses(&place)).await {
+    pub(crate) async fn check_reachable(&self, url: &str) -> Result<(), FetchError> {
+        let target = TargetUrl::parse(url)?;
+        let limit = self.limits.timeout;
+        match timeout(limit, self.connector.addresses(&target)).await {
             Ok(found) => found.map(drop),
-            Err(_) => Err(FetchError::TimedOut(format!("{place} took longer than {patience:?}"))),
+            Err(_) => Err(FetchError::TimedOut(format!(
+                "the request to {target} timed out after {limit:?}"
+            ))),
         }
     }
 
@@ -205,45 +206,48 @@ impl Fetch {
         url: &str,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Fetched, FetchError> {
-        let place = Place::parse(url)?;
-        let patience = self.limits.patience;
-        let late = || FetchError::TimedOut(format!("{place} took longer than {patience:?}"));
-        let exchange = self.exchange(&place, request(method, &place, headers, body)?);
-        timeout(patience, exchange).await.unwrap_or_else(|_| Err(late()))
+    ) -> Result<FetchResponse, FetchError> {
+        let target = TargetUrl::parse(url)?;
+        let limit = self.limits.timeout;
+        let late =
+            || FetchError::TimedOut(format!("the request to {target} timed out after {limit:?}"));
+        let exchange = self.exchange(&target, request(method, &target, headers, body)?);
+        timeout(limit, exchange).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn exchange(
         &self,
-        place: &Place,
+        target: &TargetUrl,
         request: Request<Full<Bytes>>,
-    ) -> Result<Fetched, FetchError> {
-        let stream = self.dialer.dial(place).await?;
-        request::exchange(place, stream, request, self.limits.body).await
+    ) -> Result<FetchResponse, FetchError> {
+        let stream = self.connector.connect(target).await?;
+        request::exchange(target, stream, request, self.limits.body).await
     }
 }
 
-/// Whether a URL names this machine.
+/// Returns true if a URL names a loopback host.
 #[cfg(feature = "server")]
-pub(crate) fn is_this_machine(url: &str) -> bool {
-    Place::parse(url).is_ok_and(|place| place.host.is_this_machine())
+pub(crate) fn is_loopback(url: &str) -> bool {
+    TargetUrl::parse(url).is_ok_and(|target| target.host.is_loopback())
 }
 
 fn request(
     method: Method,
-    place: &Place,
+    target: &TargetUrl,
     mut headers: HeaderMap,
     body: Bytes,
 ) -> Result<Request<Full<Bytes>>, FetchError> {
-    let bad = |what: &dyn fmt::Display| FetchError::Url(format!("{place} cannot be sent: {what}"));
-    let host = HeaderValue::from_str(&place.authority()).map_err(|error| bad(&error))?;
+    let bad = |what: &dyn fmt::Display| {
+        FetchError::Url(format!("cannot build the request to {target}: {what}"))
+    };
+    let host = HeaderValue::from_str(&target.authority()).map_err(|error| bad(&error))?;
     headers.insert(HOST, host);
     let agent = HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION")));
     headers.entry(USER_AGENT).or_insert(agent);
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
-    *request.uri_mut() = place.target().parse().map_err(|error| bad(&error))?;
+    *request.uri_mut() = target.path_and_query().parse().map_err(|error| bad(&error))?;
     *request.headers_mut() = headers;
     Ok(request)
 }

@@ -1,4 +1,4 @@
-//! One request over one connection, and what came back.
+//! Sends one request over one connection and reads the response.
 
 use std::fmt;
 
@@ -13,112 +13,123 @@ use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
 
-use crate::fetch::{FetchError, connect::Stream, target_url::Place};
+use crate::fetch::{FetchError, connect::BoxedStream, target_url::TargetUrl};
 
-/// The longest head of an answer, and how many headers it may have.
-const HEAD: usize = 64 << 10;
-const HEADERS: usize = 100;
+/// Limits of a response's head: bytes and number of headers.
+const MAX_HEAD_BYTES: usize = 64 << 10;
+const MAX_HEADERS: usize = 100;
 
-/// An answer, whatever its status.
+/// A response of any status.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Fetched {
+pub struct FetchResponse {
     /// The status.
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body as it is.
+    /// The body.
     pub body: Bytes,
-    from: String,
+    url: String,
 }
 
-/// Shows no body and no header: both may hold tokens.
-impl fmt::Debug for Fetched {
+/// Omits body and headers: both may contain tokens.
+impl fmt::Debug for FetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fetched")
-            .field("from", &self.from)
+        f.debug_struct("FetchResponse")
+            .field("url", &self.url)
             .field("status", &self.status)
             .field("bytes", &self.body.len())
             .finish_non_exhaustive()
     }
 }
 
-impl Fetched {
-    /// The body, read as JSON.
+impl FetchResponse {
+    /// Deserializes the body as JSON.
     ///
     /// # Errors
-    /// If it is not what `T` needs. The body itself is not repeated: it may hold secrets.
+    /// If the body is not a valid `T`. The error does not quote the body, which may contain secrets.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, FetchError> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            let (from, status) = (&self.from, self.status);
+            let (url, status) = (&self.url, self.status);
             let kind = match error.classify() {
-                serde_json::error::Category::Data => "JSON of another shape",
-                _ => "no JSON",
+                serde_json::error::Category::Data => "unexpected JSON",
+                _ => "invalid JSON",
             };
             let (line, column) = (error.line(), error.column());
-            FetchError::Garbled(format!(
-                "{from} answered with {status} and {kind} (line {line}, column {column})"
+            FetchError::InvalidResponse(format!(
+                "{url} returned {status} and {kind} (line {line}, column {column})"
             ))
         })
     }
 
-    /// Whom it came from, without query, for messages.
-    pub fn from(&self) -> &str {
-        &self.from
+    /// URL of the response without its query, for messages.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
-    /// Where the server wants to send us, which we do not follow.
+    /// `Location` of a redirect, which is not followed.
     pub fn location(&self) -> Option<&str> {
         self.headers.get(LOCATION)?.to_str().ok()
     }
 }
 
 pub(super) async fn exchange(
-    place: &Place,
-    stream: Stream,
+    target: &TargetUrl,
+    stream: BoxedStream,
     request: Request<Full<Bytes>>,
     limit: usize,
-) -> Result<Fetched, FetchError> {
-    let garbled = |error: hyper::Error| {
-        FetchError::Garbled(format!("{place} does not answer as HTTP says ({error})"))
+) -> Result<FetchResponse, FetchError> {
+    let invalid = |error: hyper::Error| {
+        FetchError::InvalidResponse(format!("{target} sent an invalid HTTP response: {error}"))
     };
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(HEAD).max_headers(HEADERS);
+    builder.max_buf_size(MAX_HEAD_BYTES).max_headers(MAX_HEADERS);
     let (mut sender, connection) =
-        builder.handshake(TokioIo::new(stream)).await.map_err(garbled)?;
-    let _driver = Driver(tokio::spawn(async move {
+        builder.handshake(TokioIo::new(stream)).await.map_err(invalid)?;
+    let _driver = ConnectionTask(tokio::spawn(async move {
         let _ = connection.await;
     }));
-    let response = sender.send_request(request).await.map_err(garbled)?;
+    let response = sender.send_request(request).await.map_err(invalid)?;
     let (parts, body) = response.into_parts();
-    let body = whole(place, body, limit).await?;
-    Ok(Fetched { status: parts.status, headers: parts.headers, body, from: place.to_string() })
+    let body = read_body(target, body, limit).await?;
+    Ok(FetchResponse {
+        status: parts.status,
+        headers: parts.headers,
+        body,
+        url: target.to_string(),
+    })
 }
 
-async fn whole(place: &Place, mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
+async fn read_body(
+    target: &TargetUrl,
+    mut body: Incoming,
+    limit: usize,
+) -> Result<Bytes, FetchError> {
     let too_large =
-        || FetchError::TooLarge(format!("{place} answered with more than {limit} bytes"));
+        || FetchError::TooLarge(format!("the response of {target} exceeds {limit} bytes"));
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    let mut whole = BytesMut::new();
+    let mut read_body = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
-            FetchError::Garbled(format!("{place} broke off while it answered ({error})"))
+            FetchError::InvalidResponse(format!(
+                "the response of {target} was interrupted: {error}"
+            ))
         })?;
         let Ok(data) = frame.into_data() else { continue };
-        if whole.len() + data.len() > limit {
+        if read_body.len() + data.len() > limit {
             return Err(too_large());
         }
-        whole.extend_from_slice(&data);
+        read_body.extend_from_slice(&data);
     }
-    Ok(whole.freeze())
+    Ok(read_body.freeze())
 }
 
-/// Moves the bytes, for as long as somebody wants them.
-struct Driver(JoinHandle<()>);
+/// Task that drives the connection; aborted on drop.
+struct ConnectionTask(JoinHandle<()>);
 
-impl Drop for Driver {
+impl Drop for ConnectionTask {
     fn drop(&mut self) {
         self.0.abort();
     }

@@ -1,4 +1,4 @@
-//! Encryption by rustls, with the system's list of whom to trust, and our own.
+//! TLS (rustls) with the system's root certificates, additional roots and client certificates.
 
 use std::{io, sync::Arc};
 
@@ -15,43 +15,43 @@ use tokio_rustls::{
 
 use super::FetchError;
 
-/// Whom to trust. The system's list is read when it is first needed: that takes milliseconds.
+/// TLS configuration. The system's root certificates are loaded on first use, which takes milliseconds.
 #[derive(Clone, Default)]
-pub(super) struct Trust {
+pub(super) struct TlsSettings {
     config: Arc<OnceCell<Arc<ClientConfig>>>,
     roots: Vec<CertificateDer<'static>>,
-    identity: Option<Arc<Identity>>,
+    identity: Option<Arc<TlsIdentity>>,
 }
 
-/// What we show to servers that ask who we are.
-struct Identity {
+/// Client certificate and private key.
+struct TlsIdentity {
     certificates: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
 
-impl Trust {
-    pub(super) fn and_roots(&self, pem: &str) -> Result<Trust, FetchError> {
-        let mut trust = Trust { config: Arc::default(), ..self.clone() };
+impl TlsSettings {
+    pub(super) fn with_roots(&self, pem: &str) -> Result<TlsSettings, FetchError> {
+        let mut trust = TlsSettings { config: Arc::default(), ..self.clone() };
         trust.roots.extend(certificates(pem)?);
         Ok(trust)
     }
 
-    pub(super) fn and_identity(&self, pem: &str, key: &str) -> Result<Trust, FetchError> {
+    pub(super) fn with_identity(&self, pem: &str, key: &str) -> Result<TlsSettings, FetchError> {
         let certificates = certificates(pem)?;
-        let no_key = |_| FetchError::Url("There is no private key in the PEM text".into());
+        let no_key = |_| FetchError::Url("no private key found in the PEM text".into());
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(no_key)?;
-        let identity = Some(Arc::new(Identity { certificates, key }));
-        Ok(Trust { config: Arc::default(), identity, ..self.clone() })
+        let identity = Some(Arc::new(TlsIdentity { certificates, key }));
+        Ok(TlsSettings { config: Arc::default(), identity, ..self.clone() })
     }
 
-    pub(super) async fn encrypt(
+    pub(super) async fn connect(
         &self,
         name: String,
         stream: TcpStream,
     ) -> io::Result<TlsStream<TcpStream>> {
         let load = || async {
             let trust = self.clone();
-            let loading = tokio::task::spawn_blocking(move || trust.load());
+            let loading = tokio::task::spawn_blocking(move || trust.load_config());
             loading.await.map_err(io::Error::other)?
         };
         let config = self.config.get_or_try_init(load).await?.clone();
@@ -59,7 +59,7 @@ impl Trust {
         TlsConnector::from(config).connect(name, stream).await
     }
 
-    fn load(&self) -> io::Result<Arc<ClientConfig>> {
+    fn load_config(&self) -> io::Result<Arc<ClientConfig>> {
         let found = rustls_native_certs::load_native_certs();
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(found.certs);
@@ -67,7 +67,7 @@ impl Trust {
         if roots.is_empty() {
             let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
             return Err(io::Error::other(format!(
-                "this system has no list of certificates to trust{why}; SSL_CERT_FILE can name one"
+                "no root certificates found on this system{why}; set SSL_CERT_FILE"
             )));
         }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -89,6 +89,6 @@ fn certificates(pem: &str) -> Result<Vec<CertificateDer<'static>>, FetchError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     match found {
         Ok(found) if !found.is_empty() => Ok(found),
-        _ => Err(FetchError::Url("There is no certificate in the PEM text".into())),
+        _ => Err(FetchError::Url("no certificate found in the PEM text".into())),
     }
 }

@@ -1,9 +1,9 @@
-//! The algorithms that signatures may have.
+//! Signature algorithms.
 
 use ring::signature::{self, EcdsaSigningAlgorithm, RsaEncoding, RsaParameters};
 use serde::{Deserialize, Serialize};
 
-/// How a token is signed.
+/// Signature algorithm of a token.
 ///
 /// ```
 /// use wharf_auth::jose::Algorithm;
@@ -35,9 +35,9 @@ pub enum Algorithm {
     EdDSA,
 }
 
-/// What kind of key an algorithm needs.
+/// Key type that an algorithm requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Family {
+pub(super) enum KeyFamily {
     Rsa,
     P256,
     P384,
@@ -45,7 +45,7 @@ pub(super) enum Family {
 }
 
 impl Algorithm {
-    /// Every algorithm there is.
+    /// All supported algorithms.
     pub const ALL: &'static [Algorithm] = &[
         Algorithm::RS256,
         Algorithm::RS384,
@@ -58,7 +58,7 @@ impl Algorithm {
         Algorithm::EdDSA,
     ];
 
-    /// Its name in headers and metadata.
+    /// The algorithm's name in headers and metadata.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,7 +74,7 @@ impl Algorithm {
         }
     }
 
-    /// The algorithm with this name. `Ed25519` (RFC 9864) is another name of `EdDSA` here.
+    /// Finds an algorithm by name. `Ed25519` (RFC 9864) is an alias of `EdDSA` here.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         if name == "Ed25519" {
@@ -83,16 +83,16 @@ impl Algorithm {
         Algorithm::ALL.iter().copied().find(|algorithm| algorithm.name() == name)
     }
 
-    pub(super) fn family(self) -> Family {
+    pub(super) fn family(self) -> KeyFamily {
         match self {
-            Algorithm::ES256 => Family::P256,
-            Algorithm::ES384 => Family::P384,
-            Algorithm::EdDSA => Family::Ed25519,
-            _ => Family::Rsa,
+            Algorithm::ES256 => KeyFamily::P256,
+            Algorithm::ES384 => KeyFamily::P384,
+            Algorithm::EdDSA => KeyFamily::Ed25519,
+            _ => KeyFamily::Rsa,
         }
     }
 
-    /// How a signature with an RSA key is verified.
+    /// Parameters for verifying an RSA signature.
     pub(super) fn rsa_parameters(self) -> Option<&'static RsaParameters> {
         Some(match self {
             Algorithm::RS256 => &signature::RSA_PKCS1_2048_8192_SHA256,
@@ -105,7 +105,7 @@ impl Algorithm {
         })
     }
 
-    /// How a signature with an RSA key is made.
+    /// Encoding for creating an RSA signature.
     pub(super) fn rsa_encoding(self) -> Option<&'static dyn RsaEncoding> {
         Some(match self {
             Algorithm::RS256 => &signature::RSA_PKCS1_SHA256,
@@ -118,7 +118,7 @@ impl Algorithm {
         })
     }
 
-    /// How a signature with a key on a curve is made.
+    /// Algorithm for creating an ECDSA signature.
     pub(super) fn ecdsa(self) -> Option<&'static EcdsaSigningAlgorithm> {
         match self {
             Algorithm::ES256 => Some(&signature::ECDSA_P256_SHA256_FIXED_SIGNING),

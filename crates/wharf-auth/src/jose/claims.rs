@@ -1,16 +1,16 @@
-//! What a token says.
+//! Claims of a token.
 
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// What a token says about its bearer. Values are not in its `Debug`, and clones share them.
+/// Claims of a token (RFC 7519). `Debug` omits the values; clones share them.
 #[derive(Clone, PartialEq, Default)]
 pub struct Claims(Arc<Map<String, Value>>);
 
 impl Claims {
-    /// Everything, by name.
+    /// All claims by name.
     #[must_use]
     pub fn as_map(&self) -> &Map<String, Value> {
         &self.0
@@ -22,13 +22,13 @@ impl Claims {
         self.0.get(name)
     }
 
-    /// A claim that is a text.
+    /// Returns a claim that is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str()
     }
 
-    /// A claim that is one text or a list of texts, such as `aud`. What is no text is left out.
+    /// Returns a claim that is a string or an array of strings, such as `aud`. Other values are skipped.
     #[must_use]
     pub fn texts(&self, name: &str) -> Vec<&str> {
         match self.get(name) {
@@ -38,22 +38,22 @@ impl Claims {
         }
     }
 
-    /// A claim that is a moment, in seconds since 1970. Fractions are dropped.
+    /// Returns a claim that is a NumericDate, in seconds since 1970. Fractions are dropped.
     #[must_use]
     pub fn time(&self, name: &str) -> Option<u64> {
         let value = self.get(name)?;
         value.as_u64().or_else(|| {
             let seconds = value.as_f64()?;
-            // What a `u64` cannot hold is no moment that anybody lives to see.
+            // Larger values are not plausible dates, and might not fit in a `u64`.
             (0.0..1e15).contains(&seconds).then_some(seconds as u64)
         })
     }
 
-    /// All of them as a type of the caller's.
+    /// Deserializes the claims as a type of the caller.
     ///
     /// # Errors
     ///
-    /// When they are not such a thing.
+    /// If the claims do not match `T`.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_value(Value::Object((*self.0).clone()))
     }

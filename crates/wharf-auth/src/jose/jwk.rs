@@ -3,12 +3,12 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Value, json};
 
-use super::{Algorithm, JoseError, algorithm::Family, b64, sha256, unb64};
+use super::{Algorithm, JoseError, algorithm::KeyFamily, b64, sha256, unb64};
 
-/// More keys than this in one set are not looked at.
-const MOST_KEYS: usize = 128;
+/// Limit of keys that are read from one set.
+const MAX_KEYS: usize = 128;
 
-/// A public key. Private parts are never kept, and never written.
+/// A public key (JWK). Private parameters are neither kept nor serialized.
 ///
 /// ```
 /// use wharf_auth::jose::{Jwk, SigningKey};
@@ -21,18 +21,18 @@ const MOST_KEYS: usize = 128;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jwk {
-    material: Material,
+    material: KeyMaterial,
     kid: Option<String>,
     alg: Option<String>,
     usage: Option<String>,
-    /// What it may be used for, where it says so.
+    /// `key_ops`, if present.
     operations: Option<Vec<String>>,
     had_private: bool,
 }
 
-/// The key itself.
+/// The key's parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Material {
+pub(super) enum KeyMaterial {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256 { x: Vec<u8>, y: Vec<u8> },
     P384 { x: Vec<u8>, y: Vec<u8> },
@@ -40,24 +40,27 @@ pub(super) enum Material {
 }
 
 impl Jwk {
-    pub(super) fn new(material: Material, algorithm: Algorithm) -> Self {
+    pub(super) fn new(material: KeyMaterial, algorithm: Algorithm) -> Self {
         let alg = Some(algorithm.name().to_owned());
         Jwk { material, kid: None, alg, usage: None, operations: None, had_private: false }
     }
 
-    /// A key out of JSON.
+    /// Parses a key from JSON.
     ///
     /// # Errors
     ///
-    /// Keys that are broken, too weak, shared secrets, or of an unknown kind.
+    /// If the key is malformed, too weak, symmetric, or of an unsupported type.
     pub fn from_json(value: &Value) -> Result<Self, JoseError> {
         let text = |name: &str| value.get(name).and_then(Value::as_str);
         let bytes = |name: &str| unb64(text(name).unwrap_or_default());
         let material = match (text("kty"), text("crv")) {
-            (Some("RSA"), _) => Material::Rsa { n: number(bytes("n")?), e: number(bytes("e")?) },
-            (Some("EC"), Some("P-256")) => Material::P256 { x: bytes("x")?, y: bytes("y")? },
-            (Some("EC"), Some("P-384")) => Material::P384 { x: bytes("x")?, y: bytes("y")? },
-            (Some("OKP"), Some("Ed25519")) => Material::Ed25519 { x: bytes("x")? },
+            (Some("RSA"), _) => KeyMaterial::Rsa {
+                n: strip_leading_zeros(bytes("n")?),
+                e: strip_leading_zeros(bytes("e")?),
+            },
+            (Some("EC"), Some("P-256")) => KeyMaterial::P256 { x: bytes("x")?, y: bytes("y")? },
+            (Some("EC"), Some("P-384")) => KeyMaterial::P384 { x: bytes("x")?, y: bytes("y")? },
+            (Some("OKP"), Some("Ed25519")) => KeyMaterial::Ed25519 { x: bytes("x")? },
             _ => return Err(JoseError::BadKey),
         };
         material.check()?;
@@ -76,47 +79,47 @@ impl Jwk {
         })
     }
 
-    /// Which key it is, as its owner calls it.
+    /// The key's id (`kid`).
     #[must_use]
     pub fn kid(&self) -> Option<&str> {
         self.kid.as_deref()
     }
 
-    /// The one algorithm that it is for, if it says so.
+    /// The only algorithm that the key is for (`alg`), if given.
     #[must_use]
     pub fn alg(&self) -> Option<&str> {
         self.alg.as_deref()
     }
 
-    /// What it is for, if it says so: `sig` or `enc`.
+    /// The key's intended use (`use`), if given: `sig` or `enc`.
     #[must_use]
     pub fn usage(&self) -> Option<&str> {
         self.usage.as_deref()
     }
 
-    /// The same key under this name.
+    /// Sets the key's id.
     #[must_use]
     pub fn with_kid(mut self, kid: impl Into<String>) -> Self {
         self.kid = Some(kid.into());
         self
     }
 
-    /// The same key, for this use.
+    /// Sets the key's intended use.
     #[must_use]
     pub fn with_usage(mut self, usage: impl Into<String>) -> Self {
         self.usage = Some(usage.into());
         self
     }
 
-    /// Whether the JSON it was read from held private parts, which nobody should have sent.
+    /// Returns true if the parsed JSON contained private parameters, which must never be sent.
     #[must_use]
     pub fn had_private_parts(&self) -> bool {
         self.had_private
     }
 
-    /// Whether it can verify signatures by this algorithm.
+    /// Returns true if the key can verify signatures of this algorithm.
     #[must_use]
-    pub fn fits(&self, algorithm: Algorithm) -> bool {
+    pub fn supports(&self, algorithm: Algorithm) -> bool {
         let named = self.alg.as_deref();
         self.material.family() == algorithm.family()
             && named.is_none_or(|alg| Algorithm::from_name(alg) == Some(algorithm))
@@ -124,69 +127,71 @@ impl Jwk {
             && self.operations.as_ref().is_none_or(|all| all.iter().any(|one| one == "verify"))
     }
 
-    /// The key's fingerprint, which is the same however the key is written (RFC 7638, SHA-256).
+    /// Thumbprint of the key, independent of how the key is written (RFC 7638, SHA-256).
     #[must_use]
     pub fn thumbprint(&self) -> String {
-        // Its members in the order of their names, without spaces: base64url needs no escapes.
+        // Members in lexicographic order without spaces, as RFC 7638 requires. Base64url needs no escapes.
         let text = match &self.material {
-            Material::Rsa { n, e } => {
+            KeyMaterial::Rsa { n, e } => {
                 format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, b64(e), b64(n))
             }
-            Material::P256 { x, y } => curve("P-256", x, y),
-            Material::P384 { x, y } => curve("P-384", x, y),
-            Material::Ed25519 { x } => {
+            KeyMaterial::P256 { x, y } => ec_thumbprint_json("P-256", x, y),
+            KeyMaterial::P384 { x, y } => ec_thumbprint_json("P-384", x, y),
+            KeyMaterial::Ed25519 { x } => {
                 format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, b64(x))
             }
         };
         b64(sha256(text.as_bytes()))
     }
 
-    pub(super) fn material(&self) -> &Material {
+    pub(super) fn material(&self) -> &KeyMaterial {
         &self.material
     }
 }
 
-/// A number without the zeros that some issuers put before it.
-fn number(bytes: Vec<u8>) -> Vec<u8> {
+/// Removes leading zeros, which some issuers add to numbers.
+fn strip_leading_zeros(bytes: Vec<u8>) -> Vec<u8> {
     let zeros = bytes.iter().take_while(|&&byte| byte == 0).count();
     bytes[zeros..].to_vec()
 }
 
-fn curve(name: &str, x: &[u8], y: &[u8]) -> String {
+fn ec_thumbprint_json(name: &str, x: &[u8], y: &[u8]) -> String {
     format!(r#"{{"crv":"{name}","kty":"EC","x":"{}","y":"{}"}}"#, b64(x), b64(y))
 }
 
-impl Material {
-    fn family(&self) -> Family {
+impl KeyMaterial {
+    fn family(&self) -> KeyFamily {
         match self {
-            Material::Rsa { .. } => Family::Rsa,
-            Material::P256 { .. } => Family::P256,
-            Material::P384 { .. } => Family::P384,
-            Material::Ed25519 { .. } => Family::Ed25519,
+            KeyMaterial::Rsa { .. } => KeyFamily::Rsa,
+            KeyMaterial::P256 { .. } => KeyFamily::P256,
+            KeyMaterial::P384 { .. } => KeyFamily::P384,
+            KeyMaterial::Ed25519 { .. } => KeyFamily::Ed25519,
         }
     }
 
-    /// Sizes only: whether a point lies on its curve is checked with each signature.
+    /// Checks the sizes only; each signature verification checks that a point is on its curve.
     fn check(&self) -> Result<(), JoseError> {
         let fine = match self {
-            Material::Rsa { n, e } => (256..=1024).contains(&n.len()) && (1..=8).contains(&e.len()),
-            Material::P256 { x, y } => x.len() == 32 && y.len() == 32,
-            Material::P384 { x, y } => x.len() == 48 && y.len() == 48,
-            Material::Ed25519 { x } => x.len() == 32,
+            KeyMaterial::Rsa { n, e } => {
+                (256..=1024).contains(&n.len()) && (1..=8).contains(&e.len())
+            }
+            KeyMaterial::P256 { x, y } => x.len() == 32 && y.len() == 32,
+            KeyMaterial::P384 { x, y } => x.len() == 48 && y.len() == 48,
+            KeyMaterial::Ed25519 { x } => x.len() == 32,
         };
         if fine { Ok(()) } else { Err(JoseError::BadKey) }
     }
 
     fn to_json(&self) -> Value {
         match self {
-            Material::Rsa { n, e } => json!({"kty": "RSA", "n": b64(n), "e": b64(e)}),
-            Material::P256 { x, y } => {
+            KeyMaterial::Rsa { n, e } => json!({"kty": "RSA", "n": b64(n), "e": b64(e)}),
+            KeyMaterial::P256 { x, y } => {
                 json!({"kty": "EC", "crv": "P-256", "x": b64(x), "y": b64(y)})
             }
-            Material::P384 { x, y } => {
+            KeyMaterial::P384 { x, y } => {
                 json!({"kty": "EC", "crv": "P-384", "x": b64(x), "y": b64(y)})
             }
-            Material::Ed25519 { x } => json!({"kty": "OKP", "crv": "Ed25519", "x": b64(x)}),
+            KeyMaterial::Ed25519 { x } => json!({"kty": "OKP", "crv": "Ed25519", "x": b64(x)}),
         }
     }
 }
@@ -209,7 +214,7 @@ impl<'de> Deserialize<'de> for Jwk {
     }
 }
 
-/// Keys that somebody publishes. Those that nobody here could use are left out when it is read.
+/// A JWK set. Unsupported keys are skipped when it is parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct JwkSet {
     /// The keys.
@@ -224,6 +229,6 @@ impl<'de> Deserialize<'de> for JwkSet {
         }
         let raw = Raw::deserialize(deserializer)?;
         let keys = raw.keys.iter().filter_map(|key| Jwk::from_json(key).ok());
-        Ok(JwkSet { keys: keys.take(MOST_KEYS).collect() })
+        Ok(JwkSet { keys: keys.take(MAX_KEYS).collect() })
     }
 }

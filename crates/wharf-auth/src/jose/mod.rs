@@ -1,8 +1,7 @@
-//! Tokens, keys and signatures: JSON Web Tokens (RFC 7519), their signatures (RFC 7515) and keys
-//! (RFC 7517), on `ring`.
+//! JSON Object Signing and Encryption on `ring`: JWT (RFC 7519), JWS (RFC 7515) and JWK (RFC 7517).
 //!
-//! Only signatures with public keys exist here. There is no `none` and there are no shared secrets, so
-//! that a public key can never be mistaken for one.
+//! Only asymmetric signatures are supported. `none` and shared secrets do not exist here, so a public key
+//! can never be used as an HMAC secret (algorithm confusion).
 
 mod algorithm;
 mod claims;
@@ -22,27 +21,27 @@ pub use algorithm::Algorithm;
 pub use claims::Claims;
 pub use jwk::{Jwk, JwkSet};
 pub use signing::SigningKey;
-pub use token::{Header, MAX_TOKEN, Unverified};
+pub use token::{MAX_TOKEN, TokenHeader, UnverifiedToken};
 
-/// Why a token, a key or a signature is not taken. It never repeats the token.
+/// Error of a token, key or signature. It never contains the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JoseError {
-    /// Not three parts of base64url, or not JSON objects.
+    /// Not three base64url parts, or not JSON objects.
     Malformed,
     /// Longer than [`MAX_TOKEN`].
     TooLong,
-    /// Signed with an algorithm that nobody here knows: `none`, a shared secret, or something new.
+    /// The algorithm is not supported: `none`, a shared secret, or unknown.
     UnknownAlgorithm,
-    /// Signed with an algorithm that is known, but not allowed here.
+    /// The algorithm is supported, but not allowed here.
     AlgorithmNotAllowed,
-    /// The header names extensions that must be understood, and are not.
+    /// The header requires extensions (`crit`), which are not supported.
     Critical,
-    /// The key is broken, too weak, or of a kind that nobody here knows.
+    /// The key is malformed, too weak, or of an unsupported type.
     BadKey,
     /// The key is not for this algorithm, or not for signatures.
     WrongKey,
-    /// The signature is not this key's.
+    /// The signature does not match the key.
     BadSignature,
     /// Signing failed.
     CannotSign,
@@ -56,7 +55,7 @@ impl fmt::Display for JoseError {
             JoseError::UnknownAlgorithm => "the token's algorithm is not supported",
             JoseError::AlgorithmNotAllowed => "the token's algorithm is not allowed",
             JoseError::Critical => "the token needs extensions that are not supported",
-            JoseError::BadKey => "the key is broken, too weak or of an unsupported kind",
+            JoseError::BadKey => "the key is malformed, too weak or of an unsupported type",
             JoseError::WrongKey => "the key is not for this signature",
             JoseError::BadSignature => "the signature is wrong",
             JoseError::CannotSign => "signing failed",
@@ -66,26 +65,27 @@ impl fmt::Display for JoseError {
 
 impl std::error::Error for JoseError {}
 
-/// Bytes in base64url without padding.
+/// Encodes bytes as base64url without padding.
 #[must_use]
 pub fn b64(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// The bytes of base64url without padding.
+/// Decodes base64url without padding.
 ///
 /// # Errors
 ///
-/// Anything else.
+/// If the input is anything else.
 pub fn unb64(text: &str) -> Result<Vec<u8>, JoseError> {
     URL_SAFE_NO_PAD.decode(text).map_err(|_| JoseError::Malformed)
 }
 
-/// So many random bytes, in base64url: a state, a verifier, an identifier that cannot be guessed.
+/// Returns random bytes in base64url: for a `state`, a PKCE verifier, or an identifier that cannot be
+/// guessed.
 ///
 /// # Panics
 ///
-/// If the system has no random numbers: nothing secret could be made.
+/// If the system has no random numbers: no secret could be generated.
 #[must_use]
 pub fn random_token(bytes: usize) -> String {
     let mut random = vec![0; bytes];
@@ -101,9 +101,9 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
-/// Whether both are the same, in a time that tells nothing about where they differ.
+/// Compares in constant time.
 #[must_use]
-pub fn same(a: &[u8], b: &[u8]) -> bool {
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &[0; 32]);
     hmac::verify(&key, b, hmac::sign(&key, a).as_ref()).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Signed tokens, before and after their signature is checked.
+//! Signed tokens (JWS) before and after verification of their signature.
 
 use std::fmt;
 
@@ -9,27 +9,27 @@ use serde::{
 };
 use serde_json::{Map, Value};
 
-use super::{Algorithm, Claims, JoseError, Jwk, jwk::Material, unb64};
+use super::{Algorithm, Claims, JoseError, Jwk, jwk::KeyMaterial, unb64};
 
-/// The longest token that is read.
+/// Longest accepted token, in bytes.
 pub const MAX_TOKEN: usize = 16 * 1024;
 
-/// What a token's header says.
+/// Header of a token.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Header {
-    /// How it says to be signed.
+pub struct TokenHeader {
+    /// `alg`.
     pub algorithm: Algorithm,
-    /// Which key it says to be signed with.
+    /// `kid`.
     pub kid: Option<String>,
-    /// What kind of token it says to be, such as `at+jwt`.
+    /// `typ`, such as `at+jwt`.
     pub typ: Option<String>,
-    /// A key that came along with it (RFC 9449), which nobody vouches for.
+    /// Key embedded in the header (`jwk`, RFC 9449). It is not trusted by itself.
     pub jwk: Option<Value>,
 }
 
-impl Header {
-    /// Whether `typ` says this, however it is written: `at+jwt` and `application/at+jwt` are the same.
+impl TokenHeader {
+    /// Compares `typ` as a media type: `at+jwt` and `application/at+jwt` are equal.
     #[must_use]
     pub fn is_type(&self, wanted: &str) -> bool {
         let typ = self.typ.as_deref().unwrap_or_default().to_ascii_lowercase();
@@ -37,26 +37,26 @@ impl Header {
     }
 }
 
-/// A token whose signature nobody has checked yet: what it says may be a lie.
+/// A token whose signature has not been verified. Its claims may be forged.
 ///
-/// Its `Debug` shows nothing of the token.
-pub struct Unverified<'a> {
-    /// What its header says.
-    pub header: Header,
-    /// What it says.
+/// `Debug` omits the token.
+pub struct UnverifiedToken<'a> {
+    /// Header of the token.
+    pub header: TokenHeader,
+    /// Claims of the token, not verified.
     pub claims: Claims,
     signed: &'a str,
     signature: Vec<u8>,
 }
 
-impl<'a> Unverified<'a> {
-    /// Reads a token without believing it.
+impl<'a> UnverifiedToken<'a> {
+    /// Parses a token without verifying its signature.
     ///
     /// # Errors
     ///
-    /// Anything that is not three parts of base64url with JSON objects in the first two, has a header or a claim
-    /// twice, is longer than [`MAX_TOKEN`], is signed by `none`, a shared secret or an unknown algorithm, or has
-    /// `crit`.
+    /// If the token does not consist of three base64url parts with JSON objects in the first two, has a
+    /// duplicate member, exceeds [`MAX_TOKEN`], uses `none`, a shared secret or an unknown algorithm, or
+    /// has `crit`.
     pub fn parse(token: &'a str) -> Result<Self, JoseError> {
         if token.len() > MAX_TOKEN {
             return Err(JoseError::TooLong);
@@ -70,31 +70,31 @@ impl<'a> Unverified<'a> {
         let text = |name: &str| header.get(name).and_then(Value::as_str).map(str::to_owned);
         let algorithm = text("alg").ok_or(JoseError::Malformed)?;
         let algorithm = Algorithm::from_name(&algorithm).ok_or(JoseError::UnknownAlgorithm)?;
-        let header = Header {
+        let header = TokenHeader {
             algorithm,
             kid: text("kid"),
             typ: text("typ"),
             jwk: header.get("jwk").cloned(),
         };
         let claims = Claims::from(object(claims)?);
-        Ok(Unverified { header, claims, signed, signature: unb64(signature)? })
+        Ok(UnverifiedToken { header, claims, signed, signature: unb64(signature)? })
     }
 
-    /// What it says, if this key signed it by one of these algorithms.
+    /// Returns the claims if `key` signed the token with one of the allowed algorithms.
     ///
     /// # Errors
     ///
-    /// Other algorithms, keys that are not for them, and signatures that are not this key's.
+    /// If the algorithm is not allowed, the key is not for it, or the signature is wrong.
     pub fn verify(&self, key: &Jwk, allowed: &[Algorithm]) -> Result<Claims, JoseError> {
         let algorithm = self.header.algorithm;
         if !allowed.contains(&algorithm) {
             return Err(JoseError::AlgorithmNotAllowed);
         }
-        if !key.fits(algorithm) {
+        if !key.supports(algorithm) {
             return Err(JoseError::WrongKey);
         }
-        let verdict = match key.material() {
-            Material::Rsa { n, e } => {
+        let verified = match key.material() {
+            KeyMaterial::Rsa { n, e } => {
                 let parameters = algorithm.rsa_parameters().ok_or(JoseError::WrongKey)?;
                 RsaPublicKeyComponents { n, e }.verify(
                     parameters,
@@ -102,16 +102,20 @@ impl<'a> Unverified<'a> {
                     &self.signature,
                 )
             }
-            Material::P256 { x, y } => self.on_curve(&signature::ECDSA_P256_SHA256_FIXED, x, y),
-            Material::P384 { x, y } => self.on_curve(&signature::ECDSA_P384_SHA384_FIXED, x, y),
-            Material::Ed25519 { x } => UnparsedPublicKey::new(&signature::ED25519, x)
+            KeyMaterial::P256 { x, y } => {
+                self.verify_ecdsa(&signature::ECDSA_P256_SHA256_FIXED, x, y)
+            }
+            KeyMaterial::P384 { x, y } => {
+                self.verify_ecdsa(&signature::ECDSA_P384_SHA384_FIXED, x, y)
+            }
+            KeyMaterial::Ed25519 { x } => UnparsedPublicKey::new(&signature::ED25519, x)
                 .verify(self.signed.as_bytes(), &self.signature),
         };
-        verdict.map_err(|_| JoseError::BadSignature)?;
+        verified.map_err(|_| JoseError::BadSignature)?;
         Ok(self.claims.clone())
     }
 
-    fn on_curve(
+    fn verify_ecdsa(
         &self,
         algorithm: &'static dyn VerificationAlgorithm,
         x: &[u8],
@@ -122,31 +126,31 @@ impl<'a> Unverified<'a> {
     }
 }
 
-impl fmt::Debug for Unverified<'_> {
+impl fmt::Debug for UnverifiedToken<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unverified").field("header", &self.header).finish_non_exhaustive()
+        f.debug_struct("UnverifiedToken").field("header", &self.header).finish_non_exhaustive()
     }
 }
 
 fn object(part: &str) -> Result<Map<String, Value>, JoseError> {
-    let Members(members) =
+    let UniqueMembers(members) =
         serde_json::from_slice(&unb64(part)?).map_err(|_| JoseError::Malformed)?;
     Ok(members)
 }
 
-/// The members of an object, each of them once. RFC 7519 (4) allows to take the last of two, or neither: programs that
-/// take the first would read another token.
-struct Members(Map<String, Value>);
+/// Members of an object, without duplicates. RFC 7519 (section 4) allows to use the last duplicate or to
+/// reject; a parser that uses the first one would read a different token.
+struct UniqueMembers(Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for UniqueMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Reader).map(Members)
+        deserializer.deserialize_map(MembersVisitor).map(UniqueMembers)
     }
 }
 
-struct Reader;
+struct MembersVisitor;
 
-impl<'de> Visitor<'de> for Reader {
+impl<'de> Visitor<'de> for MembersVisitor {
     type Value = Map<String, Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -157,7 +161,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut members = Map::new();
         while let Some((name, value)) = from.next_entry::<String, Value>()? {
             if members.insert(name, value).is_some() {
-                return Err(A::Error::custom("a member is there twice"));
+                return Err(A::Error::custom("a member is repeated"));
             }
         }
         Ok(members)

@@ -1,4 +1,5 @@
-//! A client sends a browser, and its user is asked.
+//! Authorization endpoint: validates the request, asks the user for consent and redirects to the identity
+//! provider.
 
 use std::collections::BTreeSet;
 
@@ -7,91 +8,98 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 use url::Url;
 use wharf_model::Error;
 
-use super::{clients::Known, cookie::Secret, form::Form, idp::Trip, redirect};
-use crate::jose::{random_token, same};
+use super::{
+    clients::KnownClient, cookie::BrowserSecret, form::FormParams, idp::SignInParams, redirect,
+};
+use crate::jose::{constant_time_eq, random_token};
 use crate::proxy::{
     consent_page,
-    consent_page::{Answer, Question},
-    records::{Asked, PATIENCE, Pending, Ticket},
-    routes::{Desk, form},
-    store::Owner,
+    consent_page::{ConsentRequest, ProxyResponse},
+    records::{AuthorizationParams, ConsentTicket, PendingSignIn, SIGN_IN_TTL},
+    routes::{ProxyState, form},
+    store::RecordOwner,
 };
 
-/// The cookie that the consent page is bound to, until it is answered.
-const ASKING: &str = "consent";
-/// How many people may be signing in at a time.
-const MOST_PENDING: usize = 50_000;
-/// How long a client's `state` may be.
-const LONGEST_STATE: usize = 4096;
+/// Cookie that the consent page is bound to.
+const CONSENT_COOKIE: &str = "consent";
+/// Limit of concurrent sign-ins.
+const MAX_PENDING: usize = 50_000;
+/// Longest accepted `state` of a client.
+const MAX_STATE_BYTES: usize = 4096;
 
-/// An error that OAuth has a name for, and what to tell.
-type Wrong = (&'static str, &'static str);
+/// OAuth error code and description.
+type AuthorizeError = (&'static str, &'static str);
 
-impl Desk {
-    /// Asks the user of a browser whether the client that sent it may act for them.
-    pub(super) async fn authorize(&self, parts: &Parts) -> Result<Answer, Error> {
-        let problem = |what: &str| Ok(consent_page::problem(StatusCode::BAD_REQUEST, what, None));
-        let form = match Form::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
+impl ProxyState {
+    /// Shows the consent page for an authorization request.
+    pub(super) async fn authorize(&self, parts: &Parts) -> Result<ProxyResponse, Error> {
+        let problem =
+            |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
+        let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
-            Err(why) => return problem(&format!("The request cannot be read: {why}.")),
+            Err(why) => return problem(&format!("The request is invalid: {why}.")),
         };
         let Some(id) = form.get("client_id") else {
-            return problem("The application did not say who it is (client_id).");
+            return problem("The application sent no client_id.");
         };
         let Some(known) = self.client(id, parts).await? else {
             return problem(
                 "The application is not registered here, or not any more. It must register again.",
             );
         };
-        // Nobody is sent anywhere before this is known.
+        // No redirect before the redirect URI has been validated (open redirector).
         let Some(target) = form.get("redirect_uri").filter(|asked| {
             known.client.redirects.iter().any(|own| redirect::is_same(own, asked))
                 && redirect::check(asked, &self.settings.schemes).is_ok()
         }) else {
-            return problem(
-                "The application asked to be answered at a place that it did not register \
-                 (redirect_uri).",
-            );
+            return problem("The application's redirect_uri is not registered.");
         };
-        match self.asked(&form, &known, target) {
-            Ok(asked) => self.ask(parts, asked, &known).await,
+        match self.validate_request(&form, &known, target) {
+            Ok(asked) => self.show_consent(parts, asked, &known).await,
             Err((error, what)) => {
-                // Anybody can register a place: people go there because they want to.
-                let back = self.back(target, form.get("state"), error, what);
+                // Any client can register a redirect URI, so the user must follow the link deliberately.
+                let error_url = self.error_url(target, form.get("state"), error, what);
                 let shown = redirect::shown(target);
-                let back = back.as_ref().map(|url| (url, &*shown));
-                Ok(consent_page::problem(StatusCode::BAD_REQUEST, what, back))
+                let error_url = error_url.as_ref().map(|url| (url, &*shown));
+                Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, error_url))
             }
         }
     }
 
-    /// What the client asks for, if it may.
-    fn asked(&self, form: &Form, known: &Known, redirect: &str) -> Result<Asked, Wrong> {
+    /// Validates the request's parameters.
+    fn validate_request(
+        &self,
+        form: &FormParams,
+        known: &KnownClient,
+        redirect: &str,
+    ) -> Result<AuthorizationParams, AuthorizeError> {
         if form.get("request").is_some() || form.get("request_uri").is_some() {
-            return Err(("request_not_supported", "Request objects are not served here."));
+            return Err(("request_not_supported", "Request objects are not supported."));
         }
         if form.get("response_type") != Some("code") {
-            return Err(("unsupported_response_type", "Only the response type code is served."));
+            return Err(("unsupported_response_type", "Only the response type code is supported."));
         }
         if form.get("response_mode").is_some_and(|mode| mode != "query") {
-            return Err(("invalid_request", "Only the response mode query is served."));
+            return Err(("invalid_request", "Only the response mode query is supported."));
         }
         if form.get("code_challenge_method") != Some("S256") {
-            return Err(("invalid_request", "PKCE with code_challenge_method S256 is needed."));
+            return Err(("invalid_request", "PKCE with code_challenge_method S256 is required."));
         }
         let challenge = form.get("code_challenge").filter(|it| is_challenge(it));
-        let challenge = challenge
-            .ok_or(("invalid_request", "PKCE with a code_challenge of 43 characters is needed."))?;
-        if form.get("state").is_some_and(|state| state.len() > LONGEST_STATE) {
+        let challenge = challenge.ok_or((
+            "invalid_request",
+            "PKCE with a code_challenge of 43 characters is required.",
+        ))?;
+        if form.get("state").is_some_and(|state| state.len() > MAX_STATE_BYTES) {
             return Err(("invalid_request", "The state is too long."));
         }
         if form.get("prompt").is_some_and(|it| it.split(' ').any(|it| it == "none")) {
-            return Err(("consent_required", "Nobody is let in here without being asked."));
+            return Err(("consent_required", "The user's consent is required."));
         }
-        if !form.resources().iter().all(|it| self.site.is_resource(it)) {
-            return Err(("invalid_target", "The application wants access to another server."));
+        if !form.resources().iter().all(|it| self.urls.is_resource(it)) {
+            return Err(("invalid_target", "The resource is another server."));
         }
-        Ok(Asked {
+        Ok(AuthorizationParams {
             client: known.client.id.clone(),
             redirect: redirect.to_owned(),
             state: form.get("state").map(str::to_owned),
@@ -100,134 +108,160 @@ impl Desk {
         })
     }
 
-    /// Which of the scopes that a client asks for there are; the first ones, if it asks for none.
-    fn scopes(&self, asked: Option<&str>) -> Result<BTreeSet<String>, Wrong> {
+    /// Returns the supported scopes of the request; the default ones if it has no `scope`.
+    fn scopes(&self, asked: Option<&str>) -> Result<BTreeSet<String>, AuthorizeError> {
         let Some(asked) = asked else { return Ok(self.settings.first_scopes()) };
         let known = &self.settings.scopes;
         let scopes: BTreeSet<String> =
             asked.split(' ').filter(|it| known.contains(*it)).map(str::to_owned).collect();
         match scopes.is_empty() && !known.is_empty() {
-            true => Err(("invalid_scope", "None of the scopes that were asked for exists here.")),
+            true => Err(("invalid_scope", "None of the requested scopes is supported.")),
             false => Ok(scopes),
         }
     }
 
-    /// Shows the consent page, to this browser alone.
-    async fn ask(&self, parts: &Parts, asked: Asked, known: &Known) -> Result<Answer, Error> {
+    /// Shows the consent page, bound to this browser (CSRF).
+    async fn show_consent(
+        &self,
+        parts: &Parts,
+        asked: AuthorizationParams,
+        known: &KnownClient,
+    ) -> Result<ProxyResponse, Error> {
         // Several pages may be open at once.
-        let secret = self.cookies.read(&parts.headers, ASKING).unwrap_or_else(Secret::new);
-        let until = self.shelf.now().await? + PATIENCE.as_secs() * 1000;
-        let ticket = Ticket { asked, number: random_token(16), until };
+        let secret =
+            self.cookies.read(&parts.headers, CONSENT_COOKIE).unwrap_or_else(BrowserSecret::new);
+        let until = self.store.now().await? + SIGN_IN_TTL.as_secs() * 1000;
+        let ticket = ConsentTicket { asked, number: random_token(16), until };
         let plain = serde_json::to_vec(&ticket).map_err(Error::from_std)?;
         let sealed = self.seal.seal(&context(&secret), &plain);
-        let Ticket { asked, .. } = ticket;
-        let mut answer = consent_page::consent(&Question {
-            action: &self.site.local("/consent"),
+        let ConsentTicket { asked, .. } = ticket;
+        let mut answer = consent_page::consent(&ConsentRequest {
+            action: &self.urls.local("/consent"),
             ticket: &sealed,
             client: &known.client.name,
-            vouched: known.vouched.as_deref(),
+            publisher: known.publisher.as_deref(),
             target: &redirect::shown(&asked.redirect),
             is_local: redirect::is_local(&asked.redirect),
-            resource: &self.site.resource,
+            resource: &self.urls.resource,
             scopes: &asked.scopes.iter().map(String::as_str).collect::<Vec<_>>(),
             provider: &self.idp.provider.name,
             upstream_scopes: &self.idp.provider.scopes.iter().map(|it| &**it).collect::<Vec<_>>(),
         });
-        set(&mut answer, self.cookies.write(ASKING, &secret, PATIENCE.as_secs()));
+        set_cookie(&mut answer, self.cookies.write(CONSENT_COOKIE, &secret, SIGN_IN_TTL.as_secs()));
         Ok(answer)
     }
 
-    /// The user has answered: goes on to the provider, or back.
-    pub(super) async fn consent(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
-        let refuse = |what: &str| Ok(consent_page::problem(StatusCode::FORBIDDEN, what, None));
+    /// Handles the user's decision: continues to the provider, or returns to the client.
+    pub(super) async fn consent(
+        &self,
+        parts: &Parts,
+        body: &Bytes,
+    ) -> Result<ProxyResponse, Error> {
+        let refuse = |what: &str| Ok(consent_page::error_page(StatusCode::FORBIDDEN, what, None));
         let form = match form(parts, body) {
             Ok(form) => form,
-            Err(why) => return refuse(&format!("The answer cannot be read: {why}.")),
+            Err(why) => return refuse(&format!("The response is invalid: {why}.")),
         };
         let origin = parts.headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
-        if origin.is_some_and(|origin| origin != self.site.origin.as_bytes()) {
-            return refuse("This answer comes from a page of somebody else's.");
+        if origin.is_some_and(|origin| origin != self.urls.origin.as_bytes()) {
+            return refuse("This form was submitted from another site.");
         }
-        const STALE: &str = "This page was not made for this browser, was answered already, or is \
-                             too old. Start again in the application.";
-        let secret = self.cookies.read(&parts.headers, ASKING);
+        const STALE: &str = "This page belongs to another browser, was submitted already, or has expired. Start again in the application.";
+        let secret = self.cookies.read(&parts.headers, CONSENT_COOKIE);
         let ticket = secret.zip(form.get("ticket")).and_then(|(secret, ticket)| {
             let plain = self.seal.open(&context(&secret), ticket)?;
-            serde_json::from_slice::<Ticket>(&plain).ok()
+            serde_json::from_slice::<ConsentTicket>(&plain).ok()
         });
-        let now = self.shelf.now().await?;
-        let Some(Ticket { asked, number, .. }) = ticket.filter(|ticket| ticket.until > now) else {
+        let now = self.store.now().await?;
+        let Some(ConsentTicket { asked, number, .. }) = ticket.filter(|ticket| ticket.until > now)
+        else {
             return refuse(STALE);
         };
-        if !self.nonces.claim(&format!("oauth consent {number}"), PATIENCE).await? {
+        if !self.nonces.claim(&format!("oauth consent {number}"), SIGN_IN_TTL).await? {
             return refuse(STALE);
         }
         if form.get("decision") != Some("allow") {
-            return Ok(self.gives_up(&asked, "access_denied", "The user said no."));
+            return Ok(self.error_page(&asked, "access_denied", "The user denied access."));
         }
         self.sign_in(asked).await
     }
 
-    /// Sends a user who agreed to the provider, and remembers which browser that was.
-    async fn sign_in(&self, asked: Asked) -> Result<Answer, Error> {
-        let (state, browser) = (random_token(32), Secret::new());
-        let pending = Pending {
+    /// Redirects a user who consented to the provider, and binds the sign-in to this browser.
+    async fn sign_in(&self, asked: AuthorizationParams) -> Result<ProxyResponse, Error> {
+        let (state, browser) = (random_token(32), BrowserSecret::new());
+        let pending = PendingSignIn {
             asked,
             browser: browser.digest(),
             verifier: random_token(32),
             nonce: random_token(32),
         };
-        let trip = Trip { state: &state, nonce: &pending.nonce, verifier: &pending.verifier };
-        let url = match self.idp.sign_in(&trip).await {
+        let params =
+            SignInParams { state: &state, nonce: &pending.nonce, verifier: &pending.verifier };
+        let url = match self.idp.sign_in(&params).await {
             Ok(url) => url,
             Err(refused) => {
-                tracing::warn!(why = refused.why, "the identity provider cannot be asked");
+                tracing::warn!(
+                    why = refused.why,
+                    "cannot start the sign-in at the identity provider"
+                );
                 let what = "The identity provider cannot be reached.";
-                return Ok(self.gives_up(&pending.asked, "temporarily_unavailable", what));
+                return Ok(self.error_page(&pending.asked, "temporarily_unavailable", what));
             }
         };
-        let owner = Owner("all", MOST_PENDING);
-        self.shelf.put_last(&state, &pending, owner, PATIENCE).await?;
-        let mut answer = consent_page::onward(&url, &self.idp.provider.name);
-        let cookie = self.cookies.write(&signing_in(&state), &browser, PATIENCE.as_secs());
-        set(&mut answer, cookie);
+        let owner = RecordOwner("all", MAX_PENDING);
+        self.store.put_evicting(&state, &pending, owner, SIGN_IN_TTL).await?;
+        let mut answer = consent_page::forward_page(&url, &self.idp.provider.name);
+        let cookie = self.cookies.write(&sign_in_cookie(&state), &browser, SIGN_IN_TTL.as_secs());
+        set_cookie(&mut answer, cookie);
         Ok(answer)
     }
 
-    /// Whether this browser is the one that agreed.
-    pub(super) fn is_same_browser(&self, parts: &Parts, state: &str, pending: &Pending) -> bool {
-        let secret = self.cookies.read(&parts.headers, &signing_in(state));
-        secret.is_some_and(|it| same(it.digest().as_bytes(), pending.browser.as_bytes()))
+    /// Returns true if this browser is the one that consented.
+    pub(super) fn is_same_browser(
+        &self,
+        parts: &Parts,
+        state: &str,
+        pending: &PendingSignIn,
+    ) -> bool {
+        let secret = self.cookies.read(&parts.headers, &sign_in_cookie(state));
+        secret
+            .is_some_and(|it| constant_time_eq(it.digest().as_bytes(), pending.browser.as_bytes()))
     }
 
-    /// Takes back what the browser had for signing in.
-    pub(super) fn forget_browser(&self, answer: &mut Answer, state: &str) {
-        set(answer, self.cookies.clear(&signing_in(state)));
+    /// Clears the browser's sign-in cookie.
+    pub(super) fn clear_sign_in_cookie(&self, answer: &mut ProxyResponse, state: &str) {
+        set_cookie(answer, self.cookies.clear(&sign_in_cookie(state)));
     }
 
-    /// Back to the client with an error, after its user agreed to deal with it.
-    pub(super) fn failed(&self, asked: &Asked, error: &str) -> Answer {
-        let what = "Signing in did not work.";
-        match self.back(&asked.redirect, asked.state.as_deref(), error, what) {
+    /// Redirects to the client with an error, after the user consented.
+    pub(super) fn error_redirect(&self, asked: &AuthorizationParams, error: &str) -> ProxyResponse {
+        let what = "The sign-in failed.";
+        match self.error_url(&asked.redirect, asked.state.as_deref(), error, what) {
             Some(url) => consent_page::redirect(&url),
-            None => consent_page::problem(StatusCode::BAD_GATEWAY, what, None),
+            None => consent_page::error_page(StatusCode::BAD_GATEWAY, what, None),
         }
     }
 
-    /// The same, from a form of ours.
-    fn gives_up(&self, asked: &Asked, error: &str, what: &str) -> Answer {
-        match self.back(&asked.redirect, asked.state.as_deref(), error, what) {
-            Some(url) => consent_page::onward(&url, &redirect::shown(&asked.redirect)),
-            None => consent_page::problem(StatusCode::BAD_GATEWAY, what, None),
+    /// The same as a page, for responses to a form.
+    fn error_page(&self, asked: &AuthorizationParams, error: &str, what: &str) -> ProxyResponse {
+        match self.error_url(&asked.redirect, asked.state.as_deref(), error, what) {
+            Some(url) => consent_page::forward_page(&url, &redirect::shown(&asked.redirect)),
+            None => consent_page::error_page(StatusCode::BAD_GATEWAY, what, None),
         }
     }
 
-    fn back(&self, redirect: &str, state: Option<&str>, error: &str, what: &str) -> Option<Url> {
-        self.answer(redirect, state, &[("error", error), ("error_description", what)])
+    fn error_url(
+        &self,
+        redirect: &str,
+        state: Option<&str>,
+        error: &str,
+        what: &str,
+    ) -> Option<Url> {
+        self.client_redirect(redirect, state, &[("error", error), ("error_description", what)])
     }
 
-    /// A client's redirect URI, with our answer in it.
-    pub(super) fn answer(
+    /// The client's redirect URI with response parameters.
+    pub(super) fn client_redirect(
         &self,
         redirect: &str,
         state: Option<&str>,
@@ -236,19 +270,19 @@ impl Desk {
         let mut url = Url::parse(redirect).ok()?;
         let mut query = url.query_pairs_mut();
         query.extend_pairs(pairs).extend_pairs(state.map(|state| ("state", state)));
-        query.append_pair("iss", &self.site.issuer);
+        query.append_pair("iss", &self.urls.issuer);
         drop(query);
         Some(url)
     }
 }
 
-/// Only the browser with this secret can answer.
-fn context(secret: &Secret) -> Vec<u8> {
+/// Context of the encryption: only the browser with this secret can submit the ticket.
+fn context(secret: &BrowserSecret) -> Vec<u8> {
     format!("wharf oauth consent\0{}", secret.digest()).into_bytes()
 }
 
-/// The cookie of one sign-in, so that several can go on at once. Its name tells nothing about the state.
-fn signing_in(state: &str) -> String {
+/// Name of the cookie of one sign-in, so that several can run at once. It does not reveal the `state`.
+fn sign_in_cookie(state: &str) -> String {
     let digest = crate::proxy::store::digest(state);
     format!("signin-{}", digest.get(..12).unwrap_or_default())
 }
@@ -257,7 +291,7 @@ fn is_challenge(text: &str) -> bool {
     text.len() == 43 && text.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it))
 }
 
-fn set(answer: &mut Answer, cookie: Option<HeaderValue>) {
+fn set_cookie(answer: &mut ProxyResponse, cookie: Option<HeaderValue>) {
     if let Some(cookie) = cookie {
         answer.headers_mut().append(header::SET_COOKIE, cookie);
     }

@@ -1,86 +1,102 @@
-//! The provider sends the browser back.
+//! Redirect endpoint for the identity provider.
 
 use http::{StatusCode, request::Parts};
 use wharf_model::Error;
 
-use super::form::Form;
+use super::form::FormParams;
 use crate::jose::random_token;
 use crate::proxy::{
     consent_page,
-    consent_page::Answer,
-    records::{Asked, CODE, Code, Pending},
-    routes::Desk,
-    store::Owner,
+    consent_page::ProxyResponse,
+    records::{AuthorizationParams, CODE_TTL, CodeRecord, PendingSignIn},
+    routes::ProxyState,
+    store::RecordOwner,
 };
 
-/// How many codes there may be at a time that nobody has redeemed.
-const MOST_CODES: usize = 50_000;
+/// Limit of codes that have not been redeemed.
+const MAX_CODES: usize = 50_000;
 
-impl Desk {
-    /// A browser comes back from the provider: its user is let in, and the client gets a code.
-    pub(super) async fn callback(&self, parts: &Parts) -> Result<Answer, Error> {
-        let problem = |what: &str| Ok(consent_page::problem(StatusCode::BAD_REQUEST, what, None));
-        let form = match Form::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
+impl ProxyState {
+    /// Handles the provider's redirect: validates it, authenticates the user and issues a code to the
+    /// client.
+    pub(super) async fn callback(&self, parts: &Parts) -> Result<ProxyResponse, Error> {
+        let problem =
+            |what: &str| Ok(consent_page::error_page(StatusCode::BAD_REQUEST, what, None));
+        let form = match FormParams::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
             Ok(form) => form,
-            Err(why) => return problem(&format!("The answer cannot be read: {why}.")),
+            Err(why) => return problem(&format!("The response is invalid: {why}.")),
         };
         const UNKNOWN: &str = "This browser is not signing in here, or took too long. Start again \
                                in the application.";
         let Some(state) = form.get("state") else { return problem(UNKNOWN) };
-        let Some(kept) = self.shelf.get::<Pending>(state).await? else { return problem(UNKNOWN) };
-        let pending = kept.thing;
-        // Whoever agreed must be who signed in. What others do with the address changes nothing.
+        let Some(kept) = self.store.get::<PendingSignIn>(state).await? else {
+            return problem(UNKNOWN);
+        };
+        let pending = kept.value;
+        // The browser that consented must be the one that signed in. Requests of other browsers change
+        // nothing.
         if !self.is_same_browser(parts, state, &pending) {
             return problem(UNKNOWN);
         }
-        if !self.shelf.take::<Pending>(state).await? {
+        if !self.store.remove::<PendingSignIn>(state).await? {
             return problem(UNKNOWN);
         }
-        let mut answer = self.came_back(&form, &pending).await?;
-        self.forget_browser(&mut answer, state);
+        let mut answer = self.finish_sign_in(&form, &pending).await?;
+        self.clear_sign_in_cookie(&mut answer, state);
         Ok(answer)
     }
 
-    async fn came_back(&self, form: &Form, pending: &Pending) -> Result<Answer, Error> {
+    async fn finish_sign_in(
+        &self,
+        form: &FormParams,
+        pending: &PendingSignIn,
+    ) -> Result<ProxyResponse, Error> {
         let asked = &pending.asked;
         let failed = |why: &str, error: &str| {
-            tracing::warn!(why, "signing in at the identity provider did not work");
-            Ok(self.failed(asked, error))
+            tracing::warn!(why, "sign-in at the identity provider failed");
+            Ok(self.error_redirect(asked, error))
         };
-        match self.idp.is_from_here(form.get("iss")).await {
+        match self.idp.is_expected_issuer(form.get("iss")).await {
             Ok(true) => {}
-            Ok(false) => return failed("the answer is another issuer's", "server_error"),
+            Ok(false) => return failed("the response is from another issuer", "server_error"),
             Err(refused) => return failed(&refused.why, "temporarily_unavailable"),
         }
         match form.get("error") {
-            Some("access_denied") => return Ok(self.failed(asked, "access_denied")),
+            Some("access_denied") => return Ok(self.error_redirect(asked, "access_denied")),
             Some("temporarily_unavailable") => {
-                return failed("it is not available", "temporarily_unavailable");
+                return failed(
+                    "the provider is temporarily unavailable",
+                    "temporarily_unavailable",
+                );
             }
-            Some(_) => return failed("it answered with an error", "server_error"),
+            Some(_) => return failed("the provider returned an error", "server_error"),
             None => {}
         }
         let Some(code) = form.get("code") else {
-            return failed("the answer holds no code", "server_error");
+            return failed("the response has no code", "server_error");
         };
-        let now = self.shelf.now().await?;
+        let now = self.store.now().await?;
         let redeemed = self.idp.redeem(code, &pending.verifier, &pending.nonce, now).await;
         let (who, tokens) = match redeemed {
             Ok(good) => good,
             Err(refused) => return failed(&refused.why, "server_error"),
         };
         let Some(scopes) = self.settings.granted(&who, &asked.scopes) else {
-            return Ok(self.failed(asked, "access_denied"));
+            return Ok(self.error_redirect(asked, "access_denied"));
         };
         let mut asked = asked.clone();
         asked.scopes = scopes;
         let code = random_token(32);
-        let kept = Code { asked, good: Some((who, tokens)), grant: None };
-        self.shelf.put_last(&code, &kept, Owner("all", MOST_CODES), CODE).await?;
-        let Asked { redirect, state, .. } = &kept.asked;
-        Ok(match self.answer(redirect, state.as_deref(), &[("code", &code)]) {
+        let kept = CodeRecord { asked, good: Some((who, tokens)), grant: None };
+        self.store.put_evicting(&code, &kept, RecordOwner("all", MAX_CODES), CODE_TTL).await?;
+        let AuthorizationParams { redirect, state, .. } = &kept.asked;
+        Ok(match self.client_redirect(redirect, state.as_deref(), &[("code", &code)]) {
             Some(url) => consent_page::redirect(&url),
-            None => consent_page::problem(StatusCode::BAD_REQUEST, "There is no way back.", None),
+            None => consent_page::error_page(
+                StatusCode::BAD_REQUEST,
+                "The redirect URI is invalid.",
+                None,
+            ),
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What people see.
+//! HTML pages and JSON responses of the proxy.
 
 use std::{fmt::Write, sync::LazyLock};
 
@@ -9,15 +9,15 @@ use url::Url;
 
 use crate::jose::sha256;
 
-/// Any answer.
-pub(super) type Answer = Response<Bytes>;
+/// Response of any kind.
+pub(super) type ProxyResponse = Response<Bytes>;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:34rem;margin:3rem auto;\
 padding:0 1rem;color:#1a1a1a;background:#fff}h1{font-size:1.4rem}b{overflow-wrap:anywhere}\
 .to{border:1px solid #999;border-radius:6px;padding:.6rem 1rem}.warn{color:#8a3b00}\
 button{font:inherit;padding:.5rem 1.4rem;margin-right:.6rem}";
 
-/// Nothing but this style, no scripts, no frames, and forms only to us.
+/// Content Security Policy: this style only, no scripts, no frames, and forms only to this origin.
 static POLICY: LazyLock<String> = LazyLock::new(|| {
     format!(
         "default-src 'none'; style-src 'sha256-{}'; form-action 'self'; base-uri 'none'; \
@@ -26,86 +26,89 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What the consent page asks.
-pub(super) struct Question<'a> {
-    /// Where the answer goes.
+/// Content of the consent page.
+pub(super) struct ConsentRequest<'a> {
+    /// Target of the form.
     pub(super) action: &'a str,
-    /// What comes back with the answer, and nobody else can make.
+    /// Encrypted ticket that the form submits.
     pub(super) ticket: &'a str,
-    /// What the client calls itself.
+    /// Name that the client claims.
     pub(super) client: &'a str,
-    /// Whose word that is, if anybody's.
-    pub(super) vouched: Option<&'a str>,
-    /// Who gets the code.
+    /// Host that publishes the client, if any.
+    pub(super) publisher: Option<&'a str>,
+    /// Host that receives the code.
     pub(super) target: &'a str,
-    /// Whether that is on the user's own machine.
+    /// The redirect URI is on the user's own machine.
     pub(super) is_local: bool,
-    /// This server.
+    /// The resource identifier.
     pub(super) resource: &'a str,
-    /// What the client may do here.
+    /// Scopes for the client.
     pub(super) scopes: &'a [&'a str],
-    /// Where the user signs in.
+    /// Name of the identity provider.
     pub(super) provider: &'a str,
-    /// What this server may do there.
+    /// Scopes of this server at the identity provider.
     pub(super) upstream_scopes: &'a [&'a str],
 }
 
-/// Asks whether this client may act for the user.
-pub(super) fn consent(question: &Question<'_>) -> Answer {
-    let Question { ticket, client, target, resource, provider, .. } = question;
+/// Asks the user to grant access to the client.
+pub(super) fn consent(request: &ConsentRequest<'_>) -> ProxyResponse {
+    let ConsentRequest { ticket, client, target, resource, provider, .. } = request;
     let mut text = format!(
         "<h1>Allow access?</h1><p>An application that calls itself <b>{}</b> wants to use \
          <b>{}</b> in your name.",
-        shown(client, 80),
-        shown(resource, 200),
+        sanitized(client, 80),
+        sanitized(resource, 200),
     );
-    let _ = match question.vouched {
-        Some(host) => write!(text, " It is published by <b>{}</b>.</p>", shown(host, 200)),
-        None => write!(text, " Nobody has checked that name.</p>"),
+    let _ = match request.publisher {
+        Some(host) => write!(text, " It is published by <b>{}</b>.</p>", sanitized(host, 200)),
+        None => write!(text, " This name is not verified.</p>"),
     };
-    let _ = write!(text, "<p class=to>Access goes to <b>{}</b></p>", shown(target, 200));
-    if question.is_local {
+    let _ = write!(text, "<p class=to>Access goes to <b>{}</b></p>", sanitized(target, 200));
+    if request.is_local {
         text.push_str(
-            "<p class=warn>That is an application on your own computer. Go on only if you \
-             started it yourself, just now.</p>",
+            "<p class=warn>That is an application on your own computer. Continue only if you started it yourself, just now.</p>",
         );
     }
-    list(&mut text, "It will be able to use:", question.scopes);
-    let _ = write!(text, "<p>Next, you sign in with <b>{}</b>.</p>", shown(provider, 200));
-    list(&mut text, "This server will be granted there:", question.upstream_scopes);
+    list(&mut text, "It will be able to use:", request.scopes);
+    let _ = write!(text, "<p>Next, you sign in with <b>{}</b>.</p>", sanitized(provider, 200));
+    list(&mut text, "This server will be granted there:", request.upstream_scopes);
     let _ = write!(
         text,
         "<form method=post action=\"{}\"><input type=hidden name=ticket value=\"{}\">\
          <button name=decision value=allow>Allow</button>\
          <button name=decision value=deny>Cancel</button></form>",
-        escape(question.action),
+        escape(request.action),
         escape(ticket),
     );
-    // With no referrer at all, browsers would not say whose form it is that they send.
+    // Without any referrer, browsers would not send the `Origin` of the form.
     html(StatusCode::OK, "Allow access?", "", &text, "same-origin")
 }
 
-/// Goes on to another place. Not by a redirect, which the policy would hold against the form that
-/// led here.
-pub(super) fn onward(url: &Url, to: &str) -> Answer {
+/// Continues to another URL. A redirect would be blocked by `form-action` of the page that submitted the
+/// form.
+pub(super) fn forward_page(url: &Url, to: &str) -> ProxyResponse {
     let link = escape(url.as_str());
     let head = format!("<meta http-equiv=refresh content=\"0;url={link}\">");
-    let text = format!("<p><a href=\"{link}\">Go on to {}</a></p>", shown(to, 200));
+    let text = format!("<p><a href=\"{link}\">Continue to {}</a></p>", sanitized(to, 200));
     html(StatusCode::OK, "One moment", &head, &text, "no-referrer")
 }
 
-/// Says what went wrong, and goes nowhere by itself; a link leads back, if that is safe to follow.
-pub(super) fn problem(status: StatusCode, what: &str, back: Option<(&Url, &str)>) -> Answer {
-    let mut text = format!("<h1>This did not work</h1><p>{}</p>", shown(what, 500));
+/// Shows an error without a redirect; a link leads back, if that is safe.
+pub(super) fn error_page(
+    status: StatusCode,
+    what: &str,
+    back: Option<(&Url, &str)>,
+) -> ProxyResponse {
+    let mut text = format!("<h1>This did not work</h1><p>{}</p>", sanitized(what, 500));
     if let Some((url, to)) = back {
-        let (link, to) = (escape(url.as_str()), shown(to, 200));
+        let (link, to) = (escape(url.as_str()), sanitized(to, 200));
         let _ = write!(text, "<p><a href=\"{link}\">Return to <b>{to}</b></a></p>");
     }
     html(status, "This did not work", "", &text, "no-referrer")
 }
 
-/// Sends the browser elsewhere.
-pub(super) fn redirect(url: &Url) -> Answer {
+/// Redirects the browser.
+pub(super) fn redirect(url: &Url) -> ProxyResponse {
     let mut answer = plain(StatusCode::SEE_OTHER, Bytes::new(), "text/plain", "no-referrer");
     if let Ok(location) = HeaderValue::try_from(url.as_str()) {
         answer.headers_mut().insert(header::LOCATION, location);
@@ -113,13 +116,13 @@ pub(super) fn redirect(url: &Url) -> Answer {
     answer
 }
 
-/// JSON that nobody keeps.
-pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
+/// JSON response that must not be cached.
+pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> ProxyResponse {
     plain(status, value.to_string().into(), "application/json", "no-referrer")
 }
 
-/// An error of OAuth.
-pub(super) fn oauth_error(status: StatusCode, error: &str, description: &str) -> Answer {
+/// OAuth error response.
+pub(super) fn oauth_error(status: StatusCode, error: &str, description: &str) -> ProxyResponse {
     json(status, &serde_json::json!({ "error": error, "error_description": description }))
 }
 
@@ -129,12 +132,18 @@ fn list(text: &mut String, title: &str, items: &[&str]) {
     }
     let _ = write!(text, "<p>{title}</p><ul>");
     for item in items {
-        let _ = write!(text, "<li>{}</li>", shown(item, 120));
+        let _ = write!(text, "<li>{}</li>", sanitized(item, 120));
     }
     text.push_str("</ul>");
 }
 
-fn html(status: StatusCode, title: &str, head: &str, body: &str, referrer: &'static str) -> Answer {
+fn html(
+    status: StatusCode,
+    title: &str,
+    head: &str,
+    body: &str,
+    referrer: &'static str,
+) -> ProxyResponse {
     let text = format!(
         "<!doctype html><html lang=en><head><meta charset=utf-8>\
          <meta name=viewport content=\"width=device-width\">{head}<title>{title}</title>\
@@ -143,7 +152,12 @@ fn html(status: StatusCode, title: &str, head: &str, body: &str, referrer: &'sta
     plain(status, text.into(), "text/html; charset=utf-8", referrer)
 }
 
-fn plain(status: StatusCode, body: Bytes, kind: &'static str, referrer: &'static str) -> Answer {
+fn plain(
+    status: StatusCode,
+    body: Bytes,
+    kind: &'static str,
+    referrer: &'static str,
+) -> ProxyResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let mut set = |name: HeaderName, value: &'static str| {
@@ -161,17 +175,17 @@ fn plain(status: StatusCode, body: Bytes, kind: &'static str, referrer: &'static
     answer
 }
 
-/// Text from strangers, for people: harmless in HTML, short, and reading in one direction.
-fn shown(text: &str, most: usize) -> String {
-    let mut clean: String = text.chars().filter(|it| !is_tricky(*it)).take(most).collect();
+/// Text of a remote party for display: escaped for HTML, shortened, without invisible characters.
+fn sanitized(text: &str, most: usize) -> String {
+    let mut clean: String = text.chars().filter(|it| !is_invisible(*it)).take(most).collect();
     if clean.len() < text.len() && clean.chars().count() == most {
         clean.push('…');
     }
     escape(clean.trim())
 }
 
-/// Characters that are not seen, or that change how others are.
-fn is_tricky(it: char) -> bool {
+/// Returns true for invisible characters and those that change the text direction.
+fn is_invisible(it: char) -> bool {
     it.is_control()
         || matches!(it, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' |
             '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' |

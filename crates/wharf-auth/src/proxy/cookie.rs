@@ -1,34 +1,34 @@
-//! Cookies that say it is the same browser.
+//! Cookies that bind a flow to one browser (CSRF protection).
 
 use http::{HeaderMap, HeaderValue, header};
 
 use crate::jose::{b64, random_token, sha256};
 
-/// How long a cookie's value is.
-const BYTES: usize = 32;
+/// Length of a cookie's secret.
+const SECRET_BYTES: usize = 32;
 
-/// Cookies of one kind, as they are written over this scheme.
+/// Cookie names and attributes for this scheme.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Cookies {
-    /// Whether browsers reach us by https: then the cookie is ours alone, by its name.
+pub(super) struct BrowserCookies {
+    /// The proxy is served by https: cookies get the `__Host-` prefix.
     pub(super) secure: bool,
 }
 
-/// A secret that one browser has.
-pub(super) struct Secret(String);
+/// Secret of one browser.
+pub(super) struct BrowserSecret(String);
 
-impl Secret {
+impl BrowserSecret {
     pub(super) fn new() -> Self {
-        Secret(random_token(BYTES))
+        BrowserSecret(random_token(SECRET_BYTES))
     }
 
-    /// What is kept of it, and bound to it.
+    /// Digest that is stored instead of the secret.
     pub(super) fn digest(&self) -> String {
         b64(sha256(self.0.as_bytes()))
     }
 }
 
-impl Cookies {
+impl BrowserCookies {
     fn name(self, kind: &str) -> String {
         match self.secure {
             true => format!("__Host-wharf-{kind}"),
@@ -36,22 +36,27 @@ impl Cookies {
         }
     }
 
-    /// The secret that the browser has under this name: nothing, if it has several.
-    pub(super) fn read(self, headers: &HeaderMap, kind: &str) -> Option<Secret> {
+    /// Reads the secret in the cookie; none if there are several.
+    pub(super) fn read(self, headers: &HeaderMap, kind: &str) -> Option<BrowserSecret> {
         let name = self.name(kind);
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
         let pairs = cookies.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
         let mut values = pairs.filter(|(it, _)| *it == name).map(|(_, value)| value);
-        let value = values.next().filter(|value| is_ours(value))?;
-        values.next().is_none().then(|| Secret(value.to_owned()))
+        let value = values.next().filter(|value| is_secret(value))?;
+        values.next().is_none().then(|| BrowserSecret(value.to_owned()))
     }
 
-    /// Gives the browser a secret, for so many seconds.
-    pub(super) fn write(self, kind: &str, secret: &Secret, seconds: u64) -> Option<HeaderValue> {
+    /// Sets the cookie for this many seconds.
+    pub(super) fn write(
+        self,
+        kind: &str,
+        secret: &BrowserSecret,
+        seconds: u64,
+    ) -> Option<HeaderValue> {
         self.set(kind, &secret.0, seconds)
     }
 
-    /// Takes it back.
+    /// Clears the cookie.
     pub(super) fn clear(self, kind: &str) -> Option<HeaderValue> {
         self.set(kind, "", 0)
     }
@@ -65,7 +70,7 @@ impl Cookies {
     }
 }
 
-fn is_ours(value: &str) -> bool {
-    value.len() == (BYTES * 4).div_ceil(3)
+fn is_secret(value: &str) -> bool {
+    value.len() == (SECRET_BYTES * 4).div_ceil(3)
         && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
 }

@@ -1,38 +1,38 @@
-//! Parameters, as browsers and clients send them.
+//! Form and query parameters.
 
 use std::collections::BTreeMap;
 
 use url::form_urlencoded;
 
-/// How many bytes of parameters are read, and how many parameters.
-const MOST: (usize, usize) = (32 * 1024, 64);
+/// Limits: bytes, and number of parameters.
+const MAX_BYTES_AND_COUNT: (usize, usize) = (32 * 1024, 64);
 
-/// Parameters, each of which was there once. Empty ones are as good as none.
+/// Parameters without duplicates. Empty ones count as missing.
 #[derive(Default)]
-pub(super) struct Form {
+pub(super) struct FormParams {
     fields: BTreeMap<String, String>,
     resources: Vec<String>,
 }
 
-impl Form {
-    /// Reads parameters from a query or a body; if they cannot be read, why.
+impl FormParams {
+    /// Parses a query or a body; returns the reason if that fails.
     pub(super) fn parse(text: &[u8]) -> Result<Self, &'static str> {
-        if text.len() > MOST.0 {
-            return Err("there is too much of it");
+        if text.len() > MAX_BYTES_AND_COUNT.0 {
+            return Err("it is too large");
         }
-        let mut form = Form::default();
+        let mut form = FormParams::default();
         for (count, (name, value)) in form_urlencoded::parse(text).enumerate() {
-            if count >= MOST.1 {
+            if count >= MAX_BYTES_AND_COUNT.1 {
                 return Err("there are too many parameters");
             }
             if value.is_empty() {
                 continue;
             }
-            // The one that may be there several times (RFC 8707).
+            // The only parameter that may be repeated (RFC 8707).
             if name == "resource" {
                 form.resources.push(value.into_owned());
             } else if form.fields.insert(name.into_owned(), value.into_owned()).is_some() {
-                return Err("a parameter is there twice");
+                return Err("a parameter is repeated");
             }
         }
         Ok(form)
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_is_there_once() {
-        let form = Form::parse(b"a=1&b=x+y%21&c=&resource=p&resource=q").unwrap_or_default();
+    fn repeated_parameters_are_rejected() {
+        let form = FormParams::parse(b"a=1&b=x+y%21&c=&resource=p&resource=q").unwrap_or_default();
         assert_eq!((form.get("a"), form.get("b"), form.get("c")), (Some("1"), Some("x y!"), None));
         assert_eq!(form.resources(), ["p", "q"]);
-        assert!(Form::parse(b"state=1&state=1").is_err());
-        assert!(Form::parse("a=".repeat(20_000).as_bytes()).is_err());
+        assert!(FormParams::parse(b"state=1&state=1").is_err());
+        assert!(FormParams::parse("a=".repeat(20_000).as_bytes()).is_err());
         let many: String = (0..65).map(|n| format!("p{n}=1&")).collect();
-        assert!(Form::parse(many.as_bytes()).is_err());
+        assert!(FormParams::parse(many.as_bytes()).is_err());
     }
 }

@@ -1,42 +1,42 @@
-//! The proxy's own URLs, and what it says about itself.
+//! URLs and metadata documents of the proxy (RFC 8414, RFC 9728).
 
 use bytes::Bytes;
 use http::{HeaderValue, Method, Response, StatusCode, header, request::Parts};
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::proxy::{Settings, consent_page::Answer, redirect};
+use crate::proxy::{ProxySettings, consent_page::ProxyResponse, redirect};
 
 const RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const SERVER: &str = "/.well-known/oauth-authorization-server";
-/// What it answers besides, each under the public URL.
+/// Endpoints below the public URL.
 const PATHS: [&str; 6] = ["/authorize", "/consent", "/callback", "/register", "/token", "/revoke"];
 
-/// Where everything is, as clients and browsers see it.
+/// Public URLs of the proxy.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
-    /// The public URL, which is the issuer's name, without a slash at its end.
+pub(super) struct ProxyUrls {
+    /// Public URL and issuer, without trailing slash.
     pub(super) issuer: String,
-    /// The endpoint that tokens are for.
+    /// Resource identifier of the tokens.
     pub(super) resource: String,
-    /// Scheme, host and port.
+    /// Origin: scheme, host and port.
     pub(super) origin: String,
-    /// The path of the public URL; empty for none.
+    /// Path of the public URL; empty for none.
     base: String,
-    /// The path of the endpoint; empty for none.
+    /// Path of the endpoint; empty for none.
     endpoint: String,
 }
 
-impl Site {
-    /// Reads both URLs; if they will not do, why.
-    pub(super) fn new(public: &str, resource: &str) -> Result<Self, String> {
-        let (issuer, issuer_url) = parse("the public URL", public)?;
+impl ProxyUrls {
+    /// Parses both URLs; returns the reason if they are invalid.
+    pub(super) fn new(public_response: &str, resource: &str) -> Result<Self, String> {
+        let (issuer, issuer_url) = parse("the public URL", public_response)?;
         let (resource, resource_url) = parse("the resource", resource)?;
         if issuer_url.origin() != resource_url.origin() {
             return Err(format!("the resource {resource} is not at the public URL {issuer}"));
         }
         let path = |url: &Url| url.path().trim_end_matches('/').to_owned();
-        Ok(Site {
+        Ok(ProxyUrls {
             origin: issuer_url.origin().ascii_serialization(),
             base: path(&issuer_url),
             endpoint: path(&resource_url),
@@ -49,17 +49,17 @@ impl Site {
         self.issuer.starts_with("https:")
     }
 
-    /// A URL of ours.
+    /// Absolute URL of an endpoint.
     pub(super) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.issuer)
     }
 
-    /// A path of ours, as a form on a page of ours names it.
+    /// Path of an endpoint, for forms.
     pub(super) fn local(&self, path: &str) -> String {
         format!("{}{path}", self.base)
     }
 
-    /// Where clients read what they need to get in.
+    /// URL of the protected resource metadata.
     pub(super) fn resource_metadata(&self) -> String {
         format!("{}{RESOURCE}{}", self.origin, self.endpoint)
     }
@@ -70,60 +70,65 @@ impl Site {
         paths.push(format!("{SERVER}{}", self.base));
         paths.push(format!("{RESOURCE}{}", self.endpoint));
         if !self.endpoint.is_empty() {
-            // For clients that know no path.
+            // For clients that look at the root only.
             paths.push(RESOURCE.to_owned());
         }
         paths
     }
 
-    /// What of our own is asked for, unless it is what we say about ourselves.
+    /// Returns the endpoint with this path; none for metadata documents.
     pub(super) fn path(&self, path: &str) -> Option<&'static str> {
         let path = path.strip_prefix(&*self.base)?;
         PATHS.into_iter().find(|own| *own == path)
     }
 
-    /// Whether a `resource` parameter means this server.
+    /// Returns true if a `resource` parameter names this server.
     pub(super) fn is_resource(&self, asked: &str) -> bool {
         asked == self.resource || asked.strip_suffix('/') == Some(&*self.resource)
     }
 
-    /// Answers who asks what we are.
-    pub(super) fn metadata(&self, parts: &Parts, settings: &Settings, documents: bool) -> Answer {
+    /// Serves the metadata documents.
+    pub(super) fn metadata(
+        &self,
+        parts: &Parts,
+        settings: &ProxySettings,
+        documents: bool,
+    ) -> ProxyResponse {
         let path = parts.uri.path();
         let value = match path.strip_prefix(SERVER) {
-            Some(rest) if rest == self.base => self.server(settings, documents),
+            Some(rest) if rest == self.base => self.server_document(settings, documents),
             None if path == RESOURCE || path.strip_prefix(RESOURCE) == Some(&*self.endpoint) => {
-                self.protected(settings)
+                self.resource_document(settings)
             }
-            _ => return public(StatusCode::NOT_FOUND, Bytes::new()),
+            _ => return public_response(StatusCode::NOT_FOUND, Bytes::new()),
         };
         match parts.method {
-            Method::GET | Method::HEAD => public(StatusCode::OK, value.to_string().into()),
-            Method::OPTIONS => public(StatusCode::NO_CONTENT, Bytes::new()),
+            Method::GET | Method::HEAD => public_response(StatusCode::OK, value.to_string().into()),
+            Method::OPTIONS => public_response(StatusCode::NO_CONTENT, Bytes::new()),
             _ => {
-                let mut answer = public(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
+                let mut answer = public_response(StatusCode::METHOD_NOT_ALLOWED, Bytes::new());
                 answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET"));
                 answer
             }
         }
     }
 
-    /// RFC 9728.
-    fn protected(&self, settings: &Settings) -> Value {
-        let mut said = json!({
+    /// Protected resource metadata (RFC 9728).
+    fn resource_document(&self, settings: &ProxySettings) -> Value {
+        let mut document = json!({
             "resource": self.resource,
             "authorization_servers": [self.issuer],
             "bearer_methods_supported": ["header"],
         });
         if !settings.scopes.is_empty() {
-            said["scopes_supported"] = json!(settings.first_scopes());
+            document["scopes_supported"] = json!(settings.first_scopes());
         }
-        said
+        document
     }
 
-    /// RFC 8414.
-    fn server(&self, settings: &Settings, documents: bool) -> Value {
-        let mut said = json!({
+    /// Authorization server metadata (RFC 8414).
+    fn server_document(&self, settings: &ProxySettings, documents: bool) -> Value {
+        let mut document = json!({
             "issuer": self.issuer,
             "authorization_endpoint": self.url("/authorize"),
             "token_endpoint": self.url("/token"),
@@ -141,13 +146,13 @@ impl Site {
             "client_id_metadata_document_supported": documents,
         });
         if !settings.scopes.is_empty() {
-            said["scopes_supported"] = json!(settings.scopes);
+            document["scopes_supported"] = json!(settings.scopes);
         }
-        said
+        document
     }
 }
 
-/// A URL that can be somebody's name, without a slash at its end.
+/// Parses a URL as an identifier, without trailing slash.
 fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
     let text = text.strip_suffix('/').unwrap_or(text);
     let url = Url::parse(text).map_err(|error| format!("{what} {text:?}: {error}"))?;
@@ -156,7 +161,7 @@ fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
         return Err(format!("{what} {text:?} must be https (or http on loopback)"));
     }
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() {
-        return Err(format!("{what} {text:?} must be no more than scheme, host and path"));
+        return Err(format!("{what} {text:?} must consist of scheme, host and path only"));
     }
     if url.as_str().trim_end_matches('/') != text {
         let normal = url.as_str().trim_end_matches('/');
@@ -165,8 +170,8 @@ fn parse(what: &str, text: &str) -> Result<(String, Url), String> {
     Ok((text.to_owned(), url))
 }
 
-/// What everybody may read, from every page.
-fn public(status: StatusCode, body: Bytes) -> Answer {
+/// Response that all origins may read (CORS).
+fn public_response(status: StatusCode, body: Bytes) -> ProxyResponse {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     let pairs = [

@@ -1,13 +1,13 @@
-//! An authorization server of one's own, in front of an identity provider that registers nobody by
-//! itself.
+//! OAuth proxy: an authorization server in front of an identity provider without dynamic client
+//! registration.
 //!
-//! MCP clients register by themselves; GitHub, Google, Entra ID and most others do not let them.
-//! [`OAuthProxy`] stands between: clients see an authorization server that registers them, asks people
-//! for their consent, and gives out tokens of its own. The identity provider sees one client, which was
-//! registered there by hand, and says who it is that signs in.
+//! MCP clients register dynamically; GitHub, Google, Entra ID and most others do not support that.
+//! [`OAuthProxy`] is an authorization server that registers clients, asks users for consent and issues
+//! tokens of its own. The identity provider sees one client, which was registered by hand, and
+//! authenticates the users.
 //!
-//! What the provider gives is never given to clients. It is kept, sealed, and handlers may use it to act
-//! for the user at the provider: see [`Upstream`].
+//! The provider's tokens are never passed to clients (no token passthrough). They are stored encrypted, and
+//! handlers may use them to act for the user: see [`Upstream`].
 
 mod authorize;
 mod callback;
@@ -40,22 +40,22 @@ use wharf_model::{
 };
 
 pub use self::provider::Provider;
-use crate::proxy::{metadata::Site, records::Client, routes::Desk};
+use crate::proxy::{metadata::ProxyUrls, records::ClientRecord, routes::ProxyState};
 pub use crate::proxy::{
     records::Identity,
     upstream_token::{AccessToken, Upstream},
 };
 use crate::{
     fetch::Fetch,
-    server::{Challenge, Presented, Scheme, presented},
+    server::{AuthScheme, ChallengeBuilder, PresentedToken, presented_token},
 };
 
-/// Decides what somebody may do, of what a client asks for.
-type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> + Send + Sync;
+/// Decides which of the requested scopes a user is granted.
+type GrantDecision = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> + Send + Sync;
 
-/// An authorization server in front of an identity provider that registers nobody by itself.
+/// Authorization server in front of an identity provider without dynamic client registration.
 ///
-/// Give it to the server, and let the provider send browsers back to `PUBLIC-URL/callback`:
+/// Pass it to the server, and register `PUBLIC-URL/callback` as redirect URI at the provider:
 ///
 /// ```
 /// # struct Server;
@@ -73,64 +73,64 @@ type Decide = dyn Fn(&Identity, &BTreeSet<String>) -> Option<BTreeSet<String>> +
 /// # let _ = server;
 /// ```
 ///
-/// Handlers take who it is as `Principal`, and what to act with at the provider as
+/// Handlers take the user as `Principal`, and the user's token at the provider as
 /// `Extension<`[`Upstream`]`>`.
 ///
-/// # What it does
+/// # Behaviour
 ///
-/// - Clients register (RFC 7591), or publish a document about themselves at the URL that is their id.
-///   Where they want to be answered must be https, or http on loopback, and is compared byte for byte
-///   (the port on loopback excepted).
-/// - People are asked for each client anew, on a page that no other page can frame, fill in or send.
-///   Only then does the browser go on to the provider, and only that browser can come back.
-/// - PKCE is used on both sides. States, codes and refresh tokens are good once; whoever uses a code or
-///   a refresh token twice ends all that came of it.
-/// - Tokens are random, and kept only by their digests. What is kept is sealed with the server's keys,
-///   lies in its stores, and ends. Any process that shares both can serve any step.
+/// - Clients register dynamically (RFC 7591), or publish a client ID metadata document at the URL that is
+///   their id. Redirect URIs must be https, or http on loopback, and are compared exactly (except for the
+///   port on loopback).
+/// - Users consent to each client separately, on a page that other pages can neither frame nor submit. Only
+///   then the browser is redirected to the provider, and only that browser can complete the sign-in.
+/// - PKCE is used on both sides. States, codes and refresh tokens are valid once; reuse of a code or a
+///   refresh token revokes the grant (refresh token rotation).
+/// - Tokens are random, and stored as digests. Records are encrypted with the server's keys, kept in its
+///   stores, and expire. All processes that share both can serve every step.
 pub struct OAuthProxy {
     public: String,
     resource: Option<String>,
-    settings: Settings,
+    settings: ProxySettings,
     problem: Option<String>,
-    desk: OnceLock<Arc<Desk>>,
+    shared: OnceLock<Arc<ProxyState>>,
 }
 
-/// All that can be said about a proxy besides where it is.
+/// Settings of a proxy beside its URLs.
 #[derive(Clone)]
-struct Settings {
+struct ProxySettings {
     provider: Provider,
     fetch: Fetch,
     documents: Option<Fetch>,
     scopes: BTreeSet<String>,
     first: Option<BTreeSet<String>>,
     schemes: Vec<String>,
-    clients: Vec<Client>,
+    clients: Vec<ClientRecord>,
     access_ttl: Duration,
     refresh_ttl: Duration,
     grant_ttl: Duration,
-    decide: Option<Arc<Decide>>,
+    decide: Option<Arc<GrantDecision>>,
 }
 
-impl Settings {
-    /// What a client is granted that asks for nothing in particular.
+impl ProxySettings {
+    /// Scopes of a client that requests none.
     fn first_scopes(&self) -> BTreeSet<String> {
         self.first.clone().unwrap_or_else(|| self.scopes.clone())
     }
 
-    /// What somebody is granted, of what a client asked for; none to let nobody in.
+    /// Scopes that a user is granted, of those requested; none denies access.
     fn granted(&self, who: &Identity, asked: &BTreeSet<String>) -> Option<BTreeSet<String>> {
         let Some(decide) = &self.decide else { return Some(asked.clone()) };
-        // Nobody gets more than the page has shown.
+        // Never more than the consent page has shown.
         decide(who, asked).map(|granted| granted.intersection(asked).cloned().collect())
     }
 }
 
 impl OAuthProxy {
-    /// A proxy at this public URL, which clients reach by https, in front of `provider`. Tokens are for
-    /// the endpoint `/mcp` there, unless [told](OAuthProxy::resource) otherwise.
+    /// A proxy at this public `https` URL in front of `provider`. Tokens are for the endpoint `/mcp` below
+    /// it, unless [`resource`](OAuthProxy::resource) sets another.
     #[must_use]
     pub fn new(public: impl Into<String>, provider: Provider) -> Self {
-        let settings = Settings {
+        let settings = ProxySettings {
             provider,
             fetch: Fetch::new(),
             documents: Some(Fetch::new().public_only()),
@@ -143,38 +143,37 @@ impl OAuthProxy {
             grant_ttl: Duration::from_secs(90 * 24 * 3600),
             decide: None,
         };
-        let (public, desk) = (public.into(), OnceLock::new());
-        OAuthProxy { public, resource: None, settings, problem: None, desk }
+        let (public, shared) = (public.into(), OnceLock::new());
+        OAuthProxy { public, resource: None, settings, problem: None, shared }
     }
 
-    /// The URL of the endpoint that tokens are for, if it is not `/mcp` at the public URL.
+    /// Sets the URL of the endpoint that tokens are for, instead of `/mcp` below the public URL.
     #[must_use]
     pub fn resource(mut self, url: impl Into<String>) -> Self {
         self.resource = Some(url.into());
         self
     }
 
-    /// The scopes that there are here: those which tools, resources and prompts ask for. They are this
-    /// server's own; what to ask the provider for is said by [`Provider::scopes`].
+    /// Sets the supported scopes: those that tools, resources and prompts require. They are this server's
+    /// own; [`Provider::scopes`] sets the scopes at the provider.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.settings.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The scopes of a client that asks for none; without it, all that there are. Clients ask for
-    /// others when they need them.
+    /// Sets the scopes of a client that requests none: all by default. Clients request others when they
+    /// need them (step-up authorization).
     #[must_use]
     pub fn first_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.settings.first = Some(scopes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Decides who is let in, and with which of the scopes that a client asked for; `None` keeps
-    /// somebody out. Without it, everybody is let in who can sign in at the provider, **which may be
-    /// the whole world**.
+    /// Decides about access, and about the granted scopes of those requested; `None` denies access. Without
+    /// it, every user who can sign in at the provider gets access, **which may be the whole world**.
     ///
-    /// It is asked when somebody signs in, and whenever tokens are renewed.
+    /// Called at sign-in, and whenever tokens are refreshed.
     #[must_use]
     pub fn grant(
         mut self,
@@ -187,21 +186,20 @@ impl OAuthProxy {
         self
     }
 
-    /// Lets clients be answered by URLs with this scheme, which an application on the user's machine
-    /// has registered with the system there: better one with a dot, such as `com.example.app`, which
-    /// nobody else takes by accident.
+    /// Allows redirect URIs with this custom scheme, which a native application has registered with the
+    /// operating system. Prefer one with a dot, such as `com.example.app`, to avoid collisions.
     #[must_use]
     pub fn redirect_scheme(mut self, scheme: impl Into<String>) -> Self {
         let scheme = scheme.into();
         if !redirect::is_possible_scheme(&scheme) {
-            let what = format!("{scheme:?} cannot be the scheme of an application's own URLs");
+            let what = format!("{scheme:?} is not allowed as a custom redirect scheme");
             self.problem.get_or_insert(what);
         }
         self.settings.schemes.push(scheme);
         self
     }
 
-    /// A client that is known beforehand, and has no secret.
+    /// Adds a public client that is known in advance.
     #[must_use]
     pub fn client<S: Into<String>>(
         mut self,
@@ -211,25 +209,25 @@ impl OAuthProxy {
     ) -> Self {
         let redirects = redirects.into_iter().map(Into::into).collect();
         let (id, name) = (id.into(), name.into());
-        self.settings.clients.push(Client::known(id, name, redirects));
+        self.settings.clients.push(ClientRecord::known(id, name, redirects));
         self
     }
 
-    /// How long an access token is good: an hour, unless told otherwise.
+    /// Sets the lifetime of an access token: one hour by default.
     #[must_use]
     pub fn access_ttl(mut self, ttl: Duration) -> Self {
         self.settings.access_ttl = ttl;
         self
     }
 
-    /// How long a client stays in that does not renew its tokens: 30 days, unless told otherwise.
+    /// Sets the lifetime of a grant without a refresh: 30 days by default.
     #[must_use]
     pub fn refresh_ttl(mut self, ttl: Duration) -> Self {
         self.settings.refresh_ttl = ttl;
         self
     }
 
-    /// How long a client stays in at most, however often it renews its tokens: 90 days, unless told otherwise. Then the
+    /// Sets the maximum lifetime of a grant, however often it is refreshed: 90 days by default. Then the
     /// user must sign in again.
     #[must_use]
     pub fn grant_ttl(mut self, ttl: Duration) -> Self {
@@ -237,22 +235,23 @@ impl OAuthProxy {
         self
     }
 
-    /// How the provider is reached: [`Fetch::allow_private`] is for one inside a company's network.
+    /// Sets the HTTP client for the provider: [`Fetch::allow_private`] is for one inside a company's
+    /// network.
     #[must_use]
     pub fn fetch(mut self, fetch: Fetch) -> Self {
         self.settings.fetch = fetch;
         self
     }
 
-    /// How documents are fetched that clients publish about themselves: from public addresses only,
-    /// unless told otherwise; `None` for not at all. Their URLs are anybody's choice.
+    /// Sets the HTTP client for client ID metadata documents: public addresses only by default; `None`
+    /// disables them. Clients choose these URLs (SSRF).
     #[must_use]
     pub fn client_documents(mut self, fetch: impl Into<Option<Fetch>>) -> Self {
         self.settings.documents = fetch.into();
         self
     }
 
-    fn site(&self) -> Result<Site, String> {
+    fn urls(&self) -> Result<ProxyUrls, String> {
         if let Some(problem) = &self.problem {
             return Err(problem.clone());
         }
@@ -264,28 +263,28 @@ impl OAuthProxy {
         }
         let public = self.public.trim_end_matches('/');
         match &self.resource {
-            Some(resource) => Site::new(public, resource),
-            None => Site::new(public, &format!("{public}/mcp")),
+            Some(resource) => ProxyUrls::new(public, resource),
+            None => ProxyUrls::new(public, &format!("{public}/mcp")),
         }
     }
 
-    /// The challenge for who needs a token, or another one.
+    /// Challenge for a request without a sufficient token.
     fn challenge(&self, error: Option<(&str, &str)>, scopes: &[&str]) -> HeaderValue {
-        let mut challenge = Challenge::new("Bearer");
+        let mut challenge = ChallengeBuilder::new("Bearer");
         if let Some((error, what)) = error {
             challenge = challenge.with("error", error).with("error_description", what);
         }
-        let metadata = self.desk.get().map(|desk| desk.site.resource_metadata());
+        let metadata = self.shared.get().map(|shared| shared.urls.resource_metadata());
         let challenge = challenge.scopes(scopes.iter().copied());
-        challenge.maybe("resource_metadata", metadata.as_deref()).header()
+        challenge.with_optional("resource_metadata", metadata.as_deref()).header()
     }
 
-    /// Somebody who shows no token that is good, and why that is so.
-    fn stranger(&self, error: Option<(&str, &'static str)>) -> AuthRejection {
+    /// Rejection of a request without a valid token.
+    fn rejection(&self, error: Option<(&str, &'static str)>) -> AuthRejection {
         let (status, what) = match error {
             Some(("invalid_request", what)) => (400, what),
             Some((_, what)) => (401, what),
-            None => (401, "A token is needed: get one where resource_metadata says"),
+            None => (401, "A token is required: see resource_metadata"),
         };
         let first = self.settings.first_scopes();
         let first: Vec<_> = first.iter().map(String::as_str).collect();
@@ -293,32 +292,37 @@ impl OAuthProxy {
     }
 }
 
-/// What to tell who shows a token that is none.
-const UNKNOWN: (&str, &str) = ("invalid_token", "The token is not known here, or has ended");
+/// Error of an unknown token.
+const UNKNOWN: (&str, &str) = ("invalid_token", "The token is unknown or has expired");
 
 impl Authenticator for OAuthProxy {
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-        let Some(desk) = self.desk.get() else {
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+        let Some(shared) = self.shared.get() else {
             return AuthDecision::Now(Err(AuthRejection::new(
                 503,
                 "The OAuth proxy has no store yet",
             )));
         };
-        let token = match presented(knock) {
-            Ok(Some(Presented { scheme: Scheme::Bearer, token })) => token.to_owned(),
-            Ok(Some(_)) => return AuthDecision::Now(Err(self.stranger(Some(UNKNOWN)))),
-            Ok(None) => return AuthDecision::Now(Err(self.stranger(None))),
+        let token = match presented_token(request) {
+            Ok(Some(PresentedToken { scheme: AuthScheme::Bearer, token })) => token.to_owned(),
+            Ok(Some(_)) => return AuthDecision::Now(Err(self.rejection(Some(UNKNOWN)))),
+            Ok(None) => return AuthDecision::Now(Err(self.rejection(None))),
             Err(what) => {
-                return AuthDecision::Now(Err(self.stranger(Some(("invalid_request", what)))));
+                return AuthDecision::Now(Err(self.rejection(Some(("invalid_request", what)))));
             }
         };
-        let (desk, stranger) = (desk.clone(), self.stranger(Some(UNKNOWN)));
-        AuthDecision::Later(Box::pin(async move { admitted(desk, &token, stranger).await }))
+        let (shared, rejection) = (shared.clone(), self.rejection(Some(UNKNOWN)));
+        AuthDecision::Later(Box::pin(async move { authenticate(shared, &token, rejection).await }))
     }
 
-    fn denied(&self, error: &Error, _knock: &AuthRequest<'_>, who: &Principal) -> Vec<HeaderValue> {
-        let what = "More is needed for this than was granted";
-        // With what there is already: not every client asks for that again by itself.
+    fn denied(
+        &self,
+        error: &Error,
+        _request: &AuthRequest<'_>,
+        who: &Principal,
+    ) -> Vec<HeaderValue> {
+        let what = "The token's scopes are insufficient";
+        // With the granted scopes: not every client requests them again by itself.
         let scopes: Vec<_> = who.scopes().chain(error.required_scopes()).collect();
         vec![match error.kind.is_insufficient_scope() {
             true => self.challenge(Some(("insufficient_scope", what)), &scopes),
@@ -327,51 +331,55 @@ impl Authenticator for OAuthProxy {
     }
 
     fn problems(&self) -> Vec<String> {
-        self.site().err().into_iter().collect()
+        self.urls().err().into_iter().collect()
     }
 
     fn origin(&self) -> Option<String> {
-        self.site().ok().map(|site| site.origin)
+        self.urls().ok().map(|urls| urls.origin)
     }
 
     fn paths(&self) -> Vec<String> {
-        self.site().map(|site| site.paths()).unwrap_or_default()
+        self.urls().map(|urls| urls.paths()).unwrap_or_default()
     }
 
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
-        match self.desk.get() {
-            Some(desk) => Box::pin(desk.clone().serve(request)),
+        match self.shared.get() {
+            Some(shared) => Box::pin(shared.clone().serve(request)),
             None => {
                 let what = "The OAuth proxy has no store yet.";
-                let answer = consent_page::problem(StatusCode::SERVICE_UNAVAILABLE, what, None);
+                let answer = consent_page::error_page(StatusCode::SERVICE_UNAVAILABLE, what, None);
                 Box::pin(std::future::ready(answer))
             }
         }
     }
 
     fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
-        let site = self.site()?;
+        let urls = self.urls()?;
         if stores.reach > Sharing::Process && !seal.is_shared() {
             return Err(
-                "what the OAuth proxy keeps outlives this process, and its key would not: set \
-                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or give the server its \
-                 keys with `.seal(…)`"
+                "the records of the OAuth proxy outlive this process, but their encryption key would not: set \
+                 `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or pass keys to the server with `.seal(…)`"
                     .into(),
             );
         }
-        self.desk.get_or_init(|| Arc::new(Desk::new(site, self.settings.clone(), stores, seal)));
+        self.shared
+            .get_or_init(|| Arc::new(ProxyState::new(urls, self.settings.clone(), stores, seal)));
         Ok(())
     }
 }
 
-async fn admitted(desk: Arc<Desk>, token: &str, stranger: AuthRejection) -> AuthResult {
-    let found = desk.look_up(token).await.map_err(|error| {
-        tracing::warn!(%error, "the OAuth proxy cannot reach what it keeps");
-        AuthRejection::new(503, "Tokens cannot be checked at the moment: try again later")
+async fn authenticate(
+    shared: Arc<ProxyState>,
+    token: &str,
+    rejection: AuthRejection,
+) -> AuthResult {
+    let found = shared.find_access_token(token).await.map_err(|error| {
+        tracing::warn!(%error, "cannot access the store of the OAuth proxy");
+        AuthRejection::new(503, "Tokens cannot be verified at the moment: try again later")
     })?;
-    let Some((kept, access)) = found else { return Err(stranger) };
-    let grant = kept.thing;
-    let id = format!("{} {}", desk.idp.provider.realm(), grant.who.subject);
+    let Some((kept, access)) = found else { return Err(rejection) };
+    let grant = kept.value;
+    let id = format!("{} {}", shared.idp.provider.realm(), grant.who.subject);
     let mut principal = Principal::new(id);
     for scope in access.scopes {
         principal = principal.with_scope(scope);
@@ -380,7 +388,7 @@ async fn admitted(desk: Arc<Desk>, token: &str, stranger: AuthRejection) -> Auth
     let mut pass = Authenticated::new(principal);
     pass.until = until;
     if let Some((name, _)) = token::access_parts(token) {
-        pass.extensions.insert(Upstream::new(desk, name, grant));
+        pass.extensions.insert(Upstream::new(shared, name, grant));
     }
     Ok(pass)
 }

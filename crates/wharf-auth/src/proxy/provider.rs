@@ -1,10 +1,10 @@
-//! The identity provider, and how this server is known there.
+//! Identity provider settings.
 
 use std::{borrow::Cow, fmt};
 
 /// An identity provider where this server is registered by hand.
 ///
-/// At the provider, register an application with the redirect URI `PUBLIC-URL/callback`, and give its id
+/// At the provider, register an application with the redirect URI `PUBLIC-URL/callback`, and pass its id
 /// and secret here.
 ///
 /// ```
@@ -18,29 +18,28 @@ use std::{borrow::Cow, fmt};
 /// ```
 #[derive(Clone)]
 pub struct Provider {
-    pub(super) kind: Kind,
-    /// What people know it by.
+    pub(super) kind: ProviderKind,
+    /// Name for display.
     pub(super) name: String,
     pub(super) id: String,
     pub(super) secret: String,
     pub(super) scopes: Vec<String>,
     pub(super) parameters: Vec<(String, String)>,
-    /// Whether the secret goes into the body; if nothing is said, what the provider prefers.
+    /// Sends the secret in the body; by default as the provider prefers.
     pub(super) secret_in_body: Option<bool>,
 }
 
-/// How a provider says who somebody is.
+/// Protocol that identifies the user.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
-    /// By an ID token; everything else is found at its issuer.
+pub(super) enum ProviderKind {
+    /// OpenID Connect: ID token, with discovery of the endpoints.
     Oidc { issuer: String },
-    /// By a URL that knows whose token it is asked with.
+    /// OAuth with a userinfo URL.
     OAuth { authorize: String, token: String, userinfo: String, subject: Cow<'static, str> },
 }
 
 impl Provider {
-    /// An OpenID provider, by its issuer exactly as it writes that itself. Its endpoints and keys are
-    /// found there.
+    /// An OpenID Provider with this exact issuer. Endpoints and keys are discovered.
     #[must_use]
     pub fn oidc(
         issuer: impl Into<String>,
@@ -48,12 +47,12 @@ impl Provider {
         secret: impl Into<String>,
     ) -> Self {
         let issuer = issuer.into();
-        let provider = Provider::new(host(&issuer), Kind::Oidc { issuer }, id, secret);
+        let provider = Provider::new(host(&issuer), ProviderKind::Oidc { issuer }, id, secret);
         provider.scopes(["openid", "profile", "email"])
     }
 
-    /// A provider without OpenID. Who the user is says `userinfo`, a URL that answers with JSON in
-    /// which `sub` (or [another member](Provider::subject)) names the user.
+    /// A provider without OpenID Connect. `userinfo` is a URL whose JSON response identifies the user in
+    /// `sub` (or [another member](Provider::subject)).
     #[must_use]
     pub fn oauth(
         authorize: impl Into<String>,
@@ -65,7 +64,7 @@ impl Provider {
         let authorize = authorize.into();
         let name = host(&authorize);
         let (token, userinfo) = (token.into(), userinfo.into());
-        let kind = Kind::OAuth { authorize, token, userinfo, subject: "sub".into() };
+        let kind = ProviderKind::OAuth { authorize, token, userinfo, subject: "sub".into() };
         Provider::new(name, kind, id, secret)
     }
 
@@ -84,8 +83,7 @@ impl Provider {
         .secret_in_body(true)
     }
 
-    /// Google. Everybody with an account there can sign in: see
-    /// [`OAuthProxy::grant`](super::OAuthProxy::grant).
+    /// Google. Every user with an account can sign in: see [`OAuthProxy::grant`](super::OAuthProxy::grant).
     #[must_use]
     pub fn google(id: impl Into<String>, secret: impl Into<String>) -> Self {
         let provider = Provider::oidc("https://accounts.google.com", id, secret);
@@ -100,56 +98,60 @@ impl Provider {
         provider.scopes(["openid", "profile", "email", "offline_access"])
     }
 
-    /// What to ask the provider for, in place of what was said before. With OpenID, `openid` must be
-    /// among it.
+    /// Sets the scopes at the provider, replacing the default. OpenID Connect requires `openid`.
     #[must_use]
     pub fn scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// One more parameter for the provider's authorization page.
+    /// Adds a parameter to the provider's authorization request.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parameters.push((name.into(), value.into()));
         self
     }
 
-    /// Which member of what the userinfo URL answers names the user for good.
+    /// Sets the member of the userinfo response that identifies the user permanently.
     #[must_use]
     pub fn subject(mut self, member: impl Into<Cow<'static, str>>) -> Self {
-        if let Kind::OAuth { subject, .. } = &mut self.kind {
+        if let ProviderKind::OAuth { subject, .. } = &mut self.kind {
             *subject = member.into();
         }
         self
     }
 
-    /// What people know the provider by; the host of its URL without it.
+    /// Sets the name for display: the URL's host by default.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Whether the secret goes into the body of requests instead of a header. An OpenID provider says
-    /// itself what it takes.
+    /// Sends the secret in the body instead of a header. The metadata of an OpenID Provider decides by
+    /// default.
     #[must_use]
     pub fn secret_in_body(mut self, in_body: bool) -> Self {
         self.secret_in_body = Some(in_body);
         self
     }
 
-    fn new(name: String, kind: Kind, id: impl Into<String>, secret: impl Into<String>) -> Self {
+    fn new(
+        name: String,
+        kind: ProviderKind,
+        id: impl Into<String>,
+        secret: impl Into<String>,
+    ) -> Self {
         let (id, secret) = (id.into(), secret.into());
         let (scopes, parameters) = (Vec::new(), Vec::new());
         Provider { kind, name, id, secret, scopes, parameters, secret_in_body: None }
     }
 
-    /// Who vouches for the users: what their names are unique within.
+    /// Namespace in which the users' names are unique.
     pub(super) fn realm(&self) -> &str {
         match &self.kind {
-            Kind::Oidc { issuer } => issuer,
-            Kind::OAuth { authorize, .. } => authorize,
+            ProviderKind::Oidc { issuer } => issuer,
+            ProviderKind::OAuth { authorize, .. } => authorize,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the proxy keeps, and for how long.
+//! Stored records of the proxy and their lifetimes.
 
 use std::{
     collections::BTreeSet,
@@ -9,45 +9,45 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::proxy::store::Thing;
+use crate::proxy::store::StoredRecord;
 
-/// How long a person may take to answer, and then to sign in.
-pub(super) const PATIENCE: Duration = Duration::from_secs(600);
-/// How long a code is good for.
-pub(super) const CODE: Duration = Duration::from_secs(60);
-/// How long a code that was redeemed is remembered, to notice who redeems it again.
-pub(super) const REDEEMED: Duration = Duration::from_secs(600);
-/// How long a registration is kept that nobody has used yet.
-pub(super) const UNUSED: Duration = Duration::from_secs(24 * 3600);
+/// Time for the consent, and again for the sign-in.
+pub(super) const SIGN_IN_TTL: Duration = Duration::from_secs(600);
+/// Lifetime of a code.
+pub(super) const CODE_TTL: Duration = Duration::from_secs(60);
+/// Time for which a redeemed code is remembered, to detect its reuse.
+pub(super) const REDEEMED_CODE_TTL: Duration = Duration::from_secs(600);
+/// Lifetime of a registration without use.
+pub(super) const UNUSED_CLIENT_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// A client that registered.
+/// A registered client.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Client {
+pub(super) struct ClientRecord {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) redirects: Vec<String>,
-    /// A digest of its secret; none for a public client.
+    /// Digest of the secret; none for a public client.
     pub(super) secret: Option<String>,
-    /// Whether anybody was let in with it.
+    /// A user has signed in with it.
     pub(super) used: bool,
-    /// Whether that was more than one user.
+    /// More than one user has signed in with it.
     #[serde(default)]
     pub(super) shared: bool,
-    /// The newest grant that is known to have come of it.
+    /// Id of its newest grant.
     #[serde(default)]
     pub(super) grant: Option<String>,
 }
 
-impl Client {
-    /// A client without a secret that did not register here.
+impl ClientRecord {
+    /// Creates a public client that did not register here.
     pub(super) fn known(id: String, name: String, redirects: Vec<String>) -> Self {
-        Client { id, name, redirects, secret: None, used: true, shared: false, grant: None }
+        ClientRecord { id, name, redirects, secret: None, used: true, shared: false, grant: None }
     }
 }
 
-/// What a client asks for.
+/// Validated parameters of an authorization request.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct AuthorizationParams {
     pub(super) client: String,
     pub(super) redirect: String,
     pub(super) state: Option<String>,
@@ -55,52 +55,52 @@ pub(super) struct Asked {
     pub(super) scopes: BTreeSet<String>,
 }
 
-/// What the consent page carries, sealed.
+/// Content of the consent page's encrypted ticket.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Ticket {
-    pub(super) asked: Asked,
+pub(super) struct ConsentTicket {
+    pub(super) asked: AuthorizationParams,
     pub(super) number: String,
     pub(super) until: u64,
 }
 
-/// A user who agreed and is signing in upstream; named by the `state` that comes back.
+/// A sign-in in progress, named by its `state`.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Pending {
-    pub(super) asked: Asked,
-    /// A digest of what only the browser has that agreed.
+pub(super) struct PendingSignIn {
+    pub(super) asked: AuthorizationParams,
+    /// Digest of the secret of the browser that consented.
     pub(super) browser: String,
     pub(super) verifier: String,
     pub(super) nonce: String,
 }
 
-/// A code that the client has not redeemed yet, or just did.
+/// A code, before and after its redemption.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Code {
-    pub(super) asked: Asked,
-    /// What it is good for; gone once it was redeemed.
-    pub(super) good: Option<(Identity, Tokens)>,
-    /// The grant that it became.
+pub(super) struct CodeRecord {
+    pub(super) asked: AuthorizationParams,
+    /// Its value; removed when the code is redeemed.
+    pub(super) good: Option<(Identity, UpstreamTokens)>,
+    /// Id of the grant that it became.
     pub(super) grant: Option<String>,
 }
 
-/// A user who let a client in, until it ends or is revoked.
+/// A grant of a user to a client, until it expires or is revoked.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Grant {
+pub(super) struct GrantRecord {
     pub(super) client: String,
     pub(super) resource: String,
     pub(super) scopes: BTreeSet<String>,
     pub(super) who: Identity,
-    pub(super) upstream: Tokens,
-    /// Digests: of what all refresh tokens of this grant have in common, and of the newest.
+    pub(super) upstream: UpstreamTokens,
+    /// Digests of the refresh tokens' common part, and of the newest one (refresh token rotation).
     pub(super) family: String,
     pub(super) newest: String,
-    pub(super) access: Vec<Access>,
-    /// Until when somebody is fetching new upstream tokens.
+    pub(super) access: Vec<AccessRecord>,
+    /// Lease of the process that refreshes the upstream tokens, until this time.
     pub(super) refreshing: u64,
-    /// When the provider last gave new upstream tokens.
+    /// Time of the last refresh of the upstream tokens.
     #[serde(default)]
     pub(super) asked: u64,
-    /// When the user signed in. What was kept before that was noted counts from when it is looked at.
+    /// Time of the sign-in. Records of older versions count from when they are read.
     #[serde(default = "now")]
     pub(super) since: u64,
 }
@@ -110,50 +110,50 @@ fn now() -> u64 {
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An access token of ours, by its digest.
+/// An access token, by its digest.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Access {
+pub(super) struct AccessRecord {
     pub(super) digest: String,
     pub(super) until: u64,
     pub(super) scopes: BTreeSet<String>,
 }
 
-/// Tokens of the identity provider's.
+/// Tokens of the identity provider.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Tokens {
+pub(super) struct UpstreamTokens {
     pub(super) access: String,
     pub(super) refresh: Option<String>,
-    /// When the access token ends, by the store's clock.
+    /// Expiry of the access token, by the store's clock.
     pub(super) until: Option<u64>,
 }
 
-/// Who somebody is, as the identity provider says.
+/// Identity of a user at the identity provider.
 ///
-/// It is what [`OAuthProxy::grant`](crate::proxy::OAuthProxy::grant) decides by.
+/// Input of [`OAuthProxy::grant`](crate::proxy::OAuthProxy::grant).
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Identity {
-    /// The provider's own name for the user, which never changes and is never given to another.
+    /// The user's permanent identifier at the provider, never reassigned.
     pub subject: String,
-    /// All that the provider says: the claims of an ID token, or what its userinfo URL answers.
+    /// All claims: those of the ID token, or the userinfo response.
     pub claims: Value,
 }
 
 impl Identity {
-    /// A claim that is a text.
+    /// Returns a claim that is a string.
     #[must_use]
     pub fn claim(&self, name: &str) -> Option<&str> {
         self.claims.get(name)?.as_str()
     }
 
-    /// The address of the user's mailbox, if the provider says that it was verified. One that says nothing of the kind
-    /// (Entra is one) may let users write any address they like, so that it is no name to grant anything by:
-    /// [`claim`](Identity::claim) gives it as it stands.
+    /// The email address, if the provider states that it is verified. Providers without that claim (such as
+    /// Entra) may let users set any address, so it must not decide about access: [`claim`](Identity::claim)
+    /// returns it unchecked.
     #[must_use]
     pub fn email(&self) -> Option<&str> {
         let verified = match self.claims.get("email_verified") {
             Some(Value::Bool(verified)) => *verified,
-            // Some write it as a text. Whatever else they may mean, it is not this.
+            // Some providers send a string. Any other value means not verified.
             said => said.and_then(Value::as_str) == Some("true"),
         };
         self.claim("email").filter(|_| verified)
@@ -166,18 +166,18 @@ impl fmt::Debug for Identity {
     }
 }
 
-impl Thing for Client {
+impl StoredRecord for ClientRecord {
     const KIND: &'static str = "client";
 }
 
-impl Thing for Pending {
+impl StoredRecord for PendingSignIn {
     const KIND: &'static str = "pending";
 }
 
-impl Thing for Code {
+impl StoredRecord for CodeRecord {
     const KIND: &'static str = "code";
 }
 
-impl Thing for Grant {
+impl StoredRecord for GrantRecord {
     const KIND: &'static str = "grant";
 }

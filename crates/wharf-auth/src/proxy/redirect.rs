@@ -1,12 +1,12 @@
-//! Where browsers may be sent back to.
+//! Validation of redirect URIs.
 
 use url::Url;
 
-/// How long a redirect URI may be.
-const LONGEST: usize = 1024;
+/// Longest accepted redirect URI.
+const MAX_URI_BYTES: usize = 1024;
 
-/// What can never be a place to go back to, whatever an operator allows.
-const NEVER: [&str; 12] = [
+/// Schemes that are never allowed, whatever an operator configures.
+const FORBIDDEN_SCHEMES: [&str; 12] = [
     "about",
     "blob",
     "data",
@@ -21,12 +21,12 @@ const NEVER: [&str; 12] = [
     "view-source",
 ];
 
-/// The hosts behind which everything is on the user's own machine.
-const LOOPBACK: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
+/// Hosts on the user's own machine.
+const LOOPBACK_HOSTS: [&str; 3] = ["127.0.0.1", "[::1]", "localhost"];
 
-/// Whether a client may register this URI; if not, why.
+/// Returns the reason if a client may not register this URI.
 pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
-    if uri.len() > LONGEST {
+    if uri.len() > MAX_URI_BYTES {
         return Err("it is longer than 1024 bytes");
     }
     if !uri.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'<>\\^`{|}".contains(&byte)) {
@@ -40,8 +40,8 @@ pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
         return Err("it has a user name or a password");
     }
     match url.scheme() {
-        // What a browser would read differently from how it is written is not what it looks like.
-        "http" | "https" if !is_as_written(&url, uri) => {
+        // A URI that a browser would normalize is rejected: it may lead elsewhere than it seems.
+        "http" | "https" if !is_normalized(&url, uri) => {
             Err("it is not in its normal form: write host and path as a browser shows them")
         }
         "https" if url.host_str().is_some_and(|host| !host.is_empty()) => Ok(()),
@@ -52,16 +52,16 @@ pub(super) fn check(uri: &str, schemes: &[String]) -> Result<(), &'static str> {
     }
 }
 
-/// Whether an operator may allow a scheme of an application's own.
+/// Returns true if an operator may allow this custom scheme.
 pub(super) fn is_possible_scheme(scheme: &str) -> bool {
     let mut bytes = scheme.bytes();
     bytes.next().is_some_and(|first| first.is_ascii_lowercase())
         && bytes.all(|it| it.is_ascii_lowercase() || it.is_ascii_digit() || b"+-.".contains(&it))
-        && !NEVER.contains(&scheme)
+        && !FORBIDDEN_SCHEMES.contains(&scheme)
 }
 
-/// Whether `asked` is the URI that was registered: byte for byte, but for the port on loopback,
-/// which an application gets from the system when it starts to listen (RFC 8252).
+/// Compares a requested with a registered URI: exactly, except for the port on loopback, which native
+/// applications get from the system (RFC 8252).
 pub(super) fn is_same(registered: &str, asked: &str) -> bool {
     if registered == asked {
         return true;
@@ -70,12 +70,12 @@ pub(super) fn is_same(registered: &str, asked: &str) -> bool {
     both.is_some_and(|(registered, asked)| registered == asked)
 }
 
-/// Whether the URI leads to the user's own machine.
+/// Returns true if the URI is on the user's own machine.
 pub(super) fn is_local(uri: &str) -> bool {
     loopback(uri).is_some()
 }
 
-/// The host to show to a person: who gets the code.
+/// Host that receives the code, for display.
 pub(super) fn shown(uri: &str) -> String {
     let url = Url::parse(uri).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).filter(|host| !host.is_empty());
@@ -87,14 +87,14 @@ pub(super) fn shown(uri: &str) -> String {
     }
 }
 
-fn is_as_written(url: &Url, uri: &str) -> bool {
+fn is_normalized(url: &Url, uri: &str) -> bool {
     url.as_str() == uri || (url.path() == "/" && url.as_str().strip_suffix('/') == Some(uri))
 }
 
-/// Host and all that comes after the port, if it is plain http on loopback.
+/// Splits a loopback `http` URI into its host and everything after the port.
 fn loopback(uri: &str) -> Option<(&str, &str)> {
     let rest = uri.strip_prefix("http://")?;
-    let host = LOOPBACK.into_iter().find(|host| rest.starts_with(host))?;
+    let host = LOOPBACK_HOSTS.into_iter().find(|host| rest.starts_with(host))?;
     let rest = &rest[host.len()..];
     let rest = match rest.strip_prefix(':') {
         Some(port) => {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_browsers_read_as_it_is_written_is_registered() {
+    fn only_normalized_redirect_uris_are_registered() {
         let own = ["com.example.app".to_owned()];
         for uri in [
             "https://app.example.com/cb",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn schemes_that_run_code_are_nobodys() {
+    fn dangerous_schemes_are_rejected() {
         assert!(is_possible_scheme("cursor") && is_possible_scheme("com.example.app"));
         for scheme in ["javascript", "data", "http", "https", "file", "", "1x", "a:b", "Cursor"] {
             assert!(!is_possible_scheme(scheme), "{scheme}");
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_port_on_loopback_may_differ() {
+    fn only_the_loopback_port_may_differ() {
         let registered = "https://app.example.com/cb";
         assert!(is_same(registered, registered));
         for asked in [

@@ -1,4 +1,4 @@
-//! Where all requests of the proxy's own arrive.
+//! Routes of the proxy's endpoints, and its shared state.
 
 use std::{
     fmt,
@@ -12,79 +12,80 @@ use http::{HeaderValue, Method, Request, StatusCode, header, request::Parts};
 use wharf_model::{Error, NonceStore, Rate, RateStore, StateCipher, Stores};
 
 use crate::proxy::{
-    Settings, clients::Documents, consent_page, consent_page::Answer, cookie::Cookies, form::Form,
-    idp::Idp, metadata::Site, store::Shelf,
+    ProxySettings, clients::ClientDocuments, consent_page, consent_page::ProxyResponse,
+    cookie::BrowserCookies, form::FormParams, idp::IdpClient, metadata::ProxyUrls,
+    store::EncryptedStore,
 };
 
-/// How long a registration is kept after its last use.
-pub(super) const YEAR_QUARTER: Duration = Duration::from_secs(90 * 24 * 3600);
+/// Lifetime of a registration after its last use.
+pub(super) const CLIENT_TTL: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// How often one address may register clients, and look at pages.
-const REGISTRATIONS: Rate = Rate { per_second: 1.0, burst: 60.0 };
-const VISITS: Rate = Rate { per_second: 10.0, burst: 200.0 };
+/// Rate limits of one address: registrations, and pages.
+const REGISTRATION_RATE: Rate = Rate { per_second: 1.0, burst: 60.0 };
+const PAGE_RATE: Rate = Rate { per_second: 10.0, burst: 200.0 };
 
-/// All that serving a request needs.
-pub(super) struct Desk {
-    pub(super) site: Site,
-    pub(super) settings: Settings,
-    pub(super) idp: Idp,
-    pub(super) shelf: Shelf,
+/// Shared state of the endpoints.
+pub(super) struct ProxyState {
+    pub(super) urls: ProxyUrls,
+    pub(super) settings: ProxySettings,
+    pub(super) idp: IdpClient,
+    pub(super) store: EncryptedStore,
     pub(super) seal: Arc<dyn StateCipher>,
     pub(super) nonces: Arc<dyn NonceStore>,
     pub(super) rates: Arc<dyn RateStore>,
-    /// None if clients cannot publish who they are.
-    pub(super) documents: Option<Documents>,
-    pub(super) cookies: Cookies,
+    /// None if client ID metadata documents are disabled.
+    pub(super) documents: Option<ClientDocuments>,
+    pub(super) cookies: BrowserCookies,
 }
 
-/// Who sees what went wrong.
+/// Format of an error response: for users or for clients.
 #[derive(Clone, Copy)]
-enum Reader {
-    Person,
-    Program,
+enum ErrorFormat {
+    Html,
+    Json,
 }
 
-impl Desk {
+impl ProxyState {
     pub(super) fn new(
-        site: Site,
-        settings: Settings,
+        urls: ProxyUrls,
+        settings: ProxySettings,
         stores: &Stores,
         seal: Arc<dyn StateCipher>,
     ) -> Self {
         let (provider, fetch) = (settings.provider.clone(), settings.fetch.clone());
-        Desk {
-            idp: Idp::new(provider, fetch, site.url("/callback")),
-            shelf: Shelf::new(stores.grants.clone(), seal.clone()),
+        ProxyState {
+            idp: IdpClient::new(provider, fetch, urls.url("/callback")),
+            store: EncryptedStore::new(stores.grants.clone(), seal.clone()),
             nonces: stores.nonces.clone(),
             rates: stores.rates.clone(),
-            documents: settings.documents.clone().map(Documents::new),
-            cookies: Cookies { secure: site.is_secure() },
+            documents: settings.documents.clone().map(ClientDocuments::new),
+            cookies: BrowserCookies { secure: urls.is_secure() },
             seal,
-            site,
+            urls,
             settings,
         }
     }
 
-    /// Answers a request to one of the proxy's paths.
-    pub(super) async fn serve(self: Arc<Self>, request: Request<Bytes>) -> Answer {
+    /// Serves a request to one of the proxy's paths.
+    pub(super) async fn serve(self: Arc<Self>, request: Request<Bytes>) -> ProxyResponse {
         let (parts, body) = request.into_parts();
-        let Some(path) = self.site.path(parts.uri.path()) else {
-            return self.site.metadata(&parts, &self.settings, self.documents.is_some());
+        let Some(path) = self.urls.path(parts.uri.path()) else {
+            return self.urls.metadata(&parts, &self.settings, self.documents.is_some());
         };
-        let (verb, reader) = match path {
-            "/authorize" | "/callback" => (Method::GET, Reader::Person),
-            "/consent" => (Method::POST, Reader::Person),
-            _ => (Method::POST, Reader::Program),
+        let (verb, format) = match path {
+            "/authorize" | "/callback" => (Method::GET, ErrorFormat::Html),
+            "/consent" => (Method::POST, ErrorFormat::Html),
+            _ => (Method::POST, ErrorFormat::Json),
         };
-        let is_for_programs = matches!(reader, Reader::Program);
+        let is_for_programs = matches!(format, ErrorFormat::Json);
         if is_for_programs && parts.method == Method::OPTIONS {
-            return for_pages(consent_page::json(StatusCode::OK, &serde_json::json!({})));
+            return with_cors(consent_page::json(StatusCode::OK, &serde_json::json!({})));
         }
         if parts.method != verb {
             return not_allowed(&verb);
         }
-        if self.is_too_much(path, &parts).await {
-            return failed(reader, &Error::overloaded(Duration::from_secs(5)));
+        if self.is_over_limit(path, &parts).await {
+            return error_response(format, &Error::overloaded(Duration::from_secs(5)));
         }
         let answered = match path {
             "/authorize" => self.authorize(&parts).await,
@@ -95,18 +96,19 @@ impl Desk {
             _ => self.revoke(&parts, &body).await,
         };
         let answer = answered.unwrap_or_else(|error| {
-            tracing::warn!(%error, path, "the OAuth proxy cannot reach what it keeps");
-            failed(reader, &error)
+            tracing::warn!(%error, path, "cannot access the store of the OAuth proxy");
+            error_response(format, &error)
         });
-        if is_for_programs { for_pages(answer) } else { answer }
+        if is_for_programs { with_cors(answer) } else { answer }
     }
 
-    /// Whether an address asks too often. Tokens cannot be guessed, so who asks for them may go on.
-    async fn is_too_much(&self, path: &str, parts: &Parts) -> bool {
+    /// Returns true if an address exceeds its rate limit. Token requests are exempt: tokens cannot be
+    /// guessed.
+    async fn is_over_limit(&self, path: &str, parts: &Parts) -> bool {
         let rate = match path {
-            "/register" => REGISTRATIONS,
+            "/register" => REGISTRATION_RATE,
             "/token" | "/revoke" => return false,
-            _ => VISITS,
+            _ => PAGE_RATE,
         };
         let Some(address) = address(parts) else { return false };
         let kind = if path == "/register" { "register" } else { "visit" };
@@ -114,14 +116,14 @@ impl Desk {
     }
 }
 
-impl fmt::Debug for Desk {
+impl fmt::Debug for ProxyState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Desk").field("site", &self.site).finish_non_exhaustive()
+        f.debug_struct("ProxyState").field("site", &self.urls).finish_non_exhaustive()
     }
 }
 
-/// Where a request comes from, if that tells people apart. Behind a reverse proxy on this machine all come from there,
-/// and whoever has one IPv6 address has all those that begin alike.
+/// Address of a request, if it distinguishes clients. Behind a reverse proxy on this machine all requests
+/// come from loopback. IPv6 addresses are grouped by /64 network.
 pub(super) fn address(parts: &Parts) -> Option<String> {
     let address = parts.extensions.get::<SocketAddr>()?.ip().to_canonical();
     match address {
@@ -134,37 +136,37 @@ pub(super) fn address(parts: &Parts) -> Option<String> {
     }
 }
 
-/// The form in a body; if there is none, why.
-pub(super) fn form(parts: &Parts, body: &Bytes) -> Result<Form, &'static str> {
+/// Parses the form in a body; returns the reason if that fails.
+pub(super) fn form(parts: &Parts, body: &Bytes) -> Result<FormParams, &'static str> {
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let kind = kind.and_then(|it| it.split(';').next()).unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         return Err("the body must be application/x-www-form-urlencoded");
     }
-    Form::parse(body)
+    FormParams::parse(body)
 }
 
-fn failed(reader: Reader, error: &Error) -> Answer {
+fn error_response(format: ErrorFormat, error: &Error) -> ProxyResponse {
     let too_much = error.kind.is_overloaded() || error.kind.is_rate_limited();
     let what = match too_much {
-        true => "Too much is going on here. Please try again in a moment.",
-        false => "This does not work at the moment. Please try again later.",
+        true => "Too many requests. Please try again in a moment.",
+        false => "The service is unavailable at the moment. Please try again later.",
     };
     let status = match too_much {
         true => StatusCode::TOO_MANY_REQUESTS,
         false => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let mut answer = match reader {
-        Reader::Person => consent_page::problem(status, what, None),
-        Reader::Program => consent_page::oauth_error(status, "temporarily_unavailable", what),
+    let mut answer = match format {
+        ErrorFormat::Html => consent_page::error_page(status, what, None),
+        ErrorFormat::Json => consent_page::oauth_error(status, "temporarily_unavailable", what),
     };
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
     answer
 }
 
-/// Lets clients read the answer that are web pages. No cookie counts there, so nobody is harmed; whose
-/// pages may ask was decided before.
-fn for_pages(mut answer: Answer) -> Answer {
+/// Allows web clients to read the response (CORS). That is safe, because these endpoints use no cookies;
+/// the server's `Origin` check has passed before.
+fn with_cors(mut answer: ProxyResponse) -> ProxyResponse {
     let pairs = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (header::ACCESS_CONTROL_ALLOW_METHODS, "POST"),
@@ -176,9 +178,9 @@ fn for_pages(mut answer: Answer) -> Answer {
     answer
 }
 
-fn not_allowed(verb: &Method) -> Answer {
+fn not_allowed(verb: &Method) -> ProxyResponse {
     let what = format!("Use {verb} here.");
-    let mut answer = consent_page::problem(StatusCode::METHOD_NOT_ALLOWED, &what, None);
+    let mut answer = consent_page::error_page(StatusCode::METHOD_NOT_ALLOWED, &what, None);
     if let Ok(allow) = HeaderValue::from_str(verb.as_str()) {
         answer.headers_mut().insert(header::ALLOW, allow);
     }

@@ -1,4 +1,4 @@
-//! What is kept: sealed, for a time, under a digest of what names it.
+//! Encrypted records with expiry, stored under digests of their names.
 
 use std::{
     fmt,
@@ -12,66 +12,66 @@ use wharf_model::{Error, Record, RecordStore, StateCipher};
 
 use crate::jose::{b64, sha256};
 
-/// How often the store's clock is asked, and what has expired is swept away.
-const OFTEN: Duration = Duration::from_secs(60);
-/// How much is swept away at a time.
-const SWEEP: usize = 500;
-/// How often room is made for one thing: others may take it.
-const TRIES: u32 = 4;
+/// Interval for reading the store's clock and for removing expired records.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(60);
+/// Limit of records that are removed at a time.
+const SWEEP_BATCH: usize = 500;
+/// Attempts to make room for a record: concurrent requests may take it.
+const MAX_INSERT_ATTEMPTS: u32 = 4;
 
-/// Something that is kept.
-pub(super) trait Thing: Serialize + DeserializeOwned {
-    /// What it is, in its id and in what binds it there.
+/// A record type.
+pub(super) trait StoredRecord: Serialize + DeserializeOwned {
+    /// Kind of the record, part of its id and of its encryption context.
     const KIND: &'static str;
 }
 
-/// A thing, as it was when it was looked at.
-pub(super) struct Kept<T> {
+/// A record with its version, for compare-and-swap.
+pub(super) struct VersionedRecord<T> {
     record: Record,
-    pub(super) thing: T,
+    pub(super) value: T,
 }
 
-impl<T: Thing> Kept<T> {
-    /// Whether it ends soon.
-    pub(super) fn ends_within(&self, now: u64, ttl: Duration) -> bool {
+impl<T: StoredRecord> VersionedRecord<T> {
+    /// Returns true if the record expires within `ttl`.
+    pub(super) fn expires_within(&self, now: u64, ttl: Duration) -> bool {
         self.record.expires.is_some_and(|expires| expires <= now.saturating_add(millis(ttl)))
     }
 
-    /// When it ends.
-    pub(super) fn ends(&self) -> u64 {
+    /// Expiry of the record.
+    pub(super) fn expires_at(&self) -> u64 {
         self.record.expires.unwrap_or(u64::MAX)
     }
 
-    /// Gives it to another owner.
-    pub(super) fn belongs_to(&mut self, owner: &str) {
+    /// Changes the owner.
+    pub(super) fn set_owner(&mut self, owner: &str) {
         self.record.owner = owned_by::<T>(owner);
     }
 
-    pub(super) fn is_of(&self, owner: &str) -> bool {
+    pub(super) fn is_owned_by(&self, owner: &str) -> bool {
         self.record.owner == owned_by::<T>(owner)
     }
 }
 
-/// Where things are kept. Every operation is atomic, whoever shares the store.
-pub(super) struct Shelf {
+/// Store of encrypted records. Every operation is atomic between processes.
+pub(super) struct EncryptedStore {
     records: Arc<dyn RecordStore>,
     seal: Arc<dyn StateCipher>,
     clock: Mutex<Option<(u64, Instant)>>,
     swept: Mutex<Option<Instant>>,
 }
 
-/// Whose it is, and how many of them there may be.
-pub(super) struct Owner<'a>(pub(super) &'a str, pub(super) usize);
+/// Owner of a record, and the limit of its records.
+pub(super) struct RecordOwner<'a>(pub(super) &'a str, pub(super) usize);
 
-impl Shelf {
+impl EncryptedStore {
     pub(super) fn new(records: Arc<dyn RecordStore>, seal: Arc<dyn StateCipher>) -> Self {
-        Shelf { records, seal, clock: Mutex::default(), swept: Mutex::default() }
+        EncryptedStore { records, seal, clock: Mutex::default(), swept: Mutex::default() }
     }
 
-    /// The time in milliseconds since 1970, by the clock of the store, which is asked now and then.
+    /// Current time in milliseconds since 1970, by the clock of the store, which is read at intervals.
     pub(super) async fn now(&self) -> Result<u64, Error> {
         let known = *self.clock.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((then, at)) = known.filter(|(_, at)| at.elapsed() < OFTEN) {
+        if let Some((then, at)) = known.filter(|(_, at)| at.elapsed() < MAINTENANCE_INTERVAL) {
             return Ok(then.saturating_add(millis(at.elapsed())));
         }
         let now = self.records.now().await?;
@@ -79,32 +79,32 @@ impl Shelf {
         Ok(now)
     }
 
-    /// Keeps a thing for so long, unless its owner has too many.
-    async fn put<T: Thing>(
+    /// Stores a record, unless its owner has too many.
+    async fn put<T: StoredRecord>(
         &self,
         name: &str,
-        thing: &T,
-        owner: Owner<'_>,
+        value: &T,
+        owner: RecordOwner<'_>,
         ttl: Duration,
     ) -> Result<bool, Error> {
         self.sweep().await?;
         let (id, now) = (id::<T>(name), self.now().await?);
-        let body = self.close(&id, thing)?;
+        let body = self.encrypt(&id, value)?;
         let (owned, expires) = (owned_by::<T>(owner.0), Some(now.saturating_add(millis(ttl))));
         let record = Record { id, owner: owned, created: now, expires, body, ..Record::default() };
         self.records.insert(record, owner.1).await
     }
 
-    /// Keeps a thing for so long. If its owner has too many, the oldest goes.
-    pub(super) async fn put_last<T: Thing>(
+    /// Stores a record. If its owner has too many, the oldest is removed.
+    pub(super) async fn put_evicting<T: StoredRecord>(
         &self,
         name: &str,
-        thing: &T,
-        Owner(owner, most): Owner<'_>,
+        value: &T,
+        RecordOwner(owner, most): RecordOwner<'_>,
         ttl: Duration,
     ) -> Result<(), Error> {
-        for _ in 0..TRIES {
-            if self.put(name, thing, Owner(owner, most), ttl).await? {
+        for _ in 0..MAX_INSERT_ATTEMPTS {
+            if self.put(name, value, RecordOwner(owner, most), ttl).await? {
                 return Ok(());
             }
             self.drop_oldest::<T>(owner).await?;
@@ -112,54 +112,57 @@ impl Shelf {
         Err(Error::overloaded(Duration::from_secs(1)))
     }
 
-    /// The thing of this name, unless it has expired.
-    pub(super) async fn get<T: Thing>(&self, name: &str) -> Result<Option<Kept<T>>, Error> {
+    /// Loads a record, unless it has expired.
+    pub(super) async fn get<T: StoredRecord>(
+        &self,
+        name: &str,
+    ) -> Result<Option<VersionedRecord<T>>, Error> {
         let Some(record) = self.records.load(&id::<T>(name)).await? else { return Ok(None) };
         let now = self.now().await?;
-        Ok(self.open(record, now))
+        Ok(self.decrypt(record, now))
     }
 
-    /// The oldest things of an owner's, at most so many.
-    pub(super) async fn list<T: Thing>(
+    /// Loads the oldest records of an owner.
+    pub(super) async fn list<T: StoredRecord>(
         &self,
         owner: &str,
         most: usize,
-    ) -> Result<Vec<Kept<T>>, Error> {
+    ) -> Result<Vec<VersionedRecord<T>>, Error> {
         let records = self.records.list(&owned_by::<T>(owner), None, most).await?;
         let now = self.now().await?;
-        Ok(records.into_iter().filter_map(|record| self.open(record, now)).collect())
+        Ok(records.into_iter().filter_map(|record| self.decrypt(record, now)).collect())
     }
 
-    /// What a record holds, unless it has expired.
-    fn open<T: Thing>(&self, record: Record, now: u64) -> Option<Kept<T>> {
+    /// Decrypts a record, unless it has expired.
+    fn decrypt<T: StoredRecord>(&self, record: Record, now: u64) -> Option<VersionedRecord<T>> {
         record.expires.filter(|expires| *expires > now)?;
         let plain = self.seal.open_bytes(&context::<T>(&record.id), &record.body)?;
-        let thing = serde_json::from_slice(&plain).ok()?;
-        Some(Kept { record, thing })
+        let value = serde_json::from_slice(&plain).ok()?;
+        Some(VersionedRecord { record, value })
     }
 
-    /// Puts a changed thing in the place of what it was; false if somebody else was faster. With a
-    /// time, that is how long it is kept from now on.
-    pub(super) async fn swap<T: Thing>(
+    /// Replaces a record (compare-and-swap); returns false if another process changed it first. `ttl` sets
+    /// a new expiry.
+    pub(super) async fn swap<T: StoredRecord>(
         &self,
-        kept: Kept<T>,
+        kept: VersionedRecord<T>,
         ttl: Option<Duration>,
     ) -> Result<bool, Error> {
-        let Kept { mut record, thing } = kept;
-        record.body = self.close(&record.id, &thing)?;
+        let VersionedRecord { mut record, value } = kept;
+        record.body = self.encrypt(&record.id, &value)?;
         if let Some(ttl) = ttl {
             record.expires = Some(self.now().await?.saturating_add(millis(ttl)));
         }
         self.records.swap(record).await
     }
 
-    /// Takes a thing away. True for one taker only.
-    pub(super) async fn take<T: Thing>(&self, name: &str) -> Result<bool, Error> {
+    /// Removes a record. Returns true for one caller only.
+    pub(super) async fn remove<T: StoredRecord>(&self, name: &str) -> Result<bool, Error> {
         self.records.remove(&id::<T>(name)).await
     }
 
-    /// Makes room for one more thing of an owner's: the oldest goes.
-    async fn drop_oldest<T: Thing>(&self, owner: &str) -> Result<(), Error> {
+    /// Removes the oldest record of an owner.
+    async fn drop_oldest<T: StoredRecord>(&self, owner: &str) -> Result<(), Error> {
         let oldest = self.records.list(&owned_by::<T>(owner), None, 1).await?;
         for record in oldest {
             self.records.remove(&record.id).await?;
@@ -167,47 +170,47 @@ impl Shelf {
         Ok(())
     }
 
-    fn close<T: Thing>(&self, id: &str, thing: &T) -> Result<Vec<u8>, Error> {
-        let plain = serde_json::to_vec(thing).map_err(Error::from_std)?;
+    fn encrypt<T: StoredRecord>(&self, id: &str, value: &T) -> Result<Vec<u8>, Error> {
+        let plain = serde_json::to_vec(value).map_err(Error::from_std)?;
         Ok(self.seal.seal_bytes(&context::<T>(id), &plain))
     }
 
     async fn sweep(&self) -> Result<(), Error> {
         let is_due = {
             let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_due = swept.is_none_or(|at| at.elapsed() >= OFTEN);
+            let is_due = swept.is_none_or(|at| at.elapsed() >= MAINTENANCE_INTERVAL);
             if is_due {
                 *swept = Some(Instant::now());
             }
             is_due
         };
         if is_due {
-            self.records.sweep(SWEEP).await?;
+            self.records.sweep(SWEEP_BATCH).await?;
         }
         Ok(())
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for EncryptedStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shelf").finish_non_exhaustive()
+        f.debug_struct("EncryptedStore").finish_non_exhaustive()
     }
 }
 
-/// What a secret is known by where it is kept.
+/// Digest of a secret, stored in its place.
 pub(super) fn digest(secret: &str) -> String {
     b64(sha256(secret.as_bytes()))
 }
 
-fn id<T: Thing>(name: &str) -> String {
+fn id<T: StoredRecord>(name: &str) -> String {
     format!("{}.{}", T::KIND, digest(&format!("{}\0{name}", T::KIND)))
 }
 
-fn owned_by<T: Thing>(owner: &str) -> String {
+fn owned_by<T: StoredRecord>(owner: &str) -> String {
     format!("{}.{owner}", T::KIND)
 }
 
-fn context<T: Thing>(id: &str) -> Vec<u8> {
+fn context<T: StoredRecord>(id: &str) -> Vec<u8> {
     format!("wharf oauth\0{}\0{id}", T::KIND).into_bytes()
 }
 

@@ -1,4 +1,4 @@
-//! Codes and refresh tokens become access tokens, and access ends.
+//! Token and revocation endpoints.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -9,65 +9,65 @@ use serde_json::json;
 use url::form_urlencoded;
 use wharf_model::Error;
 
-use super::{clients::is_document, form::Form};
-use crate::jose::{b64, random_token, same, sha256};
+use super::{clients::is_document_url, form::FormParams};
+use crate::jose::{b64, constant_time_eq, random_token, sha256};
 use crate::proxy::{
     consent_page,
-    consent_page::Answer,
-    records::{Access, Code, Grant, REDEEMED},
-    routes::{Desk, form},
-    store::{Kept, Owner, digest},
+    consent_page::ProxyResponse,
+    records::{AccessRecord, CodeRecord, GrantRecord, REDEEMED_CODE_TTL},
+    routes::{ProxyState, form},
+    store::{RecordOwner, VersionedRecord, digest},
 };
 
-/// How many access tokens of one grant are good at a time: a new one ends the oldest.
-const MOST_ACCESS: usize = 4;
-/// How many clients a user may have let in at a time: a new one ends the oldest.
-const MOST_GRANTS: usize = 64;
-/// How tokens begin, so that people (and programs that look for leaks) know what they found.
-pub(super) const ACCESS: &str = "wharf_at_";
-const REFRESH: &str = "wharf_rt_";
+/// Limit of valid access tokens of one grant: a new one replaces the oldest.
+const MAX_ACCESS_TOKENS: usize = 4;
+/// Limit of grants of one user: a new one replaces the oldest.
+const MAX_GRANTS_PER_USER: usize = 64;
+/// Prefixes of tokens, so that people and secret scanners recognize them.
+pub(super) const ACCESS_PREFIX: &str = "wharf_at_";
+const REFRESH_PREFIX: &str = "wharf_rt_";
 
-/// A refusal.
-struct Refusal(StatusCode, &'static str, &'static str);
+/// OAuth error response: status, code and description.
+struct OAuthRefusal(StatusCode, &'static str, &'static str);
 
-type Fallible<T> = Result<Result<T, Refusal>, Error>;
+type OAuthResult<T> = Result<Result<T, OAuthRefusal>, Error>;
 
-const fn invalid_grant(what: &'static str) -> Refusal {
-    Refusal(StatusCode::BAD_REQUEST, "invalid_grant", what)
+const fn invalid_grant(what: &'static str) -> OAuthRefusal {
+    OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_grant", what)
 }
 
-const fn invalid_request(what: &'static str) -> Refusal {
-    Refusal(StatusCode::BAD_REQUEST, "invalid_request", what)
+const fn invalid_request(what: &'static str) -> OAuthRefusal {
+    OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_request", what)
 }
 
-const UNKNOWN_CLIENT: Refusal = Refusal(
+const UNKNOWN_CLIENT: OAuthRefusal = OAuthRefusal(
     StatusCode::UNAUTHORIZED,
     "invalid_client",
     "the client is not registered here (any more), or its secret is wrong",
 );
 
-/// The same for all that is wrong with a code, so that nobody learns what is right about it.
-const BAD_CODE: Refusal =
-    invalid_grant("the code is unknown, used, too old, or of another request: start again");
-const BAD_REFRESH: Refusal =
-    invalid_grant("the refresh token is unknown, used or ended: the user must sign in again");
+/// The same error for all invalid codes, so that it reveals nothing about them.
+const BAD_CODE: OAuthRefusal =
+    invalid_grant("the code is unknown, used, expired, or of another request: start again");
+const BAD_REFRESH: OAuthRefusal =
+    invalid_grant("the refresh token is unknown, used or expired: the user must sign in again");
 
-impl Desk {
-    /// Gives tokens for a code, or for a refresh token.
-    pub(super) async fn token(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
+impl ProxyState {
+    /// Issues tokens for a code or a refresh token.
+    pub(super) async fn token(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
         let (form, client) = match self.authenticate(parts, body).await? {
             Ok(known) => known,
-            Err(refusal) => return Ok(refused(parts, &refusal)),
+            Err(refusal) => return Ok(refusal_response(parts, &refusal)),
         };
-        if !form.resources().iter().all(|it| self.site.is_resource(it)) {
-            let what = "tokens are given for this server only: see its resource metadata";
-            let refusal = Refusal(StatusCode::BAD_REQUEST, "invalid_target", what);
-            return Ok(refused(parts, &refusal));
+        if !form.resources().iter().all(|it| self.urls.is_resource(it)) {
+            let what = "tokens are issued for this server only: see its resource metadata";
+            let refusal = OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_target", what);
+            return Ok(refusal_response(parts, &refusal));
         }
         let issued = match form.get("grant_type") {
             Some("authorization_code") => self.redeem(&client, &form).await?,
             Some("refresh_token") => self.refresh(&client, &form).await?,
-            _ => Err(Refusal(
+            _ => Err(OAuthRefusal(
                 StatusCode::BAD_REQUEST,
                 "unsupported_grant_type",
                 "use authorization_code or refresh_token",
@@ -75,33 +75,38 @@ impl Desk {
         };
         Ok(match issued {
             Ok(answer) => answer,
-            Err(refusal) => refused(parts, &refusal),
+            Err(refusal) => refusal_response(parts, &refusal),
         })
     }
 
-    /// Ends what a token stands for (RFC 7009).
-    pub(super) async fn revoke(&self, parts: &Parts, body: &Bytes) -> Result<Answer, Error> {
+    /// Revokes a token (RFC 7009).
+    pub(super) async fn revoke(&self, parts: &Parts, body: &Bytes) -> Result<ProxyResponse, Error> {
         let (form, client) = match self.authenticate(parts, body).await? {
             Ok(known) => known,
-            Err(refusal) => return Ok(refused(parts, &refusal)),
+            Err(refusal) => return Ok(refusal_response(parts, &refusal)),
         };
         let Some(token) = form.get("token") else {
-            return Ok(refused(parts, &invalid_request("token is missing")));
+            return Ok(refusal_response(parts, &invalid_request("token is missing")));
         };
-        // What is not there any more is as good as revoked.
+        // An unknown token counts as revoked.
         let done = consent_page::json(StatusCode::OK, &json!({}));
         if let Some([id, family, _]) = refresh_parts(token) {
-            let kept = self.shelf.get::<Grant>(id).await?;
-            let is_genuine = |grant: &Grant| grant.client == client && is(family, &grant.family);
-            if kept.is_some_and(|kept| is_genuine(&kept.thing)) {
-                self.shelf.take::<Grant>(id).await?;
+            let kept = self.store.get::<GrantRecord>(id).await?;
+            let is_genuine = |grant: &GrantRecord| {
+                grant.client == client && matches_digest(family, &grant.family)
+            };
+            if kept.is_some_and(|kept| is_genuine(&kept.value)) {
+                self.store.remove::<GrantRecord>(id).await?;
             }
         } else if let Some((id, secret)) = access_parts(token) {
-            while let Some(mut kept) = self.shelf.get::<Grant>(id).await? {
-                let access = &mut kept.thing.access;
-                let Some(at) = access.iter().position(|it| is(secret, &it.digest)) else { break };
+            while let Some(mut kept) = self.store.get::<GrantRecord>(id).await? {
+                let access = &mut kept.value.access;
+                let Some(at) = access.iter().position(|it| matches_digest(secret, &it.digest))
+                else {
+                    break;
+                };
                 access.remove(at);
-                if kept.thing.client != client || self.shelf.swap(kept, None).await? {
+                if kept.value.client != client || self.store.swap(kept, None).await? {
                     break;
                 }
             }
@@ -109,50 +114,55 @@ impl Desk {
         Ok(done)
     }
 
-    /// What is asked, and which client it is that asks, if it can prove it as far as it must.
-    async fn authenticate(&self, parts: &Parts, body: &Bytes) -> Fallible<(Form, String)> {
+    /// Parses the form and authenticates the client.
+    async fn authenticate(&self, parts: &Parts, body: &Bytes) -> OAuthResult<(FormParams, String)> {
         let read = form(parts, body).map_err(invalid_request);
         let given = read.and_then(|form| credentials(parts, &form).map(|given| (form, given)));
         let (form, (id, secret)) = match given {
             Ok(given) => given,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        // What such a client says about itself mattered when the user was asked: it has no secret.
-        if is_document(&id) {
+        // A client with a metadata document is public. Its metadata mattered at consent only.
+        if is_document_url(&id) {
             return Ok(if self.documents.is_some() { Ok((form, id)) } else { Err(UNKNOWN_CLIENT) });
         }
         let Some(known) = self.client(&id, parts).await? else { return Ok(Err(UNKNOWN_CLIENT)) };
         let is_it = match &known.client.secret {
-            Some(right) => secret.is_some_and(|secret| is(&secret, right)),
+            Some(right) => secret.is_some_and(|secret| matches_digest(&secret, right)),
             None => true,
         };
         Ok(if is_it { Ok((form, id)) } else { Err(UNKNOWN_CLIENT) })
     }
 
-    async fn redeem(&self, client: &str, form: &Form) -> Fallible<Answer> {
+    async fn redeem(&self, client: &str, form: &FormParams) -> OAuthResult<ProxyResponse> {
         let (Some(code), Some(verifier)) = (form.get("code"), form.get("code_verifier")) else {
             return Ok(Err(invalid_request("code and code_verifier are both needed")));
         };
-        let Some(mut kept) = self.shelf.get::<Code>(code).await? else { return Ok(Err(BAD_CODE)) };
-        let asked = &kept.thing.asked;
+        let Some(mut kept) = self.store.get::<CodeRecord>(code).await? else {
+            return Ok(Err(BAD_CODE));
+        };
+        let asked = &kept.value.asked;
         let redirect = form.get("redirect_uri");
         if asked.client != client
             || redirect.is_some_and(|it| it != asked.redirect)
             || !is_verifier(verifier)
-            || !same(b64(sha256(verifier.as_bytes())).as_bytes(), asked.challenge.as_bytes())
+            || !constant_time_eq(
+                b64(sha256(verifier.as_bytes())).as_bytes(),
+                asked.challenge.as_bytes(),
+            )
         {
             return Ok(Err(BAD_CODE));
         }
-        let Some((who, upstream)) = kept.thing.good.take() else {
-            self.end(kept.thing.grant.as_deref()).await?;
+        let Some((who, upstream)) = kept.value.good.take() else {
+            self.revoke_grant(kept.value.grant.as_deref()).await?;
             return Ok(Err(BAD_CODE));
         };
         let scopes = asked.scopes.clone();
         let (id, family) = (random_token(16), random_token(16));
         let owner = digest(&format!("{}\0{}", self.idp.provider.realm(), who.subject));
-        let mut grant = Grant {
+        let mut grant = GrantRecord {
             client: client.to_owned(),
-            resource: self.site.resource.clone(),
+            resource: self.urls.resource.clone(),
             scopes: scopes.clone(),
             who,
             upstream,
@@ -161,47 +171,50 @@ impl Desk {
             access: Vec::new(),
             refreshing: 0,
             asked: 0,
-            since: self.shelf.now().await?,
+            since: self.store.now().await?,
         };
         let ttl = self.settings.refresh_ttl.min(self.settings.grant_ttl);
         let answer = self.issue(&mut grant, &id, &family, scopes, ttl).await?;
-        self.shelf.put_last(&id, &grant, Owner(&owner, MOST_GRANTS), ttl).await?;
-        kept.thing.grant = Some(id.clone());
-        if !self.shelf.swap(kept, Some(REDEEMED)).await? {
-            // Somebody redeemed it in the meantime: one of the two is not who it should be.
-            self.end(Some(&id)).await?;
-            let other = self.shelf.get::<Code>(code).await?;
-            self.end(other.as_ref().and_then(|kept| kept.thing.grant.as_deref())).await?;
+        self.store.put_evicting(&id, &grant, RecordOwner(&owner, MAX_GRANTS_PER_USER), ttl).await?;
+        kept.value.grant = Some(id.clone());
+        if !self.store.swap(kept, Some(REDEEMED_CODE_TTL)).await? {
+            // Another request redeemed the code meanwhile, so one of the two is an attacker. Revoke both
+            // grants.
+            self.revoke_grant(Some(&id)).await?;
+            let other = self.store.get::<CodeRecord>(code).await?;
+            self.revoke_grant(other.as_ref().and_then(|kept| kept.value.grant.as_deref())).await?;
             return Ok(Err(BAD_CODE));
         }
-        // The tokens are good, whatever becomes of this.
-        let _ = self.keep_client(client, &owner, &id).await;
+        // The tokens are valid even if this fails.
+        let _ = self.record_sign_in(client, &owner, &id).await;
         Ok(Ok(answer))
     }
 
-    async fn refresh(&self, client: &str, form: &Form) -> Fallible<Answer> {
+    async fn refresh(&self, client: &str, form: &FormParams) -> OAuthResult<ProxyResponse> {
         let Some([id, family, newest]) = form.get("refresh_token").and_then(refresh_parts) else {
             return Ok(Err(BAD_REFRESH));
         };
-        let Some(kept) = self.presented(client, [id, family, newest]).await? else {
+        let Some(kept) = self.validated_grant(client, [id, family, newest]).await? else {
             return Ok(Err(BAD_REFRESH));
         };
-        let now = self.shelf.now().await?;
-        let Some(left) = self.left(&kept.thing, now).filter(|left| !left.is_zero()) else {
-            self.end(Some(id)).await?;
+        let now = self.store.now().await?;
+        let Some(remaining) =
+            self.remaining(&kept.value, now).filter(|remaining| !remaining.is_zero())
+        else {
+            self.revoke_grant(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
         };
-        // Whom the provider does not let in any more is not let in here.
-        if !self.is_still_in(id, kept, now).await? {
-            self.end(Some(id)).await?;
+        // A user without access at the provider loses access here.
+        if !self.is_still_authorized(id, kept, now).await? {
+            self.revoke_grant(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
         }
-        let Some(mut kept) = self.presented(client, [id, family, newest]).await? else {
+        let Some(mut kept) = self.validated_grant(client, [id, family, newest]).await? else {
             return Ok(Err(BAD_REFRESH));
         };
-        let grant = &mut kept.thing;
+        let grant = &mut kept.value;
         let Some(scopes) = self.settings.granted(&grant.who, &grant.scopes) else {
-            self.end(Some(id)).await?;
+            self.revoke_grant(Some(id)).await?;
             return Ok(Err(BAD_REFRESH));
         };
         grant.scopes = scopes;
@@ -211,121 +224,127 @@ impl Desk {
         };
         if !wanted.is_subset(&grant.scopes) {
             let what = "scope: more than was granted; ask the user by a new authorization request";
-            return Ok(Err(Refusal(StatusCode::BAD_REQUEST, "invalid_scope", what)));
+            return Ok(Err(OAuthRefusal(StatusCode::BAD_REQUEST, "invalid_scope", what)));
         }
-        let ttl = self.settings.refresh_ttl.min(left);
+        let ttl = self.settings.refresh_ttl.min(remaining);
         let answer = self.issue(grant, id, family, wanted, ttl).await?;
-        if !self.shelf.swap(kept, Some(ttl)).await? {
-            return self.lost(id, newest).await;
+        if !self.store.swap(kept, Some(ttl)).await? {
+            return self.resolve_conflict(id, newest).await;
         }
-        // The tokens are good, whatever becomes of this.
+        // The tokens are valid even if this fails.
         let _ = self.touch_client(client, id).await;
         Ok(Ok(answer))
     }
 
-    /// The grant of a refresh token that is good.
-    async fn presented(
+    /// Loads the grant of a valid refresh token.
+    async fn validated_grant(
         &self,
         client: &str,
         [id, family, newest]: [&str; 3],
-    ) -> Result<Option<Kept<Grant>>, Error> {
-        let kept = self.shelf.get::<Grant>(id).await?;
-        let is_genuine = |grant: &Grant| grant.client == client && is(family, &grant.family);
-        let Some(kept) = kept.filter(|kept| is_genuine(&kept.thing)) else { return Ok(None) };
-        // A genuine token, but not the newest: two have it, and nobody knows who is the thief.
-        if !is(newest, &kept.thing.newest) {
-            self.end(Some(id)).await?;
+    ) -> Result<Option<VersionedRecord<GrantRecord>>, Error> {
+        let kept = self.store.get::<GrantRecord>(id).await?;
+        let is_genuine =
+            |grant: &GrantRecord| grant.client == client && matches_digest(family, &grant.family);
+        let Some(kept) = kept.filter(|kept| is_genuine(&kept.value)) else { return Ok(None) };
+        // A refresh token that was rotated out is reused: it may be stolen, so the grant is revoked.
+        if !matches_digest(newest, &kept.value.newest) {
+            self.revoke_grant(Some(id)).await?;
             return Ok(None);
         }
         Ok(Some(kept))
     }
 
-    /// How long a grant may last from now on, however often it is renewed.
-    fn left(&self, grant: &Grant, now: u64) -> Option<Duration> {
+    /// Remaining lifetime of a grant, however often it is refreshed.
+    fn remaining(&self, grant: &GrantRecord, now: u64) -> Option<Duration> {
         let age = Duration::from_millis(now.saturating_sub(grant.since));
         self.settings.grant_ttl.checked_sub(age)
     }
 
-    /// Somebody changed the grant in the meantime. If that was another refresh with the same token,
-    /// it is used; otherwise it is not, and can be sent again.
-    async fn lost(&self, id: &str, newest: &str) -> Fallible<Answer> {
-        let kept = self.shelf.get::<Grant>(id).await?;
-        if kept.is_some_and(|kept| is(newest, &kept.thing.newest)) {
+    /// Handles a lost compare-and-swap. If another request used the same refresh token, the grant is
+    /// revoked; otherwise the client can retry.
+    async fn resolve_conflict(&self, id: &str, newest: &str) -> OAuthResult<ProxyResponse> {
+        let kept = self.store.get::<GrantRecord>(id).await?;
+        if kept.is_some_and(|kept| matches_digest(newest, &kept.value.newest)) {
             let status = StatusCode::SERVICE_UNAVAILABLE;
-            return Ok(Err(Refusal(status, "temporarily_unavailable", "send it once more")));
+            return Ok(Err(OAuthRefusal(
+                status,
+                "temporarily_unavailable",
+                "send the request again",
+            )));
         }
-        self.end(Some(id)).await?;
+        self.revoke_grant(Some(id)).await?;
         Ok(Err(BAD_REFRESH))
     }
 
-    /// New tokens of a grant that lasts for so long. The refresh token before is not good any more.
+    /// Issues new tokens of a grant and invalidates the previous refresh token (rotation).
     async fn issue(
         &self,
-        grant: &mut Grant,
+        grant: &mut GrantRecord,
         id: &str,
         family: &str,
         scopes: BTreeSet<String>,
         lasts: Duration,
-    ) -> Result<Answer, Error> {
+    ) -> Result<ProxyResponse, Error> {
         let (access, newest) = (random_token(32), random_token(32));
         let ttl = self.settings.access_ttl.min(lasts);
-        let now = self.shelf.now().await?;
+        let now = self.store.now().await?;
         let until = now.saturating_add(ttl.as_secs().saturating_mul(1000));
         let scope = scopes.iter().map(String::as_str).collect::<Vec<_>>().join(" ");
         grant.newest = digest(&newest);
         grant.access.retain(|it| it.until > now);
-        while grant.access.len() >= MOST_ACCESS {
+        while grant.access.len() >= MAX_ACCESS_TOKENS {
             grant.access.remove(0);
         }
-        grant.access.push(Access { digest: digest(&access), until, scopes });
+        grant.access.push(AccessRecord { digest: digest(&access), until, scopes });
         Ok(consent_page::json(
             StatusCode::OK,
             &json!({
-                "access_token": format!("{ACCESS}{id}.{access}"),
+                "access_token": format!("{ACCESS_PREFIX}{id}.{access}"),
                 "token_type": "Bearer",
                 "expires_in": ttl.as_secs(),
-                "refresh_token": format!("{REFRESH}{id}.{family}.{newest}"),
+                "refresh_token": format!("{REFRESH_PREFIX}{id}.{family}.{newest}"),
                 "scope": scope,
             }),
         ))
     }
 
-    /// Ends a grant, with all tokens of it.
-    async fn end(&self, grant: Option<&str>) -> Result<(), Error> {
+    /// Revokes a grant with all its tokens.
+    async fn revoke_grant(&self, grant: Option<&str>) -> Result<(), Error> {
         if let Some(id) = grant {
-            self.shelf.take::<Grant>(id).await?;
+            self.store.remove::<GrantRecord>(id).await?;
         }
         Ok(())
     }
 
-    /// The grant that an access token is of, and what the token itself is good for.
-    pub(super) async fn look_up(
+    /// Finds the grant and the record of an access token.
+    pub(super) async fn find_access_token(
         &self,
         token: &str,
-    ) -> Result<Option<(Kept<Grant>, Access)>, Error> {
+    ) -> Result<Option<(VersionedRecord<GrantRecord>, AccessRecord)>, Error> {
         let Some((id, secret)) = access_parts(token) else { return Ok(None) };
-        let Some(mut kept) = self.shelf.get::<Grant>(id).await? else { return Ok(None) };
-        let now = self.shelf.now().await?;
-        let access = &mut kept.thing.access;
-        let at = access.iter().position(|it| it.until > now && is(secret, &it.digest));
+        let Some(mut kept) = self.store.get::<GrantRecord>(id).await? else { return Ok(None) };
+        let now = self.store.now().await?;
+        let access = &mut kept.value.access;
+        let at = access.iter().position(|it| it.until > now && matches_digest(secret, &it.digest));
         let Some(access) = at.map(|at| access.remove(at)) else { return Ok(None) };
-        Ok((kept.thing.resource == self.site.resource).then_some((kept, access)))
+        Ok((kept.value.resource == self.urls.resource).then_some((kept, access)))
     }
 }
 
-/// Whether this is the secret of that digest.
-fn is(secret: &str, right: &str) -> bool {
-    same(digest(secret).as_bytes(), right.as_bytes())
+/// Returns true if the secret has this digest.
+fn matches_digest(secret: &str, right: &str) -> bool {
+    constant_time_eq(digest(secret).as_bytes(), right.as_bytes())
 }
 
-/// The grant's name and the secret in an access token.
+/// Splits an access token into grant id and secret.
 pub(super) fn access_parts(token: &str) -> Option<(&str, &str)> {
-    token.strip_prefix(ACCESS).filter(|it| it.len() <= 128)?.split_once('.')
+    token.strip_prefix(ACCESS_PREFIX).filter(|it| it.len() <= 128)?.split_once('.')
 }
 
-/// The grant's name, what all its refresh tokens share, and what only this one has.
+/// Splits a refresh token into grant id, the part common to the grant, and its own secret.
 fn refresh_parts(token: &str) -> Option<[&str; 3]> {
-    let (id, rest) = token.strip_prefix(REFRESH).filter(|it| it.len() <= 160)?.split_once('.')?;
+    let (id, rest) =
+        token.strip_prefix(REFRESH_PREFIX).filter(|it| it.len() <= 160)?.split_once('.')?;
     let (family, newest) = rest.split_once('.')?;
     Some([id, family, newest])
 }
@@ -335,8 +354,8 @@ fn is_verifier(text: &str) -> bool {
     (43..=128).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
-/// Who a client says to be: in a header, or in the body, but not in both.
-fn credentials(parts: &Parts, form: &Form) -> Result<(String, Option<String>), Refusal> {
+/// Client credentials: in a header or in the body, but not in both.
+fn credentials(parts: &Parts, form: &FormParams) -> Result<(String, Option<String>), OAuthRefusal> {
     let (id, secret) = (form.get("client_id"), form.get("client_secret"));
     let mut headers = parts.headers.get_all(header::AUTHORIZATION).iter();
     let Some(given) = headers.next() else {
@@ -358,7 +377,7 @@ fn basic(value: &HeaderValue) -> Option<(String, String)> {
     let plain = BASE64_STANDARD.decode(encoded.trim()).ok()?;
     let plain = String::from_utf8(plain).ok()?;
     let (id, secret) = plain.split_once(':').filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
-    // They are encoded as in a form first (RFC 6749, 2.3.1).
+    // Both parts are form-encoded (RFC 6749, 2.3.1).
     let decode = |text: &str| {
         let pair = format!("it={text}");
         let value = form_urlencoded::parse(pair.as_bytes()).next().map(|it| it.1.into_owned());
@@ -367,8 +386,8 @@ fn basic(value: &HeaderValue) -> Option<(String, String)> {
     Some((decode(id), decode(secret)))
 }
 
-fn refused(parts: &Parts, refusal: &Refusal) -> Answer {
-    let Refusal(status, error, what) = refusal;
+fn refusal_response(parts: &Parts, refusal: &OAuthRefusal) -> ProxyResponse {
+    let OAuthRefusal(status, error, what) = refusal;
     let mut answer = consent_page::oauth_error(*status, error, what);
     if *status == StatusCode::UNAUTHORIZED && parts.headers.contains_key(header::AUTHORIZATION) {
         let challenge = HeaderValue::from_static("Basic realm=\"token\"");

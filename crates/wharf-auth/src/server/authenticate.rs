@@ -1,4 +1,4 @@
-//! From a request to a verdict: what was shown, what it is worth, whose it is.
+//! Authenticates a request: extracts the token, verifies it, returns the principal or a rejection.
 
 use std::sync::Arc;
 
@@ -7,159 +7,191 @@ use wharf_model::{
     AuthDecision, AuthRejection, AuthRequest, AuthResult, Authenticated, ClientCertificate, Stores,
 };
 
-use crate::jose::{b64, same, sha256};
+use crate::jose::{b64, constant_time_eq, sha256};
 use crate::server::{
-    cache::Cache,
-    credentials::{Scheme, Shown, presented},
-    dpop::{Proofs, Refused},
-    resource_metadata::Front,
-    verified_token::{Checked, Checking, Grant, Rejected, Submitted, Verifier, moment},
+    cache::TokenCache,
+    credentials::{AuthScheme, RequestEvidence, presented_token},
+    dpop::{ProofRejection, ProofVerifier},
+    resource_metadata::ResourceMetadata,
+    verified_token::{
+        SubmittedToken, TokenRejection, TokenVerification, TokenVerifier, VerificationResult,
+        VerifiedToken, system_time,
+    },
 };
 
-const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
-/// Lets in whoever has a token that `V` finds good.
-pub(crate) struct Gate<V> {
-    pub(crate) front: Front,
+/// Authenticates requests with tokens that `V` verifies.
+pub(crate) struct TokenAuthenticator<V> {
+    pub(crate) metadata: ResourceMetadata,
     verifier: V,
-    cache: Cache,
-    proofs: Proofs,
+    cache: TokenCache,
+    proofs: ProofVerifier,
 }
 
-impl<V: Verifier> Gate<V> {
-    pub(crate) fn new(front: Front, verifier: V) -> Arc<Self> {
-        let proofs = Proofs::new(front.dpop.clone(), front.url());
-        Arc::new(Gate { front, verifier, cache: Cache::default(), proofs })
+impl<V: TokenVerifier> TokenAuthenticator<V> {
+    pub(crate) fn new(metadata: ResourceMetadata, verifier: V) -> Arc<Self> {
+        let proofs = ProofVerifier::new(metadata.dpop.clone(), metadata.url());
+        Arc::new(TokenAuthenticator { metadata, verifier, cache: TokenCache::default(), proofs })
     }
 
     pub(crate) fn join(&self, stores: &Stores) {
         self.proofs.join(stores);
     }
 
-    pub(crate) fn admit(self: &Arc<Self>, knock: &AuthRequest<'_>) -> AuthDecision {
-        let presented = match presented(knock) {
-            Ok(Some(presented)) => presented,
-            Ok(None) => return AuthDecision::Now(Err(self.front.nobody())),
-            Err(problem) => return AuthDecision::Now(Err(self.front.malformed(problem))),
+    pub(crate) fn admit(self: &Arc<Self>, request: &AuthRequest<'_>) -> AuthDecision {
+        let presented_token = match presented_token(request) {
+            Ok(Some(presented_token)) => presented_token,
+            Ok(None) => return AuthDecision::Now(Err(self.metadata.missing_token())),
+            Err(problem) => return AuthDecision::Now(Err(self.metadata.malformed(problem))),
         };
-        let digest = sha256(presented.token.as_bytes());
-        if let Some(grant) = self.cache.get(&digest) {
-            if grant.bound.is_free() && presented.scheme == Scheme::Bearer {
-                return AuthDecision::Now(self.unbound(grant));
+        let digest = sha256(presented_token.token.as_bytes());
+        if let Some(verified) = self.cache.get(&digest) {
+            if verified.bound.is_unbound() && presented_token.scheme == AuthScheme::Bearer {
+                return AuthDecision::Now(self.accept_unbound(verified));
             }
-            return self.clone().enter(grant, Shown::of(knock, &presented));
+            return self
+                .clone()
+                .check_binding(verified, RequestEvidence::of(request, &presented_token));
         }
-        let submitted = Submitted { token: presented.token, digest, scope: knock.scope };
+        let submitted =
+            SubmittedToken { token: presented_token.token, digest, scope: request.scope };
         let checking = self.verifier.verify(&submitted);
-        let shown = Shown::of(knock, &presented);
+        let evidence = RequestEvidence::of(request, &presented_token);
         match checking {
-            Checking::Now(checked) => self.clone().settle(digest, checked, shown),
-            Checking::Later(checked) => {
-                let gate = self.clone();
+            TokenVerification::Now(checked) => self.clone().finish(digest, checked, evidence),
+            TokenVerification::Later(checked) => {
+                let authenticator = self.clone();
                 AuthDecision::Later(Box::pin(async move {
                     let checked = checked.await;
-                    gate.settle(digest, checked, shown).verdict().await
+                    authenticator.finish(digest, checked, evidence).verdict().await
                 }))
             }
         }
     }
 
-    fn settle(self: Arc<Self>, digest: [u8; 32], checked: Checked, shown: Shown) -> AuthDecision {
-        let grant = match checked {
-            Ok(grant) => grant,
-            Err(Rejected::Invalid(problem)) => {
-                let denied = self.front.invalid(shown.scheme, "invalid_token", problem);
+    fn finish(
+        self: Arc<Self>,
+        digest: [u8; 32],
+        checked: VerificationResult,
+        evidence: RequestEvidence,
+    ) -> AuthDecision {
+        let verified = match checked {
+            Ok(verified) => verified,
+            Err(TokenRejection::Invalid(problem)) => {
+                let denied = self.metadata.invalid(evidence.scheme, "invalid_token", problem);
                 return AuthDecision::Now(Err(denied));
             }
-            Err(Rejected::Unknown) => return AuthDecision::Now(Err(self.front.unknown())),
+            Err(TokenRejection::Unavailable) => {
+                return AuthDecision::Now(Err(self.metadata.unavailable()));
+            }
         };
-        self.cache.put(digest, &grant, self.verifier.keep());
-        self.enter(grant, shown)
+        self.cache.put(digest, &verified, self.verifier.cache_ttl());
+        self.check_binding(verified, evidence)
     }
 
-    /// Lets the bearer of a good token in, if it is the one that the token is bound to.
-    fn enter(self: Arc<Self>, grant: Grant, shown: Shown) -> AuthDecision {
-        if grant.bound.otherwise {
-            let problem = "The token is bound in a way that is not supported here";
-            return AuthDecision::Now(Err(self.front.invalid(
-                shown.scheme,
+    /// Checks that the client presents the key or certificate that the token is bound to.
+    fn check_binding(
+        self: Arc<Self>,
+        verified: VerifiedToken,
+        evidence: RequestEvidence,
+    ) -> AuthDecision {
+        if verified.bound.unsupported {
+            let problem = "The token has an unsupported binding (cnf)";
+            return AuthDecision::Now(Err(self.metadata.invalid(
+                evidence.scheme,
                 "invalid_token",
                 problem,
             )));
         }
-        if let Some(wanted) = &grant.bound.certificate
-            && !shows(wanted, shown.certificate.as_ref())
+        if let Some(wanted) = &verified.bound.certificate
+            && !certificate_matches(wanted, evidence.certificate.as_ref())
         {
             let problem = "The token is bound to another client certificate";
-            return AuthDecision::Now(Err(self.front.invalid(
-                shown.scheme,
+            return AuthDecision::Now(Err(self.metadata.invalid(
+                evidence.scheme,
                 "invalid_token",
                 problem,
             )));
         }
-        match (shown.scheme, &grant.bound.key) {
-            (Scheme::Bearer, None) => AuthDecision::Now(self.unbound(grant)),
-            (Scheme::Bearer, Some(_)) => {
+        match (evidence.scheme, &verified.bound.key) {
+            (AuthScheme::Bearer, None) => AuthDecision::Now(self.accept_unbound(verified)),
+            (AuthScheme::Bearer, Some(_)) => {
                 let problem = "The token is bound to a key: send it with DPoP and a proof";
-                AuthDecision::Now(Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem)))
+                AuthDecision::Now(Err(self.metadata.invalid(
+                    AuthScheme::Dpop,
+                    "invalid_token",
+                    problem,
+                )))
             }
-            (Scheme::Dpop, None) => {
+            (AuthScheme::Dpop, None) => {
                 let problem = "The token is not bound to a key: send it as Bearer";
-                AuthDecision::Now(Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem)))
+                AuthDecision::Now(Err(self.metadata.invalid(
+                    AuthScheme::Dpop,
+                    "invalid_token",
+                    problem,
+                )))
             }
-            (Scheme::Dpop, Some(key)) => {
+            (AuthScheme::Dpop, Some(key)) => {
                 let key = key.clone();
-                AuthDecision::Later(Box::pin(async move { self.proved(grant, &key, &shown).await }))
+                AuthDecision::Later(Box::pin(async move {
+                    self.check_proof(verified, &key, &evidence).await
+                }))
             }
         }
     }
 
-    fn unbound(&self, grant: Grant) -> AuthResult {
-        if self.front.dpop.is_required() {
-            let problem = "Only tokens that are bound to a key are taken here: use DPoP";
-            return Err(self.front.invalid(Scheme::Dpop, "invalid_token", problem));
+    fn accept_unbound(&self, verified: VerifiedToken) -> AuthResult {
+        if self.metadata.dpop.is_required() {
+            let problem = "Only tokens that are bound to a key are accepted: use DPoP";
+            return Err(self.metadata.invalid(AuthScheme::Dpop, "invalid_token", problem));
         }
-        self.pass(grant, Scheme::Bearer)
+        self.authenticate(verified, AuthScheme::Bearer)
     }
 
-    async fn proved(&self, grant: Grant, key: &str, shown: &Shown) -> AuthResult {
-        let fresh = match self.proofs.check(key, shown).await {
+    async fn check_proof(
+        &self,
+        verified: VerifiedToken,
+        key: &str,
+        evidence: &RequestEvidence,
+    ) -> AuthResult {
+        let fresh = match self.proofs.check(key, evidence).await {
             Ok(fresh) => fresh,
-            Err(refused) => return Err(self.refused(refused)),
+            Err(rejection) => return Err(self.proof_rejection(rejection)),
         };
-        let mut pass = self.pass(grant, Scheme::Dpop)?;
+        let mut pass = self.authenticate(verified, AuthScheme::Dpop)?;
         if let Some(nonce) = fresh {
-            pass.headers.insert(NONCE, nonce);
+            pass.headers.insert(DPOP_NONCE, nonce);
         }
         Ok(pass)
     }
 
-    fn refused(&self, refused: Refused) -> AuthRejection {
-        match refused {
-            Refused::Proof(problem) => {
-                self.front.invalid(Scheme::Dpop, "invalid_dpop_proof", problem)
+    fn proof_rejection(&self, rejection: ProofRejection) -> AuthRejection {
+        match rejection {
+            ProofRejection::Invalid(problem) => {
+                self.metadata.invalid(AuthScheme::Dpop, "invalid_dpop_proof", problem)
             }
-            Refused::Nonce(nonce) => {
-                let problem = "The proof needs the nonce of DPoP-Nonce";
-                let mut denied = self.front.invalid(Scheme::Dpop, "use_dpop_nonce", problem);
-                denied.headers.insert(NONCE, nonce);
+            ProofRejection::NonceRequired(nonce) => {
+                let problem = "The proof must contain the nonce of DPoP-Nonce";
+                let mut denied = self.metadata.invalid(AuthScheme::Dpop, "use_dpop_nonce", problem);
+                denied.headers.insert(DPOP_NONCE, nonce);
                 denied
             }
-            Refused::Unknown => self.front.unknown(),
+            ProofRejection::Unavailable => self.metadata.unavailable(),
         }
     }
 
-    fn pass(&self, grant: Grant, scheme: Scheme) -> AuthResult {
-        let mut pass: Authenticated = grant.pass;
-        if let Some(denied) = self.front.lacks(&pass.principal, scheme) {
+    fn authenticate(&self, verified: VerifiedToken, scheme: AuthScheme) -> AuthResult {
+        let mut pass: Authenticated = verified.pass;
+        if let Some(denied) = self.metadata.missing_scopes(&pass.principal, scheme) {
             return Err(denied);
         }
-        pass.until = grant.expires.map(moment);
+        pass.until = verified.expires.map(system_time);
         Ok(pass)
     }
 }
 
-/// Whether the certificate is the one with this digest.
-fn shows(wanted: &str, certificate: Option<&ClientCertificate>) -> bool {
-    certificate.is_some_and(|it| same(b64(sha256(&it.0)).as_bytes(), wanted.as_bytes()))
+/// Returns true if the certificate has this digest.
+fn certificate_matches(wanted: &str, certificate: Option<&ClientCertificate>) -> bool {
+    certificate.is_some_and(|it| constant_time_eq(b64(sha256(&it.0)).as_bytes(), wanted.as_bytes()))
 }

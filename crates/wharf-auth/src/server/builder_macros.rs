@@ -1,65 +1,66 @@
-//! What can be said about every way to check tokens.
+//! Builder methods that all token verifiers share.
 
-/// Setters for a builder with a `front`, which is an authority by its `gate()`.
-macro_rules! common {
+/// Implements the setters and `Authenticator` for a builder with a `metadata` field and an
+/// `authenticator()` method.
+macro_rules! verifier_builder {
     ($builder:ident) => {
         impl $builder {
-            $crate::server::builder_macros::published!();
+            $crate::server::builder_macros::metadata_setters!();
 
-            /// Every request needs this scope. May be called several times; then it needs all of them.
+            /// Requires this scope for every request. Calls accumulate: all scopes are required.
             pub fn scope(mut self, scope: impl Into<String>) -> Self {
-                self.front.scopes.push(scope.into());
+                self.metadata.scopes.push(scope.into());
                 self
             }
 
-            /// Whoever was granted `broad` may do all that `narrow` allows, and what that stands for.
+            /// Declares that scope `broad` includes scope `narrow` and everything that `narrow` includes.
             pub fn implies(mut self, broad: impl Into<String>, narrow: impl Into<String>) -> Self {
-                self.front.reading.implied.push((broad.into(), narrow.into()));
+                self.metadata.mapping.implied.push((broad.into(), narrow.into()));
                 self
             }
 
-            /// Reads the caller's roles from this claim: a text, or a list of texts. Dots lead into objects, as in
-            /// `realm_access.roles`.
+            /// Reads the caller's roles from this claim: a string or an array of strings. Dots select
+            /// nested members, as in `realm_access.roles`.
             pub fn roles(mut self, claim: &str) -> Self {
-                self.front.reading.roles = Some(claim.split('.').map(str::to_owned).collect());
+                self.metadata.mapping.roles = Some(claim.split('.').map(str::to_owned).collect());
                 self
             }
 
-            /// How tokens that are bound to a key are treated, and says so to clients.
+            /// Configures DPoP, and announces it in the metadata.
             pub fn dpop(mut self, dpop: $crate::server::Dpop) -> Self {
-                (self.front.dpop, self.front.tells_dpop) = (dpop, true);
+                (self.metadata.dpop, self.metadata.announces_dpop) = (dpop, true);
                 self
             }
 
-            /// Says to clients that tokens are bound to their certificates (RFC 8705). Tokens that are bound are only
-            /// taken with their certificate, whether this is said or not.
+            /// Announces in the metadata that tokens are bound to client certificates (RFC 8705). A bound
+            /// token is accepted only with its certificate, announced or not.
             pub fn certificate_bound(mut self) -> Self {
-                self.front.binds_certificates = true;
+                self.metadata.binds_certificates = true;
                 self
             }
 
-            /// The server's name for people who are asked for their consent.
+            /// Sets the server's name, which authorization servers show on the consent page.
             pub fn name(mut self, name: impl Into<String>) -> Self {
-                self.front.name = Some(name.into());
+                self.metadata.name = Some(name.into());
                 self
             }
 
-            /// Where to read about the server.
+            /// Sets the URL of the server's documentation.
             pub fn documentation(mut self, url: impl Into<String>) -> Self {
-                self.front.documentation = Some(url.into());
+                self.metadata.documentation = Some(url.into());
                 self
             }
         }
 
         impl wharf_model::Authenticator for $builder {
-            fn admit(&self, knock: &wharf_model::AuthRequest<'_>) -> wharf_model::AuthDecision {
-                self.gate().admit(knock)
+            fn admit(&self, request: &wharf_model::AuthRequest<'_>) -> wharf_model::AuthDecision {
+                self.authenticator().admit(request)
             }
 
-            $crate::server::builder_macros::pages!();
+            $crate::server::builder_macros::metadata_endpoints!();
 
             fn join(&self, stores: &wharf_model::Stores) {
-                self.gate().join(stores);
+                self.authenticator().join(stores);
             }
 
             fn problems(&self) -> Vec<String> {
@@ -68,62 +69,63 @@ macro_rules! common {
         }
     };
 }
-pub(crate) use common;
+pub(crate) use verifier_builder;
 
-/// Setters of a builder with a `front`, for what is published whoever decides.
-macro_rules! published {
+/// Setters for the published metadata, for a builder with a `metadata` field.
+macro_rules! metadata_setters {
     () => {
-        /// What this server is called where its metadata is published: its URL, as clients know it.
+        /// Sets the resource identifier (RFC 9728): the server's URL, as clients use it.
         pub fn resource(mut self, resource: impl Into<String>) -> Self {
-            self.front.resource = Some(resource.into());
+            self.metadata.resource = Some(resource.into());
             self
         }
 
-        /// Publishes these scopes, beside those that every request needs. They should be few: clients ask for all of
-        /// them at once. Others are asked for when they are needed.
+        /// Publishes these scopes in addition to the required ones. Publish few: clients request all of
+        /// them at once. Other scopes are requested when a call needs them (step-up authorization).
         pub fn scopes_supported<I>(mut self, scopes: I) -> Self
         where
             I: IntoIterator,
             I::Item: Into<String>,
         {
-            self.front.published.extend(scopes.into_iter().map(Into::into));
+            self.metadata.extra_scopes.extend(scopes.into_iter().map(Into::into));
             self
         }
     };
 }
-pub(crate) use published;
+pub(crate) use metadata_setters;
 
-/// What an authority with a `front` says to clients.
-macro_rules! pages {
+/// Implements the metadata endpoint and the challenges of an `Authenticator` with a `metadata` field.
+macro_rules! metadata_endpoints {
     () => {
         fn denied(
             &self,
             error: &wharf_model::Error,
-            knock: &wharf_model::AuthRequest<'_>,
+            request: &wharf_model::AuthRequest<'_>,
             principal: &wharf_model::Principal,
         ) -> Vec<http::HeaderValue> {
-            self.front.denied(error, knock.headers, principal)
+            self.metadata.denied(error, request.headers, principal)
         }
 
         fn paths(&self) -> Vec<String> {
-            self.front.paths()
+            self.metadata.paths()
         }
 
         fn page(
             &self,
             request: http::Request<bytes::Bytes>,
         ) -> wharf_model::BoxFuture<http::Response<bytes::Bytes>> {
-            let response = self.front.page(&request);
+            let response = self.metadata.page(&request);
             Box::pin(async move { response })
         }
     };
 }
-pub(crate) use pages;
+pub(crate) use metadata_endpoints;
 
-/// The setter of a builder that asks issuers, by its `download`.
-macro_rules! downloads {
+/// Setter of the `download` field, for a builder that sends requests to issuers.
+macro_rules! download_setter {
     () => {
-        /// How issuers are asked: with certificates or addresses of a company's own network, for example.
+        /// Sets the HTTP client for requests to issuers, for example with private addresses or other root
+        /// certificates.
         ///
         /// ```
         /// use wharf_auth::{fetch::Fetch, server::Jwt};
@@ -138,7 +140,7 @@ macro_rules! downloads {
             self
         }
 
-        fn downloading(&self) -> std::sync::Arc<dyn $crate::server::Download> {
+        fn downloader(&self) -> std::sync::Arc<dyn $crate::server::Download> {
             match &self.download {
                 Some(download) => download.clone(),
                 None => std::sync::Arc::new($crate::fetch::Fetch::new()),
@@ -146,4 +148,4 @@ macro_rules! downloads {
         }
     };
 }
-pub(crate) use downloads;
+pub(crate) use download_setter;

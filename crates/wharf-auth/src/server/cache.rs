@@ -1,4 +1,4 @@
-//! What was found out about tokens a moment ago.
+//! Cache of verified tokens.
 
 use std::{
     collections::HashMap,
@@ -9,27 +9,27 @@ use std::{
 
 use tokio::time::Instant;
 
-use crate::server::verified_token::{Grant, now};
+use crate::server::verified_token::{VerifiedToken, now};
 
-/// How many tokens are remembered at most, in either generation.
-const MOST: usize = 8 << 10;
+/// Limit of tokens in each of the two generations.
+const MAX_GENERATION_SIZE: usize = 8 << 10;
 
-/// Something about each of the tokens that came last, by their digests.
-pub(crate) struct Recent<V>(Mutex<Generations<V>>);
+/// Values by token digest, for the most recent tokens.
+pub(crate) struct RecentTokens<V>(Mutex<TokenGenerations<V>>);
 
-struct Generations<V> {
+struct TokenGenerations<V> {
     young: HashMap<[u8; 32], V>,
-    /// Forgotten as a whole when the young ones have become too many.
+    /// Dropped as a whole when the young generation is full.
     old: HashMap<[u8; 32], V>,
 }
 
-impl<V> Default for Recent<V> {
+impl<V> Default for RecentTokens<V> {
     fn default() -> Self {
-        Recent(Mutex::new(Generations { young: HashMap::new(), old: HashMap::new() }))
+        RecentTokens(Mutex::new(TokenGenerations { young: HashMap::new(), old: HashMap::new() }))
     }
 }
 
-impl<V: Clone> Recent<V> {
+impl<V: Clone> RecentTokens<V> {
     pub(crate) fn get(&self, digest: &[u8; 32]) -> Option<V> {
         let generations = self.lock();
         generations.young.get(digest).or_else(|| generations.old.get(digest)).cloned()
@@ -37,7 +37,7 @@ impl<V: Clone> Recent<V> {
 
     pub(crate) fn put(&self, digest: [u8; 32], value: V) {
         let mut generations = self.lock();
-        if generations.young.len() >= MOST {
+        if generations.young.len() >= MAX_GENERATION_SIZE {
             generations.old = mem::take(&mut generations.young);
         }
         generations.young.insert(digest, value);
@@ -49,31 +49,34 @@ impl<V: Clone> Recent<V> {
         generations.old.remove(digest);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Generations<V>> {
+    fn lock(&self) -> MutexGuard<'_, TokenGenerations<V>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Remembers what tokens are worth for a short time, and never longer than they last.
+/// Caches verified tokens for a short time, never beyond their expiry.
 #[derive(Default)]
-pub(crate) struct Cache(Recent<Kept>);
+pub(crate) struct TokenCache(RecentTokens<CachedToken>);
 
 #[derive(Clone)]
-struct Kept {
-    grant: Grant,
+struct CachedToken {
+    verified: VerifiedToken,
     until: Instant,
 }
 
-impl Cache {
-    pub(crate) fn get(&self, digest: &[u8; 32]) -> Option<Grant> {
-        let kept = self.0.get(digest)?;
-        let lasts = kept.grant.expires.is_none_or(|expires| expires > now());
-        (lasts && kept.until > Instant::now()).then_some(kept.grant)
+impl TokenCache {
+    pub(crate) fn get(&self, digest: &[u8; 32]) -> Option<VerifiedToken> {
+        let cached = self.0.get(digest)?;
+        let lasts = cached.verified.expires.is_none_or(|expires| expires > now());
+        (lasts && cached.until > Instant::now()).then_some(cached.verified)
     }
 
-    pub(crate) fn put(&self, digest: [u8; 32], grant: &Grant, keep: Duration) {
-        if !keep.is_zero() {
-            self.0.put(digest, Kept { grant: grant.clone(), until: Instant::now() + keep });
+    pub(crate) fn put(&self, digest: [u8; 32], verified: &VerifiedToken, cache_ttl: Duration) {
+        if !cache_ttl.is_zero() {
+            self.0.put(
+                digest,
+                CachedToken { verified: verified.clone(), until: Instant::now() + cache_ttl },
+            );
         }
     }
 }

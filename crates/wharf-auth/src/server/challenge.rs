@@ -1,23 +1,23 @@
-//! What a response says about how to come in (RFC 6750, RFC 9449, RFC 9728).
+//! Builder of `WWW-Authenticate` challenges (RFC 6750, RFC 9449, RFC 9728).
 
 use http::HeaderValue;
 
-/// Asks for more than anybody should ask for in a challenge: to be there when nobody is.
-const OFFLINE: &str = "offline_access";
+/// Never part of a challenge: it asks for refresh tokens, which is the client's decision.
+const OFFLINE_ACCESS: &str = "offline_access";
 
-/// One challenge, in the making.
+/// A challenge under construction.
 #[derive(Debug)]
-pub(crate) struct Challenge {
+pub(crate) struct ChallengeBuilder {
     text: String,
     parameters: usize,
 }
 
-impl Challenge {
+impl ChallengeBuilder {
     pub(crate) fn new(scheme: &str) -> Self {
-        Challenge { text: scheme.to_owned(), parameters: 0 }
+        ChallengeBuilder { text: scheme.to_owned(), parameters: 0 }
     }
 
-    /// Adds a parameter. What could not stand within quotes is replaced.
+    /// Adds a parameter. Characters that are not allowed in a quoted string are replaced.
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.text.push_str(if self.parameters == 0 { " " } else { ", " });
         self.parameters += 1;
@@ -32,20 +32,20 @@ impl Challenge {
         self
     }
 
-    /// Adds a parameter, if there is anything to say.
-    pub(crate) fn maybe(self, name: &str, value: Option<&str>) -> Self {
+    /// Adds a parameter if it has a value.
+    pub(crate) fn with_optional(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
         }
     }
 
-    /// Adds the scopes, each once, if there are any.
+    /// Adds the scopes without duplicates, if there are any.
     pub(crate) fn scopes<'a>(self, scopes: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all: Vec<&str> = Vec::new();
         for scope in scopes {
             let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
-            let fits = !scope.is_empty() && scope.bytes().all(is_plain) && scope != OFFLINE;
+            let fits = !scope.is_empty() && scope.bytes().all(is_plain) && scope != OFFLINE_ACCESS;
             if fits && !all.contains(&scope) {
                 all.push(scope);
             }
@@ -54,7 +54,7 @@ impl Challenge {
     }
 
     pub(crate) fn header(self) -> HeaderValue {
-        // Everything in it is visible ASCII, or was replaced.
+        // The text is visible ASCII: other characters were replaced.
         HeaderValue::try_from(self.text).unwrap_or_else(|_| HeaderValue::from_static("Bearer"))
     }
 }
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn quoting_is_safe() {
-        let challenge = Challenge::new("Bearer")
+        let challenge = ChallengeBuilder::new("Bearer")
             .with("error_description", "a \"b\" \\ c\r\nX: y é")
             .scopes(["files:read", "", "a b", "a\"b", "files:read", "offline_access", "x"])
-            .maybe("none", None);
+            .with_optional("none", None);
         assert_eq!(
             challenge.header(),
             r#"Bearer error_description="a 'b' ' c??X: y ?", scope="files:read x""#
         );
-        assert_eq!(Challenge::new("Bearer").scopes([]).header(), "Bearer");
+        assert_eq!(ChallengeBuilder::new("Bearer").scopes([]).header(), "Bearer");
     }
 }

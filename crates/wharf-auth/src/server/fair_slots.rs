@@ -1,4 +1,4 @@
-//! Places at something slow, shared by callers.
+//! Slots for a slow operation, shared fairly between callers.
 
 use std::{
     collections::HashMap,
@@ -9,97 +9,97 @@ use std::{
 use tokio::sync::Notify;
 use wharf_model::{Budget, BudgetShare, Caller};
 
-/// How many callers may wait for each place.
-const WAITING: usize = 16;
+/// Limit of waiting callers for each slot.
+const MAX_WAITERS_PER_SLOT: usize = 16;
 
-/// A bounded number of places, and lines in front of them: each caller has a share of both and a line of its own, so
-/// that one who sends many requests does not stand before the others.
-pub(super) struct Places {
-    open: Arc<Budget>,
+/// A bounded number of slots with queues. Each caller has a share of both and a queue of its own, so that a
+/// caller with many requests does not delay the others.
+pub(super) struct FairSlots {
+    capacity: Arc<Budget>,
     waiting: Arc<Budget>,
-    lines: Mutex<HashMap<Caller, Arc<Notify>>>,
+    queues: Mutex<HashMap<Caller, Arc<Notify>>>,
 }
 
-/// A place; it is free again when this is dropped.
-pub(super) struct Place {
+/// A slot, released on drop.
+pub(super) struct SlotGuard {
     held: Option<BudgetShare>,
-    places: Arc<Places>,
+    slots: Arc<FairSlots>,
 }
 
-/// One who waits.
-struct Waiting<'a> {
-    places: &'a Places,
+/// A waiting request.
+struct SlotWaiter<'a> {
+    slots: &'a FairSlots,
     caller: &'a Caller,
     held: Option<BudgetShare>,
 }
 
-impl Places {
-    /// So many places. A caller alone gets half of them.
+impl FairSlots {
+    /// Creates `most` slots. One caller alone gets half of them.
     pub(super) fn new(most: usize) -> Arc<Self> {
-        let waiting = Budget::new(most.saturating_mul(WAITING));
-        Arc::new(Places { open: Budget::new(most), waiting, lines: Mutex::default() })
+        let waiting = Budget::new(most.saturating_mul(MAX_WAITERS_PER_SLOT));
+        Arc::new(FairSlots { capacity: Budget::new(most), waiting, queues: Mutex::default() })
     }
 
-    /// Takes a place, or waits for one; none if too many of the caller's requests wait already.
-    pub(super) async fn take(self: &Arc<Self>, caller: &Caller) -> Option<Place> {
+    /// Takes a slot or waits for one; returns none if too many requests of the caller are waiting.
+    pub(super) async fn take(self: &Arc<Self>, caller: &Caller) -> Option<SlotGuard> {
         if self.waiting.held_by(caller) == 0
-            && let Some(place) = self.try_take(caller)
+            && let Some(slot) = self.try_take(caller)
         {
-            return Some(place);
+            return Some(slot);
         }
-        let (waiting, line, is_first) = self.wait(caller)?;
-        let mut notified = pin!(line.notified());
+        let (waiting, queue, is_first) = self.enqueue(caller)?;
+        let mut notified = pin!(queue.notified());
         notified.as_mut().enable();
-        // A place may have become free before there was a line.
-        if let Some(place) = is_first.then(|| self.try_take(caller)).flatten() {
-            return Some(place);
+        // A slot may have been released before the queue existed.
+        if let Some(slot) = is_first.then(|| self.try_take(caller)).flatten() {
+            return Some(slot);
         }
         loop {
             notified.as_mut().await;
-            notified.set(line.notified());
+            notified.set(queue.notified());
             notified.as_mut().enable();
-            if let Some(place) = self.try_take(caller) {
+            if let Some(slot) = self.try_take(caller) {
                 drop(waiting);
-                return Some(place);
+                return Some(slot);
             }
         }
     }
 
-    fn try_take(self: &Arc<Self>, caller: &Caller) -> Option<Place> {
-        let held = self.open.take(caller, 1).ok()?;
-        Some(Place { held: Some(held), places: self.clone() })
+    fn try_take(self: &Arc<Self>, caller: &Caller) -> Option<SlotGuard> {
+        let held = self.capacity.take(caller, 1).ok()?;
+        Some(SlotGuard { held: Some(held), slots: self.clone() })
     }
 
-    /// Goes to the end of the caller's line, and whether nobody is before it.
-    fn wait<'a>(&'a self, caller: &'a Caller) -> Option<(Waiting<'a>, Arc<Notify>, bool)> {
-        let mut lines = self.lines();
+    /// Appends to the caller's queue. The flag is true if no other request is in it.
+    fn enqueue<'a>(&'a self, caller: &'a Caller) -> Option<(SlotWaiter<'a>, Arc<Notify>, bool)> {
+        let mut queues = self.queues();
         let held = self.waiting.take(caller, 1).ok()?;
-        let line = lines.entry(caller.clone()).or_default().clone();
+        let queue = queues.entry(caller.clone()).or_default().clone();
         let is_first = self.waiting.held_by(caller) == 1;
-        Some((Waiting { places: self, caller, held: Some(held) }, line, is_first))
+        Some((SlotWaiter { slots: self, caller, held: Some(held) }, queue, is_first))
     }
 
-    fn lines(&self) -> MutexGuard<'_, HashMap<Caller, Arc<Notify>>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queues(&self) -> MutexGuard<'_, HashMap<Caller, Arc<Notify>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.held = None;
-        // Of each line the first: who may have the place depends on what the others hold.
-        for line in self.places.lines().values() {
-            line.notify_one();
+        // Wakes the first of each queue: the slot may depend on the shares of the other callers.
+        for queue in self.slots.queues().values() {
+            queue.notify_one();
         }
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for SlotWaiter<'_> {
     fn drop(&mut self) {
-        let mut lines = self.places.lines();
+        let mut queues = self.slots.queues();
         self.held = None;
-        if self.places.waiting.held_by(self.caller) == 0 {
-            lines.remove(self.caller);
+        if self.slots.waiting.held_by(self.caller) == 0 {
+            queues.remove(self.caller);
         }
     }
 }
@@ -118,48 +118,48 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_caller_gets_half_and_its_line_ends() {
-        let places = Places::new(8);
+    async fn one_caller_gets_half_of_slots_and_queue() {
+        let slots = FairSlots::new(8);
         let begin = Instant::now();
         let visits = join_all((0..200).map(|_| async {
-            let place = places.take(&caller(1)).await?;
+            let slot = slots.take(&caller(1)).await?;
             sleep(Duration::from_secs(1)).await;
-            drop(place);
+            drop(slot);
             Some(begin.elapsed().as_secs())
         }));
         let ended = visits.await;
         let served: Vec<u64> = ended.iter().flatten().copied().collect();
-        // Four at once, and 64 who waited: half of 8, and half of 128.
+        // Four at once and 64 waiting: half of 8, and half of 128.
         assert_eq!(served.len(), 68);
         assert_eq!(served.iter().max(), Some(&17));
-        assert_eq!((places.open.total(), places.waiting.total()), (0, 0));
-        assert!(places.lines().is_empty());
+        assert_eq!((slots.capacity.total(), slots.waiting.total()), (0, 0));
+        assert!(slots.queues().is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_newcomer_does_not_wait_behind_a_line() {
-        let places = Places::new(8);
+    async fn a_new_caller_does_not_wait_behind_a_flood() {
+        let slots = FairSlots::new(8);
         let mut flood = join_all((0..60).map(|_| async {
-            let _place = places.take(&caller(1)).await;
+            let _slot = slots.take(&caller(1)).await;
             sleep(Duration::from_secs(1)).await;
         }));
         assert!(timeout(Duration::from_millis(1), &mut flood).await.is_err());
         let begin = Instant::now();
-        assert!(places.take(&caller(2)).await.is_some());
+        assert!(slots.take(&caller(2)).await.is_some());
         assert_eq!(begin.elapsed(), Duration::ZERO);
         flood.await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_stops_waiting_leaves_nothing_behind() {
-        let places = Places::new(2);
-        let place = places.take(&caller(1)).await;
+    async fn a_cancelled_wait_releases_its_place() {
+        let slots = FairSlots::new(2);
+        let slot = slots.take(&caller(1)).await;
         for _ in 0..3 {
-            assert!(timeout(Duration::from_secs(1), places.take(&caller(1))).await.is_err());
+            assert!(timeout(Duration::from_secs(1), slots.take(&caller(1))).await.is_err());
         }
-        assert_eq!(places.waiting.total(), 0);
-        assert!(places.lines().is_empty());
-        drop(place);
-        assert!(places.take(&caller(1)).await.is_some());
+        assert_eq!(slots.waiting.total(), 0);
+        assert!(slots.queues().is_empty());
+        drop(slot);
+        assert!(slots.take(&caller(1)).await.is_some());
     }
 }

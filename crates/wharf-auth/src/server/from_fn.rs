@@ -1,4 +1,4 @@
-//! Whatever an application knows by itself.
+//! Authenticators made from a function of the application.
 
 use std::{fmt, sync::Arc};
 
@@ -9,70 +9,71 @@ use wharf_model::{
 };
 
 use crate::server::{
-    builder_macros::{pages, published},
-    credentials::{Scheme, presented},
-    resource_metadata::Front,
+    builder_macros::{metadata_endpoints, metadata_setters},
+    credentials::{AuthScheme, presented_token},
+    resource_metadata::ResourceMetadata,
 };
 
-/// A request that wants to come in: all of it but its body.
+/// Head of a request: everything except its body.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RequestHead {
-    /// The verb.
+    /// The HTTP method.
     pub method: Method,
-    /// What is asked for, as it stood in the request.
+    /// The request target.
     pub uri: Uri,
-    /// The headers. They may hold secrets.
+    /// The headers. They may contain secrets.
     pub headers: HeaderMap,
-    /// What outer layers put there.
+    /// Request extensions, as set by middleware.
     pub scope: RequestExtensions,
 }
 
 impl RequestHead {
-    /// The token in the `Authorization` header, if it is a Bearer's.
+    /// The Bearer token in the `Authorization` header, if there is one.
     #[must_use]
     pub fn bearer(&self) -> Option<&str> {
-        let knock = AuthRequest::new(&self.method, &self.uri, &self.headers, &self.scope);
-        let presented = presented(&knock).ok().flatten();
-        presented.filter(|it| it.scheme == Scheme::Bearer).map(|it| it.token)
+        let request = AuthRequest::new(&self.method, &self.uri, &self.headers, &self.scope);
+        let presented_token = presented_token(&request).ok().flatten();
+        presented_token.filter(|it| it.scheme == AuthScheme::Bearer).map(|it| it.token)
     }
 }
 
 impl fmt::Debug for RequestHead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Head").field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("RequestHead").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// Lets a function decide who comes in. See [`by`] and [`from_async_fn`].
+/// Authenticator that calls a function. See [`from_fn`] and [`from_async_fn`].
 #[must_use]
 pub struct FnAuthenticator {
-    front: Front,
+    metadata: ResourceMetadata,
     decide: Box<dyn Fn(&AuthRequest<'_>) -> AuthDecision + Send + Sync>,
 }
 
-/// Lets in whomever a function lets in, which decides at once.
+/// Authenticates requests with a synchronous function.
 ///
 /// ```
-/// use wharf_auth::server::by;
+/// use wharf_auth::server::from_fn;
 /// use wharf_model::{AuthRejection, AuthRequest, Principal};
 ///
-/// // Some middleware of the application's has found out who it is.
-/// let authority = by(|knock: &AuthRequest<'_>| {
-///     knock.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
+/// The application's middleware has authenticated the caller.
+/// let authority = from_fn(|request: &AuthRequest<'_>| {
+///     request.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
 /// });
 /// # let _ = authority;
 /// ```
-pub fn by<F, P>(decide: F) -> FnAuthenticator
+pub fn from_fn<F, P>(decide: F) -> FnAuthenticator
 where
     F: Fn(&AuthRequest<'_>) -> Result<P, AuthRejection> + Send + Sync + 'static,
     P: Into<Authenticated>,
 {
-    let decide = move |knock: &AuthRequest<'_>| AuthDecision::Now(decide(knock).map(Into::into));
-    FnAuthenticator { front: Front::default(), decide: Box::new(decide) }
+    let decide =
+        move |request: &AuthRequest<'_>| AuthDecision::Now(decide(request).map(Into::into));
+    FnAuthenticator { metadata: ResourceMetadata::default(), decide: Box::new(decide) }
 }
 
-/// Lets in whomever an async function lets in.
+/// Authenticates requests with an async function.
 ///
 /// ```
 /// use wharf_auth::server::{RequestHead, from_async_fn};
@@ -95,36 +96,36 @@ where
     P: Into<Authenticated>,
 {
     let decide = Arc::new(decide);
-    let decide = move |knock: &AuthRequest<'_>| {
+    let decide = move |request: &AuthRequest<'_>| {
         let head = RequestHead {
-            method: knock.method.clone(),
-            uri: knock.uri.clone(),
-            headers: knock.headers.clone(),
-            scope: knock.scope.clone(),
+            method: request.method.clone(),
+            uri: request.uri.clone(),
+            headers: request.headers.clone(),
+            scope: request.scope.clone(),
         };
         let deciding = decide(head);
         AuthDecision::Later(Box::pin(async move { deciding.await.map(Into::into) }))
     };
-    FnAuthenticator { front: Front::default(), decide: Box::new(decide) }
+    FnAuthenticator { metadata: ResourceMetadata::default(), decide: Box::new(decide) }
 }
 
 impl FnAuthenticator {
-    published!();
+    metadata_setters!();
 
-    /// Whom clients ask for tokens. May be called several times.
+    /// Adds an authorization server to the published metadata. May be called several times.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
-        self.front.issuers.push(issuer.into());
+        self.metadata.issuers.push(issuer.into());
         self
     }
 }
 
-/// A refusal without a challenge gets the usual one: every 401 has one.
-fn challenged(front: &Front, verdict: AuthResult) -> AuthResult {
+/// Adds the default challenge to a 401 rejection without one: every 401 needs a challenge.
+fn with_default_challenge(metadata: &ResourceMetadata, verdict: AuthResult) -> AuthResult {
     verdict.map_err(|denied| {
         if denied.status != 401 || denied.headers.contains_key(http::header::WWW_AUTHENTICATE) {
             return denied;
         }
-        let usual = front.nobody();
+        let usual = metadata.missing_token();
         let mut headers = usual.headers;
         headers.extend((*denied.headers).clone());
         let mut with = AuthRejection::new(denied.status, denied.message.clone());
@@ -134,25 +135,29 @@ fn challenged(front: &Front, verdict: AuthResult) -> AuthResult {
 }
 
 impl Authenticator for FnAuthenticator {
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-        match (self.decide)(knock) {
-            AuthDecision::Now(verdict) => AuthDecision::Now(challenged(&self.front, verdict)),
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+        match (self.decide)(request) {
+            AuthDecision::Now(verdict) => {
+                AuthDecision::Now(with_default_challenge(&self.metadata, verdict))
+            }
             AuthDecision::Later(verdict) => {
-                let front = self.front.clone();
-                AuthDecision::Later(Box::pin(async move { challenged(&front, verdict.await) }))
+                let metadata = self.metadata.clone();
+                AuthDecision::Later(Box::pin(async move {
+                    with_default_challenge(&metadata, verdict.await)
+                }))
             }
         }
     }
 
-    pages!();
+    metadata_endpoints!();
 
     fn problems(&self) -> Vec<String> {
-        self.front.problems()
+        self.metadata.problems()
     }
 }
 
 impl fmt::Debug for FnAuthenticator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("By").finish_non_exhaustive()
+        f.debug_struct("FnAuthenticator").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens whose worth only their issuer knows (RFC 7662).
+//! Token introspection (RFC 7662): the issuer validates opaque tokens.
 
 use std::{
     fmt,
@@ -14,41 +14,41 @@ use tokio::time::{Instant, timeout};
 use url::form_urlencoded;
 use wharf_model::{Caller, LogThrottle};
 
-use super::{cache::Recent, jwt::grant};
+use super::{cache::RecentTokens, jwt::into_verified};
 use crate::jose::Claims;
 use crate::server::{
-    authenticate::Gate,
-    builder_macros::{common, downloads},
-    fair_slots::Places,
+    authenticate::TokenAuthenticator,
+    builder_macros::{download_setter, verifier_builder},
+    fair_slots::FairSlots,
     issuer_requests::Download,
-    resource_metadata::Front,
+    resource_metadata::ResourceMetadata,
     verified_token::{
-        Checked, Checking, Reading, Rejected, Submitted, Verifier, check_times, is_for_access,
-        is_meant, now,
+        ClaimsMapping, SubmittedToken, TokenRejection, TokenVerification, TokenVerifier,
+        VerificationResult, has_audience, is_access_token_use, now, validate_times,
     },
 };
 
-/// For how long an answer is kept, unless told otherwise.
-const KEEP: Duration = Duration::from_secs(10);
-/// How many questions are under way at once, unless told otherwise.
-const AT_ONCE: usize = 128;
-/// The longest that a token that is no good is remembered.
-const KEEP_BAD: Duration = Duration::from_secs(5);
-/// How long others wait until they can be asked.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How far the issuer's clock may be off.
-const SKEW: Duration = Duration::from_secs(30);
-/// For how long a token lets somebody in of which the issuer does not say when it ends, in seconds.
-const UNSAID: u64 = 3600;
-/// The longest that an answer is kept.
-const KEEP_MOST: Duration = Duration::from_secs(3600);
+/// Default time for which a response is cached.
+const CACHE_TTL: Duration = Duration::from_secs(10);
+/// Default limit of concurrent introspection requests.
+const MAX_CONCURRENT: usize = 128;
+/// Longest time for which a rejection is cached.
+const MAX_REJECTION_TTL: Duration = Duration::from_secs(5);
+/// Longest time that a request waits for a slot.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Tolerated clock difference of the issuer.
+const CLOCK_SKEW: Duration = Duration::from_secs(30);
+/// Lifetime of a token without `exp` in the response, in seconds.
+const DEFAULT_LIFETIME_SECS: u64 = 3600;
+/// Longest time for which a response is cached.
+const MAX_CACHE_TTL: Duration = Duration::from_secs(3600);
 
-/// Lets in whoever has a token of which its issuer says that it is good. The issuer is asked about each token, and
-/// its answer is kept for a moment.
+/// Authenticates tokens by introspection (RFC 7662): the issuer is asked about each token, and its response
+/// is cached for a short time.
 ///
-/// Tokens that were good before are asked about first, and each caller (the address, for tokens that are new) has a
-/// share of the [questions at once](Introspection::concurrent): a flood of tokens that are no good does not keep
-/// others waiting.
+/// Tokens that were active before have slots of their own, and each caller (the address, for new tokens)
+/// has a share of the [concurrent requests](Introspection::concurrent). A flood of invalid tokens does not
+/// delay other callers.
 ///
 /// ```
 /// use wharf_auth::server::Introspection;
@@ -61,110 +61,113 @@ const KEEP_MOST: Duration = Duration::from_secs(3600);
 /// ```
 #[must_use]
 pub struct Introspection {
-    pub(super) front: Front,
+    pub(super) metadata: ResourceMetadata,
     endpoint: String,
     credentials: Option<(String, String)>,
     audiences: Vec<String>,
-    issuer_checks: bool,
-    keep: Duration,
-    at_once: usize,
+    issuer_checks_audience: bool,
+    cache_ttl: Duration,
+    max_concurrent: usize,
     download: Option<Arc<dyn Download>>,
-    gate: OnceLock<Arc<Gate<Asker>>>,
+    authenticator: OnceLock<Arc<TokenAuthenticator<IntrospectionVerifier>>>,
 }
 
 impl Introspection {
-    /// Asks at this URL.
+    /// Uses the introspection endpoint at this URL.
     pub fn at(endpoint: impl Into<String>) -> Self {
         Introspection {
-            front: Front::default(),
+            metadata: ResourceMetadata::default(),
             endpoint: endpoint.into(),
             credentials: None,
             audiences: Vec::new(),
-            issuer_checks: false,
-            keep: KEEP,
-            at_once: AT_ONCE,
+            issuer_checks_audience: false,
+            cache_ttl: CACHE_TTL,
+            max_concurrent: MAX_CONCURRENT,
             download: None,
-            gate: OnceLock::new(),
+            authenticator: OnceLock::new(),
         }
     }
 
-    /// Who this server is to the issuer.
+    /// Sets this server's client credentials at the issuer.
     pub fn client(mut self, id: impl Into<String>, secret: impl Into<String>) -> Self {
         self.credentials = Some((id.into(), secret.into()));
         self
     }
 
-    /// Who issues the tokens: what clients are told, and what an answer's `iss` must be, if it has one.
+    /// Sets the issuer: it is published to clients, and a response's `iss` must equal it if present.
     pub fn issuer(mut self, issuer: impl Into<String>) -> Self {
-        self.front.issuers = vec![issuer.into()];
+        self.metadata.issuers = vec![issuer.into()];
         self
     }
 
-    /// For whom tokens must be issued: what stands in the answer's `aud`. A URL is taken as this server's own.
+    /// Adds an accepted audience: the value of `aud` in the response. A URL also becomes the resource
+    /// identifier.
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         let audience = audience.into();
-        if self.front.resource.is_none() && audience.contains("://") {
-            self.front.resource = Some(audience.clone());
+        if self.metadata.resource.is_none() && audience.contains("://") {
+            self.metadata.resource = Some(audience.clone());
         }
         self.audiences.push(audience);
         self
     }
 
-    /// Takes answers without `aud`: only where the issuer itself sees to it that it calls no token good here that is
-    /// meant for another server. One with another `aud` is still refused.
+    /// Accepts responses without `aud`. Use this only if the issuer itself reports tokens for other servers
+    /// as inactive. A response with a different `aud` is still rejected.
     pub fn audience_checked_by_issuer(mut self) -> Self {
-        self.issuer_checks = true;
+        self.issuer_checks_audience = true;
         self
     }
 
-    /// How many questions the issuer is asked at once: 128 by default, and as many again about tokens that were good
-    /// before. One caller alone gets half of them. Others wait up to five seconds, and are then told to come back (503).
+    /// Sets the limit of concurrent introspection requests: 128 by default, and the same again for tokens
+    /// that were active before. One caller alone gets half of them. Other requests wait up to five seconds,
+    /// then fail with 503.
     pub fn concurrent(mut self, most: usize) -> Self {
-        self.at_once = most.max(2);
+        self.max_concurrent = most.max(2);
         self
     }
 
-    /// For how long an answer is kept: ten seconds by default. What is revoked meanwhile is still taken. An hour
-    /// is the most. That a token is no good is remembered for five seconds at most.
-    pub fn keep(mut self, keep: Duration) -> Self {
-        self.keep = keep.min(KEEP_MOST);
+    /// Sets how long a response is cached: ten seconds by default, at most one hour. A token revoked in the
+    /// meantime is still accepted. Rejections are cached for five seconds at most.
+    pub fn cache_ttl(mut self, cache_ttl: Duration) -> Self {
+        self.cache_ttl = cache_ttl.min(MAX_CACHE_TTL);
         self
     }
 
-    downloads!();
+    download_setter!();
 
-    fn gate(&self) -> &Arc<Gate<Asker>> {
-        self.gate.get_or_init(|| {
-            let question = Question {
+    fn authenticator(&self) -> &Arc<TokenAuthenticator<IntrospectionVerifier>> {
+        self.authenticator.get_or_init(|| {
+            let client = IntrospectionClient {
                 endpoint: self.endpoint.clone(),
                 credentials: self.credentials.as_ref().map(|(id, secret)| basic(id, secret)),
-                issuer: self.front.issuers.first().cloned(),
+                issuer: self.metadata.issuers.first().cloned(),
                 audiences: self.audiences.clone(),
-                issuer_checks: self.issuer_checks,
-                reading: self.front.reading.clone(),
-                download: self.downloading(),
-                new: Places::new(self.at_once),
-                known: Places::new(self.at_once),
-                good: Recent::default(),
-                bad: Recent::default(),
-                keep_bad: self.keep.min(KEEP_BAD),
+                issuer_checks_audience: self.issuer_checks_audience,
+                mapping: self.metadata.mapping.clone(),
+                download: self.downloader(),
+                new_token_slots: FairSlots::new(self.max_concurrent),
+                known_token_slots: FairSlots::new(self.max_concurrent),
+                accepted: RecentTokens::default(),
+                rejected: RecentTokens::default(),
+                rejection_ttl: self.cache_ttl.min(MAX_REJECTION_TTL),
                 full_log: LogThrottle::every_seconds(60),
             };
-            Gate::new(self.front.clone(), Asker { question: Arc::new(question), keep: self.keep })
+            TokenAuthenticator::new(
+                self.metadata.clone(),
+                IntrospectionVerifier { client: Arc::new(client), cache_ttl: self.cache_ttl },
+            )
         })
     }
 
     fn problems(&self) -> Vec<String> {
-        let mut problems = self.front.problems();
-        if self.front.issuers.is_empty() {
-            problems.push(
-                "there is no issuer: say with `.issuer(…)` whom clients ask for tokens".into(),
-            );
+        let mut problems = self.metadata.problems();
+        if self.metadata.issuers.is_empty() {
+            problems
+                .push("there is no issuer: name the authorization server with `.issuer(…)`".into());
         }
-        if self.audiences.is_empty() && !self.issuer_checks {
+        if self.audiences.is_empty() && !self.issuer_checks_audience {
             problems.push(
-                "there is no audience: say with `.audience(…)` what stands in the `aud` of tokens for this \
-                 server"
+                "there is no audience: set the `aud` of tokens for this server with `.audience(…)`"
                     .into(),
             );
         }
@@ -172,7 +175,7 @@ impl Introspection {
     }
 }
 
-common!(Introspection);
+verifier_builder!(Introspection);
 
 impl fmt::Debug for Introspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -180,100 +183,107 @@ impl fmt::Debug for Introspection {
     }
 }
 
-struct Asker {
-    question: Arc<Question>,
-    keep: Duration,
+struct IntrospectionVerifier {
+    client: Arc<IntrospectionClient>,
+    cache_ttl: Duration,
 }
 
-struct Question {
+struct IntrospectionClient {
     endpoint: String,
     credentials: Option<HeaderValue>,
     issuer: Option<String>,
     audiences: Vec<String>,
-    issuer_checks: bool,
-    reading: Reading,
+    issuer_checks_audience: bool,
+    mapping: ClaimsMapping,
     download: Arc<dyn Download>,
-    /// Places for tokens of which nothing is known: each address has a share.
-    new: Arc<Places>,
-    /// Places for tokens that were good before: each principal has a share.
-    known: Arc<Places>,
-    /// Whose tokens were good before.
-    good: Recent<Arc<str>>,
-    /// Why tokens were no good, and until when that is believed.
-    bad: Recent<(&'static str, Instant)>,
-    keep_bad: Duration,
-    /// Rate limit of the log line about requests that find no place.
+    /// Slots for new tokens: each address has a share.
+    new_token_slots: Arc<FairSlots>,
+    /// Slots for tokens that were active before: each principal has a share.
+    known_token_slots: Arc<FairSlots>,
+    /// Principals of tokens that were active before.
+    accepted: RecentTokens<Arc<str>>,
+    /// Reasons of rejected tokens, and the time until which they are cached.
+    rejected: RecentTokens<(&'static str, Instant)>,
+    rejection_ttl: Duration,
+    /// Rate limit of the log line about requests that find no slot.
     full_log: LogThrottle,
 }
 
-impl Verifier for Asker {
-    fn verify(&self, submitted: &Submitted<'_>) -> Checking {
-        let (question, digest) = (self.question.clone(), submitted.digest);
-        if let Some((problem, until)) = question.bad.get(&digest)
+impl TokenVerifier for IntrospectionVerifier {
+    fn verify(&self, submitted: &SubmittedToken<'_>) -> TokenVerification {
+        let (client, digest) = (self.client.clone(), submitted.digest);
+        if let Some((problem, until)) = client.rejected.get(&digest)
             && until > Instant::now()
         {
-            return Checking::Now(Err(Rejected::Invalid(problem)));
+            return TokenVerification::Now(Err(TokenRejection::Invalid(problem)));
         }
         let (token, caller) = (submitted.token.to_owned(), Caller::of(submitted.scope));
-        Checking::Later(Box::pin(async move { question.settle(&token, digest, caller).await }))
+        TokenVerification::Later(Box::pin(async move {
+            client.introspect_in_turn(&token, digest, caller).await
+        }))
     }
 
-    fn keep(&self) -> Duration {
-        self.keep
+    fn cache_ttl(&self) -> Duration {
+        self.cache_ttl
     }
 }
 
-impl Question {
-    /// Asks about a token when its turn comes, and remembers the answer.
-    async fn settle(&self, token: &str, digest: [u8; 32], caller: Caller) -> Checked {
-        let (places, caller) = match self.good.get(&digest) {
-            Some(principal) => (&self.known, Caller::Principal(principal)),
-            None => (&self.new, caller),
+impl IntrospectionClient {
+    /// Waits for a slot, introspects the token and caches the response.
+    async fn introspect_in_turn(
+        &self,
+        token: &str,
+        digest: [u8; 32],
+        caller: Caller,
+    ) -> VerificationResult {
+        let (slots, caller) = match self.accepted.get(&digest) {
+            Some(principal) => (&self.known_token_slots, Caller::Principal(principal)),
+            None => (&self.new_token_slots, caller),
         };
-        let Ok(Some(_place)) = timeout(PATIENCE, places.take(&caller)).await else {
+        let Ok(Some(_slot)) = timeout(QUEUE_TIMEOUT, slots.take(&caller)).await else {
             self.log_full();
-            return Err(Rejected::Unknown);
+            return Err(TokenRejection::Unavailable);
         };
-        let checked = self.ask(token).await;
+        let checked = self.introspect(token).await;
         match &checked {
-            Ok(grant) => self.good.put(digest, grant.pass.principal.id().into()),
-            Err(Rejected::Invalid(problem)) => {
-                self.good.remove(&digest);
-                self.bad.put(digest, (problem, Instant::now() + self.keep_bad));
+            Ok(verified) => self.accepted.put(digest, verified.pass.principal.id().into()),
+            Err(TokenRejection::Invalid(problem)) => {
+                self.accepted.remove(&digest);
+                self.rejected.put(digest, (problem, Instant::now() + self.rejection_ttl));
             }
-            Err(Rejected::Unknown) => {}
+            Err(TokenRejection::Unavailable) => {}
         }
         checked
     }
 
-    /// Tells the operator, once in a while.
+    /// Logs that the slots are exhausted, at a limited rate.
     fn log_full(&self) {
         if self.full_log.is_due() {
             tracing::warn!(
                 endpoint = self.endpoint,
-                "requests are answered with 503: the issuer is slower than tokens come in"
+                "rejecting requests with 503: the introspection endpoint is too slow"
             );
         }
     }
 
-    async fn ask(&self, token: &str) -> Checked {
+    async fn introspect(&self, token: &str) -> VerificationResult {
         let answer = self.download.send(self.request(token)?).await;
         let answer = answer.ok().filter(|it| it.status().as_u16() == 200);
-        let body = answer.ok_or(Rejected::Unknown)?.into_body();
+        let body = answer.ok_or(TokenRejection::Unavailable)?.into_body();
         let claims: Map<String, Value> =
-            serde_json::from_slice(&body).map_err(|_| Rejected::Unknown)?;
+            serde_json::from_slice(&body).map_err(|_| TokenRejection::Unavailable)?;
         if claims.get("active") != Some(&Value::Bool(true)) {
-            return Err(Rejected::Invalid("The token is not active"));
+            return Err(TokenRejection::Invalid("The token is not active"));
         }
-        self.judge(claims.into())
+        self.validate(claims.into())
     }
 
-    fn request(&self, token: &str) -> Result<Request<Bytes>, Rejected> {
+    fn request(&self, token: &str) -> Result<Request<Bytes>, TokenRejection> {
         let mut form = form_urlencoded::Serializer::new(String::new());
         form.append_pair("token", token).append_pair("token_type_hint", "access_token");
         let mut request = Request::new(Bytes::from(form.finish()));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.endpoint.parse().map_err(|_| Rejected::Unknown)?;
+        *request.uri_mut() = self.endpoint.parse().map_err(|_| TokenRejection::Unavailable)?;
         let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
         request.headers_mut().insert(header::CONTENT_TYPE, kind);
         let json = HeaderValue::from_static("application/json");
@@ -284,27 +294,27 @@ impl Question {
         Ok(request)
     }
 
-    fn judge(&self, claims: Claims) -> Checked {
-        let expires = check_times(&claims, SKEW, false)?;
-        let expires = expires.unwrap_or_else(|| now().saturating_add(UNSAID));
-        let kinds = ["token_type", "typ"].iter().all(|name| is_access(claims.get(name)));
-        if !kinds || !is_for_access(&claims) {
-            return Err(Rejected::Invalid("The token is no access token"));
+    fn validate(&self, claims: Claims) -> VerificationResult {
+        let expires = validate_times(&claims, CLOCK_SKEW, false)?;
+        let expires = expires.unwrap_or_else(|| now().saturating_add(DEFAULT_LIFETIME_SECS));
+        let kinds = ["token_type", "typ"].iter().all(|name| is_access_type(claims.get(name)));
+        if !kinds || !is_access_token_use(&claims) {
+            return Err(TokenRejection::Invalid("The token is not an access token"));
         }
         let issuer = self.issuer.as_deref().unwrap_or(&self.endpoint);
         if claims.text("iss").is_some_and(|named| named != issuer) {
-            return Err(Rejected::Invalid("The token is of another issuer"));
+            return Err(TokenRejection::Invalid("The token is from another issuer"));
         }
-        let unsaid = claims.get("aud").is_none() && self.issuer_checks;
-        if !unsaid && !is_meant(&self.audiences, &claims) {
-            return Err(Rejected::Invalid("The token is for another audience"));
+        let is_trusted = claims.get("aud").is_none() && self.issuer_checks_audience;
+        if !is_trusted && !has_audience(&self.audiences, &claims) {
+            return Err(TokenRejection::Invalid("The token is for another audience"));
         }
-        grant(&self.reading, issuer, claims, Some(expires))
+        into_verified(&self.mapping, issuer, claims, Some(expires))
     }
 }
 
-/// Whether a token of this type is for showing to servers, as far as anything is said.
-fn is_access(kind: Option<&Value>) -> bool {
+/// Returns true if a token of this type is an access token, or the type is not given.
+fn is_access_type(kind: Option<&Value>) -> bool {
     let known = ["bearer", "dpop", "at+jwt", "application/at+jwt"];
     match kind {
         None | Some(Value::Null) => true,
@@ -313,7 +323,7 @@ fn is_access(kind: Option<&Value>) -> bool {
     }
 }
 
-/// Credentials as RFC 6749 has them sent: each encoded like a form, then both in Base64.
+/// HTTP Basic credentials as RFC 6749 defines them: both parts form-encoded, then base64.
 fn basic(id: &str, secret: &str) -> HeaderValue {
     let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     let both = STANDARD.encode(format!("{}:{}", encoded(id), encoded(secret)));

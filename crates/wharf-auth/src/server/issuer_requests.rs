@@ -1,14 +1,14 @@
-//! How issuers are asked.
+//! HTTP client for requests to issuers.
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use wharf_model::{BoxFuture, Error};
 
-use crate::fetch::{Fetch, FetchError, Fetched};
+use crate::fetch::{Fetch, FetchError, FetchResponse};
 
-/// Sends requests to an issuer: [`Fetch`], or an application's own way out.
+/// Sends requests to an issuer: [`Fetch`], or the application's own HTTP client.
 pub trait Download: Send + Sync + 'static {
-    /// Sends a request. Every status is an answer.
+    /// Sends a request. Every status is a response.
     fn send(&self, request: Request<Bytes>) -> BoxFuture<Result<Response<Bytes>, Error>>;
 }
 
@@ -22,7 +22,7 @@ impl Download for Fetch {
                 Method::POST => fetch.post(&url, parts.headers, body).await,
                 _ => fetch.get(&url, parts.headers).await,
             };
-            let fetched: Fetched = fetched.map_err(|error: FetchError| Error::from(error))?;
+            let fetched: FetchResponse = fetched.map_err(|error: FetchError| Error::from(error))?;
             let mut response = Response::new(fetched.body);
             (*response.status_mut(), *response.headers_mut()) = (fetched.status, fetched.headers);
             Ok(response)

@@ -1,4 +1,4 @@
-//! Tokens that say themselves what they are worth (RFC 9068).
+//! JWT access tokens (RFC 9068).
 
 use std::{
     fmt,
@@ -8,29 +8,29 @@ use std::{
 
 use wharf_model::Authenticated;
 
-use super::keys::{Found, Keys};
-use crate::jose::{Algorithm, Claims, JoseError, Jwk, Unverified};
+use super::keys::{IssuerKeys, KeyLookup};
+use crate::jose::{Algorithm, Claims, JoseError, Jwk, UnverifiedToken};
 use crate::server::{
-    authenticate::Gate,
-    builder_macros::{common, downloads},
+    authenticate::TokenAuthenticator,
+    builder_macros::{download_setter, verifier_builder},
     issuer_requests::Download,
-    resource_metadata::Front,
+    resource_metadata::ResourceMetadata,
     verified_token::{
-        Bound, Checked, Checking, Grant, Reading, Rejected, Submitted, Verifier, check_times,
-        is_for_access, is_meant,
+        ClaimsMapping, SubmittedToken, TokenBinding, TokenRejection, TokenVerification,
+        TokenVerifier, VerificationResult, VerifiedToken, has_audience, is_access_token_use,
+        validate_times,
     },
 };
 
-/// The longest that clocks may differ.
-const MOST_SKEW: Duration = Duration::from_secs(300);
-/// For how long a token that was good is taken for good.
-const KEEP: Duration = Duration::from_secs(60);
+/// Largest tolerated clock difference.
+const MAX_CLOCK_SKEW: Duration = Duration::from_secs(300);
+/// Time for which a verified token is cached.
+const CACHE_TTL: Duration = Duration::from_secs(60);
 
-/// Lets in whoever has a token that this issuer signed for this server: JSON Web Tokens, checked with the keys that
-/// the issuer publishes.
+/// Authenticates JWT access tokens with the keys that the issuer publishes.
 ///
-/// The keys are found by the issuer's metadata, kept, and fetched again when a token is signed with one that nobody
-/// knows. Issuer and audience are compared exactly, and every token must expire.
+/// The key set is found by the issuer's metadata, cached, and fetched again when a token names an unknown
+/// key. Issuer and audience are compared exactly, and every token must expire.
 ///
 /// ```
 /// use wharf_auth::server::Jwt;
@@ -43,68 +43,70 @@ const KEEP: Duration = Duration::from_secs(60);
 /// ```
 #[must_use]
 pub struct Jwt {
-    pub(super) front: Front,
-    issuers: Vec<Issuer>,
+    pub(super) metadata: ResourceMetadata,
+    issuers: Vec<IssuerConfig>,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
     skew: Duration,
     download: Option<Arc<dyn Download>>,
-    gate: OnceLock<Arc<Gate<Tokens>>>,
+    authenticator: OnceLock<Arc<TokenAuthenticator<JwtVerifier>>>,
 }
 
 #[derive(Clone)]
-struct Issuer {
+struct IssuerConfig {
     name: String,
     address: Option<String>,
 }
 
-/// An issuer of tokens, for an audience that is yet to be named.
+/// An issuer whose audience has not been set yet.
 #[derive(Debug)]
 #[must_use]
-pub struct Issued(String);
+pub struct JwtIssuer(String);
 
-impl Issued {
-    /// For whom tokens must be issued: what stands in their `aud`. A URL is taken as this server's own, under which
-    /// its metadata is published; see [`Jwt::resource`] for others.
+impl JwtIssuer {
+    /// Sets the accepted audience: the value of `aud`. A URL also becomes the resource identifier, under
+    /// which the metadata is published; for others see [`Jwt::resource`].
     pub fn audience(self, audience: impl Into<String>) -> Jwt {
         let audience = audience.into();
-        let mut front = Front { issuers: vec![self.0.clone()], ..Front::default() };
+        let mut metadata =
+            ResourceMetadata { issuers: vec![self.0.clone()], ..ResourceMetadata::default() };
         if audience.starts_with("https://") || audience.starts_with("http://") {
-            front.resource = Some(audience.clone());
+            metadata.resource = Some(audience.clone());
         }
         Jwt {
-            front,
-            issuers: vec![Issuer { name: self.0, address: None }],
+            metadata,
+            issuers: vec![IssuerConfig { name: self.0, address: None }],
             audiences: vec![audience],
             algorithms: Algorithm::ALL.to_vec(),
             skew: Duration::from_secs(30),
             download: None,
-            gate: OnceLock::new(),
+            authenticator: OnceLock::new(),
         }
     }
 }
 
 impl Jwt {
-    /// Who signs the tokens: exactly what stands in their `iss`.
-    pub fn issuer(issuer: impl Into<String>) -> Issued {
-        Issued(issuer.into())
+    /// Sets the issuer: exactly the value of `iss`.
+    pub fn issuer(issuer: impl Into<String>) -> JwtIssuer {
+        JwtIssuer(issuer.into())
     }
 
-    /// Takes the tokens of this issuer too. Its callers are others, whatever they are called.
+    /// Accepts tokens of this issuer too. Its subjects are different principals, even if they have the same
+    /// name.
     pub fn and_issuer(mut self, issuer: impl Into<String>) -> Self {
         let name = issuer.into();
-        self.front.issuers.push(name.clone());
-        self.issuers.push(Issuer { name, address: None });
+        self.metadata.issuers.push(name.clone());
+        self.issuers.push(IssuerConfig { name, address: None });
         self
     }
 
-    /// Takes tokens for this audience too.
+    /// Accepts tokens for this audience too.
     pub fn and_audience(mut self, audience: impl Into<String>) -> Self {
         self.audiences.push(audience.into());
         self
     }
 
-    /// Where the keys of the issuer that was named last are, instead of asking it.
+    /// Sets the JWKS URL of the last named issuer, instead of discovering it.
     pub fn keys_at(mut self, url: impl Into<String>) -> Self {
         if let Some(issuer) = self.issuers.last_mut() {
             issuer.address = Some(url.into());
@@ -112,159 +114,170 @@ impl Jwt {
         self
     }
 
-    /// How tokens may be signed: by default in every way that needs a private key.
+    /// Sets the accepted signature algorithms: all asymmetric ones by default.
     pub fn algorithms(mut self, algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         self.algorithms = algorithms.into_iter().collect();
         self
     }
 
-    /// How far clocks may differ: half a minute by default, and five minutes at most.
+    /// Sets the tolerated clock difference: half a minute by default, at most five minutes.
     pub fn skew(mut self, skew: Duration) -> Self {
-        self.skew = skew.min(MOST_SKEW);
+        self.skew = skew.min(MAX_CLOCK_SKEW);
         self
     }
 
-    downloads!();
+    download_setter!();
 
-    fn gate(&self) -> &Arc<Gate<Tokens>> {
-        self.gate.get_or_init(|| {
-            let download = self.downloading();
-            let keys =
-                |issuer: &Issuer| Keys::new(&issuer.name, issuer.address.clone(), download.clone());
+    fn authenticator(&self) -> &Arc<TokenAuthenticator<JwtVerifier>> {
+        self.authenticator.get_or_init(|| {
+            let download = self.downloader();
+            let keys = |issuer: &IssuerConfig| {
+                IssuerKeys::new(&issuer.name, issuer.address.clone(), download.clone())
+            };
             let issuers = self.issuers.iter().map(|it| (it.name.clone(), keys(it))).collect();
-            let rules = Rules {
+            let rules = JwtRules {
                 issuers,
                 audiences: self.audiences.clone(),
                 algorithms: self.algorithms.clone(),
                 skew: self.skew,
-                reading: self.front.reading.clone(),
+                mapping: self.metadata.mapping.clone(),
             };
-            Gate::new(self.front.clone(), Tokens(Arc::new(rules)))
+            TokenAuthenticator::new(self.metadata.clone(), JwtVerifier(Arc::new(rules)))
         })
     }
 
     fn problems(&self) -> Vec<String> {
-        let mut problems = self.front.problems();
+        let mut problems = self.metadata.problems();
         if self.audiences.iter().any(String::is_empty) {
-            problems.push("the audience is empty: name what stands in the `aud` of tokens".into());
+            problems.push("the audience is empty: set the `aud` of tokens for this server".into());
         }
-        if self.front.resource.is_none() {
-            problems.push(
-                "the audience is no URL: say with `.resource(…)` which URL clients know this server by"
-                    .into(),
-            );
+        if self.metadata.resource.is_none() {
+            problems
+                .push("the audience is not a URL: set the server's URL with `.resource(…)`".into());
         }
         problems
     }
 }
 
-common!(Jwt);
+verifier_builder!(Jwt);
 
 impl fmt::Debug for Jwt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Jwt").field("issuers", &self.front.issuers).finish_non_exhaustive()
+        f.debug_struct("Jwt").field("issuers", &self.metadata.issuers).finish_non_exhaustive()
     }
 }
 
-struct Tokens(Arc<Rules>);
+struct JwtVerifier(Arc<JwtRules>);
 
-struct Rules {
-    issuers: Vec<(String, Arc<Keys>)>,
+struct JwtRules {
+    issuers: Vec<(String, Arc<IssuerKeys>)>,
     audiences: Vec<String>,
     algorithms: Vec<Algorithm>,
     skew: Duration,
-    reading: Reading,
+    mapping: ClaimsMapping,
 }
 
-impl Verifier for Tokens {
-    fn verify(&self, submitted: &Submitted<'_>) -> Checking {
+impl TokenVerifier for JwtVerifier {
+    fn verify(&self, submitted: &SubmittedToken<'_>) -> TokenVerification {
         let token = submitted.token;
         let (parsed, issuer, keys) = match self.0.read(token) {
             Ok(read) => read,
-            Err(rejected) => return Checking::Now(Err(rejected)),
+            Err(rejected) => return TokenVerification::Now(Err(rejected)),
         };
         match keys.find(&parsed.header, false) {
-            Found::Keys(keys) => Checking::Now(self.0.judge(&parsed, issuer, &keys)),
-            Found::None => Checking::Now(Err(UNKNOWN_KEY)),
-            Found::Unknown => Checking::Now(Err(Rejected::Unknown)),
-            Found::ClientRequest(mut asking) => {
+            KeyLookup::Candidates(keys) => {
+                TokenVerification::Now(self.0.validate(&parsed, issuer, &keys))
+            }
+            KeyLookup::None => TokenVerification::Now(Err(UNKNOWN_KEY)),
+            KeyLookup::Unavailable => TokenVerification::Now(Err(TokenRejection::Unavailable)),
+            KeyLookup::Fetching(mut fetching) => {
                 let (rules, token) = (self.0.clone(), token.to_owned());
-                Checking::Later(Box::pin(async move {
-                    // Ends when whoever asked has the answer, or none.
-                    while asking.changed().await.is_ok() {}
+                TokenVerification::Later(Box::pin(async move {
+                    // Ends when the fetch has ended, successfully or not.
+                    while fetching.changed().await.is_ok() {}
                     let (parsed, issuer, keys) = rules.read(&token)?;
                     match keys.find(&parsed.header, true) {
-                        Found::Keys(keys) => rules.judge(&parsed, issuer, &keys),
-                        Found::None => Err(UNKNOWN_KEY),
-                        Found::Unknown | Found::ClientRequest(_) => Err(Rejected::Unknown),
+                        KeyLookup::Candidates(keys) => rules.validate(&parsed, issuer, &keys),
+                        KeyLookup::None => Err(UNKNOWN_KEY),
+                        KeyLookup::Unavailable | KeyLookup::Fetching(_) => {
+                            Err(TokenRejection::Unavailable)
+                        }
                     }
                 }))
             }
         }
     }
 
-    fn keep(&self) -> Duration {
-        KEEP
+    fn cache_ttl(&self) -> Duration {
+        CACHE_TTL
     }
 }
 
-const UNKNOWN_KEY: Rejected = Rejected::Invalid("The token is signed with an unknown key");
+const UNKNOWN_KEY: TokenRejection =
+    TokenRejection::Invalid("The token is signed with an unknown key");
 
-type Read<'a, 't> = (Unverified<'t>, &'a str, &'a Arc<Keys>);
+type ParsedToken<'a, 't> = (UnverifiedToken<'t>, &'a str, &'a Arc<IssuerKeys>);
 
-impl Rules {
-    /// What can be told without its signature.
-    fn read<'t>(&self, token: &'t str) -> Result<Read<'_, 't>, Rejected> {
-        let parsed = Unverified::parse(token).map_err(|error| {
-            Rejected::Invalid(match error {
+impl JwtRules {
+    /// Checks everything that does not need the signature.
+    fn read<'t>(&self, token: &'t str) -> Result<ParsedToken<'_, 't>, TokenRejection> {
+        let parsed = UnverifiedToken::parse(token).map_err(|error| {
+            TokenRejection::Invalid(match error {
                 JoseError::UnknownAlgorithm => "The token's algorithm is not supported",
                 JoseError::Critical => "The token needs extensions that are not supported",
                 _ => "The token is malformed",
             })
         })?;
         if !self.algorithms.contains(&parsed.header.algorithm) {
-            return Err(Rejected::Invalid("The token's algorithm is not allowed"));
+            return Err(TokenRejection::Invalid("The token's algorithm is not allowed"));
         }
         if !is_access_token(&parsed) {
-            return Err(Rejected::Invalid("The token is no access token"));
+            return Err(TokenRejection::Invalid("The token is not an access token"));
         }
         let issuer = parsed.claims.text("iss").unwrap_or_default();
         let known = self.issuers.iter().find(|(name, _)| name == issuer);
-        let (name, keys) = known.ok_or(Rejected::Invalid("The token is of another issuer"))?;
+        let (name, keys) =
+            known.ok_or(TokenRejection::Invalid("The token is from another issuer"))?;
         Ok((parsed, name, keys))
     }
 
-    fn judge(&self, parsed: &Unverified<'_>, issuer: &str, keys: &[Jwk]) -> Checked {
+    fn validate(
+        &self,
+        parsed: &UnverifiedToken<'_>,
+        issuer: &str,
+        keys: &[Jwk],
+    ) -> VerificationResult {
         let mut verified = keys.iter().filter_map(|key| parsed.verify(key, &self.algorithms).ok());
-        let claims = verified.next().ok_or(Rejected::Invalid("The token's signature is wrong"))?;
-        let expires = check_times(&claims, self.skew, true)?;
-        if !is_meant(&self.audiences, &claims) {
-            return Err(Rejected::Invalid("The token is for another audience"));
+        let claims =
+            verified.next().ok_or(TokenRejection::Invalid("The token's signature is wrong"))?;
+        let expires = validate_times(&claims, self.skew, true)?;
+        if !has_audience(&self.audiences, &claims) {
+            return Err(TokenRejection::Invalid("The token is for another audience"));
         }
-        grant(&self.reading, issuer, claims, expires)
+        into_verified(&self.mapping, issuer, claims, expires)
     }
 }
 
-/// What claims are worth that were found good.
-pub(super) fn grant(
-    reading: &Reading,
+/// Builds the verified token from claims that passed validation.
+pub(super) fn into_verified(
+    mapping: &ClaimsMapping,
     issuer: &str,
     claims: Claims,
     expires: Option<u64>,
-) -> Checked {
-    let principal = reading.principal(issuer, &claims);
-    let principal = principal.ok_or(Rejected::Invalid("The token does not say whose it is"))?;
-    let bound = Bound::of(&claims);
+) -> VerificationResult {
+    let principal = mapping.principal(issuer, &claims);
+    let principal = principal.ok_or(TokenRejection::Invalid("The token has no subject"))?;
+    let bound = TokenBinding::of(&claims);
     let mut pass = Authenticated::new(principal);
     pass.extensions.insert(claims);
-    Ok(Grant { pass, expires, bound })
+    Ok(VerifiedToken { pass, expires, bound })
 }
 
-/// Whether a token may be one that lets somebody in, and not one that only tells who somebody is.
-fn is_access_token(token: &Unverified<'_>) -> bool {
+/// Returns true if the token may be an access token, and not an ID token.
+fn is_access_token(token: &UnverifiedToken<'_>) -> bool {
     let (header, claims) = (&token.header, &token.claims);
-    // Whatever its header says: some issuers call their refresh tokens by the same type.
-    if !is_for_access(claims) {
+    // Checked whatever the header states: some issuers use the same type for refresh tokens.
+    if !is_access_token_use(claims) {
         return false;
     }
     if header.is_type("at+jwt") {
@@ -273,7 +286,7 @@ fn is_access_token(token: &Unverified<'_>) -> bool {
     if header.typ.is_some() && !header.is_type("jwt") {
         return false;
     }
-    // Some issuers say it in a claim.
+    // Some issuers name the type in a claim.
     if let Some(kind) = claims.text("typ") {
         return kind.eq_ignore_ascii_case("bearer") || kind.eq_ignore_ascii_case("dpop");
     }

@@ -1,4 +1,4 @@
-//! An issuer's keys: found, kept, and looked for again when they change.
+//! Key set (JWKS) of an issuer: discovered, cached and refreshed on key rotation.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -14,136 +14,137 @@ use wharf_model::{Error, ErrorKind};
 
 use crate::server::issuer_requests::Download;
 use crate::{
-    fetch::is_this_machine,
-    jose::{Header, Jwk, JwkSet},
+    fetch::is_loopback,
+    jose::{Jwk, JwkSet, TokenHeader},
 };
 
-/// For how long keys are taken as they are, unless the issuer says so within bounds.
-const FRESH: Duration = Duration::from_secs(300);
-const FRESH_LEAST: Duration = Duration::from_secs(60);
-const FRESH_MOST: Duration = Duration::from_secs(3600);
-/// For how long they are used after that, while the issuer does not answer.
-const STALE: Duration = Duration::from_secs(3600);
-/// How often the issuer is asked at most: so many times at once, and then once in so long.
-const BURST: f64 = 5.0;
-const REFILL: Duration = Duration::from_secs(10);
-/// How many keys are tried for a token that does not say which is its own.
-const TRIED: usize = 8;
+/// Time for which keys are fresh: the default, and the bounds of the issuer's `max-age`.
+const DEFAULT_FRESHNESS: Duration = Duration::from_secs(300);
+const MIN_FRESHNESS: Duration = Duration::from_secs(60);
+const MAX_FRESHNESS: Duration = Duration::from_secs(3600);
+/// Time for which expired keys are used while the issuer does not respond.
+const MAX_STALENESS: Duration = Duration::from_secs(3600);
+/// Rate limit of fetches (token bucket): burst size and refill interval.
+const FETCH_BURST: f64 = 5.0;
+const FETCH_INTERVAL: Duration = Duration::from_secs(10);
+/// Limit of keys that are tried for a token without `kid`.
+const MAX_CANDIDATES: usize = 8;
 
-/// One issuer's keys.
-pub(crate) struct Keys {
+/// The keys of one issuer.
+pub(crate) struct IssuerKeys {
     issuer: String,
-    /// Where they are, if somebody said so: then nobody is asked where they are.
+    /// Configured JWKS URL; without it, the URL is discovered.
     address: Option<String>,
     download: Arc<dyn Download>,
-    state: Mutex<State>,
+    state: Mutex<KeyState>,
 }
 
-struct State {
-    keys: Option<Known>,
-    /// Where they are, as the issuer says.
+struct KeyState {
+    keys: Option<CachedKeys>,
+    /// Discovered JWKS URL.
     address: Option<String>,
     bucket: f64,
     filled: Instant,
-    /// Ends when the request that is under way ends.
-    asking: Option<watch::Receiver<()>>,
+    /// Closes when the fetch in flight ends.
+    fetching: Option<watch::Receiver<()>>,
 }
 
-struct Known {
+struct CachedKeys {
     set: Arc<JwkSet>,
     since: Instant,
     fresh: Duration,
 }
 
-/// What is known of a token's key.
-pub(crate) enum Found {
-    /// One of these it must be.
-    Keys(Vec<Jwk>),
+/// Result of a key lookup.
+pub(crate) enum KeyLookup {
+    /// Keys that may have signed the token.
+    Candidates(Vec<Jwk>),
     /// The issuer has no such key.
     None,
-    /// The issuer must be asked first.
-    ClientRequest(watch::Receiver<()>),
-    /// The issuer does not answer.
-    Unknown,
+    /// The keys are being fetched.
+    Fetching(watch::Receiver<()>),
+    /// The issuer does not respond.
+    Unavailable,
 }
 
-impl Keys {
+impl IssuerKeys {
     pub(crate) fn new(
         issuer: &str,
         address: Option<String>,
         download: Arc<dyn Download>,
     ) -> Arc<Self> {
-        let state = State {
+        let state = KeyState {
             keys: None,
             address: None,
-            bucket: BURST,
+            bucket: FETCH_BURST,
             filled: Instant::now(),
-            asking: None,
+            fetching: None,
         };
         let (issuer, state) = (issuer.to_owned(), Mutex::new(state));
-        Arc::new(Keys { issuer, address, download, state })
+        Arc::new(IssuerKeys { issuer, address, download, state })
     }
 
-    /// The keys that may have signed a token with this header. `asked` if the issuer was asked for its sake already.
-    pub(crate) fn find(self: &Arc<Self>, header: &Header, asked: bool) -> Found {
+    /// Returns the keys that may have signed a token with this header. `was_fetched` is true after a fetch
+    /// for this token.
+    pub(crate) fn find(self: &Arc<Self>, header: &TokenHeader, was_fetched: bool) -> KeyLookup {
         let mut state = self.lock();
         let age = state.keys.as_ref().map(|known| known.since.elapsed());
         let usable = match (&state.keys, age) {
-            (Some(known), Some(age)) if age < known.fresh + STALE => Some(known),
+            (Some(known), Some(age)) if age < known.fresh + MAX_STALENESS => Some(known),
             _ => None,
         };
         let Some(known) = usable else {
-            return match (!asked).then(|| self.ask(&mut state)).flatten() {
-                Some(asking) => Found::ClientRequest(asking),
-                None => Found::Unknown,
+            return match (!was_fetched).then(|| self.start_fetch(&mut state)).flatten() {
+                Some(fetching) => KeyLookup::Fetching(fetching),
+                None => KeyLookup::Unavailable,
             };
         };
         let (set, fresh) = (known.set.clone(), age.is_some_and(|age| age < known.fresh));
-        let keys = matching(&set, header);
+        let keys = candidates(&set, header);
         if !keys.is_empty() {
-            // Old keys do while nobody knows better.
+            // Stale keys are used until a refresh succeeds.
             if !fresh {
-                self.ask(&mut state);
+                self.start_fetch(&mut state);
             }
-            return Found::Keys(keys);
+            return KeyLookup::Candidates(keys);
         }
-        if asked {
-            return Found::None;
+        if was_fetched {
+            return KeyLookup::None;
         }
-        match self.ask(&mut state) {
-            Some(asking) => Found::ClientRequest(asking),
-            // It may be a new key: nobody knows before the issuer may be asked again.
-            None => Found::Unknown,
+        match self.start_fetch(&mut state) {
+            Some(fetching) => KeyLookup::Fetching(fetching),
+            // It may be a new key, but the rate limit allows no fetch now.
+            None => KeyLookup::Unavailable,
         }
     }
 
-    /// Asks the issuer, or joins those who wait for its answer already. None if it was asked too often.
-    fn ask(self: &Arc<Self>, state: &mut State) -> Option<watch::Receiver<()>> {
-        if let Some(asking) = state.asking.as_ref().filter(|it| it.has_changed().is_ok()) {
-            return Some(asking.clone());
+    /// Starts a fetch or joins the one in flight. Returns none if the rate limit is exhausted.
+    fn start_fetch(self: &Arc<Self>, state: &mut KeyState) -> Option<watch::Receiver<()>> {
+        if let Some(fetching) = state.fetching.as_ref().filter(|it| it.has_changed().is_ok()) {
+            return Some(fetching.clone());
         }
         if !state.take() {
             return None;
         }
-        let (ended, asking) = watch::channel(());
-        state.asking = Some(asking.clone());
+        let (ended, fetching) = watch::channel(());
+        state.fetching = Some(fetching.clone());
         let (keys, known) = (self.clone(), state.address.clone());
-        // On its own: whoever asked first may go away, and others wait for the same.
+        // In a task of its own: the first caller may go away while others wait.
         tokio::spawn(async move {
             let fetched = keys.fetch(known).await;
             let mut state = keys.lock();
             match fetched {
                 Ok((address, known)) => (state.address, state.keys) = (address, Some(known)),
-                // The issuer may have moved them.
+                // The issuer may have moved its keys.
                 Err(_) => state.address = None,
             }
-            state.asking = None;
+            state.fetching = None;
             drop(ended);
         });
-        Some(asking)
+        Some(fetching)
     }
 
-    async fn fetch(&self, known: Option<String>) -> Result<(Option<String>, Known), Error> {
+    async fn fetch(&self, known: Option<String>) -> Result<(Option<String>, CachedKeys), Error> {
         let address = match (&self.address, known) {
             (Some(address), _) => address.clone(),
             (None, Some(address)) => address,
@@ -151,12 +152,13 @@ impl Keys {
         };
         let (headers, body) = self.get(&address).await?;
         let set: JwkSet = serde_json::from_slice(&body)?;
-        let fresh = max_age(&headers).unwrap_or(FRESH).clamp(FRESH_LEAST, FRESH_MOST);
-        let known = Known { set: Arc::new(set), since: Instant::now(), fresh };
+        let fresh =
+            max_age(&headers).unwrap_or(DEFAULT_FRESHNESS).clamp(MIN_FRESHNESS, MAX_FRESHNESS);
+        let known = CachedKeys { set: Arc::new(set), since: Instant::now(), fresh };
         Ok((Some(address), known))
     }
 
-    /// Where the issuer says its keys are: its metadata, wherever it keeps it.
+    /// Discovers the JWKS URL in the issuer's metadata.
     async fn discover(&self) -> Result<String, Error> {
         #[derive(Deserialize)]
         struct Metadata {
@@ -173,11 +175,11 @@ impl Keys {
                 }
             };
             match metadata {
-                // Somebody else's would be anybody's.
-                // And nobody elsewhere says what is on this machine.
+                // Metadata of another issuer is not trusted. A remote issuer must not point to loopback
+                // (SSRF).
                 Ok(Metadata { issuer, jwks_uri: Some(address) })
                     if issuer == self.issuer
-                        && (is_this_machine(&issuer) || !is_this_machine(&address)) =>
+                        && (is_loopback(&issuer) || !is_loopback(&address)) =>
                 {
                     return Ok(address);
                 }
@@ -200,17 +202,17 @@ impl Keys {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KeyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Takes one of the requests that there may be. They come back slowly.
+impl KeyState {
+    /// Takes a token from the bucket.
     fn take(&mut self) -> bool {
         let now = Instant::now();
-        let came = now.duration_since(self.filled).as_secs_f64() / REFILL.as_secs_f64();
-        (self.bucket, self.filled) = ((self.bucket + came).min(BURST), now);
+        let refilled = now.duration_since(self.filled).as_secs_f64() / FETCH_INTERVAL.as_secs_f64();
+        (self.bucket, self.filled) = ((self.bucket + refilled).min(FETCH_BURST), now);
         let may = self.bucket >= 1.0;
         if may {
             self.bucket -= 1.0;
@@ -219,16 +221,16 @@ impl State {
     }
 }
 
-/// The keys that could have made a signature.
-fn matching(set: &JwkSet, header: &Header) -> Vec<Jwk> {
+/// Returns the keys that may have created a signature.
+fn candidates(set: &JwkSet, header: &TokenHeader) -> Vec<Jwk> {
     let fits = |key: &&Jwk| match &header.kid {
-        Some(kid) => key.kid() == Some(kid) && key.fits(header.algorithm),
-        None => key.fits(header.algorithm),
+        Some(kid) => key.kid() == Some(kid) && key.supports(header.algorithm),
+        None => key.supports(header.algorithm),
     };
-    set.keys.iter().filter(fits).take(TRIED).cloned().collect()
+    set.keys.iter().filter(fits).take(MAX_CANDIDATES).cloned().collect()
 }
 
-/// Where an issuer's metadata may be, in the order in which to look (RFC 8414, OpenID Connect Discovery).
+/// Metadata URLs of an issuer in lookup order (RFC 8414, OpenID Connect Discovery).
 pub(crate) fn well_known(issuer: &str) -> Vec<String> {
     let Ok(url) = Url::parse(issuer) else { return Vec::new() };
     let (origin, path) = (url.origin().ascii_serialization(), url.path().trim_end_matches('/'));

@@ -1,8 +1,8 @@
-//! Who may call: authorities for a server, each of which is one line at the server.
+//! Authenticators for servers.
 //!
-//! [`Jwt`] checks tokens by their issuer's keys, [`Introspection`] asks the issuer about each, [`StaticToken`] knows a
-//! few by heart, and [`by`] and [`from_async_fn`] leave it to a function. All of them publish the server's metadata
-//! (RFC 9728) and answer with complete challenges.
+//! [`Jwt`] verifies tokens with the issuer's keys, [`Introspection`] asks the issuer about each token,
+//! [`StaticToken`] compares with configured tokens, and [`from_fn`] and [`from_async_fn`] call a function.
+//! All of them publish the protected resource metadata (RFC 9728) and send complete challenges.
 
 mod authenticate;
 mod builder_macros;
@@ -22,16 +22,16 @@ mod verified_token;
 
 #[cfg(feature = "proxy")]
 pub(crate) use self::{
-    challenge::Challenge,
-    credentials::{Presented, Scheme, presented},
+    challenge::ChallengeBuilder,
+    credentials::{AuthScheme, PresentedToken, presented_token},
 };
 pub use self::{
     dpop::Dpop,
     introspection::Introspection,
-    jwt::{Issued, Jwt},
+    jwt::{Jwt, JwtIssuer},
 };
 pub use crate::server::{
-    from_fn::{FnAuthenticator, RequestHead, by, from_async_fn},
+    from_fn::{FnAuthenticator, RequestHead, from_async_fn, from_fn},
     issuer_requests::Download,
     static_token::StaticToken,
 };

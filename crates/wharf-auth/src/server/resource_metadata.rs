@@ -1,4 +1,4 @@
-//! What every way to check tokens has in common: what is published, what is demanded, how it is said.
+//! Protected resource metadata (RFC 9728) and the challenges that refer to it.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
@@ -7,39 +7,39 @@ use url::Url;
 use wharf_model::{AuthRejection, Error, Principal};
 
 use crate::server::{
-    challenge::Challenge, credentials::Scheme, dpop::Dpop, verified_token::Reading,
+    challenge::ChallengeBuilder, credentials::AuthScheme, dpop::Dpop, verified_token::ClaimsMapping,
 };
 
-/// Where the description of a protected resource is found (RFC 9728).
+/// Well-known path of the metadata.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// What is published and demanded, whatever tokens look like.
+/// Metadata and requirements that all verifiers share.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Front {
-    /// What this server is called by whoever issues tokens for it: its URL.
+pub(crate) struct ResourceMetadata {
+    /// Resource identifier: the server's URL.
     pub(crate) resource: Option<String>,
     pub(crate) issuers: Vec<String>,
-    /// What every request needs.
+    /// Scopes that every request requires.
     pub(crate) scopes: Vec<String>,
-    /// What else may be asked for, as far as it is published.
-    pub(crate) published: Vec<String>,
+    /// Additional scopes to publish.
+    pub(crate) extra_scopes: Vec<String>,
     pub(crate) name: Option<String>,
     pub(crate) documentation: Option<String>,
-    pub(crate) reading: Reading,
+    pub(crate) mapping: ClaimsMapping,
     pub(crate) dpop: Dpop,
-    /// Whether clients are told that proofs are welcome.
-    pub(crate) tells_dpop: bool,
+    /// Announces DPoP support.
+    pub(crate) announces_dpop: bool,
     pub(crate) binds_certificates: bool,
 }
 
-impl Front {
-    /// The resource's URL, if it is one.
+impl ResourceMetadata {
+    /// The resource identifier, if it is an HTTP URL.
     pub(crate) fn url(&self) -> Option<Url> {
         let url = Url::parse(self.resource.as_deref()?).ok()?;
         matches!(url.scheme(), "http" | "https").then_some(url)
     }
 
-    /// Where this resource is described: at its own path, and at the root for clients that look there.
+    /// Paths of the metadata: for the resource's path, and at the root for clients that look there.
     pub(crate) fn paths(&self) -> Vec<String> {
         let Some(url) = self.url() else { return Vec::new() };
         match url.path() {
@@ -53,7 +53,7 @@ impl Front {
         Some(format!("{origin}{}", self.paths().first()?))
     }
 
-    /// The description of the resource.
+    /// The metadata document.
     fn metadata(&self) -> Value {
         let mut metadata = json!({
             "resource": self.resource,
@@ -61,7 +61,7 @@ impl Front {
             "bearer_methods_supported": ["header"],
         });
         let mut scopes: Vec<&String> = Vec::new();
-        for scope in self.scopes.iter().chain(&self.published) {
+        for scope in self.scopes.iter().chain(&self.extra_scopes) {
             if !scopes.contains(&scope) {
                 scopes.push(scope);
             }
@@ -76,7 +76,7 @@ impl Front {
                 metadata[name] = json!(value);
             }
         }
-        if self.tells_dpop {
+        if self.announces_dpop {
             metadata["dpop_signing_alg_values_supported"] = json!(self.dpop.algorithm_names());
         }
         if self.dpop.is_required() {
@@ -88,7 +88,7 @@ impl Front {
         metadata
     }
 
-    /// Answers whoever wants to know how to come in.
+    /// Serves the metadata document.
     pub(crate) fn page(&self, request: &Request<Bytes>) -> Response<Bytes> {
         let mut response = Response::new(Bytes::new());
         match *request.method() {
@@ -106,53 +106,59 @@ impl Front {
                 response.headers_mut().insert(header::ALLOW, allowed);
             }
         }
-        // Anybody may read it, from anywhere: nothing in it depends on who asks.
-        let anybody = HeaderValue::from_static("*");
+        // Public for all origins (CORS): the document does not depend on the caller.
+        let any_origin = HeaderValue::from_static("*");
         let headers = response.headers_mut();
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, anybody.clone());
-        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, anybody);
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, any_origin.clone());
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, any_origin);
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, HEAD"));
         response
     }
 
-    /// The challenges for somebody who showed nothing.
-    pub(crate) fn nobody(&self) -> AuthRejection {
+    /// Rejection of a request without a token.
+    pub(crate) fn missing_token(&self) -> AuthRejection {
         let denied = AuthRejection::new(401, "Authorization is required: see WWW-Authenticate");
         self.schemes(None).into_iter().fold(denied, |denied, scheme| {
-            let challenge = self.begin(scheme).scopes(self.scopes.iter().map(String::as_str));
-            denied.challenge(self.finish(challenge, scheme))
+            let challenge =
+                self.new_challenge(scheme).scopes(self.scopes.iter().map(String::as_str));
+            denied.challenge(self.finish_challenge(challenge, scheme))
         })
     }
 
-    /// The challenge for a request that is malformed.
+    /// Rejection of a malformed request.
     pub(crate) fn malformed(&self, problem: &'static str) -> AuthRejection {
-        let challenge = self.begin(Scheme::Bearer).with("error", "invalid_request");
-        let challenge = self.finish(challenge.with("error_description", problem), Scheme::Bearer);
+        let challenge = self.new_challenge(AuthScheme::Bearer).with("error", "invalid_request");
+        let challenge =
+            self.finish_challenge(challenge.with("error_description", problem), AuthScheme::Bearer);
         AuthRejection::new(400, problem).challenge(challenge)
     }
 
-    /// The challenge for a token, or a proof, that is no good.
+    /// Rejection of an invalid token or proof.
     pub(crate) fn invalid(
         &self,
-        scheme: Scheme,
+        scheme: AuthScheme,
         error: &str,
         problem: &'static str,
     ) -> AuthRejection {
-        let challenge = self.begin(scheme).with("error", error);
+        let challenge = self.new_challenge(scheme).with("error", error);
         let challenge = challenge.scopes(self.scopes.iter().map(String::as_str));
-        let challenge = self.finish(challenge.with("error_description", problem), scheme);
+        let challenge = self.finish_challenge(challenge.with("error_description", problem), scheme);
         AuthRejection::new(401, problem).challenge(challenge)
     }
 
-    /// Nobody can tell now.
-    pub(crate) fn unknown(&self) -> AuthRejection {
-        let mut denied = AuthRejection::new(503, "Tokens cannot be checked now; try again later");
+    /// Rejection because tokens cannot be verified at the moment.
+    pub(crate) fn unavailable(&self) -> AuthRejection {
+        let mut denied = AuthRejection::new(503, "Tokens cannot be verified now; try again later");
         denied.headers.insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
         denied
     }
 
-    /// What every request needs and this caller lacks, if anything.
-    pub(crate) fn lacks(&self, principal: &Principal, scheme: Scheme) -> Option<AuthRejection> {
+    /// Rejection of a principal that lacks a required scope.
+    pub(crate) fn missing_scopes(
+        &self,
+        principal: &Principal,
+        scheme: AuthScheme,
+    ) -> Option<AuthRejection> {
         if self.scopes.iter().all(|scope| principal.has_scope(scope)) {
             return None;
         }
@@ -161,7 +167,7 @@ impl Front {
         Some(denied.challenge(self.insufficient(&error, scheme, principal)))
     }
 
-    /// The challenges for a call that failed for want of rights.
+    /// Challenges for a call that failed because of missing permissions.
     pub(crate) fn denied(
         &self,
         error: &Error,
@@ -170,63 +176,71 @@ impl Front {
     ) -> Vec<HeaderValue> {
         let scheme = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
         let scheme = match scheme.and_then(|it| it.get(..5)) {
-            Some(name) if name.eq_ignore_ascii_case(b"dpop ") => Scheme::Dpop,
-            _ => Scheme::Bearer,
+            Some(name) if name.eq_ignore_ascii_case(b"dpop ") => AuthScheme::Dpop,
+            _ => AuthScheme::Bearer,
         };
         if error.kind.is_insufficient_scope() {
             return vec![self.insufficient(error, scheme, principal)];
         }
-        vec![self.finish(self.begin(scheme), scheme)]
+        vec![self.finish_challenge(self.new_challenge(scheme), scheme)]
     }
 
-    /// All that is needed, with what the caller has already: whoever asks for new rights must not lose old ones.
-    fn insufficient(&self, error: &Error, scheme: Scheme, principal: &Principal) -> HeaderValue {
+    /// Lists the required scopes together with the caller's own, so that step-up authorization does not
+    /// lose existing ones.
+    fn insufficient(
+        &self,
+        error: &Error,
+        scheme: AuthScheme,
+        principal: &Principal,
+    ) -> HeaderValue {
         let needed = error.required_scopes();
         let own = principal.scopes().filter(|scope| !self.is_implied(scope, principal));
         let all = own.chain(self.scopes.iter().map(String::as_str)).chain(needed);
-        let challenge = self.begin(scheme).with("error", "insufficient_scope").scopes(all);
-        self.finish(challenge.with("error_description", &error.message), scheme)
+        let challenge = self.new_challenge(scheme).with("error", "insufficient_scope").scopes(all);
+        self.finish_challenge(challenge.with("error_description", &error.message), scheme)
     }
 
-    /// Whether a caller has a scope only because another stands for it.
+    /// Returns true if the caller has the scope only because a broader one includes it.
     fn is_implied(&self, scope: &str, principal: &Principal) -> bool {
-        let implied = &self.reading.implied;
+        let implied = &self.mapping.implied;
         implied.iter().any(|(broad, narrow)| narrow == scope && principal.has_scope(broad))
     }
 
-    fn begin(&self, scheme: Scheme) -> Challenge {
-        Challenge::new(match scheme {
-            Scheme::Bearer => "Bearer",
-            Scheme::Dpop => "DPoP",
+    fn new_challenge(&self, scheme: AuthScheme) -> ChallengeBuilder {
+        ChallengeBuilder::new(match scheme {
+            AuthScheme::Bearer => "Bearer",
+            AuthScheme::Dpop => "DPoP",
         })
     }
 
-    fn finish(&self, challenge: Challenge, scheme: Scheme) -> HeaderValue {
-        let challenge = challenge.maybe("resource_metadata", self.metadata_url().as_deref());
+    fn finish_challenge(&self, challenge: ChallengeBuilder, scheme: AuthScheme) -> HeaderValue {
+        let challenge =
+            challenge.with_optional("resource_metadata", self.metadata_url().as_deref());
         match scheme {
-            Scheme::Bearer => challenge.header(),
-            Scheme::Dpop => challenge.with("algs", &self.dpop.algorithm_names().join(" ")).header(),
+            AuthScheme::Bearer => challenge.header(),
+            AuthScheme::Dpop => {
+                challenge.with("algs", &self.dpop.algorithm_names().join(" ")).header()
+            }
         }
     }
 
-    /// How a token may be sent, the commoner way first.
-    fn schemes(&self, sent: Option<Scheme>) -> Vec<Scheme> {
-        match (sent, self.dpop.is_required(), self.tells_dpop) {
+    /// Schemes to challenge with, the more common one first.
+    fn schemes(&self, sent: Option<AuthScheme>) -> Vec<AuthScheme> {
+        match (sent, self.dpop.is_required(), self.announces_dpop) {
             (Some(scheme), ..) => vec![scheme],
-            (None, true, _) => vec![Scheme::Dpop],
-            (None, false, true) => vec![Scheme::Bearer, Scheme::Dpop],
-            (None, false, false) => vec![Scheme::Bearer],
+            (None, true, _) => vec![AuthScheme::Dpop],
+            (None, false, true) => vec![AuthScheme::Bearer, AuthScheme::Dpop],
+            (None, false, false) => vec![AuthScheme::Bearer],
         }
     }
 
-    /// What is wrong with how it was put together.
+    /// Returns the configuration errors.
     pub(crate) fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.dpop.problem().into_iter().collect();
         for issuer in &self.issuers {
             if !is_issuer(issuer) {
                 problems.push(format!(
-                    "the issuer {issuer:?} must be an https URL without query and fragment, exactly as it \
-                     stands in tokens"
+                    "the issuer {issuer:?} must be an https URL without query and fragment, exactly as in the `iss` of tokens"
                 ));
             }
         }
@@ -246,7 +260,7 @@ impl Front {
     }
 }
 
-/// Whether this can be an issuer: over `https`, or on this machine.
+/// Returns true for a valid issuer URL: `https`, or `http` on loopback.
 fn is_issuer(issuer: &str) -> bool {
     let Ok(url) = Url::parse(issuer) else { return false };
     let near = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));

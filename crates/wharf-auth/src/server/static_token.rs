@@ -1,4 +1,4 @@
-//! Tokens that somebody wrote down.
+//! Authenticator with configured tokens.
 
 use std::{
     fmt,
@@ -8,15 +8,18 @@ use std::{
 
 use wharf_model::{Authenticated, Principal};
 
-use crate::jose::{same, sha256};
+use crate::jose::{constant_time_eq, sha256};
 use crate::server::{
-    authenticate::Gate,
-    builder_macros::common,
-    resource_metadata::Front,
-    verified_token::{Bound, Checking, Grant, Rejected, Submitted, Verifier},
+    authenticate::TokenAuthenticator,
+    builder_macros::verifier_builder,
+    resource_metadata::ResourceMetadata,
+    verified_token::{
+        SubmittedToken, TokenBinding, TokenRejection, TokenVerification, TokenVerifier,
+        VerifiedToken,
+    },
 };
 
-/// Lets in whoever knows a secret: for development, and for servers with a few callers that never change.
+/// Authenticates configured tokens: for development, and for servers with a few fixed callers.
 ///
 /// ```
 /// use wharf_auth::server::StaticToken;
@@ -28,66 +31,71 @@ use crate::server::{
 /// ```
 #[must_use]
 pub struct StaticToken {
-    pub(super) front: Front,
-    known: Vec<([u8; 32], Principal)>,
-    gate: OnceLock<Arc<Gate<Secrets>>>,
+    pub(super) metadata: ResourceMetadata,
+    tokens: Vec<([u8; 32], Principal)>,
+    authenticator: OnceLock<Arc<TokenAuthenticator<StaticTokenVerifier>>>,
 }
 
 impl StaticToken {
-    /// Whoever shows `token` is `principal`.
+    /// Maps `token` to `principal`.
     pub fn new(token: impl AsRef<str>, principal: Principal) -> Self {
-        let nobody =
-            StaticToken { front: Front::default(), known: Vec::new(), gate: OnceLock::new() };
-        nobody.and(token, principal)
+        let empty = StaticToken {
+            metadata: ResourceMetadata::default(),
+            tokens: Vec::new(),
+            authenticator: OnceLock::new(),
+        };
+        empty.and(token, principal)
     }
 
-    /// And whoever shows this one is that.
+    /// Adds another token.
     pub fn and(mut self, token: impl AsRef<str>, principal: Principal) -> Self {
-        self.known.push((sha256(token.as_ref().as_bytes()), principal));
+        self.tokens.push((sha256(token.as_ref().as_bytes()), principal));
         self
     }
 
-    fn gate(&self) -> &Arc<Gate<Secrets>> {
-        self.gate.get_or_init(|| Gate::new(self.front.clone(), Secrets(self.known.clone())))
+    fn authenticator(&self) -> &Arc<TokenAuthenticator<StaticTokenVerifier>> {
+        self.authenticator.get_or_init(|| {
+            TokenAuthenticator::new(self.metadata.clone(), StaticTokenVerifier(self.tokens.clone()))
+        })
     }
 
     fn problems(&self) -> Vec<String> {
-        let mut problems = self.front.problems();
+        let mut problems = self.metadata.problems();
         let nothing = sha256(b"");
-        if self.known.iter().any(|(digest, _)| *digest == nothing) {
-            problems.push("a static token is empty: everybody knows it".into());
+        if self.tokens.iter().any(|(digest, _)| *digest == nothing) {
+            problems.push("a static token is empty: every client would know it".into());
         }
         problems
     }
 }
 
-common!(StaticToken);
+verifier_builder!(StaticToken);
 
 impl fmt::Debug for StaticToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StaticToken").field("tokens", &self.known.len()).finish_non_exhaustive()
+        f.debug_struct("StaticToken").field("tokens", &self.tokens.len()).finish_non_exhaustive()
     }
 }
 
-struct Secrets(Vec<([u8; 32], Principal)>);
+struct StaticTokenVerifier(Vec<([u8; 32], Principal)>);
 
-impl Verifier for Secrets {
-    fn verify(&self, submitted: &Submitted<'_>) -> Checking {
+impl TokenVerifier for StaticTokenVerifier {
+    fn verify(&self, submitted: &SubmittedToken<'_>) -> TokenVerification {
         let token = submitted.token;
         let digest = sha256(token.as_bytes());
-        // All of them, so that the time tells nothing about which it is.
-        let matching = self.0.iter().filter(|(known, _)| same(known, &digest));
-        Checking::Now(match matching.fold(None, |_, found| Some(found)) {
-            Some((_, principal)) => Ok(Grant {
+        // Compares with all tokens, so that the timing does not reveal which one matches.
+        let matching = self.0.iter().filter(|(it, _)| constant_time_eq(it, &digest));
+        TokenVerification::Now(match matching.fold(None, |_, found| Some(found)) {
+            Some((_, principal)) => Ok(VerifiedToken {
                 pass: Authenticated::new(principal.clone()),
                 expires: None,
-                bound: Bound::default(),
+                bound: TokenBinding::default(),
             }),
-            None => Err(Rejected::Invalid("The token is unknown")),
+            None => Err(TokenRejection::Invalid("The token is unknown")),
         })
     }
 
-    fn keep(&self) -> Duration {
+    fn cache_ttl(&self) -> Duration {
         Duration::ZERO
     }
 }

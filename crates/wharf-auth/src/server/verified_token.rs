@@ -1,4 +1,4 @@
-//! What a token turned out to be worth.
+//! Verified tokens and the trait of their verifiers.
 
 use std::{
     collections::BTreeSet,
@@ -10,94 +10,95 @@ use wharf_model::{Authenticated, BoxFuture, Principal, RequestExtensions};
 
 use crate::jose::Claims;
 
-/// What a good token says.
+/// Result of a successful verification.
 #[derive(Clone, Debug)]
-pub(crate) struct Grant {
+pub(crate) struct VerifiedToken {
     pub(crate) pass: Authenticated,
-    /// When it expires, by its own word, in seconds since 1970.
+    /// Expiry (`exp`), in seconds since 1970.
     pub(crate) expires: Option<u64>,
-    pub(crate) bound: Bound,
+    pub(crate) bound: TokenBinding,
 }
 
-/// Whose a token is besides its bearer's.
+/// Binding of a token to a key or certificate (`cnf`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Bound {
-    /// The thumbprint of a key that must be proved (RFC 9449).
+pub(crate) struct TokenBinding {
+    /// Thumbprint of the key of the DPoP proof (RFC 9449).
     pub(crate) key: Option<String>,
-    /// The digest of a certificate that must be shown (RFC 8705).
+    /// Digest of the client certificate (RFC 8705).
     pub(crate) certificate: Option<String>,
-    /// Something else, which nobody here could check.
-    pub(crate) otherwise: bool,
+    /// A binding of an unsupported kind.
+    pub(crate) unsupported: bool,
 }
 
-impl Bound {
+impl TokenBinding {
     pub(crate) fn of(claims: &Claims) -> Self {
-        let Some(confirmation) = claims.get("cnf") else { return Bound::default() };
+        let Some(confirmation) = claims.get("cnf") else { return TokenBinding::default() };
         let text = |name: &str| confirmation.get(name).and_then(Value::as_str).map(str::to_owned);
         let (key, certificate) = (text("jkt"), text("x5t#S256"));
-        let otherwise = key.is_none() && certificate.is_none();
-        Bound { key, certificate, otherwise }
+        let unsupported = key.is_none() && certificate.is_none();
+        TokenBinding { key, certificate, unsupported }
     }
 
-    pub(crate) fn is_free(&self) -> bool {
-        *self == Bound::default()
+    pub(crate) fn is_unbound(&self) -> bool {
+        *self == TokenBinding::default()
     }
 }
 
-/// Why a token is not taken.
+/// Rejection of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rejected {
-    /// It is no good. Why not is told to whoever sent it.
+pub(crate) enum TokenRejection {
+    /// The token is invalid. The reason is sent to the client.
     Invalid(&'static str),
-    /// Nobody can tell now, because whoever knows does not answer.
-    Unknown,
+    /// The token cannot be verified now, because the issuer does not respond.
+    Unavailable,
 }
 
-pub(crate) type Checked = Result<Grant, Rejected>;
+pub(crate) type VerificationResult = Result<VerifiedToken, TokenRejection>;
 
-/// How a token is checked: at once where all is known, later where somebody must be asked.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
-pub(crate) enum Checking {
-    Now(Checked),
-    Later(BoxFuture<Checked>),
+/// Verification of a token: immediate, or asynchronous if the issuer must be contacted.
+#[expect(clippy::large_enum_variant, reason = "it is matched immediately")]
+pub(crate) enum TokenVerification {
+    Now(VerificationResult),
+    Later(BoxFuture<VerificationResult>),
 }
 
-/// A token that came with a request.
-pub(crate) struct Submitted<'a> {
+/// A token that a request presents.
+pub(crate) struct SubmittedToken<'a> {
     pub(crate) token: &'a str,
     pub(crate) digest: [u8; 32],
-    /// What is known of the request's sender.
+    /// Extensions of the request, which identify the sender.
     pub(crate) scope: &'a RequestExtensions,
 }
 
-/// Knows what tokens are worth.
-pub(crate) trait Verifier: Send + Sync + 'static {
-    fn verify(&self, submitted: &Submitted<'_>) -> Checking;
-    /// For how long a verdict may be kept.
-    fn keep(&self) -> Duration;
+/// Verifies tokens.
+pub(crate) trait TokenVerifier: Send + Sync + 'static {
+    fn verify(&self, submitted: &SubmittedToken<'_>) -> TokenVerification;
+    /// Time for which a verified token may be cached.
+    fn cache_ttl(&self) -> Duration;
 }
 
-/// How claims become a principal.
+/// Rules for mapping claims to a principal.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading {
-    /// Scopes that stand for others.
+pub(crate) struct ClaimsMapping {
+    /// Scopes that include other scopes.
     pub(crate) implied: Vec<(String, String)>,
-    /// Where the roles are: a path of names.
+    /// Path of the claim with the roles.
     pub(crate) roles: Option<Vec<String>>,
 }
 
-impl Reading {
-    /// Who a token is about, under a name that no other issuer's can have. None if it does not say.
+impl ClaimsMapping {
+    /// Builds the principal of a token. Its id contains the issuer, so that issuers cannot collide. None
+    /// without a subject.
     pub(crate) fn principal(&self, issuer: &str, claims: &Claims) -> Option<Principal> {
         let text = |name: &str| claims.text(name).filter(|it| !it.is_empty());
-        // An issuer has neither spaces nor tabs, so the first of them ends it.
+        // An issuer contains neither space nor tab, so the separator is unambiguous.
         let id = match (text("sub"), text("client_id").or(text("azp"))) {
             (Some(subject), _) => format!("{issuer} {subject}"),
             (None, Some(client)) => format!("{issuer}\t{client}"),
             (None, None) => return None,
         };
         let mut principal = Principal::new(id);
-        for scope in self.effective(scopes(claims)) {
+        for scope in self.expand_scopes(scopes(claims)) {
             principal = principal.with_scope(scope);
         }
         for role in self.roles(claims) {
@@ -106,8 +107,8 @@ impl Reading {
         Some(principal)
     }
 
-    /// The scopes, and all that they stand for.
-    fn effective<'a>(&'a self, scopes: Vec<&'a str>) -> BTreeSet<&'a str> {
+    /// The scopes, with all scopes that they include.
+    fn expand_scopes<'a>(&'a self, scopes: Vec<&'a str>) -> BTreeSet<&'a str> {
         let mut all = BTreeSet::new();
         let mut rest = scopes;
         while let Some(scope) = rest.pop() {
@@ -132,7 +133,7 @@ impl Reading {
     }
 }
 
-/// The scopes that a token was granted: `scope`, or `scp` as some issuers write it.
+/// Scopes of a token: `scope`, or `scp` as some issuers write it.
 fn scopes(claims: &Claims) -> Vec<&str> {
     let words = |text| str::split_ascii_whitespace(text);
     match claims.get("scope") {
@@ -141,34 +142,33 @@ fn scopes(claims: &Claims) -> Vec<&str> {
     }
 }
 
-/// The time, in seconds since 1970.
+/// Current time, in seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// A moment that a token names.
-pub(crate) fn moment(seconds: u64) -> SystemTime {
-    // Nothing is ever due later than what a clock can say.
+/// Converts seconds since 1970.
+pub(crate) fn system_time(seconds: u64) -> SystemTime {
+    // A time beyond the clock's range never occurs in practice.
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or_else(SystemTime::now)
 }
 
-/// Whether a token is meant for one of these audiences.
-pub(crate) fn is_meant(own: &[String], claims: &Claims) -> bool {
+/// Returns true if `aud` contains one of these audiences.
+pub(crate) fn has_audience(own: &[String], claims: &Claims) -> bool {
     let is_own = |audience: &&str| own.iter().any(|own| same_resource(own, audience));
     claims.texts("aud").iter().any(is_own)
 }
 
-/// Whether a token is for showing to servers, as far as its issuer says what it is for. Some call their refresh tokens,
-/// and tokens that tell who somebody is, by the same type.
-pub(crate) fn is_for_access(claims: &Claims) -> bool {
+/// Returns true unless `token_use` names another use. Some issuers give refresh tokens and ID tokens the
+/// same type.
+pub(crate) fn is_access_token_use(claims: &Claims) -> bool {
     match claims.get("token_use") {
         None | Some(Value::Null) => true,
         Some(said) => matches!(said.as_str(), Some("access" | "access_token")),
     }
 }
 
-/// Whether two names of a resource are the same: exactly, but for the slash that every URL without a path has or has
-/// not.
+/// Compares resource identifiers exactly, except for the trailing slash of a URL without a path.
 fn same_resource(one: &str, other: &str) -> bool {
     let bare = |it: &str| match it.split_once("://") {
         Some((_, rest)) if rest.find('/').is_some_and(|at| at + 1 == rest.len()) => it.len() - 1,
@@ -177,32 +177,32 @@ fn same_resource(one: &str, other: &str) -> bool {
     one[..bare(one)] == other[..bare(other)]
 }
 
-/// Checks the times of a token. Its end, if it is good now: no later than its own `exp`, unless that is past already
-/// and only clocks that differ explain it.
-pub(crate) fn check_times(
+/// Validates `exp`, `nbf` and `iat`. Returns the expiry: `exp`, or later by the clock skew if `exp` has
+/// just passed.
+pub(crate) fn validate_times(
     claims: &Claims,
     skew: Duration,
     must_expire: bool,
-) -> Result<Option<u64>, Rejected> {
+) -> Result<Option<u64>, TokenRejection> {
     let (now, skew) = (now(), skew.as_secs());
     let time = |name: &str, problem| match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) if number.as_f64().is_some_and(|it| it < 0.0) => Ok(Some(0)),
-        Some(_) => claims.time(name).map(Some).ok_or(Rejected::Invalid(problem)),
+        Some(_) => claims.time(name).map(Some).ok_or(TokenRejection::Invalid(problem)),
     };
-    let expires = time("exp", "The token's exp is no time")?;
+    let expires = time("exp", "The token's exp is not a time")?;
     match expires {
-        None if must_expire => return Err(Rejected::Invalid("The token does not expire")),
+        None if must_expire => return Err(TokenRejection::Invalid("The token does not expire")),
         Some(expires) if expires.saturating_add(skew) <= now => {
-            return Err(Rejected::Invalid("The token has expired"));
+            return Err(TokenRejection::Invalid("The token has expired"));
         }
         _ => {}
     }
-    if time("nbf", "The token's nbf is no time")?.is_some_and(|it| it > now + skew) {
-        return Err(Rejected::Invalid("The token is not valid yet"));
+    if time("nbf", "The token's nbf is not a time")?.is_some_and(|it| it > now + skew) {
+        return Err(TokenRejection::Invalid("The token is not valid yet"));
     }
-    if time("iat", "The token's iat is no time")?.is_some_and(|it| it > now + skew) {
-        return Err(Rejected::Invalid("The token was issued in the future"));
+    if time("iat", "The token's iat is not a time")?.is_some_and(|it| it > now + skew) {
+        return Err(TokenRejection::Invalid("The token was issued in the future"));
     }
     Ok(expires.map(|expires| if expires > now { expires } else { expires + skew }))
 }

@@ -1,9 +1,9 @@
-//! What `WWW-Authenticate` says.
+//! Parsing of `WWW-Authenticate`.
 
 use proptest::prelude::*;
 use wharf_auth::client::Challenge;
 
-/// The same, as it is read.
+/// Parsed challenge: scheme, token68, parameters.
 type Read = (String, Option<String>, Vec<(String, String)>);
 
 fn read(headers: &[&str]) -> Vec<Read> {
@@ -11,7 +11,7 @@ fn read(headers: &[&str]) -> Vec<Read> {
     challenges.into_iter().map(|it| (it.scheme, it.token68, it.params)).collect()
 }
 
-/// A scheme, a text in its place, and parameters.
+/// Expected challenge: scheme, token68, parameters.
 type Expected<'a> = (&'a str, Option<&'a str>, &'a [(&'a str, &'a str)]);
 
 #[test]
@@ -79,7 +79,7 @@ fn challenges_are_read_as_they_are_written() {
 }
 
 #[test]
-fn what_never_ends_is_read_to_a_limit() {
+fn long_headers_are_parsed_to_a_limit() {
     for piece in ["a=\"", "Bearer ", "Bearer a=b, ", ",", "\\", "\"", "a b ", "=", "é"] {
         let long = piece.repeat(1 << 20);
         let read = read(&[&long, &long]);
@@ -87,7 +87,7 @@ fn what_never_ends_is_read_to_a_limit() {
     }
 }
 
-/// A text that may stand between quotes, quoted.
+/// Quotes a string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read(
+    fn written_challenges_are_parsed(
         challenges in prop::collection::vec(
             (
                 "[A-Za-z][A-Za-z0-9-]{0,8}",

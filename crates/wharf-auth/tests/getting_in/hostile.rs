@@ -1,4 +1,4 @@
-//! Servers, authorization servers and visitors who mean harm.
+//! Hostile servers, authorization servers and redirects.
 
 use std::{
     io,
@@ -14,14 +14,17 @@ use wharf_auth::{
 };
 use wharf_model::BoxFuture;
 
-use crate::stage::{PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
+use crate::stage::{
+    PRM, ResponseOverride, TestSetup, TestUser, at, error_response, json_response, metadata,
+    no_override,
+};
 
-/// An issuer whose metadata says `value` for `name`.
-fn saying(name: &'static str, value: Value) -> Tweak {
+/// Overrides one field of the issuer's metadata.
+fn with_metadata_field(name: &'static str, value: Value) -> ResponseOverride {
     at("/.well-known/oauth-authorization-server", move |asked| {
-        let mut said = metadata(&format!("http://{}", asked.header("host").unwrap()));
-        said[name] = value.clone();
-        say(said)
+        let mut document = metadata(&format!("http://{}", asked.header("host").unwrap()));
+        document[name] = value.clone();
+        json_response(document)
     })
 }
 
@@ -37,45 +40,49 @@ async fn metadata_for_another_server_is_not_believed() {
         "mcp",
     ] {
         let more = json!({"resource": resource});
-        let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+        let setup =
+            TestSetup::with_metadata(more, no_override(), no_override(), TestUser::consenting())
+                .await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(error.kind.is_authorization_failed(), "{error:?}");
-        assert!(stage.issuer.asked().is_empty() && stage.person.visits().is_empty());
+        assert!(setup.issuer.asked().is_empty() && setup.user.authorizations().is_empty());
     }
-    let nobody = json!({"authorization_servers": []});
-    let stage = Stage::describing(nobody, as_usual(), as_usual(), Person::agrees()).await;
-    assert!(stage.client().refused("Bearer").await.is_err());
+    let no_issuers = json!({"authorization_servers": []});
+    let setup =
+        TestSetup::with_metadata(no_issuers, no_override(), no_override(), TestUser::consenting())
+            .await;
+    assert!(setup.client().rejected("Bearer").await.is_err());
 }
 
 #[tokio::test]
 async fn an_issuer_that_says_it_is_another_is_not_used() {
     for issuer in ["https://honest.example", "http://127.0.0.1", ""] {
-        let tweak = saying("issuer", issuer.into());
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        assert!(stage.client().refused("Bearer").await.is_err());
-        assert_eq!(stage.issuer.paths(), ["/.well-known/oauth-authorization-server"]);
-        assert!(stage.person.visits().is_empty());
+        let overridden = with_metadata_field("issuer", issuer.into());
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        assert!(setup.client().rejected("Bearer").await.is_err());
+        assert_eq!(setup.issuer.paths(), ["/.well-known/oauth-authorization-server"]);
+        assert!(setup.user.authorizations().is_empty());
     }
-    // Not even a slash more.
+    // Not even a trailing slash may differ.
     let slash = at("/.well-known/oauth-authorization-server", |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
-        let mut said = metadata(&origin);
-        said["issuer"] = format!("{origin}/").into();
-        say(said)
+        let mut document = metadata(&origin);
+        document["issuer"] = format!("{origin}/").into();
+        json_response(document)
     });
-    let stage = Stage::with(as_usual(), slash, Person::agrees()).await;
-    assert!(stage.client().refused("Bearer").await.is_err());
-    assert_eq!(stage.issuer.paths().len(), 1);
+    let setup = TestSetup::with(no_override(), slash, TestUser::consenting()).await;
+    assert!(setup.client().rejected("Bearer").await.is_err());
+    assert_eq!(setup.issuer.paths().len(), 1);
 }
 
 #[tokio::test]
 async fn an_issuer_without_pkce_is_not_used() {
     for methods in [json!(null), json!([]), json!(["plain"])] {
-        let tweak = saying("code_challenge_methods_supported", methods);
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+        let overridden = with_metadata_field("code_challenge_methods_supported", methods);
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("PKCE"), "{error}");
-        assert_eq!(stage.issuer.paths(), ["/.well-known/oauth-authorization-server"]);
+        assert_eq!(setup.issuer.paths(), ["/.well-known/oauth-authorization-server"]);
     }
 }
 
@@ -101,18 +108,18 @@ async fn only_web_pages_are_opened() {
         "/authorize",
         "",
     ] {
-        let tweak = saying("authorization_endpoint", page.into());
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+        let overridden = with_metadata_field("authorization_endpoint", page.into());
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(error.kind.is_authorization_failed(), "{page}: {error:?}");
-        assert!(stage.person.visits().is_empty(), "{page}");
+        assert!(setup.user.authorizations().is_empty(), "{page}");
     }
 }
 
 #[tokio::test]
 async fn a_code_that_is_not_for_us_is_not_redeemed() {
-    type Brings = fn(&str, &str) -> String;
-    let cases: [(bool, Brings); 6] = [
+    type RedirectFn = fn(&str, &str) -> String;
+    let cases: [(bool, RedirectFn); 6] = [
         (false, |_, _| "code=stolen&state=guessed".into()),
         (false, |_, _| "code=stolen".into()),
         (false, |state, _| format!("code=c&state={state}&iss=https://evil.example")),
@@ -122,47 +129,49 @@ async fn a_code_that_is_not_for_us_is_not_redeemed() {
             format!("error=x&error_description=call+0900&state={state}&iss=https://evil.example")
         }),
     ];
-    for (promised, brings) in cases {
-        let tweak = saying("authorization_response_iss_parameter_supported", promised.into());
-        let person = Person::who(move |to| Ok(brings(&to.state, &to.issuer)));
-        let stage = Stage::with(as_usual(), tweak, person).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+    for (promised, redirect) in cases {
+        let overridden =
+            with_metadata_field("authorization_response_iss_parameter_supported", promised.into());
+        let user = TestUser::responding_with(move |to| Ok(redirect(&to.state, &to.issuer)));
+        let setup = TestSetup::with(no_override(), overridden, user).await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(!error.message.contains("0900") && !error.message.contains("evil"), "{error}");
-        assert!(stage.issuer.at("/token").is_empty());
+        assert!(setup.issuer.at("/token").is_empty());
     }
 }
 
 #[tokio::test]
-async fn endless_refusals_end() {
-    let stage = Stage::upright().await;
-    let times = stage.client().insists(401, |_| "Bearer error=\"invalid_token\"".into()).await;
-    assert!(times <= 5 && stage.person.visits().len() <= 3, "{times}");
-    // A scope that never helps, and ever new ones.
-    let stage = Stage::upright().await;
+async fn endless_rejections_end() {
+    let setup = TestSetup::default_setup().await;
+    let times =
+        setup.client().retry_until_rejected(401, |_| "Bearer error=\"invalid_token\"".into()).await;
+    assert!(times <= 5 && setup.user.authorizations().len() <= 3, "{times}");
+    // A scope that never helps, then new ones each time.
+    let setup = TestSetup::default_setup().await;
     let never = |_| "Bearer error=\"insufficient_scope\", scope=\"admin\"".to_owned();
-    stage.client().insists(403, never).await;
-    assert_eq!(stage.person.visits().len(), 1);
-    let stage = Stage::upright().await;
+    setup.client().retry_until_rejected(403, never).await;
+    assert_eq!(setup.user.authorizations().len(), 1);
+    let setup = TestSetup::default_setup().await;
     let ever = |n| format!("Bearer error=\"insufficient_scope\", scope=\"s{n}\"");
-    stage.client().insists(403, ever).await;
-    assert!(stage.person.visits().len() <= 3);
+    setup.client().retry_until_rejected(403, ever).await;
+    assert!(setup.user.authorizations().len() <= 3);
 }
 
 #[tokio::test]
-async fn a_person_who_says_no_is_not_asked_again_by_the_same_call() {
-    let person = Person::who(|to| {
+async fn a_denied_authorization_is_not_repeated() {
+    let user = TestUser::responding_with(|to| {
         Ok(format!("error=access_denied&error_description=no%0Anever&state={}", to.state))
     });
-    let stage = Stage::with(as_usual(), as_usual(), person).await;
-    let client = stage.client();
-    let error = client.refused("Bearer").await.unwrap_err();
+    let setup = TestSetup::with(no_override(), no_override(), user).await;
+    let client = setup.client();
+    let error = client.rejected("Bearer").await.unwrap_err();
     assert_eq!(error.message, "The authorization server refused: access_denied (no never)");
-    assert_eq!(stage.person.visits().len(), 1);
-    assert!(stage.issuer.at("/token").is_empty());
+    assert_eq!(setup.user.authorizations().len(), 1);
+    assert!(setup.issuer.at("/token").is_empty());
 }
 
 #[tokio::test]
-async fn a_token_endpoint_may_say_what_it_likes() {
+async fn malformed_token_responses_are_rejected() {
     let huge = format!("{{\"access_token\":\"{}\"}}", "x".repeat(2 << 20));
     let redirect = vec![("location".to_owned(), "http://127.0.0.1:1/".to_owned())];
     let cases = [
@@ -180,45 +189,45 @@ async fn a_token_endpoint_may_say_what_it_likes() {
         (400, Vec::new(), "the-code".into()),
     ];
     for (status, headers, body) in cases {
-        let said = (status, headers, body.clone());
-        let tweak = at("/token", move |_| said.clone());
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        let client = stage.client();
-        let error = client.refused("Bearer").await.unwrap_err();
-        let verifier = stage.issuer.at("/token")[0].field("code_verifier");
+        let document = (status, headers, body.clone());
+        let overridden = at("/token", move |_| document.clone());
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        let client = setup.client();
+        let error = client.rejected("Bearer").await.unwrap_err();
+        let verifier = setup.issuer.at("/token")[0].field("code_verifier");
         for secret in ["the-code", &verifier] {
             assert!(!format!("{error:?}").contains(secret), "{error:?}");
         }
         assert!(error.message.len() < 1000, "{error}");
         assert_eq!(client.authorization().await, None, "{status} {:.40}", body);
-        assert_eq!(stage.issuer.at("/token").len(), 1);
+        assert_eq!(setup.issuer.at("/token").len(), 1);
     }
-    // Numbers that make no sense are no reason to fail.
+    // Nonsensical numbers do not fail the request.
     for expires_in in [json!(-1), json!(1e300), json!("x"), json!({}), json!(null)] {
         let body = json!({"access_token": "a", "token_type": "Bearer", "expires_in": expires_in});
-        let tweak = at("/token", move |_| say(body.clone()));
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        assert_eq!(stage.client().refused("Bearer").await, Ok(true), "{expires_in}");
+        let overridden = at("/token", move |_| json_response(body.clone()));
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        assert_eq!(setup.client().rejected("Bearer").await, Ok(true), "{expires_in}");
     }
 }
 
 #[tokio::test]
-async fn a_slow_issuer_is_not_waited_for() {
-    let stage = Stage::upright().await;
+async fn a_slow_issuer_times_out() {
+    let setup = TestSetup::default_setup().await;
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let slow = format!("http://{}", listener.local_addr().unwrap());
     let more = json!({"authorization_servers": [slow]});
-    let stage = Stage::describing(more, as_usual(), as_usual(), stage.person).await;
-    let auth = stage.auth().fetch(Fetch::new().patience(Duration::from_millis(200)));
+    let setup = TestSetup::with_metadata(more, no_override(), no_override(), setup.user).await;
+    let auth = setup.auth().fetch(Fetch::new().timeout(Duration::from_millis(200)));
     let began = Instant::now();
-    assert!(stage.knocker(auth).refused("Bearer").await.is_err());
+    assert!(setup.client_with(auth).rejected("Bearer").await.is_err());
     assert!(began.elapsed() < Duration::from_secs(5));
 }
 
-/// Says that every name is at one address.
-struct Everywhere(&'static str);
+/// Resolves every name to one address.
+struct FixedResolver(&'static str);
 
-impl Resolve for Everywhere {
+impl Resolve for FixedResolver {
     fn resolve(&self, _: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
         let address = SocketAddr::new(self.0.parse().unwrap(), port);
         Box::pin(async move { Ok(vec![address]) })
@@ -227,11 +236,11 @@ impl Resolve for Everywhere {
 
 /// CVE-2026-51994 (mcp-remote): `resource_metadata` of a challenge led the client to addresses of its own network.
 #[tokio::test]
-async fn a_server_elsewhere_does_not_lead_us_inside() {
-    let inside = Stage::upright().await;
+async fn a_remote_server_cannot_cause_ssrf() {
+    let inside = TestSetup::default_setup().await;
     for address in ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::ffff:127.0.0.1"] {
-        let fetch = Fetch::new().resolver(Everywhere(address));
-        let auth = Auth::code(inside.person.clone()).fetch(fetch);
+        let fetch = Fetch::new().resolver(FixedResolver(address));
+        let auth = Auth::code(inside.user.clone()).fetch(fetch);
         let credentials = auth.at("https://mcp.example/mcp").unwrap();
         for hint in [
             format!("{}{PRM}", inside.mcp.origin),
@@ -243,8 +252,8 @@ async fn a_server_elsewhere_does_not_lead_us_inside() {
             "gopher://127.0.0.1/".into(),
         ] {
             let challenge = format!("Bearer resource_metadata=\"{hint}\"");
-            let rebuff = crate::stage::rebuff(401, &challenge, 0, 0);
-            assert!(credentials.refused(rebuff).await.is_err(), "{hint}");
+            let auth_failure = crate::stage::auth_failure(401, &challenge, 0, 0);
+            assert!(credentials.on_auth_failure(auth_failure).await.is_err(), "{hint}");
         }
     }
     assert!(inside.mcp.asked().is_empty());
@@ -252,18 +261,18 @@ async fn a_server_elsewhere_does_not_lead_us_inside() {
 
 #[tokio::test]
 async fn metadata_that_redirects_is_not_followed() {
-    let inside = Stage::upright().await;
+    let inside = TestSetup::default_setup().await;
     let location = format!("{}{PRM}", inside.mcp.origin);
-    let tweak: Tweak =
+    let overridden: ResponseOverride =
         Arc::new(move |_| Some((302, vec![("location".into(), location.clone())], String::new())));
-    let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
-    // It is as if there were none.
-    assert!(stage.client().refused("Bearer").await.is_err());
-    assert!(inside.mcp.asked().is_empty() && stage.person.visits().is_empty());
+    let setup = TestSetup::with(overridden, no_override(), TestUser::consenting()).await;
+    // Treated as if there were no metadata.
+    assert!(setup.client().rejected("Bearer").await.is_err());
+    assert!(inside.mcp.asked().is_empty() && setup.user.authorizations().is_empty());
 }
 
 #[tokio::test]
-async fn tokens_go_only_where_nobody_reads_them_on_the_way() {
+async fn tokens_need_https_or_loopback() {
     let auth = Auth::bearer("token");
     for url in ["http://mcp.example/mcp", "ws://mcp.example/", "http://10.0.0.1/", "ftp://x/", "x"]
     {
@@ -279,45 +288,46 @@ async fn tokens_go_only_where_nobody_reads_them_on_the_way() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_forgot_us_is_told_again() {
-    let tweak = at("/token", |_| refuse(401, "invalid_client"));
-    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
+async fn a_removed_registration_is_renewed() {
+    let overridden = at("/token", |_| error_response(401, "invalid_client"));
+    let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
     for _ in 0..2 {
-        assert!(stage.client().refused("Bearer").await.is_err());
+        assert!(setup.client().rejected("Bearer").await.is_err());
     }
-    assert_eq!(stage.issuer.at("/register").len(), 2);
+    assert_eq!(setup.issuer.at("/register").len(), 2);
 }
 
 #[tokio::test]
-async fn what_is_too_long_is_not_kept() {
+async fn long_values_are_rejected() {
     let long = "x".repeat(20_000);
     for name in ["access_token", "refresh_token", "scope"] {
-        let mut said = json!({"access_token": "t", "token_type": "Bearer"});
-        said[name] = long.clone().into();
-        let tweak = at("/token", move |_| say(said.clone()));
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+        let mut document = json!({"access_token": "t", "token_type": "Bearer"});
+        document[name] = long.clone().into();
+        let overridden = at("/token", move |_| json_response(document.clone()));
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("too long"), "{name}: {error}");
     }
     for name in ["client_id", "client_secret"] {
-        let mut said = json!({"client_id": "me"});
-        said[name] = long.clone().into();
-        let tweak = at("/register", move |_| say(said.clone()));
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+        let mut document = json!({"client_id": "me"});
+        document[name] = long.clone().into();
+        let overridden = at("/register", move |_| json_response(document.clone()));
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("too long"), "{name}: {error}");
-        assert!(stage.person.visits().is_empty());
+        assert!(setup.user.authorizations().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_server_that_now_lets_in_and_now_refuses_does_not_ask_without_end() {
-    let tweak = at("/token", |_| say(json!({"access_token": "t", "token_type": "Bearer"})));
-    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-    let client = stage.client();
+async fn alternating_rejections_do_not_prompt_without_end() {
+    let overridden =
+        at("/token", |_| json_response(json!({"access_token": "t", "token_type": "Bearer"})));
+    let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+    let client = setup.client();
     for _ in 0..10 {
-        let _ = client.refused("Bearer").await;
+        let _ = client.rejected("Bearer").await;
         client.accepted().await;
     }
-    assert_eq!(stage.person.visits().len(), 3);
+    assert_eq!(setup.user.authorizations().len(), 3);
 }

@@ -1,4 +1,4 @@
-//! Who lets in: found where it is said, and never confused with another.
+//! Discovery and selection of the authorization server, and isolation between issuers.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,70 +8,76 @@ use wharf_auth::{
     jose::SigningKey,
 };
 
-use crate::stage::{self, Knocker, PRM, Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
+use crate::stage::{
+    self, PRM, ResponseOverride, TestClient, TestSetup, TestUser, at, error_response,
+    json_response, metadata, no_override,
+};
 
-/// A server whose metadata names whatever was last put into the list.
-async fn moving(issuers: Arc<Mutex<Vec<String>>>) -> Stage {
+/// A server whose metadata names the issuers in the list.
+async fn server_with_issuers(issuers: Arc<Mutex<Vec<String>>>) -> TestSetup {
     let named = issuers.clone();
     let prm = at(PRM, move |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
         let issuers = named.lock().unwrap().clone();
-        say(json!({"resource": format!("{origin}/mcp"), "authorization_servers": issuers}))
+        json_response(
+            json!({"resource": format!("{origin}/mcp"), "authorization_servers": issuers}),
+        )
     });
     let with_secret = at("/register", |_| {
-        say(json!({"client_id": "first-client", "client_secret": "first-secret"}))
+        json_response(json!({"client_id": "first-client", "client_secret": "first-secret"}))
     });
-    let stage = Stage::with(prm, with_secret, Person::agrees()).await;
-    *issuers.lock().unwrap() = vec![stage.issuer.origin.clone()];
-    stage
+    let setup = TestSetup::with(prm, with_secret, TestUser::consenting()).await;
+    *issuers.lock().unwrap() = vec![setup.issuer.origin.clone()];
+    setup
 }
 
-/// The same, and somebody who got in there.
-async fn inside(issuers: Arc<Mutex<Vec<String>>>) -> (Stage, Knocker) {
-    let stage = moving(issuers).await;
-    let client = stage.client();
-    client.refused("Bearer").await.unwrap();
+/// The same with an authorized client.
+async fn authorized_client(issuers: Arc<Mutex<Vec<String>>>) -> (TestSetup, TestClient) {
+    let setup = server_with_issuers(issuers).await;
+    let client = setup.client();
+    client.rejected("Bearer").await.unwrap();
     client.accepted().await;
-    (stage, client)
+    (setup, client)
 }
 
 #[tokio::test]
-async fn what_one_issuer_gave_is_not_shown_to_another() {
+async fn credentials_of_one_issuer_are_not_sent_to_another() {
     let issuers = Arc::default();
-    let (stage, client) = inside(Arc::clone(&issuers)).await;
-    let second = stage::issuer(as_usual()).await;
+    let (setup, client) = authorized_client(Arc::clone(&issuers)).await;
+    let second = stage::issuer(no_override()).await;
     *issuers.lock().unwrap() = vec![second.origin.clone()];
-    assert_eq!(client.refused("Bearer error=\"invalid_token\"").await, Ok(true));
-    let seen = second.seen();
+    assert_eq!(client.rejected("Bearer error=\"invalid_token\"").await, Ok(true));
+    let seen = second.received_text();
     for secret in ["first-client", "first-secret", "access-1", "refresh-1"] {
-        // The second issuer's own tokens have the same names, but it is not told them.
+        // The second issuer's own tokens have the same names, but it does not receive them in requests.
         assert!(!seen.contains(secret), "{secret}: {seen}");
     }
     assert_eq!(second.at("/register").len(), 1);
-    assert_eq!(stage.person.visits()[1].issuer, second.origin);
-    // The old tokens are gone, and what the old issuer knows us by is not.
-    let keys = stage.vault.list().await.unwrap();
-    let old = keys.iter().find(|it| it.issuer == stage.issuer.origin).unwrap();
-    let old = stage.vault.load(old).await.unwrap().unwrap();
+    assert_eq!(setup.user.authorizations()[1].issuer, second.origin);
+    // The old tokens are removed, but the registration at the old issuer is kept.
+    let keys = setup.token_store.list().await.unwrap();
+    let old = keys.iter().find(|it| it.issuer == setup.issuer.origin).unwrap();
+    let old = setup.token_store.load(old).await.unwrap().unwrap();
     assert_eq!((old.tokens, old.registration.unwrap().client_id), (None, "first-client".into()));
 }
 
 #[tokio::test]
-async fn credentials_for_one_issuer_are_refused_to_another() {
-    let second = stage::issuer(as_usual()).await;
+async fn configured_credentials_are_not_sent_to_another_issuer() {
+    let second = stage::issuer(no_override()).await;
     for pinned in [true, false] {
         let issuers = Arc::default();
-        let stage = moving(Arc::clone(&issuers)).await;
-        let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
+        let setup = server_with_issuers(Arc::clone(&issuers)).await;
+        let auth =
+            Auth::client_credentials("me", "my-secret").token_store(setup.token_store.clone());
         let auth = match pinned {
-            true => auth.issuer(&stage.issuer.origin),
+            true => auth.issuer(&setup.issuer.origin),
             false => auth.confirm_issuer(|_| async { true }),
         };
-        let client = stage.knocker(auth);
-        client.refused("Bearer").await.unwrap();
+        let client = setup.client_with(auth);
+        client.rejected("Bearer").await.unwrap();
         client.accepted().await;
         *issuers.lock().unwrap() = vec![second.origin.clone()];
-        let error = client.refused("Bearer").await.unwrap_err();
+        let error = client.rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("nothing was sent"), "{error}");
     }
     assert_eq!(second.paths(), Vec::<String>::new());
@@ -81,59 +87,59 @@ async fn credentials_for_one_issuer_are_refused_to_another() {
 /// server got the client's secret. Without an issuer of the user's choice nothing is sent there at all.
 #[tokio::test]
 async fn a_secret_a_key_or_an_assertion_needs_an_issuer() {
-    let stage = Stage::upright().await;
+    let setup = TestSetup::default_setup().await;
     let key = || SigningKey::generate().unwrap();
-    let company = || Enterprise::new(format!("{}/idp", stage.mcp.origin), "at-idp", "id-token");
+    let company = || Enterprise::new(format!("{}/idp", setup.mcp.origin), "at-idp", "id-token");
     let auths: [&dyn Fn() -> Auth; 7] = [
         &|| Auth::client_credentials("me", "my-secret"),
         &|| Auth::client_credentials_key("me", key()),
         &|| Auth::workload("me", "my-assertion"),
         &|| Auth::enterprise(company()).client("me"),
         &|| Auth::enterprise(company()).client_secret("me", "my-secret"),
-        &|| stage.auth().client_secret("me", "my-secret"),
-        &|| stage.auth().client_key("me", key()),
+        &|| setup.auth().client_secret("me", "my-secret"),
+        &|| setup.auth().client_key("me", key()),
     ];
     for auth in auths {
-        let error = stage.knocker(auth()).refused("Bearer").await.unwrap_err();
-        let option = format!("--issuer {}`", stage.issuer.origin);
+        let error = setup.client_with(auth()).rejected("Bearer").await.unwrap_err();
+        let option = format!("--issuer {}`", setup.issuer.origin);
         assert!(error.message.contains(&option), "{error}");
         assert!(error.message.contains("Auth::issuer"), "{error}");
-        // Whoever is asked and says no is obeyed.
+        // If the callback returns false, nothing is sent.
         let no = auth().confirm_issuer(|_| async { false });
-        let error = stage.knocker(no).refused("Bearer").await.unwrap_err();
+        let error = setup.client_with(no).rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("not confirmed"), "{error}");
     }
-    assert_eq!(stage.issuer.seen(), "");
-    assert!(stage.mcp.at("/idp").is_empty() && stage.person.visits().is_empty());
-    assert!(stage.vault.list().await.unwrap().is_empty());
-    // Who says yes is asked once, and told which issuer it is.
+    assert_eq!(setup.issuer.received_text(), "");
+    assert!(setup.mcp.at("/idp").is_empty() && setup.user.authorizations().is_empty());
+    assert!(setup.token_store.list().await.unwrap().is_empty());
+    // The callback is called once, with the issuer.
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
     let told = Arc::clone(&asked);
     let auth = Auth::client_credentials("me", "my-secret").confirm_issuer(move |issuer| {
         told.lock().unwrap().push(issuer);
         async { true }
     });
-    let client = stage.knocker(auth);
+    let client = setup.client_with(auth);
     for _ in 0..2 {
-        assert_eq!(client.refused("Bearer").await, Ok(true));
+        assert_eq!(client.rejected("Bearer").await, Ok(true));
         client.accepted().await;
     }
-    assert_eq!(*asked.lock().unwrap(), [stage.issuer.origin.as_str()]);
+    assert_eq!(*asked.lock().unwrap(), [setup.issuer.origin.as_str()]);
 }
 
 #[tokio::test]
-async fn an_issuer_that_is_known_goes_before_one_that_is_not() {
+async fn a_known_issuer_is_preferred() {
     let issuers = Arc::default();
-    let (stage, client) = inside(Arc::clone(&issuers)).await;
-    let second = stage::issuer(as_usual()).await;
-    *issuers.lock().unwrap() = vec![second.origin.clone(), stage.issuer.origin.clone()];
-    assert_eq!(client.refused("Bearer").await, Ok(true));
+    let (setup, client) = authorized_client(Arc::clone(&issuers)).await;
+    let second = stage::issuer(no_override()).await;
+    *issuers.lock().unwrap() = vec![second.origin.clone(), setup.issuer.origin.clone()];
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
     assert_eq!(second.paths(), Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn metadata_is_looked_for_in_the_specified_order() {
-    // The issuer's path, and where its metadata is: all that is asked before, and nothing after.
+    // The issuer's path and the requested metadata URLs: all before the right one, and none after it.
     let cases: [(&str, &[&str]); 5] = [
         ("", &["/.well-known/oauth-authorization-server"]),
         ("", &["/.well-known/oauth-authorization-server", "/.well-known/openid-configuration"]),
@@ -153,114 +159,118 @@ async fn metadata_is_looked_for_in_the_specified_order() {
     ];
     for (path, places) in cases {
         let last = *places.last().unwrap();
-        let tweak: Tweak = Arc::new(move |asked| {
+        let overridden: ResponseOverride = Arc::new(move |asked| {
             let origin = format!("http://{}", asked.header("host").unwrap());
             match asked.path.as_str() {
                 it if it == last => {
-                    let mut said = metadata(&origin);
-                    said["issuer"] = format!("{origin}{path}").into();
-                    Some(say(said))
+                    let mut document = metadata(&origin);
+                    document["issuer"] = format!("{origin}{path}").into();
+                    Some(json_response(document))
                 }
-                it if it.contains(".well-known") => Some(refuse(404, "no")),
+                it if it.contains(".well-known") => Some(error_response(404, "no")),
                 _ => None,
             }
         });
-        let issuer = stage::issuer(tweak).await;
+        let issuer = stage::issuer(overridden).await;
         let named = format!("{}{path}", issuer.origin);
         let more = json!({"authorization_servers": [named]});
-        let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
-        assert_eq!(stage.client().refused("Bearer").await, Ok(true), "{places:?}");
+        let setup =
+            TestSetup::with_metadata(more, no_override(), no_override(), TestUser::consenting())
+                .await;
+        assert_eq!(setup.client().rejected("Bearer").await, Ok(true), "{places:?}");
         assert_eq!(issuer.paths()[..places.len()], *places);
     }
 }
 
 #[tokio::test]
 async fn a_server_says_where_its_metadata_is() {
-    let stage = Stage::upright().await;
-    // At the root, and for the whole origin.
-    let issuer = stage.issuer.origin.clone();
+    let setup = TestSetup::default_setup().await;
+    // At the root, for the whole origin.
+    let issuer = setup.issuer.origin.clone();
     let root = at("/.well-known/oauth-protected-resource", move |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
-        say(json!({"resource": origin, "authorization_servers": [issuer]}))
+        json_response(json!({"resource": origin, "authorization_servers": [issuer]}))
     });
-    let nothing = at(PRM, |_| refuse(404, "no"));
-    let both: Tweak = Arc::new(move |asked| root(asked).or_else(|| nothing(asked)));
-    let moved = Stage::with(both, as_usual(), Person::agrees()).await;
-    assert_eq!(moved.client().refused("Bearer").await, Ok(true));
+    let nothing = at(PRM, |_| error_response(404, "no"));
+    let both: ResponseOverride = Arc::new(move |asked| root(asked).or_else(|| nothing(asked)));
+    let moved = TestSetup::with(both, no_override(), TestUser::consenting()).await;
+    assert_eq!(moved.client().rejected("Bearer").await, Ok(true));
     assert_eq!(moved.mcp.paths(), [PRM, "/.well-known/oauth-protected-resource"]);
-    // To the byte: no slash is added.
-    assert_eq!(moved.person.query(0)["resource"], moved.mcp.origin);
+    // Exactly as published: no slash is added.
+    assert_eq!(moved.user.query(0)["resource"], moved.mcp.origin);
 
-    // Where the refusal says, and nowhere else.
-    let hint = format!("Bearer resource_metadata=\"{}{PRM}\"", stage.mcp.origin);
-    assert_eq!(stage.client().refused(&hint).await, Ok(true));
-    assert_eq!(stage.mcp.paths(), [PRM]);
-    let gone = format!("Bearer resource_metadata=\"{}/gone\"", stage.mcp.origin);
-    let error = Stage::upright().await.client().refused(&gone).await.unwrap_err();
+    // Only at the URL of the challenge.
+    let hint = format!("Bearer resource_metadata=\"{}{PRM}\"", setup.mcp.origin);
+    assert_eq!(setup.client().rejected(&hint).await, Ok(true));
+    assert_eq!(setup.mcp.paths(), [PRM]);
+    let gone = format!("Bearer resource_metadata=\"{}/gone\"", setup.mcp.origin);
+    let error = TestSetup::default_setup().await.client().rejected(&gone).await.unwrap_err();
     assert!(error.message.contains("/gone"), "{error}");
 }
 
 #[tokio::test]
-async fn servers_of_old_let_in_by_themselves() {
-    // With metadata, and without: then by the names that everybody used.
+async fn servers_without_resource_metadata_are_their_own_issuer() {
+    // With metadata, and without: then at the default endpoints.
     for with_metadata in [true, false] {
-        let tweak: Tweak = Arc::new(move |asked| {
+        let overridden: ResponseOverride = Arc::new(move |asked| {
             let origin = format!("http://{}", asked.header("host").unwrap());
             match asked.path.as_str() {
                 "/.well-known/oauth-authorization-server" if with_metadata => {
-                    Some(say(metadata(&origin)))
+                    Some(json_response(metadata(&origin)))
                 }
-                "/register" => Some(say(json!({"client_id": "old"}))),
-                "/token" => Some(say(json!({"access_token": "old", "token_type": "Bearer"}))),
-                _ => Some(refuse(404, "no")),
+                "/register" => Some(json_response(json!({"client_id": "old"}))),
+                "/token" => {
+                    Some(json_response(json!({"access_token": "old", "token_type": "Bearer"})))
+                }
+                _ => Some(error_response(404, "no")),
             }
         });
-        let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
-        let client = stage.client();
-        assert_eq!(client.refused("Bearer").await, Ok(true));
+        let setup = TestSetup::with(overridden, no_override(), TestUser::consenting()).await;
+        let client = setup.client();
+        assert_eq!(client.rejected("Bearer").await, Ok(true));
         assert_eq!(client.authorization().await.as_deref(), Some("Bearer old"));
-        assert_eq!(stage.person.visits()[0].url.path(), "/authorize");
-        assert!(stage.issuer.asked().is_empty());
+        assert_eq!(setup.user.authorizations()[0].url.path(), "/authorize");
+        assert!(setup.issuer.asked().is_empty());
     }
 }
 
 #[tokio::test]
 async fn a_secret_is_for_the_issuer_that_got_it_first() {
-    let (first, second) = (Stage::upright().await, Stage::upright().await);
+    let (first, second) = (TestSetup::default_setup().await, TestSetup::default_setup().await);
     let auths = [
         Auth::client_credentials("me", "my-secret").confirm_issuer(|_| async { true }),
         Auth::workload("me", "my-secret").confirm_issuer(|_| async { true }),
-        Auth::code(first.person.clone()).client("me").confirm_issuer(|_| async { true }),
+        Auth::code(first.user.clone()).client("me").confirm_issuer(|_| async { true }),
     ];
     for auth in auths {
         let other = auth.clone();
-        assert_eq!(first.knocker(auth).refused("Bearer").await, Ok(true));
-        let error = second.knocker(other.clone()).refused("Bearer").await.unwrap_err();
+        assert_eq!(first.client_with(auth).rejected("Bearer").await, Ok(true));
+        let error = second.client_with(other.clone()).rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("Auth::issuer"), "{error}");
         assert_eq!(second.issuer.paths(), Vec::<String>::new());
-        // Unless somebody says that it is for both, or it is another.
-        let said = other.clone().issuer(&second.issuer.origin);
-        assert_eq!(second.knocker(said).refused("Bearer").await, Ok(true));
-        let another = Stage::upright().await;
-        let client = another.knocker(other.client_secret("me-there", "secret-there"));
-        assert_eq!(client.refused("Bearer").await, Ok(true));
-        second.issuer.forget();
+        // Unless the user names the issuer, or the credentials are others.
+        let document = other.clone().issuer(&second.issuer.origin);
+        assert_eq!(second.client_with(document).rejected("Bearer").await, Ok(true));
+        let another = TestSetup::default_setup().await;
+        let client = another.client_with(other.client_secret("me-there", "secret-there"));
+        assert_eq!(client.rejected("Bearer").await, Ok(true));
+        second.issuer.clear_requests();
     }
 }
 
 #[tokio::test]
-async fn a_server_of_old_gets_a_secret_only_if_it_is_meant() {
-    let tweak: Tweak = Arc::new(move |asked| match asked.path.as_str() {
-        "/token" => Some(say(json!({"access_token": "old", "token_type": "Bearer"}))),
-        _ => Some(refuse(404, "no")),
+async fn a_server_without_metadata_gets_a_secret_only_if_named() {
+    let overridden: ResponseOverride = Arc::new(move |asked| match asked.path.as_str() {
+        "/token" => Some(json_response(json!({"access_token": "old", "token_type": "Bearer"}))),
+        _ => Some(error_response(404, "no")),
     });
-    let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
+    let setup = TestSetup::with(overridden, no_override(), TestUser::consenting()).await;
     let auth = Auth::client_credentials("me", "my-secret");
-    let error = stage.knocker(auth.clone()).refused("Bearer").await.unwrap_err();
+    let error = setup.client_with(auth.clone()).rejected("Bearer").await.unwrap_err();
     assert!(error.message.contains("Auth::issuer"), "{error}");
-    assert!(stage.mcp.at("/token").is_empty());
-    let client = stage.knocker(auth.issuer(&stage.mcp.origin));
-    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert!(setup.mcp.at("/token").is_empty());
+    let client = setup.client_with(auth.issuer(&setup.mcp.origin));
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
 }
 
 #[tokio::test]
@@ -269,28 +279,28 @@ async fn metadata_that_moved_is_looked_for_again() {
     let is_gone = Arc::clone(&moved);
     let named = Arc::new(Mutex::new(String::new()));
     let issuer = Arc::clone(&named);
-    let tweak: Tweak = Arc::new(move |asked| {
+    let overridden: ResponseOverride = Arc::new(move |asked| {
         let origin = format!("http://{}", asked.header("host").unwrap());
-        let said = json!({
+        let document = json!({
             "resource": format!("{origin}/mcp"),
             "authorization_servers": [*issuer.lock().unwrap()],
         });
         let is_there = asked.path == if *is_gone.lock().unwrap() { PRM } else { "/here" };
-        Some(if is_there { say(said) } else { refuse(404, "no") })
+        Some(if is_there { json_response(document) } else { error_response(404, "no") })
     });
-    let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
-    *named.lock().unwrap() = stage.issuer.origin.clone();
-    let client = stage.client();
-    let hint = format!("Bearer resource_metadata=\"{}/here\"", stage.mcp.origin);
-    assert_eq!(client.refused(&hint).await, Ok(true));
+    let setup = TestSetup::with(overridden, no_override(), TestUser::consenting()).await;
+    *named.lock().unwrap() = setup.issuer.origin.clone();
+    let client = setup.client();
+    let hint = format!("Bearer resource_metadata=\"{}/here\"", setup.mcp.origin);
+    assert_eq!(client.rejected(&hint).await, Ok(true));
     client.accepted().await;
     *moved.lock().unwrap() = true;
-    assert_eq!(client.refused("Bearer").await, Ok(true));
-    assert_eq!(stage.person.visits().len(), 1);
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
+    assert_eq!(setup.user.authorizations().len(), 1);
 }
 
 #[tokio::test]
-async fn an_issuer_is_written_plainly() {
+async fn disguised_issuers_are_rejected() {
     for issuer in [
         "https://id.example/\n",
         " https://id.example",
@@ -300,23 +310,25 @@ async fn an_issuer_is_written_plainly() {
         "https://id.example/\u{9b}2J",
     ] {
         let more = json!({"authorization_servers": [issuer]});
-        let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
-        let error = stage.client().refused("Bearer").await.unwrap_err();
+        let setup =
+            TestSetup::with_metadata(more, no_override(), no_override(), TestUser::consenting())
+                .await;
+        let error = setup.client().rejected("Bearer").await.unwrap_err();
         assert!(error.message.contains("an issuer has no"), "{error}");
     }
 }
 
-/// A secret is for one issuer, also where logins through several are given up together.
+/// A secret is for one issuer, even if logins of several issuers are removed together.
 #[tokio::test]
-async fn logging_out_shows_a_secret_to_its_own_issuer_only() {
-    let stage = Stage::upright().await;
-    stage.client().refused("Bearer").await.unwrap();
-    stage.issuer.forget();
-    let auth = Auth::client_credentials("me", "my-secret").vault(stage.vault.clone());
-    assert_eq!(auth.issuer("https://id.example").logout(&stage.url()).await, Ok(1));
-    let revoked = stage.issuer.at("/revoke");
+async fn logout_sends_a_secret_to_its_own_issuer_only() {
+    let setup = TestSetup::default_setup().await;
+    setup.client().rejected("Bearer").await.unwrap();
+    setup.issuer.clear_requests();
+    let auth = Auth::client_credentials("me", "my-secret").token_store(setup.token_store.clone());
+    assert_eq!(auth.issuer("https://id.example").logout(&setup.url()).await, Ok(1));
+    let revoked = setup.issuer.at("/revoke");
     assert_eq!(revoked.len(), 2);
     assert!(revoked.iter().all(|it| it.field("client_id") == "registered"));
-    assert!(!stage.issuer.seen().contains("my-secret"));
+    assert!(!setup.issuer.received_text().contains("my-secret"));
     assert!(revoked.iter().all(|it| it.header("authorization").is_none()));
 }

@@ -1,4 +1,4 @@
-//! How a client gets in, stays in, and whom it does not trust, played against servers by hand.
+//! The OAuth client against fake servers: discovery, login, renewal and attacks.
 #![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! A person is asked.
+//! Authorization code grant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,21 +12,24 @@ use wharf_auth::{
 };
 use wharf_model::{BoxFuture, Error};
 
-use crate::stage::{PRM, Person, Stage, as_usual, at, metadata, rebuff, refuse, say};
+use crate::stage::{
+    PRM, TestSetup, TestUser, at, auth_failure, error_response, json_response, metadata,
+    no_override,
+};
 
 #[tokio::test]
-async fn a_person_is_asked_and_the_code_redeemed() {
-    let stage = Stage::upright().await;
-    let client = stage.client();
+async fn the_user_authorizes_and_the_code_is_redeemed() {
+    let setup = TestSetup::default_setup().await;
+    let client = setup.client();
     assert_eq!(client.authorization().await, None);
-    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
     assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-1"));
 
-    assert_eq!(stage.mcp.paths(), [PRM]);
+    assert_eq!(setup.mcp.paths(), [PRM]);
     let expected = ["/.well-known/oauth-authorization-server", "/register", "/token"];
-    assert_eq!(stage.issuer.paths(), expected);
-    let question = stage.person.query(0);
-    let token = stage.issuer.at("/token")[0].clone();
+    assert_eq!(setup.issuer.paths(), expected);
+    let question = setup.user.query(0);
+    let token = setup.issuer.at("/token")[0].clone();
     assert_eq!(question["tenant"], "1");
     assert_eq!(question["response_type"], "code");
     assert_eq!(question["client_id"], "registered");
@@ -34,194 +37,197 @@ async fn a_person_is_asked_and_the_code_redeemed() {
     assert_eq!(question["code_challenge"], b64(sha256(token.field("code_verifier").as_bytes())));
     assert!(token.field("code_verifier").len() >= 43);
     assert_eq!(question["redirect_uri"], token.field("redirect_uri"));
-    assert_eq!(question["resource"], stage.url());
-    assert_eq!(token.field("resource"), stage.url());
+    assert_eq!(question["resource"], setup.url());
+    assert_eq!(token.field("resource"), setup.url());
     assert_eq!(token.field("grant_type"), "authorization_code");
     assert_eq!(token.field("code"), "the-code");
     assert_eq!(token.field("client_id"), "registered");
     assert!(!question.contains_key("scope"));
     let registration: serde_json::Value =
-        serde_json::from_str(&stage.issuer.at("/register")[0].body).unwrap();
+        serde_json::from_str(&setup.issuer.at("/register")[0].body).unwrap();
     assert_eq!(registration["application_type"], "native");
     assert_eq!(registration["token_endpoint_auth_method"], "none");
     assert_eq!(registration["grant_types"], json!(["authorization_code", "refresh_token"]));
 }
 
 #[tokio::test]
-async fn what_was_got_is_kept_and_used_again() {
-    let stage = Stage::upright().await;
-    assert_eq!(stage.client().refused("Bearer").await, Ok(true));
-    // Another program, or another time.
-    let later = stage.client();
+async fn a_login_is_stored_and_reused() {
+    let setup = TestSetup::default_setup().await;
+    assert_eq!(setup.client().rejected("Bearer").await, Ok(true));
+    // A new process uses the stored login.
+    let later = setup.client();
     assert_eq!(later.authorization().await.as_deref(), Some("Bearer access-1"));
-    assert_eq!(stage.person.visits().len(), 1);
-    let keys = stage.vault.list().await.unwrap();
-    let login: Login = stage.vault.load(&keys[0]).await.unwrap().unwrap();
-    let shown = format!("{login:?} {:?} {:?}", stage.vault, stage.person.visits());
-    for secret in ["access-1", "refresh-1", "the-code", &stage.person.visits()[0].state] {
+    assert_eq!(setup.user.authorizations().len(), 1);
+    let keys = setup.token_store.list().await.unwrap();
+    let login: Login = setup.token_store.load(&keys[0]).await.unwrap().unwrap();
+    let shown = format!("{login:?} {:?} {:?}", setup.token_store, setup.user.authorizations());
+    for secret in ["access-1", "refresh-1", "the-code", &setup.user.authorizations()[0].state] {
         assert!(!shown.contains(secret), "{shown}");
     }
-    // A login outlives the program that made it.
+    // A login survives serialization.
     let text = serde_json::to_string(&login).unwrap();
     assert_eq!(serde_json::from_str::<Login>(&text).unwrap(), login);
 }
 
 #[tokio::test]
-async fn a_registration_is_good_for_one_place_to_come_back_to() {
-    let stage = Stage::upright().await;
+async fn a_registration_is_for_one_redirect_uri() {
+    let setup = TestSetup::default_setup().await;
     for (uri, registered) in [("http://127.0.0.1:1/", 1), ("http://127.0.0.1:1/", 1), ("x:/", 2)] {
-        stage.person.comes_back_to(uri);
-        stage.auth().login(&stage.url()).await.unwrap();
-        assert_eq!(stage.issuer.at("/register").len(), registered, "{uri}");
+        setup.user.set_redirect_uri(uri);
+        setup.auth().login(&setup.url()).await.unwrap();
+        assert_eq!(setup.issuer.at("/register").len(), registered, "{uri}");
     }
 }
 
 #[tokio::test]
-async fn who_we_are_is_found_out_in_order() {
+async fn client_ids_are_selected_in_order() {
     let takes_documents = |origin: &str| {
-        let mut said = metadata(origin);
-        said["client_id_metadata_document_supported"] = true.into();
-        said
+        let mut document = metadata(origin);
+        document["client_id_metadata_document_supported"] = true.into();
+        document
     };
     let document = "https://tug.example/client.json";
     for (knows_us, takes, client_id) in
         [(true, true, "known"), (false, true, document), (false, false, "registered")]
     {
-        let tweak = at("/.well-known/oauth-authorization-server", move |asked| {
+        let overridden = at("/.well-known/oauth-authorization-server", move |asked| {
             let origin = format!("http://{}", asked.header("host").unwrap_or_default());
-            say(if takes { takes_documents(&origin) } else { metadata(&origin) })
+            json_response(if takes { takes_documents(&origin) } else { metadata(&origin) })
         });
-        let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-        let auth = stage.auth().client_document(document);
+        let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+        let auth = setup.auth().client_document(document);
         let auth = if knows_us { auth.client("known") } else { auth };
-        stage.knocker(auth.clone()).refused("Bearer").await.unwrap();
-        assert_eq!(stage.person.query(0)["client_id"], client_id);
-        assert_eq!(stage.issuer.at("/register").len(), usize::from(client_id == "registered"));
-        // The next tokens are asked for as the same client.
-        assert_eq!(stage.knocker(auth).refused("Bearer").await, Ok(true));
-        let token = stage.issuer.at("/token")[1].clone();
+        setup.client_with(auth.clone()).rejected("Bearer").await.unwrap();
+        assert_eq!(setup.user.query(0)["client_id"], client_id);
+        assert_eq!(setup.issuer.at("/register").len(), usize::from(client_id == "registered"));
+        // The refresh uses the same client.
+        assert_eq!(setup.client_with(auth).rejected("Bearer").await, Ok(true));
+        let token = setup.issuer.at("/token")[1].clone();
         assert_eq!(token.field("grant_type"), "refresh_token");
         assert_eq!(token.field("client_id"), client_id);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_takes_no_strangers_says_so() {
-    let tweak = at("/.well-known/oauth-authorization-server", |asked| {
-        let mut said = metadata(&format!("http://{}", asked.header("host").unwrap()));
-        said["registration_endpoint"] = serde_json::Value::Null;
-        say(said)
+async fn missing_or_failed_registration_is_reported() {
+    let overridden = at("/.well-known/oauth-authorization-server", |asked| {
+        let mut document = metadata(&format!("http://{}", asked.header("host").unwrap()));
+        document["registration_endpoint"] = serde_json::Value::Null;
+        json_response(document)
     });
-    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-    let error = stage.client().refused("Bearer").await.unwrap_err();
+    let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+    let error = setup.client().rejected("Bearer").await.unwrap_err();
     assert!(error.message.contains("client id"), "{error}");
-    let refuses = at("/register", |_| refuse(400, "invalid_redirect_uri"));
-    let stage = Stage::with(as_usual(), refuses, Person::agrees()).await;
-    let error = stage.client().refused("Bearer").await.unwrap_err();
+    let refuses = at("/register", |_| error_response(400, "invalid_redirect_uri"));
+    let setup = TestSetup::with(no_override(), refuses, TestUser::consenting()).await;
+    let error = setup.client().rejected("Bearer").await.unwrap_err();
     assert!(error.message.contains("invalid_redirect_uri"), "{error}");
-    assert_eq!(stage.person.visits().len(), 0);
+    assert_eq!(setup.user.authorizations().len(), 0);
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_what_nobody_waits_for() {
-    let stage = Stage::upright().await;
-    let client = stage.client();
-    let mut rebuff = rebuff(401, "Bearer", 0, 0);
-    rebuff.waited = false;
-    assert_eq!(client.credentials.refused(rebuff.clone()).await, Ok(false));
-    assert!(stage.person.visits().is_empty() && stage.issuer.at("/register").is_empty());
-    // What can be had without asking anybody is got all the same.
-    stage.auth().login(&stage.url()).await.unwrap();
-    let client = stage.client();
-    rebuff.mark = client.shown().await.1;
-    assert_eq!(client.credentials.refused(rebuff).await, Ok(true));
+async fn no_prompt_without_a_waiting_caller() {
+    let setup = TestSetup::default_setup().await;
+    let client = setup.client();
+    let mut auth_failure = auth_failure(401, "Bearer", 0, 0);
+    auth_failure.waited = false;
+    assert_eq!(client.credentials.on_auth_failure(auth_failure.clone()).await, Ok(false));
+    assert!(setup.user.authorizations().is_empty() && setup.issuer.at("/register").is_empty());
+    // A refresh needs no user, so it happens all the same.
+    setup.auth().login(&setup.url()).await.unwrap();
+    let client = setup.client();
+    auth_failure.mark = client.attached().await.1;
+    assert_eq!(client.credentials.on_auth_failure(auth_failure).await, Ok(true));
     assert_eq!(client.authorization().await.as_deref(), Some("Bearer access-2"));
-    assert_eq!(stage.person.visits().len(), 1);
+    assert_eq!(setup.user.authorizations().len(), 1);
 }
 
 #[tokio::test]
-async fn many_who_are_refused_at_once_are_let_in_by_one_visit() {
-    let stage = Stage::upright().await;
-    let client = stage.client();
-    let knocks = (0..20).map(|_| {
+async fn concurrent_rejections_share_one_authorization() {
+    let setup = TestSetup::default_setup().await;
+    let client = setup.client();
+    let attempts = (0..20).map(|_| {
         let client = client.clone();
         tokio::spawn(async move {
-            let rebuff = rebuff(401, "Bearer", 0, 0);
-            client.credentials.refused(rebuff).await
+            let auth_failure = auth_failure(401, "Bearer", 0, 0);
+            client.credentials.on_auth_failure(auth_failure).await
         })
     });
-    for knock in knocks.collect::<Vec<_>>() {
-        assert_eq!(knock.await.unwrap(), Ok(true));
+    for request in attempts.collect::<Vec<_>>() {
+        assert_eq!(request.await.unwrap(), Ok(true));
     }
-    assert_eq!((stage.person.visits().len(), stage.issuer.at("/token").len()), (1, 1));
+    assert_eq!((setup.user.authorizations().len(), setup.issuer.at("/token").len()), (1, 1));
 }
 
 #[tokio::test]
-async fn many_who_are_refused_at_once_share_a_failure() {
-    let person = Person::who(|to| Ok(format!("error=access_denied&state={}", to.state)));
-    let stage = Stage::with(as_usual(), as_usual(), person).await;
-    let client = stage.client();
-    let knocks: Vec<_> = (0..20)
+async fn concurrent_rejections_share_a_failure() {
+    let user =
+        TestUser::responding_with(|to| Ok(format!("error=access_denied&state={}", to.state)));
+    let setup = TestSetup::with(no_override(), no_override(), user).await;
+    let client = setup.client();
+    let attempts: Vec<_> = (0..20)
         .map(|_| {
             let client = client.clone();
             tokio::spawn(async move {
-                let rebuff = rebuff(401, "Bearer", 0, 0);
-                client.credentials.refused(rebuff).await
+                let auth_failure = auth_failure(401, "Bearer", 0, 0);
+                client.credentials.on_auth_failure(auth_failure).await
             })
         })
         .collect();
-    for knock in knocks {
-        assert!(knock.await.unwrap().unwrap_err().kind.is_access_denied());
+    for request in attempts {
+        assert!(request.await.unwrap().unwrap_err().kind.is_access_denied());
     }
-    assert_eq!(stage.person.visits().len(), 1);
+    assert_eq!(setup.user.authorizations().len(), 1);
 }
 
 #[tokio::test]
-async fn scopes_are_asked_for_as_the_server_says() {
+async fn scopes_follow_the_challenge_and_metadata() {
     for (challenge, scopes, expected) in [
         ("Bearer scope=\"a b\"", true, Some("a b")),
         ("Bearer", true, Some("x y")),
         ("Bearer", false, None),
     ] {
         let more = if scopes { json!({"scopes_supported": ["x", "y"]}) } else { json!({}) };
-        let stage = Stage::describing(more, as_usual(), as_usual(), Person::agrees()).await;
-        stage.client().refused(challenge).await.unwrap();
-        let asked = stage.person.query(0).get("scope").cloned();
+        let setup =
+            TestSetup::with_metadata(more, no_override(), no_override(), TestUser::consenting())
+                .await;
+        setup.client().rejected(challenge).await.unwrap();
+        let asked = setup.user.query(0).get("scope").cloned();
         assert_eq!(asked.as_deref(), expected, "{challenge}");
     }
 }
 
 #[tokio::test]
-async fn more_is_asked_for_when_a_call_needs_more() {
-    let stage = Stage::upright().await;
-    let client = stage.client();
-    client.refused("Bearer scope=\"read\"").await.unwrap();
+async fn step_up_authorization_requests_more_scopes() {
+    let setup = TestSetup::default_setup().await;
+    let client = setup.client();
+    client.rejected("Bearer scope=\"read\"").await.unwrap();
     client.accepted().await;
     let more = "Bearer error=\"insufficient_scope\", scope=\"write\"";
-    assert_eq!(client.refused_with(403, more, 0).await, Ok(true));
-    assert_eq!(stage.person.query(1)["scope"], "read write");
-    // It was asked for, and did not help: nobody is asked again.
-    assert_eq!(client.refused_with(403, more, 1).await, Ok(false));
+    assert_eq!(client.rejected_with(403, more, 0).await, Ok(true));
+    assert_eq!(setup.user.query(1)["scope"], "read write");
+    // It was requested without effect: no further prompt.
+    assert_eq!(client.rejected_with(403, more, 1).await, Ok(false));
     client.accepted().await;
-    assert_eq!(client.refused_with(403, more, 0).await, Ok(false));
-    // What is forbidden for other reasons stays forbidden.
-    assert_eq!(client.refused_with(403, "Bearer error=\"nope\"", 0).await, Ok(false));
-    assert_eq!(client.refused_with(403, "", 0).await, Ok(false));
-    assert_eq!(stage.person.visits().len(), 2);
+    assert_eq!(client.rejected_with(403, more, 0).await, Ok(false));
+    // Other 403 responses are not retried.
+    assert_eq!(client.rejected_with(403, "Bearer error=\"nope\"", 0).await, Ok(false));
+    assert_eq!(client.rejected_with(403, "", 0).await, Ok(false));
+    assert_eq!(setup.user.authorizations().len(), 2);
 }
 
-/// Somebody who goes, and is never seen again.
+/// A user agent that never returns.
 #[derive(Clone, Default)]
-struct Lost(Arc<Notify>);
+struct LostUserAgent(Arc<Notify>);
 
-impl UserAgent for Lost {
+impl UserAgent for LostUserAgent {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let lost = self.clone();
         Box::pin(async move { Ok(Box::new(lost) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl UserAgentSession for Lost {
+impl UserAgentSession for LostUserAgent {
     fn redirect_uri(&self) -> &str {
         "http://127.0.0.1:7777/callback"
     }
@@ -233,16 +239,16 @@ impl UserAgentSession for Lost {
 }
 
 #[tokio::test]
-async fn whoever_never_comes_back_is_not_waited_for_without_end() {
-    let (stage, lost) = (Stage::upright().await, Lost::default());
-    let client = stage.knocker(Auth::code(lost.clone()));
+async fn an_authorization_without_redirect_times_out() {
+    let (setup, lost) = (TestSetup::default_setup().await, LostUserAgent::default());
+    let client = setup.client_with(Auth::code(lost.clone()));
     for _ in 0..2 {
         let client = client.clone();
-        let knocking = tokio::spawn(async move { client.refused("Bearer").await });
+        let attempt = tokio::spawn(async move { client.rejected("Bearer").await });
         lost.0.notified().await;
-        // Nothing but the person is waited for now, so that the clock may run by itself.
+        // Only the user agent is pending now, so the paused clock can advance.
         tokio::time::pause();
-        let ended = tokio::time::timeout(Duration::from_secs(3600), knocking).await;
+        let ended = tokio::time::timeout(Duration::from_secs(3600), attempt).await;
         let error = ended.expect("it ends").unwrap().unwrap_err();
         assert!(error.message.contains("try again"), "{error}");
         tokio::time::resume();

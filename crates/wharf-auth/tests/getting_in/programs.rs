@@ -1,4 +1,4 @@
-//! Programs get in as themselves.
+//! Grants without a user.
 
 use std::sync::Arc;
 
@@ -6,47 +6,49 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 use wharf_auth::{
     client::{Assertion, Auth, Enterprise},
-    jose::{Algorithm, SigningKey, Unverified},
+    jose::{Algorithm, SigningKey, UnverifiedToken},
 };
 
-use crate::stage::{Person, Stage, Tweak, as_usual, at, metadata, refuse, say};
+use crate::stage::{
+    ResponseOverride, TestSetup, TestUser, at, error_response, json_response, metadata, no_override,
+};
 
-async fn taking(methods: &'static [&'static str]) -> Stage {
-    let tweak = at("/.well-known/oauth-authorization-server", move |asked| {
-        let mut said = metadata(&format!("http://{}", asked.header("host").unwrap()));
-        said["token_endpoint_auth_methods_supported"] = json!(methods);
-        said["authorization_endpoint"] = serde_json::Value::Null;
-        say(said)
+async fn supporting(methods: &'static [&'static str]) -> TestSetup {
+    let overridden = at("/.well-known/oauth-authorization-server", move |asked| {
+        let mut document = metadata(&format!("http://{}", asked.header("host").unwrap()));
+        document["token_endpoint_auth_methods_supported"] = json!(methods);
+        document["authorization_endpoint"] = serde_json::Value::Null;
+        json_response(document)
     });
-    // A program needs no refresh token: it asks again.
+    // Without a refresh token: the client requests a new token.
     let token = at("/token", |asked| {
         let bearer = json!({"access_token": "t", "token_type": "Bearer"});
         if asked.field("client_secret") == "wrong" {
-            refuse(401, "invalid_client")
+            error_response(401, "invalid_client")
         } else {
-            say(bearer)
+            json_response(bearer)
         }
     });
-    let both: Tweak = Arc::new(move |asked| tweak(asked).or_else(|| token(asked)));
-    Stage::with(as_usual(), both, Person::agrees()).await
+    let both: ResponseOverride = Arc::new(move |asked| overridden(asked).or_else(|| token(asked)));
+    TestSetup::with(no_override(), both, TestUser::consenting()).await
 }
 
 #[tokio::test]
-async fn a_secret_is_shown_as_the_issuer_takes_it() {
+async fn a_secret_is_sent_with_a_supported_method() {
     let (id, secret) = ("tug boat", "s:e/c+r%t");
     for (methods, basic) in [
         (&["client_secret_basic", "client_secret_post"][..], true),
         (&["client_secret_post"], false),
         (&["private_key_jwt"], true),
     ] {
-        let stage = taking(methods).await;
+        let setup = supporting(methods).await;
         let client =
-            stage.knocker(Auth::client_credentials(id, secret).issuer(&stage.issuer.origin));
-        assert_eq!(client.refused("Bearer scope=\"a\"").await, Ok(true));
-        let token = stage.issuer.at("/token")[0].clone();
+            setup.client_with(Auth::client_credentials(id, secret).issuer(&setup.issuer.origin));
+        assert_eq!(client.rejected("Bearer scope=\"a\"").await, Ok(true));
+        let token = setup.issuer.at("/token")[0].clone();
         assert_eq!(token.field("grant_type"), "client_credentials");
         assert_eq!(token.field("scope"), "a");
-        assert_eq!(token.field("resource"), stage.url());
+        assert_eq!(token.field("resource"), setup.url());
         assert_eq!(token.field("client_id"), id);
         if basic {
             let pair = format!("Basic {}", STANDARD.encode("tug%20boat:s%3Ae%2Fc%2Br%25t"));
@@ -59,8 +61,8 @@ async fn a_secret_is_shown_as_the_issuer_takes_it() {
     }
 }
 
-/// Python's `mcp` wants the client's id in the form beside basic authentication, and Okta takes that for two credentials.
-/// Each gets in; neither is shown the secret twice, and a secret that is wrong is not tried twice.
+/// Python's `mcp` requires the client id in the form beside basic authentication; Okta rejects that as two
+/// credentials. Both work; the secret is not sent twice, and a wrong secret is not retried.
 #[tokio::test]
 async fn the_client_id_is_in_the_form_where_the_issuer_takes_it() {
     for (wants_id, secret, requests) in [(true, "right", 1), (false, "right", 2), (true, "no", 1)] {
@@ -68,18 +70,18 @@ async fn the_client_id_is_in_the_form_where_the_issuer_takes_it() {
             let right = format!("Basic {}", STANDARD.encode("tug:right"));
             match asked.header("authorization") {
                 _ if asked.form().contains_key("client_id") != wants_id => match wants_id {
-                    true => refuse(401, "invalid_client"),
-                    false => refuse(400, "invalid_request"),
+                    true => error_response(401, "invalid_client"),
+                    false => error_response(400, "invalid_request"),
                 },
-                Some(pair) if pair == right => say(json!({"access_token": "t"})),
-                _ => refuse(401, "invalid_client"),
+                Some(pair) if pair == right => json_response(json!({"access_token": "t"})),
+                _ => error_response(401, "invalid_client"),
             }
         });
-        let stage = Stage::with(as_usual(), token, Person::agrees()).await;
-        let auth = Auth::client_credentials("tug", secret).issuer(&stage.issuer.origin);
-        let got = stage.knocker(auth).refused("Bearer").await;
+        let setup = TestSetup::with(no_override(), token, TestUser::consenting()).await;
+        let auth = Auth::client_credentials("tug", secret).issuer(&setup.issuer.origin);
+        let got = setup.client_with(auth).rejected("Bearer").await;
         assert_eq!(got.is_ok(), secret == "right", "{got:?}");
-        let asked = stage.issuer.at("/token");
+        let asked = setup.issuer.at("/token");
         assert_eq!(asked.len(), requests, "{wants_id} {secret}");
         assert!(asked.iter().all(|it| !it.form().contains_key("client_secret")));
     }
@@ -87,18 +89,18 @@ async fn the_client_id_is_in_the_form_where_the_issuer_takes_it() {
 
 #[tokio::test]
 async fn a_key_signs_for_one_issuer_and_a_short_time() {
-    let stage = taking(&["private_key_jwt"]).await;
+    let setup = supporting(&["private_key_jwt"]).await;
     let key = SigningKey::generate().unwrap();
     let public = key.public_jwk();
     let client =
-        stage.knocker(Auth::client_credentials_key("tug", key).issuer(&stage.issuer.origin));
-    client.refused("Bearer").await.unwrap();
-    let token = stage.issuer.at("/token")[0].clone();
+        setup.client_with(Auth::client_credentials_key("tug", key).issuer(&setup.issuer.origin));
+    client.rejected("Bearer").await.unwrap();
+    let token = setup.issuer.at("/token")[0].clone();
     let assertion = token.field("client_assertion");
     let claims =
-        Unverified::parse(&assertion).unwrap().verify(&public, &[Algorithm::ES256]).unwrap();
+        UnverifiedToken::parse(&assertion).unwrap().verify(&public, &[Algorithm::ES256]).unwrap();
     assert_eq!((claims.text("iss"), claims.text("sub")), (Some("tug"), Some("tug")));
-    assert_eq!(claims.texts("aud"), [stage.issuer.origin.as_str()]);
+    assert_eq!(claims.texts("aud"), [setup.issuer.origin.as_str()]);
     assert_eq!(claims.time("exp").unwrap() - claims.time("iat").unwrap(), 300);
     assert!(claims.text("jti").unwrap().len() > 10);
     assert_eq!(token.header("authorization"), None);
@@ -106,74 +108,76 @@ async fn a_key_signs_for_one_issuer_and_a_short_time() {
 
 #[tokio::test]
 async fn a_token_of_a_program_is_replaced_by_another() {
-    let stage = taking(&["client_secret_post"]).await;
+    let setup = supporting(&["client_secret_post"]).await;
     let client =
-        stage.knocker(Auth::client_credentials("tug", "secret").issuer(&stage.issuer.origin));
-    client.refused("Bearer").await.unwrap();
+        setup.client_with(Auth::client_credentials("tug", "secret").issuer(&setup.issuer.origin));
+    client.rejected("Bearer").await.unwrap();
     client.accepted().await;
-    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
     assert_eq!(client.authorization().await.as_deref(), Some("Bearer t"));
-    assert_eq!(stage.issuer.at("/token").len(), 2);
+    assert_eq!(setup.issuer.at("/token").len(), 2);
     let wrong =
-        stage.knocker(Auth::client_credentials("tug", "wrong").issuer(&stage.issuer.origin));
-    let error = wrong.refused("Bearer").await.unwrap_err();
+        setup.client_with(Auth::client_credentials("tug", "wrong").issuer(&setup.issuer.origin));
+    let error = wrong.rejected("Bearer").await.unwrap_err();
     assert!(error.message.contains("invalid_client"), "{error}");
 }
 
 #[tokio::test]
-async fn a_company_says_who_somebody_is() {
-    let stage = taking(&["client_secret_basic"]).await;
+async fn enterprise_managed_authorization() {
+    let setup = supporting(&["client_secret_basic"]).await;
     let jag = "urn:ietf:params:oauth:token-type:id-jag";
     let idp = crate::stage::issuer(at("/exchange", move |_| {
-        say(json!({"access_token": "the-jag", "issued_token_type": jag, "token_type": "N_A"}))
+        json_response(
+            json!({"access_token": "the-jag", "issued_token_type": jag, "token_type": "N_A"}),
+        )
     }))
     .await;
     let company = Enterprise::new(format!("{}/exchange", idp.origin), "at-idp", "the-id-token");
     let auth =
-        Auth::enterprise(company).client_secret("tug", "secret").issuer(&stage.issuer.origin);
+        Auth::enterprise(company).client_secret("tug", "secret").issuer(&setup.issuer.origin);
     assert!(!format!("{auth:?}").contains("the-id-token"));
-    assert_eq!(stage.knocker(auth).refused("Bearer").await, Ok(true));
+    assert_eq!(setup.client_with(auth).rejected("Bearer").await, Ok(true));
     let exchange = idp.at("/exchange")[0].clone();
     assert_eq!(exchange.field("grant_type"), "urn:ietf:params:oauth:grant-type:token-exchange");
     assert_eq!(exchange.field("requested_token_type"), jag);
-    assert_eq!(exchange.field("audience"), stage.issuer.origin);
-    assert_eq!(exchange.field("resource"), stage.url());
+    assert_eq!(exchange.field("audience"), setup.issuer.origin);
+    assert_eq!(exchange.field("resource"), setup.url());
     assert_eq!(exchange.field("subject_token"), "the-id-token");
     assert_eq!(exchange.field("client_id"), "at-idp");
-    let token = stage.issuer.at("/token")[0].clone();
+    let token = setup.issuer.at("/token")[0].clone();
     assert_eq!(token.field("grant_type"), "urn:ietf:params:oauth:grant-type:jwt-bearer");
     assert_eq!(token.field("assertion"), "the-jag");
     assert!(token.header("authorization").unwrap().starts_with("Basic "));
-    // Who has signed in is the provider's business alone.
-    assert!(!stage.issuer.seen().contains("the-id-token"));
-    assert!(!idp.seen().contains("secret"));
+    // Only the provider receives the ID token.
+    assert!(!setup.issuer.received_text().contains("the-id-token"));
+    assert!(!idp.received_text().contains("secret"));
 }
 
 #[tokio::test]
-async fn what_is_no_grant_is_not_handed_on() {
-    let stage = taking(&["none"]).await;
-    let idp = crate::stage::issuer(as_usual()).await;
+async fn a_response_without_assertion_is_not_forwarded() {
+    let setup = supporting(&["none"]).await;
+    let idp = crate::stage::issuer(no_override()).await;
     let company = Enterprise::new(format!("{}/token", idp.origin), "at-idp", "the-id-token");
-    let auth = Auth::enterprise(company).client("tug").issuer(&stage.issuer.origin);
-    let error = stage.knocker(auth).refused("Bearer").await.unwrap_err();
+    let auth = Auth::enterprise(company).client("tug").issuer(&setup.issuer.origin);
+    let error = setup.client_with(auth).rejected("Bearer").await.unwrap_err();
     assert!(error.message.contains("identity assertion"), "{error}");
-    assert!(stage.issuer.at("/token").is_empty());
+    assert!(setup.issuer.at("/token").is_empty());
 }
 
 #[tokio::test]
-async fn a_platform_says_what_a_program_is() {
-    let stage = taking(&["none"]).await;
+async fn workload_identity() {
+    let setup = supporting(&["none"]).await;
     let file = std::env::temp_dir().join(format!("wharf-assertion-{}", std::process::id()));
     std::fs::write(&file, "eyJ-one\n").unwrap();
-    let client =
-        stage.knocker(Auth::workload("tug", Assertion::file(&file)).issuer(&stage.issuer.origin));
-    assert_eq!(client.refused("Bearer").await, Ok(true));
+    let client = setup
+        .client_with(Auth::workload("tug", Assertion::file(&file)).issuer(&setup.issuer.origin));
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
     client.accepted().await;
-    // It is read anew each time.
+    // The file is read each time.
     std::fs::write(&file, "eyJ-two\n").unwrap();
-    assert_eq!(client.refused("Bearer").await, Ok(true));
+    assert_eq!(client.rejected("Bearer").await, Ok(true));
     std::fs::remove_file(&file).unwrap();
-    let tokens = stage.issuer.at("/token");
+    let tokens = setup.issuer.at("/token");
     let assertions: Vec<_> = tokens.iter().map(|it| it.field("assertion")).collect();
     assert_eq!(assertions, ["eyJ-one", "eyJ-two"]);
     assert_eq!(tokens[0].field("client_id"), "tug");
@@ -181,12 +185,12 @@ async fn a_platform_says_what_a_program_is() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_not_tried_again() {
-    let tweak = at("/token", |_| refuse(400, "unauthorized_client"));
-    let stage = Stage::with(as_usual(), tweak, Person::agrees()).await;
-    let client = stage.knocker(Auth::workload("tug", "eyJ").issuer(&stage.issuer.origin));
-    let error = client.refused("Bearer").await.unwrap_err();
+async fn a_rejected_grant_is_not_retried() {
+    let overridden = at("/token", |_| error_response(400, "unauthorized_client"));
+    let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;
+    let client = setup.client_with(Auth::workload("tug", "eyJ").issuer(&setup.issuer.origin));
+    let error = client.rejected("Bearer").await.unwrap_err();
     assert!(error.message.contains("unauthorized_client"), "{error}");
     assert!(error.kind.is_authorization_failed(), "{error:?}");
-    assert_eq!(stage.issuer.at("/token").len(), 1);
+    assert_eq!(setup.issuer.at("/token").len(), 1);
 }

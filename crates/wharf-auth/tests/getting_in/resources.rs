@@ -1,44 +1,47 @@
-//! Whose metadata it is that says who lets in.
+//! Validation of the protected resource metadata.
 
 use std::sync::Arc;
 
 use serde_json::json;
 
-use crate::stage::{self, Knocker, Person, Stage, Tweak, as_usual, refuse, say};
+use crate::stage::{
+    self, ResponseOverride, TestClient, TestSetup, TestUser, error_response, json_response,
+    no_override,
+};
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 const SERVER: &str = "/team/mcp";
 
-/// Knocks at a server at `/team/mcp` whose metadata is at `place` only, and is for `resource` there:
-/// whether somebody was asked to let us in.
-async fn is_believed(place: &str, is_told: bool, resource: &str) -> bool {
-    let issuer = stage::issuer(as_usual()).await;
+/// Sends a challenge for a server at `/team/mcp` whose metadata for `resource` is only at `place`. Returns
+/// true if the client authorized.
+async fn is_accepted(place: &str, is_named: bool, resource: &str) -> bool {
+    let issuer = stage::issuer(no_override()).await;
     let (named, at, path) = (issuer.origin.clone(), place.to_owned(), resource.to_owned());
-    let tweak: Tweak = Arc::new(move |asked| {
+    let overridden: ResponseOverride = Arc::new(move |asked| {
         let resource = format!("http://{}{path}", asked.header("host").unwrap());
-        let said = json!({"resource": resource, "authorization_servers": [named]});
-        Some(if asked.path == at { say(said) } else { refuse(404, "no") })
+        let document = json!({"resource": resource, "authorization_servers": [named]});
+        Some(if asked.path == at { json_response(document) } else { error_response(404, "no") })
     });
-    let stage = Stage::with(tweak, as_usual(), Person::agrees()).await;
-    let url = format!("{}{SERVER}", stage.mcp.origin);
-    let client = Knocker { credentials: stage.auth().at(&url).unwrap(), url };
-    let challenge = match is_told {
-        true => format!("Bearer resource_metadata=\"{}{place}\"", stage.mcp.origin),
+    let setup = TestSetup::with(overridden, no_override(), TestUser::consenting()).await;
+    let url = format!("{}{SERVER}", setup.mcp.origin);
+    let client = TestClient { credentials: setup.auth().at(&url).unwrap(), url };
+    let challenge = match is_named {
+        true => format!("Bearer resource_metadata=\"{}{place}\"", setup.mcp.origin),
         false => "Bearer".to_owned(),
     };
-    match client.refused(&challenge).await {
+    match client.rejected(&challenge).await {
         Ok(got_in) => {
-            // To the byte: tokens are asked for under the name that the server has.
-            let asked_for = stage.person.query(0)["resource"].clone();
-            assert_eq!(asked_for, format!("{}{resource}", stage.mcp.origin));
-            // What was found once is found again.
+            // The token request names the resource exactly as published.
+            let asked_for = setup.user.query(0)["resource"].clone();
+            assert_eq!(asked_for, format!("{}{resource}", setup.mcp.origin));
+            // The metadata is found again.
             client.accepted().await;
-            assert_eq!(client.refused("Bearer").await, Ok(true));
+            assert_eq!(client.rejected("Bearer").await, Ok(true));
             got_in
         }
         Err(error) => {
             assert!(error.message.contains("another server"), "{error}");
-            assert!(issuer.asked().is_empty() && stage.person.visits().is_empty());
+            assert!(issuer.asked().is_empty() && setup.user.authorizations().is_empty());
             false
         }
     }
@@ -47,29 +50,29 @@ async fn is_believed(place: &str, is_told: bool, resource: &str) -> bool {
 #[tokio::test]
 async fn metadata_is_for_the_server_and_no_other() {
     let own = format!("{WELL_KNOWN}{SERVER}");
-    // At its own place, or wherever the server itself says: for the server, to the letter.
-    for (place, is_told) in [(own.as_str(), false), (&own, true), ("/custom.json", true)] {
+    // At its own path, or where the challenge points: for exactly this server.
+    for (place, is_named) in [(own.as_str(), false), (&own, true), ("/custom.json", true)] {
         for resource in [SERVER, "/team/mcp/"] {
-            assert!(is_believed(place, is_told, resource).await, "{place} {resource}");
+            assert!(is_accepted(place, is_named, resource).await, "{place} {resource}");
         }
         for resource in
             ["", "/", "/team", "/tea", "/team/mcp2", "/team/mcp/more", "/team/mcp?x", "/team/mcp#x"]
         {
-            assert!(!is_believed(place, is_told, resource).await, "{place} {resource}");
+            assert!(!is_accepted(place, is_named, resource).await, "{place} {resource}");
         }
     }
 }
 
 #[tokio::test]
 async fn metadata_at_the_root_may_be_for_the_whole_origin() {
-    for is_told in [false, true] {
+    for is_named in [false, true] {
         for resource in ["", "/", SERVER] {
-            assert!(is_believed(WELL_KNOWN, is_told, resource).await, "{is_told} {resource}");
+            assert!(is_accepted(WELL_KNOWN, is_named, resource).await, "{is_named} {resource}");
         }
         for resource in ["/team", "/other"] {
-            assert!(!is_believed(WELL_KNOWN, is_told, resource).await, "{is_told} {resource}");
+            assert!(!is_accepted(WELL_KNOWN, is_named, resource).await, "{is_named} {resource}");
         }
     }
-    // Nothing in between may, though the name fits the place.
-    assert!(!is_believed(&format!("{WELL_KNOWN}/team"), true, "/team").await);
+    // Not in between, even if the resource matches the path.
+    assert!(!is_accepted(&format!("{WELL_KNOWN}/team"), true, "/team").await);
 }

@@ -1,4 +1,4 @@
-//! A server and its authorization server, played by hand on this machine.
+//! Fake MCP server, authorization server and user.
 
 use std::{
     collections::BTreeMap,
@@ -19,16 +19,16 @@ use wharf_auth::client::{
 };
 use wharf_model::{AuthFailure, BoxFuture, CredentialsProvider, Error};
 
-/// One request, as a server sees it.
+/// One received request.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct RecordedRequest {
     pub verb: String,
     pub path: String,
     pub head: String,
     pub body: String,
 }
 
-impl Asked {
+impl RecordedRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (field, value) = line.split_once(':')?;
@@ -45,39 +45,42 @@ impl Asked {
     }
 }
 
-/// What a server says: status, headers, body.
-pub type Said = (u16, Vec<(String, String)>, String);
+/// Response of a fake server: status, headers, body.
+pub type CannedResponse = (u16, Vec<(String, String)>, String);
 
-pub fn say(body: Value) -> Said {
+pub fn json_response(body: Value) -> CannedResponse {
     (200, vec![("content-type".into(), "application/json".into())], body.to_string())
 }
 
-pub fn refuse(status: u16, error: &str) -> Said {
-    let (_, headers, body) = say(json!({"error": error, "error_description": "because"}));
+pub fn error_response(status: u16, error: &str) -> CannedResponse {
+    let (_, headers, body) = json_response(json!({"error": error, "error_description": "because"}));
     (status, headers, body)
 }
 
-/// A server that was played, and what it was asked.
+/// A fake server and its received requests.
 #[derive(Clone)]
-pub struct Played {
+pub struct FakeServer {
     pub origin: String,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
-impl Played {
-    async fn start(say: impl Fn(&str, &Asked) -> Said + Send + Sync + 'static) -> Played {
+impl FakeServer {
+    async fn start(
+        json_response: impl Fn(&str, &RecordedRequest) -> CannedResponse + Send + Sync + 'static,
+    ) -> FakeServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://{}", listener.local_addr().unwrap());
-        let played = Played { origin: origin.clone(), asked: Arc::default() };
-        let (asked, say) = (played.asked.clone(), Arc::new(say));
+        let server = FakeServer { origin: origin.clone(), asked: Arc::default() };
+        let (asked, json_response) = (server.asked.clone(), Arc::new(json_response));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (asked, say, origin) = (asked.clone(), say.clone(), origin.clone());
+                let (asked, json_response, origin) =
+                    (asked.clone(), json_response.clone(), origin.clone());
                 tokio::spawn(async move {
                     let mut stream = BufReader::new(stream);
                     let Some(request) = read(&mut stream).await else { return };
                     asked.lock().unwrap().push(request.clone());
-                    let (status, headers, body) = say(&origin, &request);
+                    let (status, headers, body) = json_response(&origin, &request);
                     let mut head =
                         format!("HTTP/1.1 {status} S\r\ncontent-length: {}\r\n", body.len());
                     for (name, value) in headers {
@@ -87,14 +90,14 @@ impl Played {
                 });
             }
         });
-        played
+        server
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<RecordedRequest> {
         self.asked.lock().unwrap().clone()
     }
 
-    pub fn forget(&self) {
+    pub fn clear_requests(&self) {
         self.asked.lock().unwrap().clear();
     }
 
@@ -102,18 +105,18 @@ impl Played {
         self.asked().into_iter().map(|it| it.path).collect()
     }
 
-    pub fn at(&self, path: &str) -> Vec<Asked> {
+    pub fn at(&self, path: &str) -> Vec<RecordedRequest> {
         self.asked().into_iter().filter(|it| it.path == path).collect()
     }
 
-    /// Everything that it ever got to see.
-    pub fn seen(&self) -> String {
+    /// Everything that the server received.
+    pub fn received_text(&self) -> String {
         self.asked().iter().map(|it| format!("{}\n{}\n{}\n", it.path, it.head, it.body)).collect()
     }
 }
 
-async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
-    let mut asked = Asked::default();
+async fn read(stream: &mut BufReader<TcpStream>) -> Option<RecordedRequest> {
+    let mut asked = RecordedRequest::default();
     let mut first = String::new();
     stream.read_line(&mut first).await.ok()?;
     let mut words = first.split(' ');
@@ -137,56 +140,56 @@ async fn read(stream: &mut BufReader<TcpStream>) -> Option<Asked> {
     Some(asked)
 }
 
-/// A person who does what they are told to, and remembers where they were sent.
+/// A user agent with a scripted redirect, which records the authorization requests.
 #[derive(Clone)]
-pub struct Person {
-    pub visits: Arc<Mutex<Vec<AuthorizationRequest>>>,
+pub struct TestUser {
+    pub authorizations: Arc<Mutex<Vec<AuthorizationRequest>>>,
     redirect_uri: Arc<Mutex<String>>,
-    brings: Arc<Brings>,
+    redirect: Arc<RedirectFn>,
 }
 
-/// What somebody comes back with.
-type Brings = dyn Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync;
+/// Returns the query of the redirect.
+type RedirectFn = dyn Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync;
 
-impl Person {
-    /// Brings what `brings` says.
-    pub fn who(
-        brings: impl Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync + 'static,
-    ) -> Person {
+impl TestUser {
+    /// A user agent that redirects with the query of this function.
+    pub fn responding_with(
+        redirect: impl Fn(&AuthorizationRequest) -> Result<String, Error> + Send + Sync + 'static,
+    ) -> TestUser {
         let redirect_uri = Arc::new(Mutex::new("http://127.0.0.1:7777/callback".to_owned()));
-        Person { visits: Arc::default(), redirect_uri, brings: Arc::new(brings) }
+        TestUser { authorizations: Arc::default(), redirect_uri, redirect: Arc::new(redirect) }
     }
 
-    /// Brings a code.
-    pub fn agrees() -> Person {
-        Person::who(|to| Ok(format!("code=the-code&state={}", to.state)))
+    /// A user agent that redirects with a code.
+    pub fn consenting() -> TestUser {
+        TestUser::responding_with(|to| Ok(format!("code=the-code&state={}", to.state)))
     }
 
-    pub fn comes_back_to(&self, uri: &str) {
+    pub fn set_redirect_uri(&self, uri: &str) {
         *self.redirect_uri.lock().unwrap() = uri.to_owned();
     }
 
-    pub fn visits(&self) -> Vec<AuthorizationRequest> {
-        self.visits.lock().unwrap().clone()
+    pub fn authorizations(&self) -> Vec<AuthorizationRequest> {
+        self.authorizations.lock().unwrap().clone()
     }
 
-    /// The query of the visit with this number.
+    /// The query of the authorization request with this number.
     pub fn query(&self, visit: usize) -> BTreeMap<String, String> {
-        self.visits()[visit].url.query_pairs().into_owned().collect()
+        self.authorizations()[visit].url.query_pairs().into_owned().collect()
     }
 }
 
-impl UserAgent for Person {
+impl UserAgent for TestUser {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let at = self.redirect_uri.lock().unwrap().clone();
-        let visitor = Going(self.clone(), at);
-        Box::pin(async move { Ok(Box::new(visitor) as Box<dyn UserAgentSession>) })
+        let session = TestSession(self.clone(), at);
+        Box::pin(async move { Ok(Box::new(session) as Box<dyn UserAgentSession>) })
     }
 }
 
-struct Going(Person, String);
+struct TestSession(TestUser, String);
 
-impl UserAgentSession for Going {
+impl UserAgentSession for TestSession {
     fn redirect_uri(&self) -> &str {
         &self.1
     }
@@ -196,52 +199,55 @@ impl UserAgentSession for Going {
         to: AuthorizationRequest,
     ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
-            self.0.visits.lock().unwrap().push(to.clone());
-            // Long enough for others to knock too.
+            self.0.authorizations.lock().unwrap().push(to.clone());
+            // Yields, so that other requests can arrive.
             tokio::task::yield_now().await;
-            (self.0.brings)(&to).map(|query| RedirectParams::from_query(&query))
+            (self.0.redirect)(&to).map(|query| RedirectParams::from_query(&query))
         })
     }
 }
 
-/// What one of the servers says instead of what it would say.
-pub type Tweak = Arc<dyn Fn(&Asked) -> Option<Said> + Send + Sync>;
+/// Response that replaces the default one of a fake server.
+pub type ResponseOverride = Arc<dyn Fn(&RecordedRequest) -> Option<CannedResponse> + Send + Sync>;
 
-pub fn as_usual() -> Tweak {
+pub fn no_override() -> ResponseOverride {
     Arc::new(|_| None)
 }
 
-pub fn at(path: &'static str, say: impl Fn(&Asked) -> Said + Send + Sync + 'static) -> Tweak {
-    Arc::new(move |asked| (asked.path == path).then(|| say(asked)))
+pub fn at(
+    path: &'static str,
+    json_response: impl Fn(&RecordedRequest) -> CannedResponse + Send + Sync + 'static,
+) -> ResponseOverride {
+    Arc::new(move |asked| (asked.path == path).then(|| json_response(asked)))
 }
 
-pub struct Stage {
-    pub mcp: Played,
-    pub issuer: Played,
-    pub person: Person,
-    pub vault: MemoryTokenStore,
+pub struct TestSetup {
+    pub mcp: FakeServer,
+    pub issuer: FakeServer,
+    pub user: TestUser,
+    pub token_store: MemoryTokenStore,
 }
 
-pub async fn issuer(tweak: Tweak) -> Played {
+pub async fn issuer(overridden: ResponseOverride) -> FakeServer {
     let count = AtomicUsize::new(0);
-    Played::start(move |origin, asked| {
-        if let Some(said) = tweak(asked) {
-            return said;
+    FakeServer::start(move |origin, asked| {
+        if let Some(document) = overridden(asked) {
+            return document;
         }
         match asked.path.as_str() {
-            "/.well-known/oauth-authorization-server" => say(metadata(origin)),
-            "/register" => say(json!({"client_id": "registered"})),
+            "/.well-known/oauth-authorization-server" => json_response(metadata(origin)),
+            "/register" => json_response(json!({"client_id": "registered"})),
             "/token" => {
                 let n = count.fetch_add(1, Ordering::SeqCst) + 1;
-                say(json!({
+                json_response(json!({
                     "access_token": format!("access-{n}"),
                     "token_type": "Bearer",
                     "expires_in": 3600,
                     "refresh_token": format!("refresh-{n}"),
                 }))
             }
-            "/revoke" => say(json!({})),
-            _ => refuse(404, "not_found"),
+            "/revoke" => json_response(json!({})),
+            _ => error_response(404, "not_found"),
         }
     })
     .await
@@ -261,40 +267,49 @@ pub fn metadata(origin: &str) -> Value {
 
 pub const PRM: &str = "/.well-known/oauth-protected-resource/mcp";
 
-impl Stage {
-    /// A server, an authorization server and a person, all upright but for what the tweaks say.
-    pub async fn with(mcp: Tweak, authority: Tweak, person: Person) -> Stage {
-        Stage::describing(json!({}), mcp, authority, person).await
+impl TestSetup {
+    /// A server, an authorization server and a user, with overridden responses.
+    pub async fn with(
+        mcp: ResponseOverride,
+        authority: ResponseOverride,
+        user: TestUser,
+    ) -> TestSetup {
+        TestSetup::with_metadata(json!({}), mcp, authority, user).await
     }
 
-    /// The same, with `more` in the server's metadata.
-    pub async fn describing(more: Value, mcp: Tweak, authority: Tweak, person: Person) -> Stage {
+    /// The same with additional fields in the server's metadata.
+    pub async fn with_metadata(
+        more: Value,
+        mcp: ResponseOverride,
+        authority: ResponseOverride,
+        user: TestUser,
+    ) -> TestSetup {
         let issuer = issuer(authority).await;
         let named = issuer.origin.clone();
-        let mcp = Played::start(move |origin, asked| {
-            if let Some(said) = mcp(asked) {
-                return said;
+        let mcp = FakeServer::start(move |origin, asked| {
+            if let Some(document) = mcp(asked) {
+                return document;
             }
             match asked.path.as_str() {
                 PRM => {
-                    let mut said = json!({
+                    let mut document = json!({
                         "resource": format!("{origin}/mcp"),
                         "authorization_servers": [named],
                     });
                     for (name, value) in more.as_object().unwrap() {
-                        said[name] = value.clone();
+                        document[name] = value.clone();
                     }
-                    say(said)
+                    json_response(document)
                 }
-                _ => refuse(404, "not_found"),
+                _ => error_response(404, "not_found"),
             }
         })
         .await;
-        Stage { mcp, issuer, person, vault: MemoryTokenStore::default() }
+        TestSetup { mcp, issuer, user, token_store: MemoryTokenStore::default() }
     }
 
-    pub async fn upright() -> Stage {
-        Stage::with(as_usual(), as_usual(), Person::agrees()).await
+    pub async fn default_setup() -> TestSetup {
+        TestSetup::with(no_override(), no_override(), TestUser::consenting()).await
     }
 
     pub fn url(&self) -> String {
@@ -302,63 +317,67 @@ impl Stage {
     }
 
     pub fn auth(&self) -> Auth {
-        Auth::code(self.person.clone()).vault(self.vault.clone())
+        Auth::code(self.user.clone()).token_store(self.token_store.clone())
     }
 
-    pub fn client(&self) -> Knocker {
-        self.knocker(self.auth())
+    pub fn client(&self) -> TestClient {
+        self.client_with(self.auth())
     }
 
-    pub fn knocker(&self, auth: Auth) -> Knocker {
+    pub fn client_with(&self, auth: Auth) -> TestClient {
         let url = self.url();
-        Knocker { credentials: auth.at(&url).unwrap(), url }
+        TestClient { credentials: auth.at(&url).unwrap(), url }
     }
 }
 
-/// Knocks at the server's door as a link does.
+/// Drives a credentials provider as the transport does.
 #[derive(Clone)]
-pub struct Knocker {
+pub struct TestClient {
     pub credentials: Arc<dyn CredentialsProvider>,
     pub url: String,
 }
 
-impl Knocker {
-    /// What would be shown now: the headers, and the mark.
-    pub async fn shown(&self) -> (BTreeMap<&'static str, String>, u64) {
-        let shown = self.credentials.show("POST", &self.url).await.unwrap();
+impl TestClient {
+    /// The headers and mark that would be sent now.
+    pub async fn attached(&self) -> (BTreeMap<&'static str, String>, u64) {
+        let shown = self.credentials.attach("POST", &self.url).await.unwrap();
         (shown.headers.into_iter().collect(), shown.mark)
     }
 
     pub async fn authorization(&self) -> Option<String> {
-        self.shown().await.0.get("authorization").cloned()
+        self.attached().await.0.get("authorization").cloned()
     }
 
-    /// Is refused with 401: whether there is another token then.
-    pub async fn refused(&self, challenge: &str) -> Result<bool, Error> {
-        self.refused_with(401, challenge, 0).await
+    /// Reports a 401; returns true if there is a new token.
+    pub async fn rejected(&self, challenge: &str) -> Result<bool, Error> {
+        self.rejected_with(401, challenge, 0).await
     }
 
-    pub async fn refused_with(
+    pub async fn rejected_with(
         &self,
         status: u16,
         challenge: &str,
         times: u32,
     ) -> Result<bool, Error> {
-        let (_, mark) = self.shown().await;
-        self.credentials.answered(mark, status, None);
-        self.credentials.refused(rebuff(status, challenge, mark, times)).await
+        let (_, mark) = self.attached().await;
+        self.credentials.on_response(mark, status, None);
+        self.credentials.on_auth_failure(auth_failure(status, challenge, mark, times)).await
     }
 
-    /// Is let in with what is shown now.
+    /// Reports success of the current credentials.
     pub async fn accepted(&self) {
-        let (_, mark) = self.shown().await;
-        self.credentials.answered(mark, 200, None);
+        let (_, mark) = self.attached().await;
+        self.credentials.on_response(mark, 200, None);
     }
 
-    /// Knocks until it is let in or gives up, at a door that always says `status` and `challenge`.
-    pub async fn insists(&self, status: u16, challenge: impl Fn(u32) -> String) -> u32 {
+    /// Reports `status` with `challenge` until the provider gives up.
+    pub async fn retry_until_rejected(
+        &self,
+        status: u16,
+        challenge: impl Fn(u32) -> String,
+    ) -> u32 {
         for times in 0..100 {
-            match self.refused_with(status, &challenge(times), times).await {
+            match self.rejected_with(status, &challenge(times), times).await {
                 Ok(true) => {}
                 _ => return times,
             }
@@ -367,9 +386,9 @@ impl Knocker {
     }
 }
 
-pub fn rebuff(status: u16, challenge: &str, mark: u64, times: u32) -> AuthFailure {
-    let mut rebuff = AuthFailure::new("POST", status, mark);
-    rebuff.challenges = vec![challenge.to_owned()];
-    rebuff.times = times;
-    rebuff
+pub fn auth_failure(status: u16, challenge: &str, mark: u64, times: u32) -> AuthFailure {
+    let mut auth_failure = AuthFailure::new("POST", status, mark);
+    auth_failure.challenges = vec![challenge.to_owned()];
+    auth_failure.times = times;
+    auth_failure
 }

@@ -1,4 +1,4 @@
-//! Who may ask.
+//! Client registration and client ID metadata documents.
 
 use std::net::SocketAddr;
 
@@ -9,8 +9,8 @@ use wharf_auth::proxy::{OAuthProxy, Provider};
 use crate::{idp::Idp, world::*};
 
 #[tokio::test]
-async fn a_registration_is_held_against_the_rules() {
-    let (_idp, node) = world().await;
+async fn registrations_are_validated() {
+    let (_idp, node) = setup().await;
     let with = |name: &str, value: Value| {
         let mut metadata = json!({"client_name": "Crane", "redirect_uris": [REDIRECT]});
         metadata[name] = value;
@@ -58,7 +58,7 @@ async fn schemes_of_applications_are_for_the_operator_to_allow() {
         "Crane",
         ["com.example.app:/cb"],
     );
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", "com.example.app:/cb").await;
     for client in [&*client, "crane-desktop"] {
         let page = node.get(&authorize(client, &[("redirect_uri", "com.example.app:/cb")])).await;
@@ -67,8 +67,8 @@ async fn schemes_of_applications_are_for_the_operator_to_allow() {
 }
 
 #[tokio::test]
-async fn a_flood_of_registrations_is_stemmed() {
-    let (_idp, node) = world().await;
+async fn registrations_are_rate_limited() {
+    let (_idp, node) = setup().await;
     let body = json!({"redirect_uris": [REDIRECT]}).to_string();
     let flood = async |address: &dyn Fn(u32) -> Option<SocketAddr>| {
         let mut taken = 0;
@@ -85,19 +85,19 @@ async fn a_flood_of_registrations_is_stemmed() {
     };
     let one = flood(&|_| Some("203.0.113.7:1000".parse().unwrap())).await;
     assert!((60..100).contains(&one), "{one}");
-    // Who has one IPv6 address has many.
+    // An IPv6 client has a whole network.
     let many = |it| Some(format!("[2001:db8:1:2:{it:x}::1]:1000").parse().unwrap());
     let many = flood(&many).await;
     assert!((60..100).contains(&many), "{many}");
-    // Behind a reverse proxy on this machine all come from the same place.
+    // Behind a reverse proxy on this machine, all requests have the same address.
     assert_eq!(flood(&|_| Some("127.0.0.1:1000".parse().unwrap())).await, 300);
     assert_eq!(flood(&|_| None).await, 300);
 }
 
-/// Who fills the shelf with registrations keeps nobody else from registering, and nobody from what is in use.
+/// A flood of registrations neither blocks other clients nor removes registrations in use.
 #[tokio::test]
 async fn the_oldest_unused_registration_goes_first() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let used = node.client("Crane", REDIRECT).await;
     node.sign_in(&idp, &used, "alice").await;
     let first = node.client("Crane", REDIRECT).await;
@@ -111,10 +111,10 @@ async fn the_oldest_unused_registration_goes_first() {
     }
 }
 
-/// Nor does who signs in with many: only what they were the first to use makes room.
+/// A user with many registrations evicts only those that they were the first to use.
 #[tokio::test]
-async fn who_uses_many_registrations_displaces_their_own() {
-    let (idp, node) = world().await;
+async fn a_user_with_many_registrations_evicts_their_own() {
+    let (idp, node) = setup().await;
     let is_known = async |client: &str| node.get(&authorize(client, &[])).await.status == 200;
     let bobs = node.client("Crane", REDIRECT).await;
     node.sign_in(&idp, &bobs, "bob").await;
@@ -129,22 +129,22 @@ async fn who_uses_many_registrations_displaces_their_own() {
     for client in &clients {
         assert!(is_known(client).await);
     }
-    // Of what only she uses, one that lets nobody in any more goes first, however recently it was used.
+    // Of her own registrations, one without a grant goes first, however recently it was used.
     let ended = [("client_id", &*clients[30]), ("token", &*text(&tokens[30], "refresh_token"))];
     assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
     assert!(!is_known(&clients[30]).await && is_known(&clients[0]).await);
-    // One that others use, too, outlasts what only she uses, however long ago that was.
+    // One that others use as well stays longer than those that only she uses.
     node.sign_in(&idp, &clients[0], "bob").await;
     more(&mut clients).await;
     assert!(is_known(&clients[0]).await && !is_known(&clients[1]).await);
-    // And she cannot make it go by giving up her own grant.
+    // Revoking her own grant does not evict it.
     let hers = node.sign_in(&idp, &clients[0], "alice").await;
     let ended = [("client_id", &*clients[0]), ("token", &*text(&hers, "refresh_token"))];
     assert_eq!(node.post("/revoke", &[], &ended).await.status, 200);
     more(&mut clients).await;
     assert!(is_known(&clients[0]).await && !is_known(&clients[2]).await);
-    // Of the others the least recently used goes: here she has just signed in again.
+    // Of the others, the least recently used goes.
     node.sign_in(&idp, &clients[3], "alice").await;
     more(&mut clients).await;
     assert!(is_known(&clients[3]).await && !is_known(&clients[4]).await);
@@ -153,7 +153,7 @@ async fn who_uses_many_registrations_displaces_their_own() {
 
 #[tokio::test]
 async fn a_client_with_a_secret_must_show_it() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let said = node.register(json!({"redirect_uris": [REDIRECT]})).await.json();
     let (client, secret) = (text(&said, "client_id"), text(&said, "client_secret"));
     let basic = |id: &str, secret: &str| {
@@ -186,7 +186,7 @@ async fn a_client_with_a_secret_must_show_it() {
     other.push(("client_id", "another"));
     let page = node.post("/token", &[("authorization", &header)], &other).await;
     assert_eq!(page.error(), "invalid_client");
-    // None of that used the code up.
+    // None of these attempts consumed the code.
     let page = node.post("/token", &[("authorization", &header)], &good).await;
     assert_eq!(page.status, 200, "{}", page.text);
 
@@ -200,7 +200,7 @@ async fn a_client_with_a_secret_must_show_it() {
 #[tokio::test]
 async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
     let idp = Idp::start().await;
-    let node = Node::new(proxy(&idp), &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy(&idp), &wharf_store::memory_stores());
     for id in [
         "https://127.0.0.1/client.json",
         "https://localhost/client.json",
@@ -219,7 +219,7 @@ async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
     }
     let provider = Provider::oidc(&idp.url, "id", "secret");
     let without = OAuthProxy::new(PUBLIC, provider).client_documents(None);
-    let node = Node::new(without, &wharf_store::memory_stores());
+    let node = ProxyNode::new(without, &wharf_store::memory_stores());
     let said = node.get("/.well-known/oauth-authorization-server").await.json();
     assert_eq!(said["client_id_metadata_document_supported"], false);
     let page = node.redeem("https://app.example.com/client.json", "x").await;
@@ -228,7 +228,7 @@ async fn documents_of_clients_are_not_fetched_from_inside_or_without_reason() {
 
 #[tokio::test]
 async fn clients_that_are_web_pages_can_read_what_they_asked_for_and_no_other_page() {
-    let (_idp, node) = world().await;
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for path in ["/token", "/register", "/revoke"] {
         for method in [Method::OPTIONS, Method::POST] {

@@ -1,4 +1,4 @@
-//! Nobody is let in without having been asked, in the browser that they use.
+//! Consent: bound to the browser (CSRF), and required for each client.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 use crate::world::*;
 
 #[tokio::test]
-async fn nobody_is_sent_anywhere_for_a_client_or_a_place_that_is_not_known() {
-    let (_idp, node) = world().await;
+async fn unknown_clients_and_redirect_uris_are_not_redirected() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for asked in [
         authorize("nobody", &[]),
@@ -37,7 +37,7 @@ async fn nobody_is_sent_anywhere_for_a_client_or_a_place_that_is_not_known() {
 
 #[tokio::test]
 async fn any_port_on_loopback_is_the_same_place() {
-    let (_idp, node) = world().await;
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", "http://127.0.0.1/cb").await;
     let at = |redirect| authorize(&client, &[("redirect_uri", redirect)]);
     let page = node.get(&at("http://127.0.0.1:33418/cb")).await;
@@ -50,8 +50,8 @@ async fn any_port_on_loopback_is_the_same_place() {
 }
 
 #[tokio::test]
-async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return() {
-    let (_idp, node) = world().await;
+async fn invalid_requests_show_an_error_with_a_link() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for (changed, error) in [
         (("response_type", "token"), "unsupported_response_type"),
@@ -69,7 +69,7 @@ async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return()
     ] {
         let page = node.get(&authorize(&client, &[changed])).await;
         assert_eq!(page.status, 400, "{changed:?}");
-        assert!(!page.headers.contains_key(header::LOCATION), "nobody is sent");
+        assert!(!page.headers.contains_key(header::LOCATION), "no redirect");
         assert!(!page.text.contains("http-equiv") && !page.text.contains("<form"));
         let back = page.link();
         assert!(back.as_str().starts_with("https://app.example.com/cb?"), "{back}");
@@ -77,7 +77,7 @@ async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return()
         assert_eq!(parameter(&back, "iss").as_deref(), Some(PUBLIC));
         assert_eq!(parameter(&back, "state").as_deref(), Some("client's state"));
     }
-    // A client of 2025-03-26 knows no resource; some put a slash behind it.
+    // A client of 2025-03-26 sends no resource; some append a slash.
     for resource in ["", "https://harbour.example.com/mcp/"] {
         let page = node.get(&authorize(&client, &[("resource", resource)])).await;
         assert_eq!(page.status, 200, "{resource}");
@@ -85,8 +85,8 @@ async fn what_a_client_may_not_ask_is_told_and_people_decide_whether_to_return()
 }
 
 #[tokio::test]
-async fn a_page_cannot_be_framed_filled_in_or_kept_by_others() {
-    let (_idp, node) = world().await;
+async fn pages_have_security_headers() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for page in [node.get(&authorize(&client, &[])).await, node.get("/authorize").await] {
         assert_eq!(page.headers[header::X_FRAME_OPTIONS], "DENY");
@@ -103,7 +103,7 @@ async fn a_page_cannot_be_framed_filled_in_or_kept_by_others() {
         assert_eq!(page.headers[header::CACHE_CONTROL], "no-store");
         assert_eq!(page.headers[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
         assert!(!page.text.contains("<script"));
-        // The policy allows the style, and it is the one that is there.
+        // The policy allows exactly this style.
         let style = between(&page.text, "<style>", "</style>").unwrap();
         let hash = wharf_auth::jose::sha256(style.as_bytes());
         let hash = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, hash);
@@ -119,11 +119,11 @@ async fn a_page_cannot_be_framed_filled_in_or_kept_by_others() {
 }
 
 #[tokio::test]
-async fn over_plain_http_on_loopback_cookies_are_not_called_safe() {
+async fn loopback_cookies_are_not_secure() {
     let idp = crate::idp::Idp::start().await;
     let provider = wharf_auth::proxy::Provider::oidc(&idp.url, "id", "secret");
     let proxy = wharf_auth::proxy::OAuthProxy::new("http://127.0.0.1:8000", provider);
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let resource = ("resource", "http://127.0.0.1:8000/mcp");
     let page = node.get(&authorize(&client, &[resource])).await;
@@ -133,8 +133,8 @@ async fn over_plain_http_on_loopback_cookies_are_not_called_safe() {
 }
 
 #[tokio::test]
-async fn names_are_only_names() {
-    let (_idp, node) = world().await;
+async fn client_names_are_sanitized() {
+    let (_idp, node) = setup().await;
     for name in [
         "<script>alert(1)</script>",
         "\"><img src=x onerror=alert(1)>",
@@ -163,17 +163,17 @@ async fn names_are_only_names() {
 }
 
 #[tokio::test]
-async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
-    let (_idp, node) = world().await;
+async fn consent_is_bound_to_the_browser_and_valid_once() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let (mut victim, mut attacker) = (Browser::default(), Browser::default());
     let shown = victim.get(&node, &authorize(&client, &[])).await;
     let foreign = attacker.get(&node, &authorize(&client, &[])).await;
 
-    // A form of the attacker's, sent by the victim's browser.
+    // An attacker's form, submitted by the victim's browser.
     let refused = victim.post(&node, foreign.ticket(), "allow", PUBLIC).await;
     assert!(refused.status == 403 && refused.is_dead_end(), "{}", refused.text);
-    // The victim's ticket without the victim's cookie, and from another page.
+    // The victim's ticket without the victim's cookie, and from another origin.
     let refused = Browser::default().post(&node, shown.ticket(), "allow", PUBLIC).await;
     assert!(refused.status == 403 && refused.is_dead_end());
     for origin in [
@@ -185,13 +185,13 @@ async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
         let refused = victim.post(&node, shown.ticket(), "allow", origin).await;
         assert!(refused.status == 403 && refused.is_dead_end(), "{origin}");
     }
-    // A ticket that somebody changed, or that is none.
+    // A modified or invalid ticket.
     let mut changed = shown.ticket().to_owned();
     changed.replace_range(20..21, if &changed[20..21] == "A" { "B" } else { "A" });
     for ticket in [&*changed, "", "x"] {
         assert_eq!(victim.post(&node, ticket, "allow", PUBLIC).await.status, 403);
     }
-    // A GET answers nothing.
+    // GET does not submit.
     let query = form(&[("ticket", shown.ticket()), ("decision", "allow")]);
     assert_eq!(victim.get(&node, &format!("/consent?{query}")).await.status, 405);
 
@@ -200,8 +200,8 @@ async fn only_the_browser_that_was_asked_can_answer_and_only_once() {
 }
 
 #[tokio::test]
-async fn who_says_no_is_not_sent_to_the_provider() {
-    let (_idp, node) = world().await;
+async fn a_denied_consent_returns_to_the_client() {
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for decision in ["deny", "", "ALLOW"] {
         let mut browser = Browser::default();
@@ -214,40 +214,40 @@ async fn who_says_no_is_not_sent_to_the_provider() {
     }
 }
 
-/// CVE-2026-27124: an attacker agrees, and has the victim sign in.
+/// CVE-2026-27124: an attacker consents, and lets the victim sign in.
 #[tokio::test]
-async fn another_browser_cannot_come_back_from_the_provider() {
-    let (idp, node) = world().await;
+async fn another_browser_cannot_finish_the_sign_in() {
+    let (idp, node) = setup().await;
     let evil = node.client("Crane", "https://evil.example/cb").await;
     let mut attacker = Browser::default();
     let asked = authorize(&evil, &[("redirect_uri", "https://evil.example/cb")]);
     let page = attacker.get(&node, &asked).await;
     let signing_in = attacker.answer(&node, &page, "allow").await.link();
-    // The victim follows the link; the provider knows them, and asks nothing.
+    // The victim follows the link; the provider has a session and does not prompt.
     let back = idp.sign_in(&signing_in, "victim");
     let mut victim = Browser::default();
-    // Even with a consent page of the victim's own open.
+    // Even with a consent page of the victim's own.
     victim.get(&node, &authorize(&evil, &[("redirect_uri", "https://evil.example/cb")])).await;
     let page = victim.get(&node, &target(&back)).await;
     assert!(page.status == 400 && page.is_dead_end(), "{}", page.text);
     assert!(idp.asked().is_empty(), "the provider's code was not even redeemed");
-    // Nor with the attacker's first cookie, which they had before anybody agreed.
+    // Nor with the attacker's consent cookie, which is older than the consent.
     let mut planted = Browser::default();
     let consent = "__Host-wharf-consent";
     planted.cookies.insert(consent.into(), attacker.cookies[consent].clone());
     assert!(planted.get(&node, &target(&back)).await.is_dead_end());
-    // The sign-in itself is still good, for the browser that it is of.
+    // The sign-in is still valid in its own browser.
     assert_eq!(attacker.get(&node, &target(&back)).await.status, 303);
 }
 
 #[tokio::test]
-async fn there_is_no_state_before_somebody_agreed() {
-    let (idp, node) = world().await;
+async fn there_is_no_state_before_the_consent() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
     assert!(browser.cookies.keys().all(|name| !name.contains("signin")));
-    // The attacker sends the browser to the provider directly, with a state of their own making.
+    // The attacker sends the browser to the callback directly, with a forged state.
     for state in ["made-up", page.ticket(), "client's state"] {
         let query = form(&[("code", "stolen"), ("state", state)]);
         let page = browser.get(&node, &format!("/callback?{query}")).await;
@@ -259,7 +259,7 @@ async fn there_is_no_state_before_somebody_agreed() {
 
 #[tokio::test]
 async fn a_state_is_good_once() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
@@ -267,7 +267,7 @@ async fn a_state_is_good_once() {
     let mut again = browser.clone();
     let back = idp.sign_in(&signing_in, "alice");
     assert_eq!(browser.get(&node, &target(&back)).await.status, 303);
-    assert!(browser.cookies.keys().all(|name| !name.contains("signin")), "taken back");
+    assert!(browser.cookies.keys().all(|name| !name.contains("signin")), "the cookie is cleared");
     // With the cookie, as if the browser had kept it, and another code.
     let other = idp.sign_in(&signing_in, "mallory");
     assert!(again.get(&node, &target(&back)).await.is_dead_end());
@@ -277,7 +277,7 @@ async fn a_state_is_good_once() {
 
 #[tokio::test]
 async fn several_sign_ins_go_on_at_once_in_one_browser() {
-    let (idp, node) = world().await;
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let one = browser.get(&node, &authorize(&client, &[])).await;
@@ -291,8 +291,8 @@ async fn several_sign_ins_go_on_at_once_in_one_browser() {
 }
 
 #[tokio::test]
-async fn whoever_takes_too_long_begins_again() {
-    let (idp, node) = world().await;
+async fn expired_pages_and_sign_ins_are_rejected() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let old = browser.get(&node, &authorize(&client, &[])).await;
@@ -304,14 +304,14 @@ async fn whoever_takes_too_long_begins_again() {
     assert_eq!(browser.answer(&node, &old, "allow").await.status, 403);
     assert!(browser.get(&node, &target(&back)).await.is_dead_end());
     assert!(idp.asked().is_empty());
-    // A client that nobody has used is forgotten after a day.
+    // An unused client is removed after a day.
     tokio::time::advance(Duration::from_secs(24 * 3600)).await;
     assert!(node.get(&authorize(&client, &[])).await.is_dead_end());
 }
 
 #[tokio::test]
 async fn a_consent_must_be_a_form() {
-    let (_idp, node) = world().await;
+    let (_idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
@@ -322,7 +322,7 @@ async fn a_consent_must_be_a_form() {
         let headers = [("content-type", kind), ("cookie", &*cookie)];
         assert_eq!(node.send(Method::POST, "/consent", &headers, body.clone()).await.status, 403);
     }
-    // Two cookies of one name: nobody knows whose the second is.
+    // Two cookies with one name: the second may be planted.
     let twice = format!("{cookie}; __Host-wharf-consent={}", "A".repeat(43));
     let fields = [("ticket", page.ticket()), ("decision", "allow")];
     assert_eq!(node.post("/consent", &[("cookie", &twice)], &fields).await.status, 403);

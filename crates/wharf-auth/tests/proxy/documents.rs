@@ -1,4 +1,4 @@
-//! Clients that publish who they are, at the URL that is their id.
+//! Client ID metadata documents.
 
 use std::{
     convert::Infallible,
@@ -22,7 +22,7 @@ use wharf_auth::{fetch::Fetch, proxy::Upstream};
 
 use crate::{idp::Idp, world::*};
 
-/// Somebody's web site, on loopback: tests have no other.
+/// A web site on loopback that publishes a document.
 pub(crate) struct Publisher {
     pub(crate) id: String,
     pub(crate) pem: String,
@@ -35,7 +35,7 @@ impl Publisher {
         Publisher::called("localhost").await
     }
 
-    /// One with a certificate for this name, whoever looks that up.
+    /// A site with a certificate for this name.
     pub(crate) async fn called(name: &str) -> Self {
         let CertifiedKey { cert, signing_key } =
             generate_simple_self_signed(vec![name.into()]).unwrap();
@@ -80,14 +80,14 @@ impl Publisher {
         publisher
     }
 
-    fn node(&self, idp: &Idp) -> Node {
+    fn node(&self, idp: &Idp) -> ProxyNode {
         let fetch = Fetch::new().trust_pem(&self.pem).unwrap();
-        Node::new(proxy(idp).client_documents(fetch), &wharf_store::memory_stores())
+        ProxyNode::new(proxy(idp).client_documents(fetch), &wharf_store::memory_stores())
     }
 }
 
 #[tokio::test]
-async fn a_client_is_known_by_what_it_publishes() {
+async fn a_client_document_is_used_and_cached() {
     let (idp, publisher) = (Idp::start().await, Publisher::start().await);
     let node = publisher.node(&idp);
     let page = node.get(&authorize(&publisher.id, &[])).await;
@@ -100,7 +100,7 @@ async fn a_client_is_known_by_what_it_publishes() {
 
     let elsewhere = authorize(&publisher.id, &[("redirect_uri", "https://evil.example/cb")]);
     assert!(node.get(&elsewhere).await.is_dead_end());
-    // What it publishes later counts later.
+    // Changes take effect after the cache lifetime.
     publisher.document.lock().unwrap()["redirect_uris"] = json!(["https://new.example.com/cb"]);
     assert_eq!(node.get(&authorize(&publisher.id, &[])).await.status, 200);
     tokio::time::pause();
@@ -110,7 +110,7 @@ async fn a_client_is_known_by_what_it_publishes() {
 }
 
 #[tokio::test]
-async fn a_document_must_be_about_its_own_url_and_fit() {
+async fn client_documents_are_validated() {
     let (idp, publisher) = (Idp::start().await, Publisher::start().await);
     let good = publisher.document.lock().unwrap().clone();
     for (name, value) in [
@@ -126,7 +126,7 @@ async fn a_document_must_be_about_its_own_url_and_fit() {
         let mut document = good.clone();
         document[name] = value;
         *publisher.document.lock().unwrap() = document;
-        // Each time a proxy that remembers nothing.
+        // A new proxy each time, with an empty cache.
         let page = publisher.node(&idp).get(&authorize(&publisher.id, &[])).await;
         assert!(page.status == 400 && page.is_dead_end(), "{name}: {}", page.text);
     }

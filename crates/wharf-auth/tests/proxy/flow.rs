@@ -1,4 +1,4 @@
-//! From nothing to a call, and what is said on the way.
+//! Complete flow, metadata, and configuration errors.
 
 use http::{HeaderMap, Method, header};
 use serde_json::json;
@@ -7,13 +7,13 @@ use wharf_model::{Authenticator, Error};
 
 use crate::{
     RedisServer,
-    idp::{Idp, Mood},
+    idp::{Idp, IdpBehavior},
     world::*,
 };
 
 #[tokio::test]
-async fn a_client_registers_its_user_agrees_and_it_gets_in() {
-    let (idp, node) = world().await;
+async fn complete_flow() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[("scope", "files:read nothing")])).await;
@@ -47,14 +47,14 @@ async fn a_client_registers_its_user_agrees_and_it_gets_in() {
     assert_eq!(user.identity().email(), Some("alice@example.com"));
     let upstream = user.token().await.unwrap();
     assert!(upstream.secret().starts_with("upstream-"));
-    // What the provider gave stays here, and is in nobody's log.
+    // The provider's token is neither passed on nor logged.
     assert!(!tokens.to_string().contains("upstream-"));
     assert!(!format!("{user:?} {upstream:?} {pass:?}").contains("upstream-"));
 }
 
 #[tokio::test]
-async fn it_says_what_it_is() {
-    let (_idp, node) = world().await;
+async fn metadata_documents_are_served() {
+    let (_idp, node) = setup().await;
     let page = node.get("/.well-known/oauth-authorization-server").await;
     assert_eq!(page.headers[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
     let said = page.json();
@@ -78,9 +78,9 @@ async fn it_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn who_has_no_token_is_told_where_to_get_one() {
-    let (_idp, node) = world().await;
-    let denied = node.knock(&HeaderMap::new()).await.unwrap_err();
+async fn challenges_name_the_metadata() {
+    let (_idp, node) = setup().await;
+    let denied = node.authenticate(&HeaderMap::new()).await.unwrap_err();
     assert_eq!(denied.status, 401);
     assert_eq!(
         denied.headers[header::WWW_AUTHENTICATE],
@@ -88,28 +88,28 @@ async fn who_has_no_token_is_told_where_to_get_one() {
          \"https://harbour.example.com/.well-known/oauth-protected-resource/mcp\""
     );
     let malformed = HeaderMap::from_iter([(header::AUTHORIZATION, "Bearer".parse().unwrap())]);
-    assert_eq!(node.knock(&malformed).await.unwrap_err().status, 400);
+    assert_eq!(node.authenticate(&malformed).await.unwrap_err().status, 400);
     let token = "wharf_at_x.y";
     for value in ["Bearer x", "Bearer wharf_at_", "bearer wharf_at_x.y", "DPoP wharf_at_x.y"] {
         let value = value.parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
-        let denied = node.knock(&headers).await.unwrap_err();
+        let denied = node.authenticate(&headers).await.unwrap_err();
         let challenge = denied.headers[header::WWW_AUTHENTICATE].to_str().unwrap();
         assert!(challenge.starts_with("Bearer error=\"invalid_token\""), "{token}: {challenge}");
     }
     let error = Error::insufficient_scope(["files:write"]);
     let (uri, scope, headers) =
         ("/mcp".parse().unwrap(), wharf_model::RequestExtensions::new(), HeaderMap::new());
-    let knock = wharf_model::AuthRequest::new(&Method::POST, &uri, &headers, &scope);
+    let request = wharf_model::AuthRequest::new(&Method::POST, &uri, &headers, &scope);
     let who = wharf_model::Principal::new("x").with_scope("files:read");
-    let challenge = &node.0.denied(&error, &knock, &who)[0];
+    let challenge = &node.0.denied(&error, &request, &who)[0];
     let challenge = challenge.to_str().unwrap();
     assert!(challenge.contains("error=\"insufficient_scope\""), "{challenge}");
     assert!(challenge.contains("scope=\"files:read files:write\""), "{challenge}");
 }
 
 #[tokio::test]
-async fn a_provider_without_openid_says_who_it_is_by_a_url() {
+async fn a_provider_without_openid_uses_userinfo() {
     let idp = Idp::start().await;
     let at = |path: &str| format!("{}{path}", idp.url);
     let provider = Provider::oauth(
@@ -121,7 +121,7 @@ async fn a_provider_without_openid_says_who_it_is_by_a_url() {
     )
     .subject("id")
     .scopes(["repo"]);
-    let node = Node::new(OAuthProxy::new(PUBLIC, provider), &wharf_store::memory_stores());
+    let node = ProxyNode::new(OAuthProxy::new(PUBLIC, provider), &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
@@ -129,7 +129,10 @@ async fn a_provider_without_openid_says_who_it_is_by_a_url() {
     let user = pass.extensions.get::<Upstream>().unwrap();
     assert_eq!(user.identity().claim("login"), Some("alice"));
 
-    idp.mood(Mood { userinfo: Some(json!({"login": "alice"})), ..Mood::default() });
+    idp.behavior(IdpBehavior {
+        userinfo: Some(json!({"login": "alice"})),
+        ..IdpBehavior::default()
+    });
     let mut browser = Browser::default();
     let page = browser.get(&node, &authorize(&client, &[])).await;
     let back = idp.sign_in(&browser.answer(&node, &page, "allow").await.link(), "alice");
@@ -137,12 +140,12 @@ async fn a_provider_without_openid_says_who_it_is_by_a_url() {
     assert_eq!(page.parameter("error").unwrap(), "server_error");
 }
 
-/// A file that is gone after the test.
-struct File(std::path::PathBuf);
+/// A file that is removed after the test.
+struct TempFile(std::path::PathBuf);
 
-impl File {
+impl TempFile {
     fn new(name: &str) -> Self {
-        File(std::env::temp_dir().join(format!("wharf-proxy-{name}-{}.db", std::process::id())))
+        TempFile(std::env::temp_dir().join(format!("wharf-proxy-{name}-{}.db", std::process::id())))
     }
 
     fn url(&self) -> String {
@@ -150,7 +153,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for TempFile {
     fn drop(&mut self) {
         for suffix in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{suffix}", self.0.display()));
@@ -160,16 +163,17 @@ impl Drop for File {
 
 #[tokio::test]
 async fn two_processes_on_one_store_are_one_proxy() {
-    let (file, redis) = (File::new("two"), RedisServer::start());
+    let (file, redis) = (TempFile::new("two"), RedisServer::start());
     for url in ["memory:", &file.url(), &redis.url("two")] {
         let idp = Idp::start().await;
         let stores = wharf_store::open(url).await.unwrap();
-        // On Redis, each has a connection of its own.
+        // On Redis, each process has its own connection.
         let other = match url.starts_with("redis:") {
             true => wharf_store::open(url).await.unwrap(),
             false => stores.clone(),
         };
-        let (one, two) = (Node::new(proxy(&idp), &stores), Node::new(proxy(&idp), &other));
+        let (one, two) =
+            (ProxyNode::new(proxy(&idp), &stores), ProxyNode::new(proxy(&idp), &other));
         let client = one.client("Crane", REDIRECT).await;
         let mut browser = Browser::default();
         let page = browser.get(&two, &authorize(&client, &[])).await;
@@ -181,7 +185,7 @@ async fn two_processes_on_one_store_are_one_proxy() {
         assert!(again.get(&one, &target(&back)).await.is_dead_end());
         let tokens = one.redeem(&client, &code).await.json();
         assert!(two.call(&text(&tokens, "access_token")).await.is_ok());
-        // What is good once is good once everywhere.
+        // Codes are valid once for all processes.
         assert_eq!(two.redeem(&client, &code).await.error(), "invalid_grant");
         assert!(one.call(&text(&tokens, "access_token")).await.is_err());
 
@@ -195,23 +199,23 @@ async fn two_processes_on_one_store_are_one_proxy() {
 }
 
 #[tokio::test]
-async fn what_is_kept_in_a_file_outlives_the_process() {
-    let (file, idp) = (File::new("outlives"), Idp::start().await);
-    let node = Node::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
+async fn grants_survive_a_restart() {
+    let (file, idp) = (TempFile::new("outlives"), Idp::start().await);
+    let node = ProxyNode::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     drop(node);
-    let next = Node::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
+    let next = ProxyNode::new(proxy(&idp), &wharf_store::open(&file.url()).await.unwrap());
     assert!(next.call(&text(&tokens, "access_token")).await.is_ok());
     assert_eq!(next.refresh(&client, &text(&tokens, "refresh_token")).await.status, 200);
     assert_eq!(next.get(&authorize(&client, &[])).await.status, 200);
 }
 
 #[tokio::test]
-async fn what_is_kept_tells_nothing_to_who_reads_the_store() {
+async fn stored_records_are_encrypted() {
     let idp = Idp::start().await;
     let stores = wharf_store::memory_stores();
-    let node = Node::new(proxy(&idp), &stores);
+    let node = ProxyNode::new(proxy(&idp), &stores);
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let mut all = String::new();
@@ -222,7 +226,7 @@ async fn what_is_kept_tells_nothing_to_who_reads_the_store() {
     for owner in [&*of_alice("client"), "code.all", &of_alice("grant")] {
         let records = stores.grants.list(owner, None, 9).await.unwrap();
         assert_eq!(records.len(), 1, "{owner}");
-        assert!(records[0].expires.is_some(), "everything ends");
+        assert!(records[0].expires.is_some(), "records expire");
         all += &format!("{} {}", records[0].id, String::from_utf8_lossy(&records[0].body));
     }
     let access = text(&tokens, "access_token");
@@ -233,7 +237,7 @@ async fn what_is_kept_tells_nothing_to_who_reads_the_store() {
 }
 
 #[tokio::test]
-async fn what_cannot_work_is_said_when_the_server_is_built() {
+async fn configuration_errors_are_reported() {
     let idp = Idp::start().await;
     let provider = || Provider::oidc(&idp.url, "id", "very secret");
     let settle = |proxy: OAuthProxy| proxy.settle(&wharf_store::memory_stores(), keys());
@@ -254,7 +258,7 @@ async fn what_cannot_work_is_said_when_the_server_is_built() {
         settle(OAuthProxy::new(PUBLIC, provider()).client("a", "A", ["http://a.example"])).is_err()
     );
     assert!(settle(OAuthProxy::new("http://127.0.0.1:8000", provider())).is_ok());
-    // A key that nobody else has, for what others should read.
+    // A random key in a shared store.
     let mut stores = wharf_store::memory_stores();
     stores.reach = wharf_model::Sharing::Fleet;
     let random = std::sync::Arc::new(wharf_server::KeyRing::random());

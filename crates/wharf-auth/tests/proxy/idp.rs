@@ -1,4 +1,4 @@
-//! An identity provider of the test's own, over real HTTP on loopback.
+//! Fake identity provider over HTTP on loopback.
 
 use std::{
     collections::HashMap,
@@ -20,38 +20,38 @@ use wharf_auth::jose::{SigningKey, b64, random_token, sha256};
 pub(crate) const ID: &str = "the-proxy";
 pub(crate) const SECRET: &str = "s3cret:with/odd chars";
 
-/// What can be wrong with it.
+/// Faults of the provider.
 #[derive(Clone, Default)]
-pub(crate) struct Mood {
-    /// Claims to put over the right ones; null takes one away.
+pub(crate) struct IdpBehavior {
+    /// Claims to override; null removes one.
     pub(crate) claims: Value,
-    /// Signs with a key that it does not publish.
+    /// Signs with an unpublished key.
     pub(crate) foreign_key: bool,
-    /// Answers the token endpoint with this.
+    /// Response of the token endpoint.
     pub(crate) token_error: Option<(u16, Value)>,
-    /// Calls itself this.
+    /// Issuer in the metadata.
     pub(crate) issuer: Option<String>,
-    /// Says that it names itself in answers.
-    pub(crate) names_itself: bool,
-    /// How long its tokens are good, in seconds.
+    /// Announces `iss` in responses (RFC 9207).
+    pub(crate) sends_iss: bool,
+    /// Lifetime of its tokens, in seconds.
     pub(crate) expires_in: Option<u64>,
-    /// The userinfo URL says this.
+    /// Userinfo response.
     pub(crate) userinfo: Option<Value>,
 }
 
 #[derive(Clone)]
 pub(crate) struct Idp {
     pub(crate) url: String,
-    inner: Arc<Inner>,
+    inner: Arc<IdpState>,
 }
 
-struct Inner {
+struct IdpState {
     key: Mutex<SigningKey>,
-    mood: Mutex<Mood>,
-    /// What each code is good for: nonce, challenge, user, scope.
+    behavior: Mutex<IdpBehavior>,
+    /// Codes: nonce, challenge, user.
     codes: Mutex<HashMap<String, [String; 3]>>,
     refresh: Mutex<Vec<String>>,
-    /// What was asked at the token endpoint, in order.
+    /// Requests at the token endpoint.
     asked: Mutex<Vec<HashMap<String, String>>>,
 }
 
@@ -59,9 +59,9 @@ impl Idp {
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let inner = Inner {
+        let inner = IdpState {
             key: Mutex::new(SigningKey::generate().unwrap()),
-            mood: Mutex::default(),
+            behavior: Mutex::default(),
             codes: Mutex::default(),
             refresh: Mutex::default(),
             asked: Mutex::default(),
@@ -85,11 +85,11 @@ impl Idp {
         idp
     }
 
-    pub(crate) fn mood(&self, mood: Mood) {
-        *self.inner.mood.lock().unwrap() = mood;
+    pub(crate) fn behavior(&self, behavior: IdpBehavior) {
+        *self.inner.behavior.lock().unwrap() = behavior;
     }
 
-    /// Publishes another key from now on.
+    /// Rotates the signing key.
     pub(crate) fn rotate(&self) {
         *self.inner.key.lock().unwrap() = SigningKey::generate().unwrap();
     }
@@ -98,7 +98,7 @@ impl Idp {
         self.inner.asked.lock().unwrap().clone()
     }
 
-    /// A user signs in where the proxy sent the browser: where the browser goes then.
+    /// Signs a user in; returns the redirect.
     pub(crate) fn sign_in(&self, url: &Url, user: &str) -> Url {
         assert_eq!(url.path(), "/authorize");
         let asked: HashMap<_, _> = url.query_pairs().into_owned().collect();
@@ -116,9 +116,9 @@ impl Idp {
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        let mood = self.inner.mood.lock().unwrap().clone();
+        let behavior = self.inner.behavior.lock().unwrap().clone();
         if parts.uri.path() == "/authorize" {
-            // For a real browser: Alice is signed in already.
+            // For a real browser: Alice has a session.
             let url = Url::parse(&format!("{}{}", self.url, parts.uri)).unwrap();
             let mut response = Response::new(Full::default());
             *response.status_mut() = StatusCode::SEE_OTHER;
@@ -127,13 +127,13 @@ impl Idp {
             return response;
         }
         let (status, value) = match parts.uri.path() {
-            "/.well-known/openid-configuration" => (200, self.about(&mood)),
+            "/.well-known/openid-configuration" => (200, self.about(&behavior)),
             "/jwks" => (200, json!({ "keys": [self.inner.key.lock().unwrap().public_jwk()] })),
-            "/token" => self.token(&parts.headers, &body, &mood),
+            "/token" => self.token(&parts.headers, &body, &behavior),
             "/userinfo" => {
                 let token = parts.headers[header::AUTHORIZATION].to_str().unwrap();
                 assert!(token.starts_with("Bearer upstream-"), "asked with its own token");
-                (200, mood.userinfo.unwrap_or_else(|| json!({"id": 7, "login": "alice"})))
+                (200, behavior.userinfo.unwrap_or_else(|| json!({"id": 7, "login": "alice"})))
             }
             _ => (404, json!({})),
         };
@@ -142,24 +142,29 @@ impl Idp {
         response
     }
 
-    fn about(&self, mood: &Mood) -> Value {
+    fn about(&self, behavior: &IdpBehavior) -> Value {
         let url = &self.url;
         json!({
-            "issuer": mood.issuer.clone().unwrap_or_else(|| url.clone()),
+            "issuer": behavior.issuer.clone().unwrap_or_else(|| url.clone()),
             "authorization_endpoint": format!("{url}/authorize"),
             "token_endpoint": format!("{url}/token"),
             "jwks_uri": format!("{url}/jwks"),
-            "authorization_response_iss_parameter_supported": mood.names_itself,
+            "authorization_response_iss_parameter_supported": behavior.sends_iss,
         })
     }
 
-    fn token(&self, headers: &http::HeaderMap, body: &Bytes, mood: &Mood) -> (u16, Value) {
+    fn token(
+        &self,
+        headers: &http::HeaderMap,
+        body: &Bytes,
+        behavior: &IdpBehavior,
+    ) -> (u16, Value) {
         let form: HashMap<String, String> = form_urlencoded::parse(body).into_owned().collect();
         self.inner.asked.lock().unwrap().push(form.clone());
-        if let Some(error) = mood.token_error.clone() {
+        if let Some(error) = behavior.token_error.clone() {
             return error;
         }
-        // `s3cret:with/odd chars`, encoded as in a form first.
+        // `s3cret:with/odd chars`, form-encoded first.
         let right = "the-proxy:s3cret%3Awith%2Fodd+chars";
         let right = base64::Engine::encode(&base64::prelude::BASE64_STANDARD, right);
         if headers[header::AUTHORIZATION] != format!("Basic {right}") {
@@ -170,7 +175,7 @@ impl Idp {
             "access_token": format!("upstream-{}", random_token(8)),
             "token_type": "Bearer",
         });
-        if let Some(seconds) = mood.expires_in {
+        if let Some(seconds) = behavior.expires_in {
             let refresh = format!("upstream-refresh-{}", random_token(8));
             (said["expires_in"], said["refresh_token"]) = (seconds.into(), refresh.clone().into());
             self.inner.refresh.lock().unwrap().push(refresh);
@@ -190,24 +195,24 @@ impl Idp {
         if b64(sha256(form["code_verifier"].as_bytes())) != challenge {
             return refused;
         }
-        said["id_token"] = self.id_token(&nonce, &user, mood).into();
+        said["id_token"] = self.id_token(&nonce, &user, behavior).into();
         (200, said)
     }
 
-    fn id_token(&self, nonce: &str, user: &str, mood: &Mood) -> String {
+    fn id_token(&self, nonce: &str, user: &str, behavior: &IdpBehavior) -> String {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
         let mut claims = json!({
             "iss": self.url, "aud": ID, "sub": user, "nonce": nonce, "iat": now, "exp": now + 300,
             "email": format!("{user}@example.com"), "email_verified": true,
         });
-        for (name, value) in mood.claims.as_object().into_iter().flatten() {
+        for (name, value) in behavior.claims.as_object().into_iter().flatten() {
             claims[name] = value.clone();
             if value.is_null() {
                 claims.as_object_mut().unwrap().remove(name);
             }
         }
         let own = self.inner.key.lock().unwrap();
-        match mood.foreign_key {
+        match behavior.foreign_key {
             true => SigningKey::generate().unwrap().sign(&json!({}), &claims),
             false => own.sign(&json!({}), &claims),
         }

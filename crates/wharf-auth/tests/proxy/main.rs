@@ -1,4 +1,4 @@
-//! The OAuth proxy, with an identity provider, clients, browsers and attackers of the tests' own.
+//! The OAuth proxy with a fake identity provider, clients, browsers and attackers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod clients;

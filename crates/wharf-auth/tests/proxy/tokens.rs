@@ -1,4 +1,4 @@
-//! What codes and tokens are good for, and how often.
+//! Codes, tokens and grants: single use, expiry, revocation.
 
 use std::{
     sync::Arc,
@@ -13,8 +13,8 @@ use wharf_server::KeyRing;
 use crate::{idp::Idp, world::*};
 
 #[tokio::test]
-async fn a_code_is_good_once_and_using_it_twice_ends_what_came_of_it() {
-    let (idp, node) = world().await;
+async fn reuse_of_a_code_revokes_the_grant() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
     let tokens = node.redeem(&client, &code).await.json();
@@ -26,8 +26,8 @@ async fn a_code_is_good_once_and_using_it_twice_ends_what_came_of_it() {
 }
 
 #[tokio::test]
-async fn of_many_who_redeem_a_code_at_once_at_most_one_stays_in() {
-    let (idp, node) = world().await;
+async fn concurrent_redemptions_yield_at_most_one_grant() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
     let tries = (0..8).map(|_| {
@@ -42,8 +42,8 @@ async fn of_many_who_redeem_a_code_at_once_at_most_one_stays_in() {
 }
 
 #[tokio::test]
-async fn a_code_is_for_its_client_its_place_and_its_verifier() {
-    let (idp, node) = world().await;
+async fn a_code_is_bound_to_client_redirect_uri_and_verifier() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let other = node.client("Other", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
@@ -84,15 +84,15 @@ async fn a_code_is_for_its_client_its_place_and_its_verifier() {
         .send(http::Method::POST, "/token", &[("content-type", "application/json")], "{}")
         .await;
     assert_eq!(json.error(), "invalid_request");
-    // None of that used it up.
+    // None of these attempts consumed the code.
     let mut right = good.to_vec();
     right.push(("resource", "https://harbour.example.com/mcp"));
     assert_eq!(node.token(&right).await.status, 200);
 }
 
 #[tokio::test]
-async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
-    let (idp, node) = world().await;
+async fn reuse_of_a_refresh_token_revokes_the_grant() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let first = node.sign_in(&idp, &client, "alice").await;
     let second = node.refresh(&client, &text(&first, "refresh_token")).await.json();
@@ -100,7 +100,7 @@ async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
     for tokens in [&first, &second, &third] {
         assert!(node.call(&text(tokens, "access_token")).await.is_ok(), "until they end");
     }
-    // What somebody makes up ends nothing.
+    // Forged tokens revoke nothing.
     let genuine = text(&third, "refresh_token");
     let (start, _) = genuine.rsplit_once('.').unwrap();
     let (id, _) = start.split_once('.').unwrap();
@@ -115,7 +115,7 @@ async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
         assert_eq!(node.refresh(client, &token).await.error(), "invalid_grant");
     }
     assert!(node.call(&text(&third, "access_token")).await.is_ok());
-    // An old one does.
+    // A rotated one does.
     let old = node.refresh(&client, &text(&first, "refresh_token")).await;
     assert_eq!(old.error(), "invalid_grant");
     assert_eq!(node.refresh(&client, &genuine).await.error(), "invalid_grant");
@@ -125,8 +125,8 @@ async fn a_refresh_token_is_good_once_and_a_stolen_one_ends_everything() {
 }
 
 #[tokio::test]
-async fn less_may_be_asked_for_when_tokens_are_renewed_but_not_more() {
-    let (idp, node) = world().await;
+async fn a_refresh_may_narrow_but_not_widen_the_scopes() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let refresh = text(&tokens, "refresh_token");
@@ -148,8 +148,8 @@ async fn less_may_be_asked_for_when_tokens_are_renewed_but_not_more() {
 }
 
 #[tokio::test]
-async fn everything_ends() {
-    let (idp, node) = world().await;
+async fn codes_tokens_and_clients_expire() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let code = node.code(&idp, &client, "alice").await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
@@ -167,37 +167,40 @@ async fn everything_ends() {
     assert!(node.call(&text(&newer, "access_token")).await.is_ok());
     tokio::time::advance(Duration::from_secs(29 * 24 * 3600)).await;
     let newer = node.refresh(&client, &text(&newer, "refresh_token")).await.json();
-    assert!(node.call(&text(&newer, "access_token")).await.is_ok(), "who comes back stays in");
+    assert!(node.call(&text(&newer, "access_token")).await.is_ok(), "a refresh extends the grant");
     tokio::time::advance(Duration::from_secs(30 * 24 * 3600 + 1)).await;
     let page = node.refresh(&client, &text(&newer, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
-    // The client is known for longer, and then no more.
+    // The registration lasts longer, and then expires too.
     assert_eq!(node.get(&authorize(&client, &[])).await.status, 200);
     tokio::time::advance(Duration::from_secs(61 * 24 * 3600)).await;
     assert_eq!(node.get(&authorize(&client, &[])).await.status, 400);
 }
 
 #[tokio::test]
-async fn a_token_of_another_server_is_none_here() {
+async fn a_token_of_another_resource_is_rejected() {
     let idp = Idp::start().await;
     let stores = wharf_store::memory_stores();
-    let here = Node::new(proxy(&idp), &stores);
-    let there = Node::new(proxy(&idp).resource("https://harbour.example.com/other"), &stores);
+    let here = ProxyNode::new(proxy(&idp), &stores);
+    let there = ProxyNode::new(proxy(&idp).resource("https://harbour.example.com/other"), &stores);
     let client = here.client("Crane", REDIRECT).await;
     let tokens = here.sign_in(&idp, &client, "alice").await;
     let token = text(&tokens, "access_token");
     assert!(here.call(&token).await.is_ok());
     assert!(there.call(&token).await.is_err(), "one store, two resources");
     let (grant, _) = token.split_once('.').unwrap();
-    assert!(here.call(&format!("{grant}.{}", "A".repeat(43))).await.is_err(), "half of one");
+    assert!(
+        here.call(&format!("{grant}.{}", "A".repeat(43))).await.is_err(),
+        "grant id without its secret"
+    );
     let upstream = "upstream-token-of-the-provider";
     assert!(here.call(upstream).await.is_err(), "nothing is passed through");
     assert!(here.call(&text(&tokens, "refresh_token")).await.is_err());
 }
 
 #[tokio::test]
-async fn a_client_can_end_its_access() {
-    let (idp, node) = world().await;
+async fn a_client_can_revoke_its_tokens() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let other = node.client("Other", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
@@ -208,7 +211,7 @@ async fn a_client_can_end_its_access() {
     assert_eq!(revoke(&other, &access).await, 200);
     assert_eq!(revoke(&other, &refresh).await, 200);
     assert_eq!(revoke(&client, "unknown").await, 200);
-    assert!(node.call(&access).await.is_ok(), "it is not the other's");
+    assert!(node.call(&access).await.is_ok(), "other clients cannot revoke it");
     assert_eq!(revoke("nobody", &access).await, 401);
 
     assert_eq!(revoke(&client, &access).await, 200);
@@ -224,8 +227,8 @@ async fn a_client_can_end_its_access() {
 }
 
 #[tokio::test]
-async fn a_user_has_so_many_clients_and_no_more() {
-    let (idp, node) = world().await;
+async fn grants_per_user_are_limited() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     let first = node.sign_in(&idp, &client, "alice").await;
     let bob = node.sign_in(&idp, &client, "bob").await;
@@ -237,7 +240,7 @@ async fn a_user_has_so_many_clients_and_no_more() {
 }
 
 #[tokio::test]
-async fn the_operator_decides_who_comes_in_and_stays() {
+async fn the_operator_decides_about_access() {
     use std::sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -247,7 +250,7 @@ async fn the_operator_decides_who_comes_in_and_stays() {
     let is_fired = fired.clone();
     let proxy = proxy(&idp).grant(move |who, asked| {
         let is_here = who.subject == "alice" && !is_fired.load(Ordering::SeqCst);
-        // More than was asked for is not granted, whoever says so.
+        // Scopes beyond the request are not granted.
         is_here.then(|| {
             let mut granted = asked.clone();
             granted.remove("files:write");
@@ -255,7 +258,7 @@ async fn the_operator_decides_who_comes_in_and_stays() {
             granted
         })
     });
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     assert_eq!(tokens["scope"], "files:read");
@@ -273,13 +276,13 @@ async fn the_operator_decides_who_comes_in_and_stays() {
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
 }
 
-/// However often it is renewed, a grant ends.
+/// The grant lifetime is bounded, however often it is refreshed.
 #[tokio::test(start_paused = true)]
 async fn a_grant_does_not_last_for_ever() {
     let idp = Idp::start().await;
     let day = std::time::Duration::from_secs(24 * 3600);
     let proxy = proxy(&idp).grant_ttl(day * 2);
-    let node = Node::new(proxy, &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
     let client = node.client("Crane", REDIRECT).await;
     let mut tokens = node.sign_in(&idp, &client, "alice").await;
     for hours in [20, 20] {
@@ -292,10 +295,10 @@ async fn a_grant_does_not_last_for_ever() {
     assert_eq!(page.error(), "invalid_grant");
 }
 
-/// Keys under which no grant knows when it began, as those do not that were kept before that was noted.
-struct Before(Arc<KeyRing>);
+/// Cipher that removes `since` from records, as in those of older versions.
+struct LegacyCipher(Arc<KeyRing>);
 
-impl StateCipher for Before {
+impl StateCipher for LegacyCipher {
     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
         self.0.seal(context, plain)
     }
@@ -309,11 +312,11 @@ impl StateCipher for Before {
 }
 
 #[tokio::test]
-async fn a_grant_of_an_older_version_goes_on() {
+async fn a_grant_of_an_older_version_is_valid() {
     let idp = Idp::start().await;
     let proxy = proxy(&idp);
-    proxy.settle(&wharf_store::memory_stores(), Arc::new(Before(keys()))).unwrap();
-    let node = Node(Arc::new(proxy));
+    proxy.settle(&wharf_store::memory_stores(), Arc::new(LegacyCipher(keys()))).unwrap();
+    let node = ProxyNode(Arc::new(proxy));
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     assert!(node.call(&text(&tokens, "access_token")).await.is_ok());
@@ -322,13 +325,13 @@ async fn a_grant_of_an_older_version_goes_on() {
     assert!(node.call(&text(&page.json(), "access_token")).await.is_ok());
 }
 
-/// Whoever is let in stays no longer than the grant lasts that it was let in by.
+/// An access token does not outlive its grant.
 #[tokio::test]
 async fn an_access_token_ends_with_its_grant() {
     let idp = Idp::start().await;
     let short = Duration::from_secs(600);
     for proxy in [proxy(&idp).grant_ttl(short), proxy(&idp).refresh_ttl(short)] {
-        let node = Node::new(proxy, &wharf_store::memory_stores());
+        let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
         let client = node.client("Crane", REDIRECT).await;
         let tokens = node.sign_in(&idp, &client, "alice").await;
         assert_eq!(tokens["expires_in"], 600);

@@ -1,4 +1,4 @@
-//! What the provider says, and what is believed of it.
+//! Responses of the identity provider.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -11,13 +11,18 @@ use wharf_model::BoxFuture;
 
 use crate::{
     documents::Publisher,
-    idp::{Idp, Mood},
+    idp::{Idp, IdpBehavior},
     world::*,
 };
 
-/// Signs in while the provider is in this mood: where the browser ends up.
-async fn end_of(idp: &Idp, node: &Node, mood: Mood, more: &str) -> url::Url {
-    idp.mood(mood);
+/// Signs in with this behaviour of the provider; returns the final redirect.
+async fn redirect_after(
+    idp: &Idp,
+    node: &ProxyNode,
+    behavior: IdpBehavior,
+    more: &str,
+) -> url::Url {
+    idp.behavior(behavior);
     let client = node.client("Crane", REDIRECT).await;
     let mut browser = Browser::default();
     let page = browser.get(node, &authorize(&client, &[])).await;
@@ -30,10 +35,10 @@ async fn end_of(idp: &Idp, node: &Node, mood: Mood, more: &str) -> url::Url {
 }
 
 #[tokio::test]
-async fn an_id_token_is_for_us_from_there_of_now_and_of_this_sign_in() {
-    let (idp, node) = world().await;
-    let claims = |claims: Value| Mood { claims, ..Mood::default() };
-    for mood in [
+async fn id_tokens_are_validated() {
+    let (idp, node) = setup().await;
+    let claims = |claims: Value| IdpBehavior { claims, ..IdpBehavior::default() };
+    for behavior in [
         claims(json!({"iss": "https://evil.example"})),
         claims(json!({"iss": null})),
         claims(json!({"aud": "another-client"})),
@@ -47,60 +52,67 @@ async fn an_id_token_is_for_us_from_there_of_now_and_of_this_sign_in() {
         claims(json!({"nonce": null})),
         claims(json!({"sub": null})),
         claims(json!({"sub": ""})),
-        Mood { foreign_key: true, ..Mood::default() },
+        IdpBehavior { foreign_key: true, ..IdpBehavior::default() },
     ] {
-        let shown = mood.claims.to_string();
-        let end = end_of(&idp, &node, mood, "").await;
+        let shown = behavior.claims.to_string();
+        let end = redirect_after(&idp, &node, behavior, "").await;
         assert_eq!(parameter(&end, "error").as_deref(), Some("server_error"), "{shown}");
         assert_eq!(parameter(&end, "code"), None, "{shown}");
         assert_eq!(parameter(&end, "iss").as_deref(), Some(PUBLIC));
     }
     let fine = claims(json!({"aud": ["the-proxy", "other"], "azp": "the-proxy"}));
-    assert!(parameter(&end_of(&idp, &node, fine, "").await, "code").is_some());
+    assert!(parameter(&redirect_after(&idp, &node, fine, "").await, "code").is_some());
 }
 
 #[tokio::test]
-async fn an_answer_of_another_issuer_is_not_redeemed() {
-    let (idp, node) = world().await;
-    let mixed_up = end_of(&idp, &node, Mood::default(), "&iss=https%3A%2F%2Fevil.example").await;
+async fn a_response_of_another_issuer_is_not_redeemed() {
+    let (idp, node) = setup().await;
+    let mixed_up =
+        redirect_after(&idp, &node, IdpBehavior::default(), "&iss=https%3A%2F%2Fevil.example")
+            .await;
     assert_eq!(parameter(&mixed_up, "error").as_deref(), Some("server_error"));
     assert!(idp.asked().is_empty(), "the code was not sent anywhere");
     let iss: String = url::form_urlencoded::byte_serialize(idp.url.as_bytes()).collect();
-    let named = end_of(&idp, &node, Mood::default(), &format!("&iss={iss}")).await;
+    let named = redirect_after(&idp, &node, IdpBehavior::default(), &format!("&iss={iss}")).await;
     assert!(parameter(&named, "code").is_some());
 
-    let (idp, node) = world().await;
-    let mood = || Mood { names_itself: true, ..Mood::default() };
-    let nameless = end_of(&idp, &node, mood(), "").await;
+    let (idp, node) = setup().await;
+    let behavior = || IdpBehavior { sends_iss: true, ..IdpBehavior::default() };
+    let nameless = redirect_after(&idp, &node, behavior(), "").await;
     assert_eq!(parameter(&nameless, "error").as_deref(), Some("server_error"));
-    let slash = end_of(&idp, &node, mood(), &format!("&iss={}", "http%3A%2F%2F127.0.0.1%2F")).await;
+    let slash =
+        redirect_after(&idp, &node, behavior(), &format!("&iss={}", "http%3A%2F%2F127.0.0.1%2F"))
+            .await;
     assert_eq!(parameter(&slash, "error").as_deref(), Some("server_error"));
 }
 
 #[tokio::test]
-async fn a_provider_that_calls_itself_something_else_is_not_asked() {
-    let (idp, node) = world().await;
-    let mood = Mood { issuer: Some("https://evil.example".into()), ..Mood::default() };
-    let end = end_of(&idp, &node, mood, "").await;
+async fn metadata_with_another_issuer_is_rejected() {
+    let (idp, node) = setup().await;
+    let behavior =
+        IdpBehavior { issuer: Some("https://evil.example".into()), ..IdpBehavior::default() };
+    let end = redirect_after(&idp, &node, behavior, "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
-    // It is left alone for a while, and asked again then.
-    let end = end_of(&idp, &node, Mood::default(), "").await;
+    // The failure is cached, and the provider is asked again later.
+    let end = redirect_after(&idp, &node, IdpBehavior::default(), "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("temporarily_unavailable"));
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(6)).await;
     tokio::time::resume();
-    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
+    assert!(
+        parameter(&redirect_after(&idp, &node, IdpBehavior::default(), "").await, "code").is_some()
+    );
 }
 
 #[tokio::test]
-async fn what_goes_wrong_there_is_told_without_details() {
-    let (idp, node) = world().await;
+async fn provider_errors_are_reported_without_details() {
+    let (idp, node) = setup().await;
     let refused = json!({"error": "invalid_client", "error_description": "secret s3cret is wrong"});
     for error in
         [(401, refused.clone()), (200, refused), (500, json!("stack trace")), (200, json!({}))]
     {
-        let mood = Mood { token_error: Some(error), ..Mood::default() };
-        let end = end_of(&idp, &node, mood, "").await;
+        let behavior = IdpBehavior { token_error: Some(error), ..IdpBehavior::default() };
+        let end = redirect_after(&idp, &node, behavior, "").await;
         assert_eq!(parameter(&end, "error").as_deref(), Some("server_error"));
         assert!(!end.as_str().contains("s3cret") && !end.as_str().contains("stack"), "{end}");
     }
@@ -124,33 +136,39 @@ async fn what_goes_wrong_there_is_told_without_details() {
 
 #[tokio::test]
 async fn keys_that_change_are_fetched_again() {
-    let (idp, node) = world().await;
-    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
+    let (idp, node) = setup().await;
+    assert!(
+        parameter(&redirect_after(&idp, &node, IdpBehavior::default(), "").await, "code").is_some()
+    );
     idp.rotate();
-    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
-    // Not all the time, whatever tokens say; but soon again.
+    assert!(
+        parameter(&redirect_after(&idp, &node, IdpBehavior::default(), "").await, "code").is_some()
+    );
+    // Not for each token; but again after the interval.
     idp.rotate();
-    let early = end_of(&idp, &node, Mood::default(), "").await;
+    let early = redirect_after(&idp, &node, IdpBehavior::default(), "").await;
     assert_eq!(parameter(&early, "error").as_deref(), Some("server_error"));
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
-    assert!(parameter(&end_of(&idp, &node, Mood::default(), "").await, "code").is_some());
+    assert!(
+        parameter(&redirect_after(&idp, &node, IdpBehavior::default(), "").await, "code").is_some()
+    );
 }
 
 #[tokio::test]
-async fn tokens_of_the_provider_are_renewed_by_one_for_all() {
+async fn one_process_renews_upstream_tokens_for_all() {
     let idp = Idp::start().await;
     let stores = wharf_store::memory_stores();
-    let [one, two] = [(), ()].map(|()| Node::new(proxy(&idp), &stores));
-    idp.mood(Mood { expires_in: Some(10), ..Mood::default() });
+    let [one, two] = [(), ()].map(|()| ProxyNode::new(proxy(&idp), &stores));
+    idp.behavior(IdpBehavior { expires_in: Some(10), ..IdpBehavior::default() });
     let client = one.client("Crane", REDIRECT).await;
     let tokens = one.sign_in(&idp, &client, "alice").await;
     let access = text(&tokens, "access_token");
-    let user = async |node: &Node| {
+    let user = async |node: &ProxyNode| {
         node.call(&access).await.unwrap().extensions.get::<Upstream>().unwrap().clone()
     };
-    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    idp.behavior(IdpBehavior { expires_in: Some(3600), ..IdpBehavior::default() });
     let users = [user(&one).await, user(&two).await, user(&one).await, user(&two).await];
     let all = users.map(|user| tokio::spawn(async move { user.token().await.unwrap() }));
     let mut seen = Vec::new();
@@ -160,39 +178,40 @@ async fn tokens_of_the_provider_are_renewed_by_one_for_all() {
     assert!(seen.iter().all(|token| *token == seen[0]), "all have the same, new one");
     let renewals = idp.asked().iter().filter(|it| it["grant_type"] == "refresh_token").count();
     assert_eq!(renewals, 1);
-    // The next call has it at once, and the client's own tokens are as they were.
+    // The next call uses it at once, and the client's own tokens are unchanged.
     assert_eq!(user(&two).await.token().await.unwrap().secret(), seen[0]);
     assert_eq!(one.refresh(&client, &text(&tokens, "refresh_token")).await.status, 200);
 }
 
 #[tokio::test]
-async fn who_must_sign_in_again_is_told_so() {
-    let (idp, node) = world().await;
-    idp.mood(Mood { expires_in: Some(10), ..Mood::default() });
+async fn lost_upstream_access_is_reported() {
+    let (idp, node) = setup().await;
+    idp.behavior(IdpBehavior { expires_in: Some(10), ..IdpBehavior::default() });
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
     let user = pass.extensions.get::<Upstream>().unwrap();
-    idp.mood(Mood {
+    idp.behavior(IdpBehavior {
         token_error: Some((400, json!({"error": "invalid_grant"}))),
-        ..Mood::default()
+        ..IdpBehavior::default()
     });
     let error = user.token().await.unwrap_err();
     assert!(error.message.contains("sign in again"), "{error}");
 }
 
-/// Who decides by what the provider says must see all of it.
+/// Truncated claims must not decide about access.
 #[tokio::test]
-async fn who_is_said_too_much_about_is_not_let_in() {
-    let (idp, node) = world().await;
-    let mood = Mood { claims: json!({"groups": "x".repeat(17_000)}), ..Mood::default() };
-    let end = end_of(&idp, &node, mood, "").await;
+async fn oversized_claims_are_rejected() {
+    let (idp, node) = setup().await;
+    let behavior =
+        IdpBehavior { claims: json!({"groups": "x".repeat(17_000)}), ..IdpBehavior::default() };
+    let end = redirect_after(&idp, &node, behavior, "").await;
     assert_eq!(parameter(&end, "error").as_deref(), Some("server_error"));
 }
 
 #[tokio::test]
-async fn an_address_counts_only_if_it_was_verified() {
-    let (idp, node) = world().await;
+async fn only_verified_email_addresses_are_returned() {
+    let (idp, node) = setup().await;
     let client = node.client("Crane", REDIRECT).await;
     for (verified, counts) in [
         (json!(true), true),
@@ -203,7 +222,7 @@ async fn an_address_counts_only_if_it_was_verified() {
         (json!(null), false),
     ] {
         let claims = json!({ "email_verified": verified });
-        idp.mood(Mood { claims, ..Mood::default() });
+        idp.behavior(IdpBehavior { claims, ..IdpBehavior::default() });
         let tokens = node.sign_in(&idp, &client, "alice").await;
         let pass = node.call(&text(&tokens, "access_token")).await.unwrap();
         let user = pass.extensions.get::<Upstream>().unwrap();
@@ -211,39 +230,39 @@ async fn an_address_counts_only_if_it_was_verified() {
     }
 }
 
-/// Whom the provider does not let in any more is not let in here.
+/// A user without access at the provider loses access here.
 #[tokio::test]
 async fn a_grant_ends_with_access_at_the_provider() {
-    let (idp, node) = world().await;
-    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    let (idp, node) = setup().await;
+    idp.behavior(IdpBehavior { expires_in: Some(3600), ..IdpBehavior::default() });
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
-    let says = |status: u16, error: &str| Mood {
+    let says = |status: u16, error: &str| IdpBehavior {
         token_error: Some((status, json!({"error": error}))),
-        ..Mood::default()
+        ..IdpBehavior::default()
     };
-    // One that is not well says nothing about that.
-    idp.mood(says(503, "temporarily_unavailable"));
+    // A failing provider does not revoke access.
+    idp.behavior(says(503, "temporarily_unavailable"));
     let tokens = node.refresh(&client, &text(&tokens, "refresh_token")).await.json();
     assert!(node.call(&text(&tokens, "access_token")).await.is_ok(), "{tokens}");
-    idp.mood(says(400, "invalid_grant"));
+    idp.behavior(says(400, "invalid_grant"));
     let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
-    // As GitHub says it.
-    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+    // The error code of GitHub.
+    idp.behavior(IdpBehavior { expires_in: Some(3600), ..IdpBehavior::default() });
     let tokens = node.sign_in(&idp, &client, "alice").await;
-    idp.mood(says(200, "bad_refresh_token"));
+    idp.behavior(says(200, "bad_refresh_token"));
     let page = node.refresh(&client, &text(&tokens, "refresh_token")).await;
     assert_eq!(page.error(), "invalid_grant");
     assert!(node.call(&text(&tokens, "access_token")).await.is_err());
 }
 
-/// A client may renew as often as it likes, but not make this server a nuisance to the provider.
+/// A client may refresh often without flooding the provider.
 #[tokio::test]
-async fn the_provider_is_not_asked_each_time_that_a_client_renews() {
-    let (idp, node) = world().await;
-    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+async fn refreshes_do_not_flood_the_provider() {
+    let (idp, node) = setup().await;
+    idp.behavior(IdpBehavior { expires_in: Some(3600), ..IdpBehavior::default() });
     let client = node.client("Crane", REDIRECT).await;
     let mut tokens = node.sign_in(&idp, &client, "alice").await;
     let before = idp.asked().len();
@@ -263,11 +282,11 @@ async fn the_provider_is_not_asked_each_time_that_a_client_renews() {
     assert_eq!(idp.asked().len() - before, 2);
 }
 
-/// Some providers end a token when they give a new one: whoever was let in before gets that.
+/// Some providers revoke a token when they issue a new one, so older handles return the new one.
 #[tokio::test]
-async fn who_acts_for_the_user_has_the_newest_token() {
-    let (idp, node) = world().await;
-    idp.mood(Mood { expires_in: Some(3600), ..Mood::default() });
+async fn upstream_returns_the_newest_token() {
+    let (idp, node) = setup().await;
+    idp.behavior(IdpBehavior { expires_in: Some(3600), ..IdpBehavior::default() });
     let client = node.client("Crane", REDIRECT).await;
     let tokens = node.sign_in(&idp, &client, "alice").await;
     let before = node.call(&text(&tokens, "access_token")).await.unwrap();
@@ -280,18 +299,18 @@ async fn who_acts_for_the_user_has_the_newest_token() {
     assert_eq!(before.token().await.unwrap(), new);
 }
 
-/// Finds every name on loopback.
-struct Here;
+/// Resolves every name to loopback.
+struct LoopbackResolver;
 
-impl Resolve for Here {
+impl Resolve for LoopbackResolver {
     fn resolve(&self, _: &str, port: u16) -> BoxFuture<io::Result<Vec<SocketAddr>>> {
         Box::pin(async move { Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]) })
     }
 }
 
-/// What a provider elsewhere says about itself must not lead to what is here, nor a browser where others listen.
+/// Metadata of a remote provider must not lead to loopback (SSRF), nor the browser to an unencrypted page.
 #[tokio::test]
-async fn no_provider_elsewhere_says_what_is_on_this_machine() {
+async fn a_remote_provider_cannot_point_to_loopback() {
     let site = Publisher::called("id.example").await;
     let issuer = site.id.trim_end_matches("/client.json").to_owned();
     let good = json!({
@@ -314,10 +333,11 @@ async fn no_provider_elsewhere_says_what_is_on_this_machine() {
             said[name] = json!(url);
         }
         *site.document.lock().unwrap() = said;
-        let fetch = Fetch::new().allow_private().resolver(Here).trust_pem(&site.pem).unwrap();
+        let fetch =
+            Fetch::new().allow_private().resolver(LoopbackResolver).trust_pem(&site.pem).unwrap();
         let provider = Provider::oidc(&issuer, "id", "secret");
         let proxy = OAuthProxy::new(PUBLIC, provider).fetch(fetch);
-        let node = Node::new(proxy, &wharf_store::memory_stores());
+        let node = ProxyNode::new(proxy, &wharf_store::memory_stores());
         let client = node.client("Crane", REDIRECT).await;
         let mut browser = Browser::default();
         let page = browser.get(&node, &authorize(&client, &[])).await;
@@ -325,7 +345,7 @@ async fn no_provider_elsewhere_says_what_is_on_this_machine() {
         if works {
             assert!(onward.as_str().starts_with(&format!("{issuer}/authorize?")), "{onward}");
         } else {
-            // Back to the client, who may try again when that is mended.
+            // Back to the client, which may retry later.
             assert!(onward.as_str().starts_with(REDIRECT), "{changed:?}: {onward}");
             let error = parameter(&onward, "error");
             assert_eq!(error.as_deref(), Some("temporarily_unavailable"), "{changed:?}");

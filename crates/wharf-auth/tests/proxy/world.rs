@@ -1,4 +1,4 @@
-//! A proxy, a client of it and a browser, as the tests drive them.
+//! Proxy, client and browser as the tests drive them.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
@@ -21,37 +21,37 @@ pub(crate) const VERIFIER: &str = "0123456789-0123456789-0123456789-0123456789";
 
 /// One process with a proxy.
 #[derive(Clone)]
-pub(crate) struct Node(pub(crate) Arc<OAuthProxy>);
+pub(crate) struct ProxyNode(pub(crate) Arc<OAuthProxy>);
 
-/// An answer.
-pub(crate) struct Page {
+/// A response.
+pub(crate) struct TestResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) text: String,
 }
 
-/// Keys that processes share.
+/// Keys that all processes share.
 pub(crate) fn keys() -> Arc<KeyRing> {
     Arc::new("00".repeat(32).parse().unwrap())
 }
 
-/// A proxy in front of `idp`, and where it keeps things.
+/// A proxy in front of `idp`.
 pub(crate) fn proxy(idp: &Idp) -> OAuthProxy {
     let provider = Provider::oidc(&idp.url, ID, SECRET);
     OAuthProxy::new(PUBLIC, provider).scopes(["files:read", "files:write"])
 }
 
-/// A world with one process.
-pub(crate) async fn world() -> (Idp, Node) {
+/// An identity provider and one process.
+pub(crate) async fn setup() -> (Idp, ProxyNode) {
     let idp = Idp::start().await;
-    let node = Node::new(proxy(&idp), &wharf_store::memory_stores());
+    let node = ProxyNode::new(proxy(&idp), &wharf_store::memory_stores());
     (idp, node)
 }
 
-impl Node {
+impl ProxyNode {
     pub(crate) fn new(proxy: OAuthProxy, stores: &Stores) -> Self {
         proxy.settle(stores, keys()).unwrap();
-        Node(Arc::new(proxy))
+        ProxyNode(Arc::new(proxy))
     }
 
     pub(crate) async fn send(
@@ -60,11 +60,11 @@ impl Node {
         target: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Page {
+    ) -> TestResponse {
         self.send_from(None, method, target, headers, body).await
     }
 
-    /// The same, from an address.
+    /// The same, from this address.
     pub(crate) async fn send_from(
         &self,
         address: Option<SocketAddr>,
@@ -72,7 +72,7 @@ impl Node {
         target: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Page {
+    ) -> TestResponse {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -83,14 +83,14 @@ impl Node {
         let response = self.0.page(request.body(body.into()).unwrap()).await;
         let (parts, body) = response.into_parts();
         let text = String::from_utf8(body.to_vec()).unwrap();
-        Page { status: parts.status, headers: parts.headers, text }
+        TestResponse { status: parts.status, headers: parts.headers, text }
     }
 
-    pub(crate) async fn get(&self, target: &str) -> Page {
+    pub(crate) async fn get(&self, target: &str) -> TestResponse {
         self.send(Method::GET, target, &[], "").await
     }
 
-    pub(crate) async fn register(&self, metadata: Value) -> Page {
+    pub(crate) async fn register(&self, metadata: Value) -> TestResponse {
         let json = [("content-type", "application/json")];
         self.send(Method::POST, "/register", &json, metadata.to_string()).await
     }
@@ -110,14 +110,14 @@ impl Node {
         path: &str,
         headers: &[(&str, &str)],
         fields: &[(&str, &str)],
-    ) -> Page {
+    ) -> TestResponse {
         let mut all = vec![("content-type", "application/x-www-form-urlencoded")];
         all.extend(headers);
         self.send(Method::POST, path, &all, form(fields)).await
     }
 
-    /// Redeems a code as the client that it was made for would.
-    pub(crate) async fn redeem(&self, client: &str, code: &str) -> Page {
+    /// Redeems a code as its client.
+    pub(crate) async fn redeem(&self, client: &str, code: &str) -> TestResponse {
         self.token(&[
             ("grant_type", "authorization_code"),
             ("client_id", client),
@@ -128,28 +128,28 @@ impl Node {
         .await
     }
 
-    pub(crate) async fn refresh(&self, client: &str, token: &str) -> Page {
+    pub(crate) async fn refresh(&self, client: &str, token: &str) -> TestResponse {
         let grant = ("grant_type", "refresh_token");
         self.token(&[grant, ("client_id", client), ("refresh_token", token)]).await
     }
 
-    pub(crate) async fn token(&self, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn token(&self, fields: &[(&str, &str)]) -> TestResponse {
         self.post("/token", &[], fields).await
     }
 
-    /// Knocks with a token, as a call does.
+    /// Authenticates a request with this token.
     pub(crate) async fn call(&self, token: &str) -> AuthResult {
         let authorization = format!("Bearer {token}").parse().unwrap();
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, authorization)]);
-        self.knock(&headers).await
+        self.authenticate(&headers).await
     }
 
-    pub(crate) async fn knock(&self, headers: &HeaderMap) -> AuthResult {
+    pub(crate) async fn authenticate(&self, headers: &HeaderMap) -> AuthResult {
         let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
         self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).verdict().await
     }
 
-    /// All the way to the code, as `user`.
+    /// Runs the flow up to the code, as `user`.
     pub(crate) async fn code(&self, idp: &Idp, client: &str, user: &str) -> String {
         let mut browser = Browser::default();
         let asked = authorize(client, &[]);
@@ -159,7 +159,7 @@ impl Node {
         browser.get(self, &target(&back)).await.parameter("code").unwrap()
     }
 
-    /// All the way to the tokens: the answer of the token endpoint.
+    /// Runs the flow up to the token response.
     pub(crate) async fn sign_in(&self, idp: &Idp, client: &str, user: &str) -> Value {
         let code = self.code(idp, client, user).await;
         let page = self.redeem(client, &code).await;
@@ -168,7 +168,7 @@ impl Node {
     }
 }
 
-impl Page {
+impl TestResponse {
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap()
     }
@@ -177,20 +177,20 @@ impl Page {
         self.json()["error"].as_str().unwrap().to_owned()
     }
 
-    /// What the consent page carries.
+    /// Ticket of the consent page.
     pub(crate) fn ticket(&self) -> &str {
         assert_eq!(self.status, 200, "{}", self.text);
         between(&self.text, "name=ticket value=\"", "\"").unwrap()
     }
 
-    /// Where the page leads.
+    /// Link of the page.
     pub(crate) fn link(&self) -> Url {
         let link =
             between(&self.text, "<a href=\"", "\"").unwrap_or_else(|| panic!("{}", self.text));
         Url::parse(&link.replace("&amp;", "&").replace("&#39;", "'")).unwrap()
     }
 
-    /// Where the browser is sent.
+    /// Redirect target.
     pub(crate) fn location(&self) -> Url {
         assert_eq!(self.status, 303, "{}", self.text);
         Url::parse(self.headers[header::LOCATION].to_str().unwrap()).unwrap()
@@ -200,7 +200,7 @@ impl Page {
         parameter(&self.location(), name)
     }
 
-    /// Whether it sends or leads nobody anywhere.
+    /// Returns true if the response neither redirects nor links anywhere.
     pub(crate) fn is_dead_end(&self) -> bool {
         !self.headers.contains_key(header::LOCATION)
             && !self.text.contains("http-equiv")
@@ -209,36 +209,41 @@ impl Page {
     }
 }
 
-/// A browser, which keeps cookies.
+/// A browser with cookies.
 #[derive(Clone, Default)]
 pub(crate) struct Browser {
     pub(crate) cookies: HashMap<String, String>,
 }
 
 impl Browser {
-    pub(crate) async fn get(&mut self, node: &Node, target: &str) -> Page {
+    pub(crate) async fn get(&mut self, node: &ProxyNode, target: &str) -> TestResponse {
         let cookies = self.header();
         let page = node.send(Method::GET, target, &[("cookie", &cookies)], "").await;
-        self.keep(&page);
+        self.store_cookies(&page);
         page
     }
 
-    /// Answers a consent page.
-    pub(crate) async fn answer(&mut self, node: &Node, page: &Page, decision: &str) -> Page {
+    /// Submits a consent page.
+    pub(crate) async fn answer(
+        &mut self,
+        node: &ProxyNode,
+        page: &TestResponse,
+        decision: &str,
+    ) -> TestResponse {
         self.post(node, page.ticket(), decision, PUBLIC).await
     }
 
     pub(crate) async fn post(
         &mut self,
-        node: &Node,
+        node: &ProxyNode,
         ticket: &str,
         decision: &str,
         origin: &str,
-    ) -> Page {
+    ) -> TestResponse {
         let headers = [("cookie", &*self.header()), ("origin", origin)];
         let page =
             node.post("/consent", &headers, &[("ticket", ticket), ("decision", decision)]).await;
-        self.keep(&page);
+        self.store_cookies(&page);
         page
     }
 
@@ -248,7 +253,7 @@ impl Browser {
         pairs.join("; ")
     }
 
-    fn keep(&mut self, page: &Page) {
+    fn store_cookies(&mut self, page: &TestResponse) {
         for cookie in page.headers.get_all(header::SET_COOKIE) {
             let text = cookie.to_str().unwrap();
             let (name, rest) = text.split_once('=').unwrap();
@@ -260,7 +265,7 @@ impl Browser {
     }
 }
 
-/// The request of a client, with some parameters changed; an empty one is left out.
+/// Authorization request with changed parameters; empty ones are omitted.
 pub(crate) fn authorize(client: &str, changed: &[(&str, &str)]) -> String {
     let challenge = b64(sha256(VERIFIER.as_bytes()));
     let mut fields = vec![

@@ -1,4 +1,4 @@
-//! An issuer without a network, and somebody who knocks.
+//! Fake issuer without a network, and test requests.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use wharf_model::{
 
 pub(crate) const ISSUER: &str = "https://id.example";
 pub(crate) const SERVER: &str = "https://mcp.example/mcp";
-/// Where every challenge leads.
+/// `resource_metadata` of every challenge.
 pub(crate) const METADATA: &str =
     r#"resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp""#;
 
@@ -31,12 +31,12 @@ pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// An issuer: its keys, what it answers, and how often it was asked.
+/// An issuer: keys, responses and received requests.
 #[derive(Clone, Default)]
-pub(crate) struct Issuer(Arc<Inner>);
+pub(crate) struct Issuer(Arc<IssuerState>);
 
 #[derive(Default)]
-struct Inner {
+struct IssuerState {
     keys: Mutex<Vec<(String, Arc<SigningKey>)>>,
     pages: Mutex<HashMap<String, (u16, Value)>>,
     asked: Mutex<Vec<String>>,
@@ -45,40 +45,40 @@ struct Inner {
 }
 
 impl Issuer {
-    /// An issuer with one key, described as RFC 8414 has it.
+    /// An issuer with one key and RFC 8414 metadata.
     pub(crate) fn new() -> Self {
         let issuer = Issuer::default();
-        issuer.says(
+        issuer.respond_with(
             "https://id.example/.well-known/oauth-authorization-server",
             json!({"issuer": ISSUER, "jwks_uri": "https://id.example/keys"}),
         );
-        issuer.turn("one");
+        issuer.rotate("one");
         issuer
     }
 
-    pub(crate) fn says(&self, url: &str, answer: Value) {
+    pub(crate) fn respond_with(&self, url: &str, answer: Value) {
         self.0.pages.lock().unwrap().insert(url.to_owned(), (200, answer));
     }
 
-    /// Makes a key, which it publishes alone.
-    pub(crate) fn turn(&self, kid: &str) -> Arc<SigningKey> {
+    /// Generates the only published key.
+    pub(crate) fn rotate(&self, kid: &str) -> Arc<SigningKey> {
         self.0.keys.lock().unwrap().clear();
         self.add(kid)
     }
 
-    /// Makes a key, which it publishes too.
+    /// Generates an additional key.
     pub(crate) fn add(&self, kid: &str) -> Arc<SigningKey> {
         let key = Arc::new(SigningKey::generate().unwrap());
         self.0.keys.lock().unwrap().push((kid.to_owned(), key.clone()));
         key
     }
 
-    pub(crate) fn breaks(&self, down: bool) {
+    pub(crate) fn set_down(&self, down: bool) {
         self.0.down.store(down, Ordering::SeqCst);
     }
 
-    /// So many milliseconds pass before each answer.
-    pub(crate) fn takes(&self, millis: usize) {
+    /// Delay of each response, in milliseconds.
+    pub(crate) fn set_delay(&self, millis: usize) {
         self.0.slow.store(millis, Ordering::SeqCst);
     }
 
@@ -86,18 +86,18 @@ impl Issuer {
         self.0.asked.lock().unwrap().clone()
     }
 
-    /// How often its keys were fetched.
+    /// Number of JWKS fetches.
     pub(crate) fn fetches(&self) -> usize {
         self.asked().iter().filter(|url| url.ends_with("/keys")).count()
     }
 
-    /// A token as this issuer signs it now.
+    /// A token with the current key.
     pub(crate) fn token(&self, claims: &Value) -> String {
         let (kid, key) = self.0.keys.lock().unwrap().last().cloned().unwrap();
         key.sign(&json!({"typ": "at+jwt", "kid": kid}), claims).unwrap()
     }
 
-    /// A good token with something changed.
+    /// A valid token with one claim changed.
     pub(crate) fn token_with(&self, name: &str, value: Value) -> String {
         let mut claims = good();
         match value {
@@ -116,7 +116,7 @@ impl Issuer {
     }
 }
 
-/// What a good token says.
+/// Claims of a valid token.
 pub(crate) fn good() -> Value {
     json!({
         "iss": ISSUER, "sub": "alice", "aud": SERVER, "exp": now() + 600, "iat": now(),
@@ -152,22 +152,22 @@ impl Download for Issuer {
     }
 }
 
-/// A request.
-pub(crate) struct UserAgentSession {
+/// A request under construction.
+pub(crate) struct TestRequest {
     pub(crate) method: Method,
     pub(crate) uri: String,
     pub(crate) headers: HeaderMap,
     pub(crate) scope: RequestExtensions,
 }
 
-impl UserAgentSession {
-    pub(crate) fn nobody() -> Self {
+impl TestRequest {
+    pub(crate) fn without_token() -> Self {
         let (headers, scope) = (HeaderMap::new(), RequestExtensions::new());
-        UserAgentSession { method: Method::POST, uri: "/mcp".into(), headers, scope }
+        TestRequest { method: Method::POST, uri: "/mcp".into(), headers, scope }
     }
 
     pub(crate) fn bearer(token: &str) -> Self {
-        UserAgentSession::nobody().header("authorization", &format!("Bearer {token}"))
+        TestRequest::without_token().header("authorization", &format!("Bearer {token}"))
     }
 
     pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
@@ -191,21 +191,22 @@ impl UserAgentSession {
         self
     }
 
-    pub(crate) async fn knock(&self, authority: &impl Authenticator) -> AuthResult {
+    pub(crate) async fn authenticate(&self, authenticator: &impl Authenticator) -> AuthResult {
         let uri = self.uri.parse().unwrap();
-        let knock = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
-        authority.admit(&knock).verdict().await
+        let request = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
+        authenticator.admit(&request).verdict().await
     }
 
-    /// The status of the refusal, and all its challenges.
-    pub(crate) async fn refused(&self, authority: &impl Authenticator) -> (u16, Vec<String>) {
-        let denied = self.knock(authority).await.expect_err("this should have been refused");
+    /// Status and challenges of the rejection.
+    pub(crate) async fn rejected(&self, authenticator: &impl Authenticator) -> (u16, Vec<String>) {
+        let denied =
+            self.authenticate(authenticator).await.expect_err("this should have been refused");
         (denied.status, challenges(&denied))
     }
 
-    /// The status and the one challenge of the refusal.
-    pub(crate) async fn challenge(&self, authority: &impl Authenticator) -> (u16, String) {
-        let (status, mut challenges) = self.refused(authority).await;
+    /// Status and only challenge of the rejection.
+    pub(crate) async fn challenge(&self, authenticator: &impl Authenticator) -> (u16, String) {
+        let (status, mut challenges) = self.rejected(authenticator).await;
         assert_eq!(challenges.len(), 1, "{challenges:?}");
         (status, challenges.remove(0))
     }
@@ -216,14 +217,14 @@ pub(crate) fn challenges(denied: &AuthRejection) -> Vec<String> {
     all.into_iter().map(|it| it.to_str().unwrap().to_owned()).collect()
 }
 
-/// The challenge for a token that is no good.
+/// Challenge for an invalid token.
 pub(crate) fn invalid_token(problem: &str) -> (u16, String) {
     let text =
         format!(r#"Bearer error="invalid_token", error_description="{problem}", {METADATA}"#);
     (401, text)
 }
 
-/// The proof that a client has a key.
+/// Signs DPoP proofs.
 pub(crate) struct Prover {
     pub(crate) key: SigningKey,
     pub(crate) header: Value,
@@ -251,8 +252,9 @@ impl Prover {
         self.key.sign(&self.header, claims).unwrap()
     }
 
-    pub(crate) fn visitor(&self, token: &str, claims: &Value) -> UserAgentSession {
-        let visitor = UserAgentSession::nobody().header("authorization", &format!("DPoP {token}"));
-        visitor.header("dpop", &self.proof(claims))
+    pub(crate) fn request(&self, token: &str, claims: &Value) -> TestRequest {
+        let request =
+            TestRequest::without_token().header("authorization", &format!("DPoP {token}"));
+        request.header("dpop", &self.proof(claims))
     }
 }

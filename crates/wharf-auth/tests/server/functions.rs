@@ -1,17 +1,17 @@
-//! Secrets that are known by heart, and functions.
+//! Static tokens and functions.
 
-use wharf_auth::server::{RequestHead, StaticToken, by, from_async_fn};
+use wharf_auth::server::{RequestHead, StaticToken, from_async_fn, from_fn};
 use wharf_model::{AuthRejection, AuthRequest, Authenticator, Principal};
 
-use crate::bed::{ISSUER, METADATA, SERVER, UserAgentSession};
+use crate::bed::{ISSUER, METADATA, SERVER, TestRequest};
 
 #[tokio::test]
-async fn secrets_are_known_whole() {
-    let authority = StaticToken::new("s3cr3t", Principal::new("alice").with_scope("a"))
+async fn static_tokens_are_compared_whole() {
+    let authenticator = StaticToken::new("s3cr3t", Principal::new("alice").with_scope("a"))
         .and("t0ps3cr3t", Principal::new("bob"));
     let id = async |token: &str| {
-        UserAgentSession::bearer(token)
-            .knock(&authority)
+        TestRequest::bearer(token)
+            .authenticate(&authenticator)
             .await
             .map(|pass| pass.principal.id().to_owned())
     };
@@ -24,22 +24,25 @@ async fn secrets_are_known_whole() {
             r#"Bearer error="invalid_token", error_description="The token is unknown""#
         );
     }
-    assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, "Bearer".to_owned()));
-    assert!(!format!("{authority:?}").contains("s3cr3t"));
+    assert_eq!(
+        TestRequest::without_token().challenge(&authenticator).await,
+        (401, "Bearer".to_owned())
+    );
+    assert!(!format!("{authenticator:?}").contains("s3cr3t"));
     assert_eq!(StaticToken::new("", Principal::new("anybody")).problems().len(), 1);
 }
 
 #[tokio::test]
-async fn functions_decide() {
-    let now = by(|knock: &AuthRequest<'_>| {
-        knock.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
+async fn functions_authenticate() {
+    let now = from_fn(|request: &AuthRequest<'_>| {
+        request.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
     })
     .resource(SERVER)
     .issuer(ISSUER);
-    let mut visitor = UserAgentSession::nobody();
-    assert_eq!(visitor.challenge(&now).await, (401, format!("Bearer {METADATA}")));
-    visitor.scope.insert(Principal::new("carol"));
-    assert_eq!(visitor.knock(&now).await.unwrap().principal.id(), "carol");
+    let mut request = TestRequest::without_token();
+    assert_eq!(request.challenge(&now).await, (401, format!("Bearer {METADATA}")));
+    request.scope.insert(Principal::new("carol"));
+    assert_eq!(request.authenticate(&now).await.unwrap().principal.id(), "carol");
 
     let later = from_async_fn(async |head: RequestHead| {
         tokio::task::yield_now().await;
@@ -50,9 +53,9 @@ async fn functions_decide() {
         }
     });
     assert_eq!(
-        UserAgentSession::bearer("for-alice").knock(&later).await.unwrap().principal.id(),
+        TestRequest::bearer("for-alice").authenticate(&later).await.unwrap().principal.id(),
         "alice"
     );
-    assert_eq!(UserAgentSession::bearer("x").refused(&later).await, (403, Vec::new()));
-    assert_eq!(UserAgentSession::nobody().challenge(&later).await, (401, "Bearer".to_owned()));
+    assert_eq!(TestRequest::bearer("x").rejected(&later).await, (403, Vec::new()));
+    assert_eq!(TestRequest::without_token().challenge(&later).await, (401, "Bearer".to_owned()));
 }

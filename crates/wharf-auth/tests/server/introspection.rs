@@ -1,4 +1,4 @@
-//! Tokens whose worth only their issuer knows.
+//! Token introspection.
 
 use std::{
     sync::{Arc, Mutex},
@@ -13,21 +13,21 @@ use tokio::time::{Instant, advance, sleep};
 use wharf_auth::server::{Download, Introspection};
 use wharf_model::{BoxFuture, Error, RemoteAddress};
 
-use crate::bed::{ISSUER, METADATA, SERVER, UserAgentSession, invalid_token, now};
+use crate::bed::{ISSUER, METADATA, SERVER, TestRequest, invalid_token, now};
 
-/// What it answers, and what it was asked.
-type Said = (u16, Value, Vec<Request<Bytes>>);
+/// Status, response and received requests.
+type CannedResponse = (u16, Value, Vec<Request<Bytes>>);
 
-/// Answers what it is told to.
+/// Introspection endpoint with a configurable response.
 #[derive(Clone)]
-struct Oracle(Arc<Mutex<Said>>);
+struct FakeEndpoint(Arc<Mutex<CannedResponse>>);
 
-impl Oracle {
+impl FakeEndpoint {
     fn new(answer: Value) -> Self {
-        Oracle(Arc::new(Mutex::new((200, answer, Vec::new()))))
+        FakeEndpoint(Arc::new(Mutex::new((200, answer, Vec::new()))))
     }
 
-    fn says(&self, status: u16, answer: Value) {
+    fn respond_with(&self, status: u16, answer: Value) {
         let mut inner = self.0.lock().unwrap();
         (inner.0, inner.1) = (status, answer);
     }
@@ -36,7 +36,7 @@ impl Oracle {
         self.0.lock().unwrap().2.len()
     }
 
-    fn authority(&self) -> Introspection {
+    fn authenticator(&self) -> Introspection {
         Introspection::at("https://id.example/introspect")
             .client("mcp server", "s:e/cret")
             .issuer(ISSUER)
@@ -45,12 +45,12 @@ impl Oracle {
     }
 }
 
-impl Download for Oracle {
+impl Download for FakeEndpoint {
     fn send(&self, request: Request<Bytes>) -> BoxFuture<Result<Response<Bytes>, Error>> {
-        let oracle = self.clone();
+        let endpoint = self.clone();
         Box::pin(async move {
             sleep(Duration::from_millis(100)).await;
-            let mut inner = oracle.0.lock().unwrap();
+            let mut inner = endpoint.0.lock().unwrap();
             let is_junk = request.body().starts_with(b"token=junk");
             let answer = if is_junk { json!({"active": false}) } else { inner.1.clone() };
             let mut response = Response::new(Bytes::from(answer.to_string()));
@@ -66,32 +66,32 @@ fn good() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_issuer_is_asked_and_its_answer_kept_for_a_moment() {
-    let oracle = Oracle::new(good());
-    let authority = oracle.authority();
+async fn responses_are_cached_briefly() {
+    let endpoint = FakeEndpoint::new(good());
+    let authenticator = endpoint.authenticator();
     for _ in 0..5 {
-        let pass = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap();
+        let pass = TestRequest::bearer("opaque").authenticate(&authenticator).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         assert!(pass.principal.has_scope("mcp") && pass.until.is_some());
     }
-    assert_eq!(oracle.asked(), 1);
-    let request = oracle.0.lock().unwrap().2.remove(0);
+    assert_eq!(endpoint.asked(), 1);
+    let request = endpoint.0.lock().unwrap().2.remove(0);
     assert_eq!(request.uri(), "https://id.example/introspect");
     assert_eq!(request.body(), "token=opaque&token_type_hint=access_token");
-    // `mcp+server:s%3Ae%2Fcret`, each part encoded as in a form.
+    // `mcp+server:s%3Ae%2Fcret`, form-encoded.
     assert_eq!(request.headers()["authorization"], "Basic bWNwK3NlcnZlcjpzJTNBZSUyRmNyZXQ=");
-    // What is revoked is refused soon.
-    oracle.says(200, json!({"active": false}));
-    assert!(UserAgentSession::bearer("opaque").knock(&authority).await.is_ok());
+    // A revoked token is rejected after the cache lifetime.
+    endpoint.respond_with(200, json!({"active": false}));
+    assert!(TestRequest::bearer("opaque").authenticate(&authenticator).await.is_ok());
     advance(Duration::from_secs(11)).await;
-    let verdict = UserAgentSession::bearer("opaque").challenge(&authority).await;
-    assert_eq!(verdict, invalid_token("The token is not active"));
+    let result = TestRequest::bearer("opaque").challenge(&authenticator).await;
+    assert_eq!(result, invalid_token("The token is not active"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_issuer_says_is_held_against_this_server() {
-    let oracle = Oracle::new(good());
-    let authority = oracle.authority();
+async fn responses_are_validated() {
+    let endpoint = FakeEndpoint::new(good());
+    let authenticator = endpoint.authenticator();
     let with = |name: &str, value: Value| {
         let mut answer = good();
         match value {
@@ -105,19 +105,19 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         (with("active", Value::Null), "The token is not active"),
         (with("aud", json!("https://other.example")), "The token is for another audience"),
         (with("aud", Value::Null), "The token is for another audience"),
-        (with("iss", json!("https://other.example")), "The token is of another issuer"),
+        (with("iss", json!("https://other.example")), "The token is from another issuer"),
         (with("exp", json!(now() - 31)), "The token has expired"),
-        (with("sub", Value::Null), "The token does not say whose it is"),
-        (with("token_type", json!("refresh_token")), "The token is no access token"),
-        (with("typ", json!("ID")), "The token is no access token"),
-        (with("token_use", json!("refresh_token")), "The token is no access token"),
+        (with("sub", Value::Null), "The token has no subject"),
+        (with("token_type", json!("refresh_token")), "The token is not an access token"),
+        (with("typ", json!("ID")), "The token is not an access token"),
+        (with("token_use", json!("refresh_token")), "The token is not an access token"),
     ] {
-        oracle.says(200, answer.clone());
-        let token = format!("opaque-{}", oracle.asked());
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token(problem), "{answer}");
+        endpoint.respond_with(200, answer.clone());
+        let token = format!("opaque-{}", endpoint.asked());
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token(problem), "{answer}");
     }
-    // Clocks differ, and so do names of the same type; who does not say when a token ends is asked again in an hour.
+    // Clock skew and type names vary; a token without `exp` is accepted for an hour.
     for (name, value) in [
         ("exp", json!(now() - 1)),
         ("exp", Value::Null),
@@ -126,104 +126,105 @@ async fn what_the_issuer_says_is_held_against_this_server() {
         ("typ", json!("at+jwt")),
         ("token_use", json!("access_token")),
     ] {
-        oracle.says(200, with(name, value));
-        let authority = oracle.authority();
-        let pass = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap();
+        endpoint.respond_with(200, with(name, value));
+        let authenticator = endpoint.authenticator();
+        let pass = TestRequest::bearer("opaque").authenticate(&authenticator).await.unwrap();
         let most = std::time::SystemTime::now() + Duration::from_secs(3600);
         assert!(pass.until.is_some_and(|until| until <= most), "{name}");
     }
-    // Unless the issuer sees to that, and never when it says otherwise.
-    let authority = oracle.authority().audience_checked_by_issuer();
-    oracle.says(200, with("aud", json!("https://other.example")));
-    assert!(UserAgentSession::bearer("opaque").knock(&authority).await.is_err());
-    oracle.says(200, with("aud", Value::Null));
-    assert!(UserAgentSession::bearer("another").knock(&authority).await.is_ok());
+    // Without `aud` if the issuer checks it; never with another `aud`.
+    let authenticator = endpoint.authenticator().audience_checked_by_issuer();
+    endpoint.respond_with(200, with("aud", json!("https://other.example")));
+    assert!(TestRequest::bearer("opaque").authenticate(&authenticator).await.is_err());
+    endpoint.respond_with(200, with("aud", Value::Null));
+    assert!(TestRequest::bearer("another").authenticate(&authenticator).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_cannot_ask_says_so() {
-    let oracle = Oracle::new(good());
-    let authority = oracle.authority();
+async fn an_unavailable_issuer_leads_to_503() {
+    let endpoint = FakeEndpoint::new(good());
+    let authenticator = endpoint.authenticator();
     for (status, answer) in [(500, good()), (401, good()), (302, good()), (200, json!([1]))] {
-        oracle.says(status, answer);
-        let denied = UserAgentSession::bearer("opaque").knock(&authority).await.unwrap_err();
+        endpoint.respond_with(status, answer);
+        let denied = TestRequest::bearer("opaque").authenticate(&authenticator).await.unwrap_err();
         assert_eq!(denied.status, 503);
     }
-    // A flood of tokens is not passed on without end.
-    oracle.says(200, json!({"active": false}));
-    let before = oracle.asked();
-    let visitors: Vec<UserAgentSession> =
-        (0..5000).map(|number| UserAgentSession::bearer(&number.to_string())).collect();
-    let verdicts = join_all(visitors.iter().map(|visitor| visitor.knock(&authority))).await;
-    // So many at once, and so many who wait: one caller's share.
-    let asked = oracle.asked() - before;
+    // A flood of tokens is bounded.
+    endpoint.respond_with(200, json!({"active": false}));
+    let before = endpoint.asked();
+    let requests: Vec<TestRequest> =
+        (0..5000).map(|number| TestRequest::bearer(&number.to_string())).collect();
+    let results =
+        join_all(requests.iter().map(|request| request.authenticate(&authenticator))).await;
+    // Concurrent and waiting requests: one caller's share.
+    let asked = endpoint.asked() - before;
     assert_eq!(asked, 64 + 1024);
-    let unknown = verdicts.iter().filter(|it| it.as_ref().is_err_and(|it| it.status == 503));
+    let unknown = results.iter().filter(|it| it.as_ref().is_err_and(|it| it.status == 503));
     assert_eq!(unknown.count(), 5000 - asked);
-    let verdict = UserAgentSession::nobody().challenge(&authority).await;
-    assert_eq!(verdict, (401, format!("Bearer {METADATA}")));
+    let result = TestRequest::without_token().challenge(&authenticator).await;
+    assert_eq!(result, (401, format!("Bearer {METADATA}")));
 }
 
-/// A visitor from this address.
-fn from(address: &str, token: &str) -> UserAgentSession {
-    let mut visitor = UserAgentSession::bearer(token);
-    visitor.scope.insert(RemoteAddress(address.parse().unwrap()));
-    visitor
+/// A request from this address.
+fn from(address: &str, token: &str) -> TestRequest {
+    let mut request = TestRequest::bearer(token);
+    request.scope.insert(RemoteAddress(address.parse().unwrap()));
+    request
 }
 
-/// Tokens that are no good, 5000 in the first second and 5000 in each second after it, from one address.
-async fn flood(authority: &Introspection) {
+/// Invalid tokens from one address: 5000 in each second.
+async fn flood(authenticator: &Introspection) {
     let junk = |number: u32| async move {
         sleep(Duration::from_micros(200) * number).await;
-        let visitor = from("192.0.2.66:1000", &format!("junk-{number}"));
-        let denied = visitor.knock(authority).await.unwrap_err();
+        let request = from("192.0.2.66:1000", &format!("junk-{number}"));
+        let denied = request.authenticate(authenticator).await.unwrap_err();
         assert!(matches!(denied.status, 401 | 503), "{}", denied.status);
     };
     join_all((0..40_000).map(junk)).await;
 }
 
-/// How long it takes to let in who comes now.
-async fn takes(visitor: UserAgentSession, authority: &Introspection) -> Duration {
+/// Duration of an authentication.
+async fn authenticate_time(request: TestRequest, authenticator: &Introspection) -> Duration {
     let begin = Instant::now();
-    visitor.knock(authority).await.unwrap();
+    request.authenticate(authenticator).await.unwrap();
     begin.elapsed()
 }
 
 #[tokio::test(start_paused = true)]
 async fn good_tokens_do_not_wait_behind_junk() {
-    let oracle = Oracle::new(good());
-    let authority = oracle.authority().keep(Duration::from_secs(2));
+    let endpoint = FakeEndpoint::new(good());
+    let authenticator = endpoint.authenticator().cache_ttl(Duration::from_secs(2));
     let answer = Duration::from_millis(100)..Duration::from_millis(110);
-    takes(from("192.0.2.66:1", "alice"), &authority).await;
+    authenticate_time(from("192.0.2.66:1", "alice"), &authenticator).await;
     let visits = async {
         for second in 0..6 {
             sleep(Duration::from_millis(1100)).await;
-            // Known before, from the address of the flood: as fast as the issuer, or remembered.
-            let known = takes(from("192.0.2.66:2", "alice"), &authority).await;
+            // A known token from the address of the flood: as fast as the issuer, or cached.
+            let known = authenticate_time(from("192.0.2.66:2", "alice"), &authenticator).await;
             assert!(known < answer.end, "{second}: {known:?}");
-            // Never seen, from elsewhere.
+            // A new token from another address.
             let newcomer = from("198.51.100.7:1", &format!("bob-{second}"));
-            let new = takes(newcomer, &authority).await;
+            let new = authenticate_time(newcomer, &authenticator).await;
             assert!(answer.contains(&new), "{second}: {new:?}");
         }
     };
-    tokio::join!(visits, flood(&authority));
+    tokio::join!(visits, flood(&authenticator));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_token_that_is_no_good_is_remembered_for_a_short_time() {
-    let oracle = Oracle::new(good());
-    let authority = oracle.authority();
+async fn rejections_are_cached_briefly() {
+    let endpoint = FakeEndpoint::new(good());
+    let authenticator = endpoint.authenticator();
     for (wait, asked) in [(0, 1), (4, 1), (2, 2), (1, 2)] {
         advance(Duration::from_secs(wait)).await;
-        let verdict = UserAgentSession::bearer("junk").challenge(&authority).await;
-        assert_eq!(verdict, invalid_token("The token is not active"));
-        assert_eq!(oracle.asked(), asked);
+        let result = TestRequest::bearer("junk").challenge(&authenticator).await;
+        assert_eq!(result, invalid_token("The token is not active"));
+        assert_eq!(endpoint.asked(), asked);
     }
-    // Whoever wants every question asked gets that.
-    let authority = oracle.authority().keep(Duration::ZERO);
+    // With a zero lifetime, every request is introspected.
+    let authenticator = endpoint.authenticator().cache_ttl(Duration::ZERO);
     for asked in [3, 4] {
-        assert!(UserAgentSession::bearer("junk").knock(&authority).await.is_err());
-        assert_eq!(oracle.asked(), asked);
+        assert!(TestRequest::bearer("junk").authenticate(&authenticator).await.is_err());
+        assert_eq!(endpoint.asked(), asked);
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens that say themselves what they are worth.
+//! JWT access tokens.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -10,14 +10,15 @@ use wharf_auth::{
 };
 use wharf_model::{AuthRequest, Authenticator, Error, ErrorKind, Principal, RequestExtensions};
 
-use crate::bed::{ISSUER, Issuer, METADATA, SERVER, UserAgentSession, good, invalid_token, now};
+use crate::bed::{ISSUER, Issuer, METADATA, SERVER, TestRequest, good, invalid_token, now};
 
 #[tokio::test]
-async fn a_good_token_lets_its_owner_in() {
+async fn a_valid_token_is_accepted() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt();
+    let authenticator = issuer.jwt();
     for _ in 0..3 {
-        let pass = UserAgentSession::bearer(&issuer.good_token()).knock(&authority).await.unwrap();
+        let pass =
+            TestRequest::bearer(&issuer.good_token()).authenticate(&authenticator).await.unwrap();
         assert_eq!(pass.principal.id(), "https://id.example alice");
         let scopes: Vec<&str> = pass.principal.scopes().collect();
         assert_eq!(scopes, ["files:read", "files:write"]);
@@ -25,36 +26,39 @@ async fn a_good_token_lets_its_owner_in() {
         assert!((599..=600).contains(&left), "{left}");
         assert_eq!(pass.extensions.get::<Claims>().unwrap().text("sub"), Some("alice"));
     }
-    // The issuer was asked once where its keys are, and once for them.
+    // One metadata request and one JWKS request.
     assert_eq!(issuer.asked().len(), 2);
 }
 
 #[tokio::test]
 async fn without_a_token_there_is_a_challenge_and_no_error() {
-    let authority = Issuer::new().jwt();
+    let authenticator = Issuer::new().jwt();
     assert_eq!(
-        UserAgentSession::nobody().challenge(&authority).await,
+        TestRequest::without_token().challenge(&authenticator).await,
         (401, format!("Bearer {METADATA}"))
     );
-    let authority = Issuer::new().jwt().scope("mcp").scope("more");
+    let authenticator = Issuer::new().jwt().scope("mcp").scope("more");
     let challenge = format!(r#"Bearer scope="mcp more", {METADATA}"#);
-    assert_eq!(UserAgentSession::nobody().challenge(&authority).await, (401, challenge.clone()));
-    // Credentials of another kind are none.
-    let basic = UserAgentSession::nobody().header("authorization", "Basic YTpi");
-    assert_eq!(basic.challenge(&authority).await, (401, challenge));
+    assert_eq!(
+        TestRequest::without_token().challenge(&authenticator).await,
+        (401, challenge.clone())
+    );
+    // Other schemes count as no token.
+    let basic = TestRequest::without_token().header("authorization", "Basic YTpi");
+    assert_eq!(basic.challenge(&authenticator).await, (401, challenge));
 }
 
 #[tokio::test]
-async fn malformed_requests_are_told_so() {
+async fn malformed_requests_are_reported() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt();
+    let authenticator = issuer.jwt();
     let good = issuer.good_token();
     let malformed = |problem: &str| {
         let text =
             format!(r#"Bearer error="invalid_request", error_description="{problem}", {METADATA}"#);
         (400, text)
     };
-    let visitors = [
+    let requests = [
         ("Bearer", "The Authorization header is malformed"),
         ("Bearer ", "The Authorization header is malformed"),
         ("bearer ===", "The Authorization header is malformed"),
@@ -62,31 +66,33 @@ async fn malformed_requests_are_told_so() {
         ("Bearer a, Bearer b", "The Authorization header is malformed"),
         ("Bearer \"a\"", "The Authorization header is malformed"),
     ];
-    for (header, problem) in visitors {
-        let visitor = UserAgentSession::nobody().header("authorization", header);
-        assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{header}");
+    for (header, problem) in requests {
+        let request = TestRequest::without_token().header("authorization", header);
+        assert_eq!(request.challenge(&authenticator).await, malformed(problem), "{header}");
     }
-    let twice = UserAgentSession::bearer(&good).header("authorization", &format!("Bearer {good}"));
+    let twice = TestRequest::bearer(&good).header("authorization", &format!("Bearer {good}"));
     let problem = "There is more than one Authorization header";
-    assert_eq!(twice.challenge(&authority).await, malformed(problem));
-    let long = UserAgentSession::bearer(&"a".repeat(17 << 10));
-    assert_eq!(long.challenge(&authority).await, malformed("The token is too long"));
-    // A token in the URL is refused, also beside a good one in its place, and however it is written.
-    let problem = "A token in the URL is not taken: send it in the Authorization header";
+    assert_eq!(twice.challenge(&authenticator).await, malformed(problem));
+    let long = TestRequest::bearer(&"a".repeat(17 << 10));
+    assert_eq!(long.challenge(&authenticator).await, malformed("The token is too long"));
+    // A token in the URL is rejected, also beside a valid header, and in every encoding.
+    let problem = "Tokens in the URL are not accepted: send it in the Authorization header";
     for query in ["access_token=x", "a=b&access_token=x", "access%5Ftoken=x", "access_token"] {
         let uri = format!("/mcp?{query}");
-        let visitor = UserAgentSession::nobody().uri(&uri);
-        assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{query}");
-        let visitor = UserAgentSession::bearer(&good).uri(&uri);
-        assert_eq!(visitor.challenge(&authority).await, malformed(problem), "{query}");
+        let request = TestRequest::without_token().uri(&uri);
+        assert_eq!(request.challenge(&authenticator).await, malformed(problem), "{query}");
+        let request = TestRequest::bearer(&good).uri(&uri);
+        assert_eq!(request.challenge(&authenticator).await, malformed(problem), "{query}");
     }
-    assert!(UserAgentSession::bearer(&good).uri("/mcp?session=x").knock(&authority).await.is_ok());
+    assert!(
+        TestRequest::bearer(&good).uri("/mcp?session=x").authenticate(&authenticator).await.is_ok()
+    );
 }
 
 #[tokio::test]
-async fn tokens_that_are_no_good() {
+async fn invalid_tokens_are_rejected() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt();
+    let authenticator = issuer.jwt();
     let foreign = SigningKey::generate().unwrap();
     let header = json!({"kid": "one"});
     let unsigned =
@@ -103,10 +109,10 @@ async fn tokens_that_are_no_good() {
         ),
         (with("exp", json!(now() - 31)), "The token has expired"),
         (with("exp", json!(-1)), "The token has expired"),
-        (with("exp", json!("tomorrow")), "The token's exp is no time"),
+        (with("exp", json!("tomorrow")), "The token's exp is not a time"),
         (with("exp", Value::Null), "The token does not expire"),
         (with("nbf", json!(now() + 100)), "The token is not valid yet"),
-        (with("nbf", json!([])), "The token's nbf is no time"),
+        (with("nbf", json!([])), "The token's nbf is not a time"),
         (with("iat", json!(now() + 100)), "The token was issued in the future"),
         (with("aud", json!("https://other.example/mcp")), "The token is for another audience"),
         (with("aud", json!("https://mcp.example")), "The token is for another audience"),
@@ -115,17 +121,14 @@ async fn tokens_that_are_no_good() {
         (with("aud", json!([])), "The token is for another audience"),
         (with("aud", json!({"a": SERVER})), "The token is for another audience"),
         (with("aud", Value::Null), "The token is for another audience"),
-        (with("iss", json!("https://id.example/")), "The token is of another issuer"),
-        (with("iss", json!("https://ID.example")), "The token is of another issuer"),
-        (with("iss", json!(["https://id.example"])), "The token is of another issuer"),
-        (with("iss", Value::Null), "The token is of another issuer"),
-        (with("sub", Value::Null), "The token does not say whose it is"),
-        (with("sub", json!("")), "The token does not say whose it is"),
-        (
-            with("cnf", json!({"kid": "x"})),
-            "The token is bound in a way that is not supported here",
-        ),
-        (with("cnf", json!("x")), "The token is bound in a way that is not supported here"),
+        (with("iss", json!("https://id.example/")), "The token is from another issuer"),
+        (with("iss", json!("https://ID.example")), "The token is from another issuer"),
+        (with("iss", json!(["https://id.example"])), "The token is from another issuer"),
+        (with("iss", Value::Null), "The token is from another issuer"),
+        (with("sub", Value::Null), "The token has no subject"),
+        (with("sub", json!("")), "The token has no subject"),
+        (with("cnf", json!({"kid": "x"})), "The token has an unsupported binding (cnf)"),
+        (with("cnf", json!("x")), "The token has an unsupported binding (cnf)"),
         (foreign.sign(&header, &good()).unwrap(), "The token's signature is wrong"),
         (
             foreign.sign(&json!({"kid": "?"}), &good()).unwrap(),
@@ -133,52 +136,52 @@ async fn tokens_that_are_no_good() {
         ),
     ];
     for (token, problem) in cases {
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token(problem));
-        // The second time as the first: nothing that is refused is remembered as good.
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token(problem));
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token(problem));
+        // Twice: a rejected token is not cached as valid.
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token(problem));
     }
 }
 
 #[tokio::test]
 async fn clocks_may_differ_a_little() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt();
+    let authenticator = issuer.jwt();
     for (name, time) in [("exp", now() - 20), ("nbf", now() + 20), ("iat", now() + 20)] {
         let token = issuer.token_with(name, json!(time));
-        assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok(), "{name}");
+        assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok(), "{name}");
     }
     let strict = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() - 1));
-    assert!(UserAgentSession::bearer(&token).knock(&strict).await.is_err());
-    // However much somebody would like to look away.
+    assert!(TestRequest::bearer(&token).authenticate(&strict).await.is_err());
+    // The clock skew is bounded.
     let lax = issuer.jwt().skew(Duration::from_secs(1_000_000));
     let token = issuer.token_with("exp", json!(now() - 301));
-    assert!(UserAgentSession::bearer(&token).knock(&lax).await.is_err());
+    assert!(TestRequest::bearer(&token).authenticate(&lax).await.is_err());
 }
 
 #[tokio::test]
 async fn audiences_may_be_several() {
     let issuer = Issuer::new();
     let token = issuer.token_with("aud", json!(["https://other.example", SERVER]));
-    assert!(UserAgentSession::bearer(&token).knock(&issuer.jwt()).await.is_ok());
-    let authority = issuer.jwt().and_audience("api");
+    assert!(TestRequest::bearer(&token).authenticate(&issuer.jwt()).await.is_ok());
+    let authenticator = issuer.jwt().and_audience("api");
     let token = issuer.token_with("aud", json!("api"));
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
-    // The root of a host has a slash or not.
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
+    // The trailing slash of a root URL is optional.
     let root = Jwt::issuer(ISSUER).audience("https://mcp.example").download(issuer.clone());
     for audience in ["https://mcp.example", "https://mcp.example/"] {
         let token = issuer.token_with("aud", json!(audience));
-        assert!(UserAgentSession::bearer(&token).knock(&root).await.is_ok(), "{audience}");
+        assert!(TestRequest::bearer(&token).authenticate(&root).await.is_ok(), "{audience}");
     }
 }
 
 #[tokio::test]
-async fn only_access_tokens_are_taken() {
+async fn only_access_tokens_are_accepted() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt();
-    let key = issuer.turn("two");
+    let authenticator = issuer.jwt();
+    let key = issuer.rotate("two");
     let mut identity = good();
     identity.as_object_mut().unwrap().remove("scope");
     identity["nonce"] = json!("n");
@@ -204,54 +207,55 @@ async fn only_access_tokens_are_taken() {
         (&access, &refresh),
     ] {
         let token = key.sign(header, claims).unwrap();
-        let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-        assert_eq!(verdict, invalid_token("The token is no access token"), "{header} {claims}");
+        let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+        assert_eq!(result, invalid_token("The token is not an access token"), "{header} {claims}");
     }
     for typ in ["at+jwt", "application/at+jwt", "JWT", "jwt", "AT+JWT"] {
         let token = key.sign(&json!({"kid": "two", "typ": typ}), &good()).unwrap();
-        assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok(), "{typ}");
+        assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok(), "{typ}");
     }
     let token = key.sign(&json!({"kid": "two"}), &good()).unwrap();
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
 }
 
 #[tokio::test]
 async fn algorithms_are_listed() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt().algorithms([Algorithm::RS256]);
-    let verdict = UserAgentSession::bearer(&issuer.good_token()).challenge(&authority).await;
-    assert_eq!(verdict, invalid_token("The token's algorithm is not allowed"));
+    let authenticator = issuer.jwt().algorithms([Algorithm::RS256]);
+    let result = TestRequest::bearer(&issuer.good_token()).challenge(&authenticator).await;
+    assert_eq!(result, invalid_token("The token's algorithm is not allowed"));
 }
 
 #[tokio::test]
 async fn scopes_that_every_request_needs() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt().scope("mcp").scope("files:read");
-    let verdict = UserAgentSession::bearer(&issuer.good_token()).challenge(&authority).await;
+    let authenticator = issuer.jwt().scope("mcp").scope("files:read");
+    let result = TestRequest::bearer(&issuer.good_token()).challenge(&authenticator).await;
     let challenge = format!(
         r#"Bearer error="insufficient_scope", scope="files:read files:write mcp", error_description="Insufficient scope: this needs mcp files:read", {METADATA}"#
     );
-    assert_eq!(verdict, (403, challenge));
+    assert_eq!(result, (403, challenge));
     let token = issuer.token_with("scope", json!("mcp files:read"));
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
-    // Broad scopes stand for narrow ones, over as many steps as it takes, and in circles too.
-    let authority = issuer.jwt().scope("mcp").scope("files:read");
-    let authority = authority.implies("admin", "files").implies("files", "files:read");
-    let authority = authority.implies("admin", "mcp").implies("mcp", "admin");
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
+    // Scopes include others transitively, and cycles are harmless.
+    let authenticator = issuer.jwt().scope("mcp").scope("files:read");
+    let authenticator = authenticator.implies("admin", "files").implies("files", "files:read");
+    let authenticator = authenticator.implies("admin", "mcp").implies("mcp", "admin");
     let token = issuer.token_with("scope", json!("admin"));
-    let pass = UserAgentSession::bearer(&token).knock(&authority).await.unwrap();
+    let pass = TestRequest::bearer(&token).authenticate(&authenticator).await.unwrap();
     assert!(pass.principal.has_scope("files:read") && pass.principal.has_scope("mcp"));
 }
 
 #[tokio::test]
 async fn scopes_and_roles_are_read_as_issuers_write_them() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt().roles("realm_access.roles");
+    let authenticator = issuer.jwt().roles("realm_access.roles");
     let scopes = async |claims: Value| {
         let mut all = good();
         all.as_object_mut().unwrap().remove("scope");
         all.as_object_mut().unwrap().extend(claims.as_object().unwrap().clone());
-        let pass = UserAgentSession::bearer(&issuer.token(&all)).knock(&authority).await.unwrap();
+        let pass =
+            TestRequest::bearer(&issuer.token(&all)).authenticate(&authenticator).await.unwrap();
         let roles: Vec<String> = pass.principal.roles().map(str::to_owned).collect();
         (pass.principal.scopes().map(str::to_owned).collect::<Vec<_>>(), roles)
     };
@@ -266,20 +270,20 @@ async fn scopes_and_roles_are_read_as_issuers_write_them() {
 }
 
 #[tokio::test]
-async fn two_issuers_never_share_a_caller() {
+async fn principals_of_two_issuers_differ() {
     let issuer = Issuer::new();
-    issuer.says(
+    issuer.respond_with(
         "https://id.example/.well-known/oauth-authorization-server/tenant",
         json!({"issuer": "https://id.example/tenant", "jwks_uri": "https://id.example/t/keys"}),
     );
-    let authority = issuer.jwt().and_issuer("https://id.example/tenant");
+    let authenticator = issuer.jwt().and_issuer("https://id.example/tenant");
     let id = async |name: &str, value: Value, subject: Value| {
         let mut claims = good();
         claims["iss"] = value;
         claims.as_object_mut().unwrap().remove("sub");
         claims[name] = subject;
         let pass =
-            UserAgentSession::bearer(&issuer.token(&claims)).knock(&authority).await.unwrap();
+            TestRequest::bearer(&issuer.token(&claims)).authenticate(&authenticator).await.unwrap();
         pass.principal.id().to_owned()
     };
     let tenant = "https://id.example/tenant";
@@ -296,41 +300,41 @@ async fn two_issuers_never_share_a_caller() {
 }
 
 #[tokio::test]
-async fn a_token_that_is_kept_ends_in_time() {
+async fn a_cached_token_expires() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt().skew(Duration::ZERO);
+    let authenticator = issuer.jwt().skew(Duration::ZERO);
     let token = issuer.token_with("exp", json!(now() + 2));
-    assert!(UserAgentSession::bearer(&token).knock(&authority).await.is_ok());
-    // The one test that waits: the time of day cannot be paused.
+    assert!(TestRequest::bearer(&token).authenticate(&authenticator).await.is_ok());
+    // The only test that sleeps: the system clock cannot be paused.
     tokio::time::sleep(Duration::from_millis(2_100)).await;
-    let verdict = UserAgentSession::bearer(&token).challenge(&authority).await;
-    assert_eq!(verdict, invalid_token("The token has expired"));
+    let result = TestRequest::bearer(&token).challenge(&authenticator).await;
+    assert_eq!(result, invalid_token("The token has expired"));
 }
 
 #[tokio::test]
-async fn later_failures_are_told_in_full() {
+async fn insufficient_scope_challenges_are_complete() {
     let issuer = Issuer::new();
-    let authority = issuer.jwt().scope("mcp").implies("files:write", "files:read");
+    let authenticator = issuer.jwt().scope("mcp").implies("files:write", "files:read");
     let (method, uri) = (Method::POST, "/mcp".parse().unwrap());
-    let headers = UserAgentSession::bearer("x").headers;
+    let headers = TestRequest::bearer("x").headers;
     let scope = RequestExtensions::new();
-    let knock = AuthRequest::new(&method, &uri, &headers, &scope);
+    let request = AuthRequest::new(&method, &uri, &headers, &scope);
     let alice = Principal::new("alice");
     let alice = alice.with_scope("mcp").with_scope("files:write").with_scope("files:read");
     let alice = alice.with_scope("offline_access");
     let error = Error::insufficient_scope(["files:delete", "audit"]);
     assert_eq!(
-        authority.denied(&error, &knock, &alice),
+        authenticator.denied(&error, &request, &alice),
         [&*format!(
             r#"Bearer error="insufficient_scope", scope="files:write mcp files:delete audit", error_description="Insufficient scope: this needs files:delete audit", {METADATA}"#
         )]
     );
-    let forbidden = authority.denied(&ErrorKind::Forbidden.into(), &knock, &alice);
+    let forbidden = authenticator.denied(&ErrorKind::Forbidden.into(), &request, &alice);
     assert_eq!(forbidden, [&*format!("Bearer {METADATA}")]);
 }
 
 #[test]
-fn what_cannot_work_is_told_when_the_server_is_built() {
+fn configuration_errors_are_reported() {
     let problems = |jwt: Jwt| jwt.problems().len();
     assert_eq!(problems(Jwt::issuer(ISSUER).audience(SERVER)), 0);
     assert_eq!(problems(Jwt::issuer("http://localhost:9000").audience(SERVER)), 0);

@@ -1,4 +1,4 @@
-//! Who may call: every token that is good, and why each of the others is not.
+//! Token verification of servers: valid tokens, and the reason of each rejection.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bed;

@@ -1,4 +1,4 @@
-//! What is published.
+//! Protected resource metadata.
 
 use bytes::Bytes;
 use http::Request;
@@ -8,19 +8,23 @@ use wharf_model::{Authenticator, Principal};
 
 use crate::bed::{ISSUER, SERVER};
 
-async fn page(authority: &impl Authenticator, method: &str, path: &str) -> http::Response<Bytes> {
+async fn page(
+    authenticator: &impl Authenticator,
+    method: &str,
+    path: &str,
+) -> http::Response<Bytes> {
     let request = Request::builder().method(method).uri(path).body(Bytes::new()).unwrap();
-    authority.page(request).await
+    authenticator.page(request).await
 }
 
 #[tokio::test]
-async fn the_description_is_where_clients_look() {
-    let authority = Jwt::issuer(ISSUER).audience(SERVER);
+async fn metadata_is_served_at_the_well_known_paths() {
+    let authenticator = Jwt::issuer(ISSUER).audience(SERVER);
     let path = "/.well-known/oauth-protected-resource/mcp";
-    assert_eq!(authority.paths(), [path, "/.well-known/oauth-protected-resource"]);
+    assert_eq!(authenticator.paths(), [path, "/.well-known/oauth-protected-resource"]);
     let root = Jwt::issuer(ISSUER).audience("https://mcp.example");
     assert_eq!(root.paths(), ["/.well-known/oauth-protected-resource"]);
-    let response = page(&authority, "GET", path).await;
+    let response = page(&authenticator, "GET", path).await;
     assert_eq!(response.headers()["content-type"], "application/json");
     assert_eq!(response.headers()["access-control-allow-origin"], "*");
     assert!(!response.headers().contains_key("access-control-allow-credentials"));
@@ -33,8 +37,8 @@ async fn the_description_is_where_clients_look() {
             "bearer_methods_supported": ["header"],
         })
     );
-    assert_eq!(page(&authority, "OPTIONS", path).await.status(), 204);
-    let refused = page(&authority, "POST", path).await;
+    assert_eq!(page(&authenticator, "OPTIONS", path).await.status(), 204);
+    let refused = page(&authenticator, "POST", path).await;
     assert_eq!(
         (refused.status().as_u16(), &refused.headers()["allow"]),
         (405, &"GET, HEAD, OPTIONS".parse().unwrap())
@@ -42,8 +46,8 @@ async fn the_description_is_where_clients_look() {
 }
 
 #[tokio::test]
-async fn it_says_what_the_server_was_told() {
-    let authority = Introspection::at("https://id.example/introspect")
+async fn metadata_contains_the_settings() {
+    let authenticator = Introspection::at("https://id.example/introspect")
         .issuer(ISSUER)
         .audience(SERVER)
         .scope("mcp")
@@ -52,7 +56,7 @@ async fn it_says_what_the_server_was_told() {
         .documentation("https://mcp.example/docs")
         .certificate_bound()
         .dpop(Dpop::required());
-    let response = page(&authority, "GET", "/").await;
+    let response = page(&authenticator, "GET", "/").await;
     let body: Value = serde_json::from_slice(response.body()).unwrap();
     assert_eq!(body["scopes_supported"], json!(["mcp", "files:read"]));
     assert_eq!(body["resource_name"], "Harbour");
@@ -66,7 +70,7 @@ async fn it_says_what_the_server_was_told() {
 }
 
 #[test]
-fn who_has_no_url_publishes_nothing() {
-    let authority = StaticToken::new("s", Principal::new("alice"));
-    assert!(authority.paths().is_empty() && authority.problems().is_empty());
+fn without_a_resource_nothing_is_published() {
+    let authenticator = StaticToken::new("s", Principal::new("alice"));
+    assert!(authenticator.paths().is_empty() && authenticator.problems().is_empty());
 }

@@ -1,4 +1,4 @@
-//! Text made into what the schema wants.
+//! Converts command-line strings to JSON values that match a schema.
 
 #[cfg(test)]
 #[path = "convert_tests.rs"]
@@ -16,16 +16,16 @@ use crate::{
     terminal::{clean_line, cut, ellipsis},
 };
 
-/// How many alternatives within alternatives are tried.
+/// Maximum nesting of alternatives that are tried.
 const DEEPEST: usize = 3;
 
-/// How many arguments a signature shows, or a complaint.
+/// Maximum number of arguments in a signature or an error message.
 const SHOWN: usize = 12;
 
-/// The most that is shown of an argument's name.
+/// Maximum length of an argument name in an error message.
 const LONGEST_NAME: usize = 80;
 
-/// The arguments object that `words` mean under `schema`. `of` is what they are given to.
+/// Builds the arguments object from `words` under `schema`. `of` names the tool or prompt.
 pub(crate) fn arguments(
     of: &str,
     schema: &Value,
@@ -49,14 +49,14 @@ pub(crate) fn arguments(
     missing(of, root, &object).map_or(Ok(object), Err)
 }
 
-/// What one key was given.
+/// Input for one key.
 enum Given {
     Texts(Vec<String>),
     Json(Value),
     Member(Value),
 }
 
-/// What each key was given in the end: texts gather, a JSON value replaces what came before it.
+/// Merges the input per key: strings accumulate, a JSON value replaces earlier input.
 fn settled(words: Vec<Word>) -> Vec<(String, Given)> {
     let mut all: Vec<(String, Given)> = Vec::new();
     for word in words {
@@ -81,7 +81,7 @@ fn settled(words: Vec<Word>) -> Vec<(String, Given)> {
     all
 }
 
-/// Where `key` goes and what it must be there. Dots lead into objects.
+/// Path and schema of `key`. Dots separate the levels of nested objects.
 fn place<'a, 'k>(root: Schema<'a>, key: &'k str) -> Option<(Vec<&'k str>, Schema<'a>)> {
     if let Some(schema) = root.field(key) {
         return Some((vec![key], schema));
@@ -123,7 +123,7 @@ fn missing(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<Fai
         .then(|| Fail::usage(format!("{of} needs {what} missing:\n{}", lines.join("\n"))))
 }
 
-/// `  name=kind  What it means.`: one line, whatever the server wrote.
+/// `  name=kind  Description.`, always one line, even if the server's description has several.
 fn described(root: Schema<'_>, name: &str) -> String {
     let field = root.field(name);
     let kind = field.map_or_else(|| "any".to_owned(), Schema::kind);
@@ -133,7 +133,7 @@ fn described(root: Schema<'_>, name: &str) -> String {
     format!("  {name}={kind}  {}", short(about.unwrap_or_default(), 200)).trim_end().to_owned()
 }
 
-/// What a key means that was given with these texts, one or more.
+/// Converts the strings of one key, one or more, to a value.
 fn typed_all(schema: Schema<'_>, key: &str, texts: &[String]) -> Result<Value, Fail> {
     if let [text] = texts {
         return typed(schema, text, 0).map_err(|why| Fail::usage(format!("{key}: {why}")));
@@ -156,7 +156,7 @@ fn as_list(schema: Schema<'_>) -> Option<Schema<'_>> {
     lists.next().or_else(|| (it.types().is_empty() && it.alternatives().is_empty()).then_some(it))
 }
 
-/// What `text` means under `schema`, or why it means nothing.
+/// Converts `text` to a value under `schema`, or returns the reason why it cannot.
 pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
     let it = schema.telling();
     if let Some(choices) = it.choices() {
@@ -179,10 +179,10 @@ pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value
         }
     }
     if reasons.is_empty() {
-        // The schema does not say: JSON if it is some, else text.
+        // The schema has no type: parse as JSON, else keep the string.
         return Ok(serde_json::from_str(text).unwrap_or_else(|_| text.into()));
     }
-    // That it is not null either is no news, unless nothing else would do.
+    // "Not null" is left out of the reasons unless it is the only one.
     if reasons.len() > 1 {
         reasons.retain(|why| !why.ends_with("is not null"));
     }
@@ -250,7 +250,7 @@ fn choice(choices: &[&Value], text: &str) -> Result<Value, String> {
     Err(format!("`{shown}` is none of {}{meant}", cut(&clean_line(&names.join(", ")), 400)))
 }
 
-/// The arguments of a tool as they are typed: `a=integer [note=string]`.
+/// Signature of a tool as its arguments are typed: `a=integer [note=string]`.
 pub(crate) fn signature(schema: &Value) -> String {
     let root = Schema::new(schema);
     let required = root.required();

@@ -1,4 +1,4 @@
-//! Tests of how text becomes arguments.
+//! Tests of the conversion of strings to arguments.
 
 use serde_json::json;
 

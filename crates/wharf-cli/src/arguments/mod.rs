@@ -1,4 +1,4 @@
-//! Arguments of tools and prompts, as the command line gives them.
+//! Arguments of tools and prompts on the command line.
 
 mod convert;
 mod parse;

@@ -1,4 +1,4 @@
-//! The words of the command line: `key=value`, `key:=json`, `{…}` and `-`.
+//! Parses argument words: `key=value`, `key:=json`, `{…}` and `-`.
 
 use std::io::{self, Read};
 
@@ -6,21 +6,21 @@ use serde_json::{Map, Value};
 
 use crate::error::Fail;
 
-/// The most that is read from stdin.
+/// Maximum number of bytes read from stdin.
 const MOST: u64 = 64 << 20;
 
-/// One argument, before anybody knows what type it must have.
+/// One argument before its type is resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Word {
-    /// `key=value`: text, to be typed by the schema.
+    /// `key=value`: a string, converted by the schema.
     Text { key: String, text: String },
-    /// `key:=json`: a value as it is.
+    /// `key:=json`: a JSON value, used unchanged.
     Json { key: String, value: Value },
-    /// A member of a whole object. Its name is a name, even with dots in it.
+    /// Member of a whole object. Dots in its name do not separate levels.
     Member { name: String, value: Value },
 }
 
-/// Reads the arguments. `-` stands for an object on stdin.
+/// Parses the arguments. `-` reads an object from stdin.
 pub(crate) fn read_words(words: &[String]) -> Result<Vec<Word>, Fail> {
     let mut read = Vec::with_capacity(words.len());
     for word in words {
@@ -35,7 +35,7 @@ pub(crate) fn read_words(words: &[String]) -> Result<Vec<Word>, Fail> {
     Ok(read)
 }
 
-/// The JSON text on stdin.
+/// Reads JSON text from stdin.
 pub(crate) fn stdin() -> Result<String, Fail> {
     let mut text = String::new();
     let read = io::stdin().lock().take(MOST).read_to_string(&mut text);

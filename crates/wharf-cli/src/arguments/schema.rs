@@ -1,16 +1,16 @@
-//! A JSON Schema, as far as it helps to read text.
+//! The part of JSON Schema that is needed to convert strings.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-/// How far references are followed.
+/// Maximum number of references followed.
 const FARTHEST: usize = 16;
 
-/// How many alternatives or parts of one schema are looked at: a server may send any number.
+/// Maximum number of alternatives or parts read of one schema, since a server may send any number.
 const MOST_PARTS: usize = 32;
 
-/// A schema within its document, to which its references point.
+/// Schema together with the document that its references point into.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schema<'a> {
     root: &'a Value,
@@ -28,7 +28,8 @@ impl<'a> Schema<'a> {
         Schema { here, ..self }.resolved()
     }
 
-    /// Follows references within the document. Others are never followed: anything goes there.
+    /// Resolves references within the document. An external reference is never followed and allows
+    /// any value.
     fn resolved(mut self) -> Self {
         for _ in 0..FARTHEST {
             let Some(Value::String(reference)) = self.here.get("$ref") else { return self };
@@ -50,7 +51,7 @@ impl<'a> Schema<'a> {
         self.get(keyword)
     }
 
-    /// The types it allows, in order; none: it does not say.
+    /// Allowed types, in order; empty if the schema has none.
     pub(crate) fn types(self) -> Vec<&'a str> {
         match self.get("type") {
             Some(Value::String(one)) => vec![one],
@@ -61,7 +62,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// The values it allows, if it lists them.
+    /// Allowed values, if the schema lists them.
     pub(crate) fn choices(self) -> Option<Vec<&'a Value>> {
         match (self.get("enum"), self.get("const")) {
             (Some(Value::Array(values)), _) => Some(values.iter().collect()),
@@ -70,14 +71,14 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// The schemas of which one has to fit, in order.
+    /// Schemas of `anyOf`, else of `oneOf`, in order.
     pub(crate) fn alternatives(self) -> Vec<Schema<'a>> {
         let of = |keyword| self.get(keyword).and_then(Value::as_array);
         let all = of("anyOf").or_else(|| of("oneOf"));
         all.into_iter().flatten().take(MOST_PARTS).map(|here| self.at(here)).collect()
     }
 
-    /// Itself, and the schemas that have to fit as well, theirs included.
+    /// The schema and, recursively, the schemas of its `allOf`.
     fn whole(self) -> Vec<Schema<'a>> {
         let mut whole = vec![self];
         let mut next = 0;
@@ -90,7 +91,7 @@ impl<'a> Schema<'a> {
         whole
     }
 
-    /// The first of itself and its parts that says what it is.
+    /// The first of the schema and its parts that has a type, an `enum` or alternatives.
     pub(crate) fn telling(self) -> Schema<'a> {
         let says = |it: &Schema<'_>| {
             !it.types().is_empty() || it.choices().is_some() || !it.alternatives().is_empty()
@@ -98,12 +99,12 @@ impl<'a> Schema<'a> {
         self.whole().into_iter().find(says).unwrap_or(self)
     }
 
-    /// What each item of a list must be.
+    /// Schema of the items of an array.
     pub(crate) fn items(self) -> Schema<'a> {
         self.at(self.get("items").unwrap_or(&ANYTHING))
     }
 
-    /// The fields of an object, by name, its parts' included.
+    /// Fields of an object by name, including those of its parts.
     pub(crate) fn fields(self) -> Vec<(&'a str, Schema<'a>)> {
         let of =
             |it: Schema<'a>| it.get("properties").and_then(Value::as_object).map(|all| (it, all));
@@ -113,29 +114,29 @@ impl<'a> Schema<'a> {
     }
 
     pub(crate) fn field(self, name: &str) -> Option<Schema<'a>> {
-        // Looked up, not searched for: a server may send any number of fields.
+        // Looked up by key, not searched: a server may send any number of fields.
         let own = |it: Schema<'a>| it.get("properties")?.get(name).map(|here| it.at(here));
         self.whole().into_iter().find_map(own)
     }
 
-    /// The names of the fields that must be there.
+    /// Names of the required fields.
     pub(crate) fn required(self) -> BTreeSet<&'a str> {
         let of = |it: Schema<'a>| it.get("required").and_then(Value::as_array);
         self.whole().into_iter().filter_map(of).flatten().filter_map(Value::as_str).collect()
     }
 
-    /// What a field that it does not name must be; none: it must not be there.
+    /// Schema of fields that are not named; `None` if they are not allowed.
     pub(crate) fn others(self) -> Option<Schema<'a>> {
         match self.get("additionalProperties") {
             Some(Value::Bool(false)) => None,
             Some(here) => Some(self.at(here)),
-            // Most schemas that name their fields forget to say that there are no others.
+            // Most schemas that name their fields omit `additionalProperties: false`.
             None if self.fields().is_empty() => Some(self.at(&ANYTHING)),
             None => None,
         }
     }
 
-    /// Whether `value` may be given here, as far as its type says.
+    /// True if the schema allows an object.
     pub(crate) fn is_object(self) -> bool {
         let it = self.telling();
         it.types().contains(&"object") || it.alternatives().into_iter().any(Schema::takes_fields)
@@ -145,7 +146,7 @@ impl<'a> Schema<'a> {
         self.types().contains(&"object")
     }
 
-    /// The schema to look for an object's fields in.
+    /// Schema in which the fields of an object are looked up.
     pub(crate) fn as_object(self) -> Schema<'a> {
         let it = self.telling();
         if it.types().contains(&"object") {
@@ -154,7 +155,7 @@ impl<'a> Schema<'a> {
         it.alternatives().into_iter().find(|&one| one.takes_fields()).unwrap_or(it)
     }
 
-    /// What it is, in a word or two: `integer`, `a|b|c`, `string[]`.
+    /// Short name of the type: `integer`, `a|b|c`, `string[]`.
     pub(crate) fn kind(self) -> String {
         self.kind_within(2)
     }
@@ -175,7 +176,7 @@ impl<'a> Schema<'a> {
                 *kind = format!("{}[]", it.items().kind_within(deep - 1));
             }
         }
-        // That it may be null is no news where it may be something else.
+        // `null` is left out if other types are allowed.
         if kinds.iter().any(|kind| kind != "null") {
             kinds.retain(|kind| kind != "null");
         }
@@ -183,7 +184,7 @@ impl<'a> Schema<'a> {
     }
 }
 
-/// A value without the quotes that a text would have.
+/// Value as text; a string has no quotes.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -191,7 +192,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// Sets `path` within `object`, making the objects in between.
+/// Sets `path` within `object` and creates the objects in between.
 pub(crate) fn insert_at(object: &mut Map<String, Value>, path: &[&str], value: Value) {
     let Some((last, between)) = path.split_last() else { return };
     let mut place = object;

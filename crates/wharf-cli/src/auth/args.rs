@@ -107,7 +107,7 @@ impl Auth {
     }
 }
 
-/// One or several, with spaces between them: letters that a scope may have.
+/// Validates the characters of one scope, or of several separated by spaces.
 fn scope(text: &str) -> Result<String, String> {
     let fits = |c: char| matches!(c, '!' | '#'..='[' | ']'..='~' | ' ');
     let text = text.trim();

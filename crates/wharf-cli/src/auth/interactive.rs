@@ -1,4 +1,4 @@
-//! Whoever sits at the terminal, sent to an authorization server.
+//! Sends the user at the terminal to an authorization server.
 
 use std::sync::{
     Arc,
@@ -19,25 +19,25 @@ use crate::{
     terminal::{Screen, clean_line, clean_url},
 };
 
-/// What is asked of whoever has to open the page elsewhere.
+/// Prompt for a user whose browser runs on another machine.
 const PASTE: &str = "Or paste here the address that your browser ends at > ";
 
-/// Whoever sits at the terminal.
+/// User at the terminal.
 pub(crate) struct Person {
     browser: Browser,
     consent: Consent,
 }
 
-/// Whether somebody wants to log in.
+/// Consent of the user to a login.
 pub(crate) enum Consent {
-    /// They said so on the command line.
+    /// Given on the command line.
     Given,
-    /// They are asked.
+    /// Requested at the terminal.
     Asked {
         questions: Questions,
-        /// What they call the server.
+        /// The user's name for the server.
         server: String,
-        /// Whether they are logged in there already.
+        /// Set if the user is already logged in to the server.
         again: Arc<AtomicBool>,
     },
 }
@@ -72,14 +72,14 @@ impl UserAgent for Person {
     }
 }
 
-/// A browser that tells on `screen` what it does.
+/// Browser that reports its steps on `screen`.
 pub(crate) fn browser(screen: &Arc<Screen>) -> Browser {
     let screen = screen.clone();
     Browser::new(move |to, notice| tell(&screen, to, &notice))
 }
 
-/// The same, where the person may paste the address at which another machine's browser ends.
-/// If nothing else is asked afterwards, that is the `last` question.
+/// The same browser, plus a prompt to paste the redirect address of a browser on another machine.
+/// `last` is set if no other prompt follows.
 pub(crate) fn with_paste(browser: Browser, questions: &Questions, last: bool) -> Browser {
     let questions = questions.clone();
     browser.paste(move || {

@@ -16,10 +16,10 @@ use crate::{
     terminal::{clean_url, somebody_there},
 };
 
-/// What a login says that a program got by itself.
+/// Grant of a login that a program obtained without a user.
 pub(super) const AS_PROGRAM: &str = "client_credentials";
 
-/// Who we are, as the user said it.
+/// Client credentials from the command line.
 struct Client {
     id: String,
     secret: Option<String>,
@@ -32,7 +32,7 @@ impl Login {
         let client = self.client()?;
         let vault = vault()?;
         let before = logins(&vault, |key| key.server == server).await?;
-        let auth = self.auth(context, client.as_ref())?.name("Wharf").vault(vault.clone());
+        let auth = self.auth(context, client.as_ref())?.name("Wharf").token_store(vault.clone());
         let auth = auth.fetch(fetch(self.allow_private, &before));
         let auth = match self.scopes() {
             scopes if scopes.is_empty() => auth,
@@ -56,7 +56,7 @@ impl Login {
         Ok(())
     }
 
-    /// One or several scopes a word.
+    /// Scopes of all options; each option may contain several.
     fn scopes(&self) -> Vec<String> {
         self.scope.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect()
     }
@@ -95,7 +95,8 @@ impl Login {
         })
     }
 
-    /// Keeps who we are, if the user said it, and how we got in: the next process has to know.
+    /// Stores the client credentials, if given, and the grant: the next process needs them to renew
+    /// the login.
     async fn remembered(
         &self,
         mut login: Kept,
@@ -116,7 +117,8 @@ impl Login {
     }
 }
 
-/// Asks before a secret is shown to an authorization server that only the MCP server names.
+/// Requires consent before a secret is sent to an authorization server that only the MCP server
+/// names.
 fn confirming(auth: Auth, context: &Context, server: &str) -> Auth {
     let (questions, server) = (context.questions.clone(), clean_url(server).into_owned());
     auth.confirm_issuer(move |issuer| {
@@ -129,8 +131,8 @@ fn confirming(auth: Auth, context: &Context, server: &str) -> Auth {
     })
 }
 
-/// The first login. The server is asked something, so that it says what it takes; one that answers
-/// without a login has not said it.
+/// First login. Sends a request so that the server returns its authorization challenge; a server
+/// that accepts it without a login returns none.
 async fn first(
     context: &Context,
     url: &str,

@@ -18,19 +18,19 @@ impl Logout {
             return Err(Fail::unauthorized(format!("You are not logged in at {server}"))
                 .hint("`wharf auth status` shows where you are.".to_owned()));
         }
-        let auth = Auth::code(browser(&context.screen)).vault(vault.clone());
+        let auth = Auth::code(browser(&context.screen)).token_store(vault.clone());
         let mut servers: Vec<&str> = keys.iter().map(|key| key.server.as_str()).collect();
         servers.dedup();
         let mut untold = None;
         for server in servers {
-            // What cannot be read any more is forgotten all the same.
+            // Logins that cannot be read are removed as well.
             let logins = logins(&vault, |key| key.server == server).await.unwrap_or_default();
             let auth = auth.clone().fetch(fetch(false, &logins));
             if let Err(error) = auth.logout(server).await {
                 untold = Some(error);
             }
         }
-        // What is still there was not forgotten, whatever anybody says.
+        // Verifies the removal: a login that is still listed was not removed.
         let left = vault.list().await?;
         let left: Vec<LoginKey> = keys.extract_if(.., |key| left.contains(key)).collect();
         told(context, &keys)?;
@@ -41,7 +41,7 @@ impl Logout {
                 Fail::unauthorized(problem).hint(format!("It could not be forgotten: {why}"))
             );
         }
-        // Forgotten it is, whatever the authorization server says.
+        // The login is removed locally even if the authorization server fails to revoke it.
         untold.map_or(Ok(()), |error| {
             let hint =
                 "What lets you in is forgotten here, but may still be good until it expires.";

@@ -1,4 +1,4 @@
-//! `wharf auth`, and how every other verb gets in.
+//! `wharf auth`, and the authorization of every other command.
 
 mod args;
 mod interactive;
@@ -24,7 +24,7 @@ pub(crate) use args::{Auth, AuthVerb};
 use crate::{commands::Run, error::Fail};
 use crate::{context::Context, target, trust};
 
-/// Says where logins are kept: `file` asks no keychain.
+/// Environment variable that selects the token store: `file` does not use a keychain.
 const VAULT: &str = "WHARF_VAULT";
 
 impl Run for Auth {
@@ -37,7 +37,7 @@ impl Run for Auth {
     }
 }
 
-/// Where logins are kept.
+/// Token store.
 fn vault() -> Result<FileTokenStore, Fail> {
     let path = FileTokenStore::usual("wharf").ok_or_else(|| {
         Fail::usage("Nobody says where you are at home").hint("Set HOME.".to_owned())
@@ -53,7 +53,8 @@ fn vault() -> Result<FileTokenStore, Fail> {
     }
 }
 
-/// What asks authorization servers: in private networks too if that was allowed, now or at a login.
+/// HTTP client for authorization servers. It connects to private networks if that was allowed, now
+/// or at a login.
 fn fetch(allowed: bool, logins: &[Login]) -> Fetch {
     match allowed || logins.iter().any(|login| login.allow_private) {
         true => Fetch::new().allow_private(),
@@ -65,12 +66,12 @@ fn wants_keychain() -> bool {
     std::env::var_os(VAULT).is_none_or(|it| it != "file")
 }
 
-/// Where logins are kept, for programs.
+/// Location of the token store, as JSON.
 fn kept_at(vault: &FileTokenStore) -> Value {
     json!({"file": vault.path(), "sealed": vault.is_sealed()})
 }
 
-/// The URL of the server that a word means, if one can log in there.
+/// URL of the server that `word` names, if it supports a login.
 fn url_of(word: &str) -> Result<String, Fail> {
     let resolved = match target::find(word)? {
         Target::Entry(entry) => {
@@ -88,7 +89,7 @@ fn url_of(word: &str) -> Result<String, Fail> {
     }
 }
 
-/// The same, as logins are kept by.
+/// The same URL, in the form of a login's key.
 fn server_of(word: &str) -> Result<String, Fail> {
     server_key(&url_of(word)?).map_err(|error| Fail::usage(error.message.into_owned()))
 }

@@ -1,4 +1,4 @@
-//! Times, as people say them.
+//! Times relative to now, for people.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,13 +1,13 @@
-//! Secrets that never stand on the command line.
+//! Secrets, which are never passed on the command line.
 
 use std::io::Read as _;
 
 use crate::error::Fail;
 
-/// No secret is longer.
+/// Maximum length of a secret.
 const LONGEST: u64 = 64 << 10;
 
-/// The secret that is at `place`: a file, `@env:NAME`, or `-` for stdin.
+/// Reads the secret at `place`: a file, `@env:NAME`, or `-` for stdin.
 pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
     let wrong = |why: String| Fail::usage(format!("{option}: {why}"));
     let text = if place == "-" {
@@ -18,7 +18,7 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
         std::env::var(variable)
             .map_err(|_| wrong(format!("the environment variable {variable} is not set")))?
     } else {
-        // What stands in the place of a file's name may be the secret itself: it is not repeated.
+        // The value given as a file name may be the secret itself, so the error omits it.
         wharf::read_private(place).map_err(|error| {
             wrong(format!("the file cannot be read: {error}")).hint(
                 "Put the secret into a file and give its name, or @env:NAME, or - for stdin."

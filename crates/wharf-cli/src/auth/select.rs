@@ -1,4 +1,4 @@
-//! How a verb gets in where a server wants to know who calls.
+//! Selects the authorization of a command for a server.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
@@ -13,8 +13,8 @@ use crate::auth::{
 };
 use crate::{context::Context, error::Fail, terminal::somebody_there};
 
-/// How to get in at the server at `url`; none if there is nothing to get into, or the user shows
-/// something of their own.
+/// Authorization for the server at `url`; `None` if the URL supports no login, or the user sends an
+/// `Authorization` header.
 pub(crate) async fn way_to(
     url: &str,
     headers: &[(String, String)],
@@ -30,9 +30,9 @@ pub(crate) async fn way_to(
     let logins = logins(&vault, |key| key.server == server).await?;
     let fetch = fetch(context.shared.allow_private, &logins);
     if let Some(auth) = logins.iter().find_map(as_program) {
-        return Ok(Some(auth.vault(vault).fetch(fetch)));
+        return Ok(Some(auth.token_store(vault).fetch(fetch)));
     }
-    // Whoever reads JSON, or what comes through a pipe, did not agree to a browser.
+    // With JSON output or a pipe, the user did not agree to a browser.
     let asks = somebody_there() && context.out.is_terminal() && !context.out.is_json();
     let browser = browser(&context.screen);
     let auth = if asks {
@@ -43,10 +43,10 @@ pub(crate) async fn way_to(
     } else {
         Auth::code(browser).unattended()
     };
-    Ok(Some(auth.name("Wharf").vault(vault).fetch(fetch)))
+    Ok(Some(auth.name("Wharf").token_store(vault).fetch(fetch)))
 }
 
-/// How a program gets in anew that has a secret of its own, which it said when it logged in.
+/// Authorization of a program with its own secret, which was given at login.
 fn as_program(login: &Login) -> Option<Auth> {
     let known =
         login.registration.as_ref().filter(|_| login.grant.as_deref() == Some(AS_PROGRAM))?;
@@ -54,7 +54,7 @@ fn as_program(login: &Login) -> Option<Auth> {
     Some(auth.issuer(&login.key.issuer))
 }
 
-/// Whether there is a login at the server at `url`.
+/// True if a login for the server at `url` is stored.
 pub(crate) async fn is_known(url: &str) -> bool {
     let (Ok(server), Ok(vault)) = (server_key(url), vault()) else { return false };
     has_login(&vault, &server).await

@@ -26,7 +26,7 @@ impl Status {
     }
 }
 
-/// Every login that `wanted` asks for.
+/// Lists the logins that match `wanted`.
 pub(super) async fn logins(
     vault: &FileTokenStore,
     wanted: impl Fn(&LoginKey) -> bool,
@@ -35,7 +35,7 @@ pub(super) async fn logins(
     for key in vault.list().await?.into_iter().filter(|key| wanted(key)) {
         logins.extend(vault.load(&key).await?);
     }
-    // Of a server that was only asked about itself there is nothing to show.
+    // Records without tokens hold only server metadata and are not shown.
     logins.retain(|login| login.tokens.is_some());
     Ok(logins)
 }
@@ -64,7 +64,7 @@ async fn all(context: &Context, vault: &FileTokenStore) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Shows logins at one server.
+/// Shows the logins for one server.
 pub(super) fn show(
     context: &Context,
     vault: &FileTokenStore,
@@ -96,13 +96,13 @@ fn lines(login: &Login, vault: &FileTokenStore, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// What was granted; what was asked for, where the issuer says nothing.
+/// Granted scopes, or the requested ones if the issuer omits them.
 fn scopes(login: &Login) -> String {
     let granted = login.tokens.as_ref().and_then(|tokens| tokens.scope.clone());
     granted.unwrap_or_else(|| login.asked.join(" "))
 }
 
-/// When the tokens end, and whether that matters.
+/// Expiry of the tokens, and its consequence.
 fn expires(login: &Login, now: u64) -> String {
     let Some(tokens) = &login.tokens else { return String::new() };
     let renewed = tokens.refresh.is_some() || login.grant.is_some();
@@ -119,7 +119,7 @@ fn place(vault: &FileTokenStore) -> String {
     format!("{} ({sealed})", vault.path().display())
 }
 
-/// Never a token.
+/// Login as JSON, without its tokens.
 fn json(login: &Login) -> Value {
     let mut shown = json!({"server": login.key.server, "issuer": login.key.issuer});
     if let Some(registration) = &login.registration {

@@ -34,7 +34,8 @@ impl Run for Call {
                 agreed(context, &tool, self.yes).await?;
                 (arguments, None)
             }
-            // Servers hide what a caller may not use yet: the call tells what it takes.
+            // Servers hide tools that the caller is not authorized for. The call itself returns the
+            // required scopes.
             Err(unlisted) if context.is_known().await => {
                 (arguments(&of, &Value::Bool(true), words)?, Some(unlisted))
             }
@@ -67,7 +68,7 @@ impl Call {
     }
 }
 
-/// Calls the tool as a task, and says how to come back to it.
+/// Calls the tool as a task, and prints the commands that follow it.
 async fn detach(
     context: &Context,
     calling: CallBuilder<TaskHandle>,
@@ -89,7 +90,7 @@ async fn detach(
     Ok(())
 }
 
-/// Shows a tool's result. Its own failure is one.
+/// Shows the result of a tool. A tool error becomes a failure.
 pub(super) fn show(
     context: &Context,
     output: Option<&Path>,
@@ -97,7 +98,7 @@ pub(super) fn show(
 ) -> Result<(), Fail> {
     let out = context.out;
     match output {
-        // What a tool says about its failure is not what was wanted in the file.
+        // An error text of the tool is not written to the output file.
         Some(file) if !result.is_error => {
             save(&blobs_of_tool(result)?, file, out, &context.screen)?;
         }
@@ -107,7 +108,7 @@ pub(super) fn show(
     if result.is_error { Err(failed(result, out.is_json())) } else { Ok(()) }
 }
 
-/// The failure of a tool: in its own words, unless these stand on the terminal already.
+/// Failure of a tool, with its own message unless the terminal already shows it.
 pub(super) fn failed(result: &ToolResult, json: bool) -> Fail {
     let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
     let text = texts.join("\n");
@@ -118,7 +119,7 @@ pub(super) fn failed(result: &ToolResult, json: bool) -> Fail {
     })
 }
 
-/// What may destroy something is called only if somebody says so.
+/// Requires consent before a destructive tool is called.
 pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Result<(), Fail> {
     if yes || !is_destructive(tool) {
         return Ok(());
@@ -135,12 +136,12 @@ pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Res
     Err(Fail::usage(format!("`{name}` was not called")))
 }
 
-/// The tool with this name, which must be listed.
+/// Finds a listed tool by name.
 pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
     look_up(client, name).await?
 }
 
-/// The tool with this name, or the failure that there is no such tool in the list.
+/// Looks up a tool by name; the inner error means that it is not listed.
 async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<ToolInfo>, Fail>, Fail> {
     let mut tools = client.tools();
     let mut names = Vec::new();

@@ -15,7 +15,7 @@ use crate::{
     terminal::{Screen, clean_line, table},
 };
 
-/// Does what `wharf config` says.
+/// Runs `wharf config`.
 pub(crate) fn configured(config: cli::Config, screen: &Screen) -> Result<(), Fail> {
     let out = Out::new(config.json);
     match config.what.unwrap_or(ConfigVerb::List) {
@@ -25,7 +25,7 @@ pub(crate) fn configured(config: cli::Config, screen: &Screen) -> Result<(), Fai
     }
 }
 
-/// A configured server, and where it comes from.
+/// Configured server with its source.
 struct Found {
     place: Place,
     entry: Entry,
@@ -48,10 +48,10 @@ impl Found {
     }
 }
 
-/// Files that are about more than servers, and need not name any.
+/// Files that also hold other settings and need not name servers.
 const ABOUT_MORE: [&str; 3] = ["settings.json", ".claude.json", "claude_desktop_config.json"];
 
-/// Every configured server, and what is wrong with files that could not be read.
+/// All configured servers, and the errors of files that could not be read.
 fn all() -> (Vec<Found>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for place in places().into_iter().filter(|place| place.path.exists()) {
@@ -116,7 +116,7 @@ fn paths(out: Out) -> Result<(), Fail> {
 }
 
 fn show(entry: &Entry, reveal: bool, out: Out) -> Result<(), Fail> {
-    // Variables may stand anywhere, and what they stand for is as secret as the rest.
+    // Variables may occur anywhere, and their values are as secret as the rest.
     let read = if reveal { entry.reveal() } else { entry.masked() };
     let (target, headers) = read.map_err(|error| Fail::usage(error.to_string()))?;
     let mut all = Map::new();

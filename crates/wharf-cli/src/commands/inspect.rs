@@ -13,7 +13,7 @@ use crate::{
     terminal::{Paint, clean, clean_line, labelled, width, wrap},
 };
 
-/// All about a server.
+/// Complete description of a server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct All<'a> {
@@ -56,10 +56,10 @@ impl Run for Inspect {
     }
 }
 
-/// How wide the names in front of what comes before the lists are.
+/// Width of the labels in the heading.
 const LABELS: usize = 14;
 
-/// What comes before the lists.
+/// Heading before the lists.
 fn heading(about: &ServerInfo, columns: usize, paint: Paint) -> Vec<String> {
     let info = &about.info;
     let title = info.title.as_deref().map(clean_line).unwrap_or_default();

@@ -5,7 +5,7 @@ use wharf::{Client, Error, ServerCapabilities};
 use crate::commands::Run;
 use crate::{cli::List, context::Context, error::Fail, show::Lists, suggest, target};
 
-/// What can be listed.
+/// Kinds of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Tools,
@@ -32,7 +32,7 @@ impl Kind {
         })
     }
 
-    /// Whether the server says that it has any.
+    /// True if the server declares the capability.
     fn is_offered(self, by: &ServerCapabilities) -> bool {
         match self {
             Kind::Tools => by.tools.is_some(),
@@ -61,7 +61,7 @@ impl Run for List {
     }
 }
 
-/// These lists, or all that the server offers.
+/// Fetches these lists, or all that the server offers.
 pub(super) async fn fetch(client: &Client, kinds: &[Kind]) -> Result<Lists, Fail> {
     let can = client.capabilities();
     let wanted = |kind: Kind| kinds.contains(&kind) || (kinds.is_empty() && kind.is_offered(&can));
@@ -82,8 +82,8 @@ pub(super) async fn fetch(client: &Client, kinds: &[Kind]) -> Result<Lists, Fail
     Ok(lists)
 }
 
-/// Many servers have resources but know no templates, and cannot say so: that is no failure,
-/// unless they were asked for by name.
+/// Many servers with resources do not support templates, and no capability declares it. That is an
+/// error only if templates were requested by name.
 fn offered<T>(list: Result<Vec<T>, Error>, named: bool) -> Result<Option<Vec<T>>, Fail> {
     match list {
         Ok(list) => Ok(Some(list)),

@@ -33,7 +33,7 @@ impl Run for Listen {
 }
 
 impl Listen {
-    /// What is wanted: what the options say, or every list there is.
+    /// Subscription filter: the options, or every list that the server offers.
     fn filter(&self, can: &ServerCapabilities) -> SubscriptionFilter {
         let Listen { tools, prompts, resources, uri, .. } = self;
         let all = !tools && !prompts && !resources && uri.is_empty();
@@ -50,7 +50,7 @@ impl Listen {
     }
 }
 
-/// Says what is listened to, and what the server did not agree to.
+/// Reports the subscriptions, and those that the server rejected.
 fn tell(
     context: &Context,
     wanted: &SubscriptionFilter,
@@ -98,7 +98,7 @@ fn show(context: &Context, change: &Notification) -> Result<(), Fail> {
     if !params.is_null() {
         line["params"] = params;
     }
-    // One line each, at a terminal too: whoever asked for JSON reads line by line.
+    // One line per event, at a terminal too: JSON output is read line by line.
     let line = line.to_string();
     context.out.lines(&[if context.out.is_terminal() {
         clean_json(&line).into_owned()

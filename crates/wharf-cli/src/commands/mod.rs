@@ -1,4 +1,4 @@
-//! The verbs that speak with a server, one file each.
+//! Commands that connect to a server, one file each.
 
 pub(crate) mod bench;
 pub(crate) mod call;
@@ -14,9 +14,9 @@ pub(crate) mod tasks;
 
 use crate::{context::Context, error::Fail};
 
-/// What every verb that speaks with a server does.
+/// Command that connects to a server.
 pub(crate) trait Run {
-    /// Does it, and writes the result to stdout.
+    /// Runs the command and writes the result to stdout.
     async fn run(&self, context: &Context) -> Result<(), Fail>;
 }
 

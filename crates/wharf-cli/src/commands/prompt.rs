@@ -29,7 +29,8 @@ impl Run for Prompt {
         let of = format!("The prompt `{name}`");
         let (schema, unlisted) = match look_up(client, name).await? {
             Ok(prompt) => (schema(&prompt), None),
-            // Servers hide what a caller may not use yet: asking for it tells what it takes.
+            // Servers hide prompts that the caller is not authorized for. The request itself
+            // returns the required scopes.
             Err(unlisted) if context.is_known().await => {
                 (json!({"additionalProperties": {"type": "string"}}), Some(unlisted))
             }
@@ -50,7 +51,7 @@ impl Run for Prompt {
     }
 }
 
-/// The arguments of a prompt as a schema: all of them texts.
+/// Arguments of a prompt as a schema of strings.
 fn schema(prompt: &PromptInfo) -> Value {
     let each = prompt.arguments.iter().map(|it| {
         let about = it.description.as_deref().unwrap_or_default();
@@ -62,7 +63,7 @@ fn schema(prompt: &PromptInfo) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
 
-/// Prompts take texts only.
+/// Converts the arguments to strings, the only type that prompts take.
 fn texts(arguments: Map<String, Value>) -> Result<Map<String, Value>, Fail> {
     match arguments.iter().find(|(_, value)| !value.is_string()) {
         Some((name, _)) => Err(Fail::usage(format!("{name}: a prompt takes text only"))
@@ -71,7 +72,7 @@ fn texts(arguments: Map<String, Value>) -> Result<Map<String, Value>, Fail> {
     }
 }
 
-/// The prompt with this name, or the failure that there is no such prompt in the list.
+/// Looks up a prompt by name; the inner error means that it is not listed.
 async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<PromptInfo>, Fail>, Fail> {
     let prompts = client.prompts().all().await?;
     if let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) {

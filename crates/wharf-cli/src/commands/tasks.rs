@@ -18,7 +18,7 @@ use crate::{
     terminal::clean_json,
 };
 
-/// As good as for ever: whoever waits for a task can end the waiting.
+/// Practically unlimited: the user can end the wait.
 const YEAR: Duration = Duration::from_hours(8760);
 
 impl Run for Tasks {
@@ -71,12 +71,12 @@ async fn list(context: &Context, client: &Client) -> Result<(), Fail> {
     out.lines(&task_table(&tasks, out.columns(), out.paint()))
 }
 
-/// Where it stands after the server was asked to stop it: that may take a moment.
+/// Shows the state of the task after `tasks/cancel`, which may take effect later.
 async fn cancel(context: &Context, task: &TaskHandle) -> Result<(), Fail> {
     task.cancel().await?;
     match task.get().await {
         Ok(task) => show_task(context, &task),
-        // Servers may forget what was cancelled.
+        // Servers may remove cancelled tasks.
         Err(_) if context.out.is_json() => context.out.json(&json!({"taskId": task.id()})),
         Err(_) => context.out.lines(&["cancelled".to_owned()]),
     }
@@ -93,7 +93,7 @@ async fn watch(context: &Context, task: &TaskHandle) -> Result<(), Fail> {
     ended(context, last)
 }
 
-/// One line each, for programs too: whoever asked for JSON reads line by line.
+/// One line per task, for programs too: JSON output is read line by line.
 fn line(context: &Context, task: &Task) -> String {
     let out = context.out;
     if !out.is_json() {
@@ -103,7 +103,7 @@ fn line(context: &Context, task: &Task) -> String {
     if out.is_terminal() { clean_json(&line).into_owned() } else { line }
 }
 
-/// Whether what was watched ended well.
+/// Exit result of a watched task.
 fn ended(context: &Context, last: Option<Task>) -> Result<(), Fail> {
     match last.map(|task| task.state) {
         Some(TaskState::Completed(result)) if result.is_error => {

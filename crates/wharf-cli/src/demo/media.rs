@@ -1,7 +1,7 @@
-//! A picture and a sound.
+//! Demo image and audio.
 
-/// An anchor of eight by eight pixels.
+/// Image of an anchor, eight by eight pixels.
 pub(crate) const PNG: &[u8] = include_bytes!("anchor.png");
 
-/// Two waves of a beep.
+/// Beep of two periods.
 pub(crate) const WAV: &[u8] = include_bytes!("beep.wav");

@@ -1,4 +1,4 @@
-//! The demo's prompts.
+//! Prompts of the demo server.
 
 use wharf::prelude::*;
 

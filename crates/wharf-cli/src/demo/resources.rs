@@ -1,4 +1,4 @@
-//! The demo's resources.
+//! Resources of the demo server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use wharf::prelude::*;
 
 use super::media;
 
-/// What the readme says.
+/// Content of the readme resource.
 pub(crate) const README: &str = "# Wharf\n\nWrite a tool once, as a plain function.\n";
 
 /// What this is all about.

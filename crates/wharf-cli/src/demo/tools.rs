@@ -1,4 +1,4 @@
-//! The demo's tools.
+//! Tools of the demo server.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ pub(crate) async fn countdown(
     "lift-off"
 }
 
-/// What each log message of [`countdown`] holds.
+/// Data of each log message of [`countdown`].
 #[derive(Serialize)]
 struct Left {
     left: u32,

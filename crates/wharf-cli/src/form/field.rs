@@ -1,4 +1,4 @@
-//! One field of a form: what may be typed there.
+//! Field of a form, and the conversion of its input.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::{
     terminal::{clean_line, cut},
 };
 
-/// The most choices that a menu shows.
+/// Maximum number of choices in a menu.
 const MOST: usize = 200;
 
-/// One field of a form.
+/// Field of a form.
 #[derive(Debug)]
 pub(crate) struct Field<'a> {
     pub(crate) name: &'a str,
@@ -26,13 +26,13 @@ enum Kind {
     Integer,
     Number,
     YesNo,
-    /// One of several, each with its name for people.
+    /// One of several choices, each with its title.
     One(Vec<(Value, String)>),
-    /// Any of several.
+    /// Any number of choices.
     Many(Vec<(Value, String)>),
 }
 
-/// The fields of a form, in its own order.
+/// Fields of a form, in its own order.
 pub(crate) fn fields(schema: &Value) -> Vec<Field<'_>> {
     let root = Schema::new(schema);
     let required = root.required();
@@ -59,7 +59,7 @@ fn kind(schema: Schema<'_>) -> Kind {
     }
 }
 
-/// The values to choose from: an `enum`, with `enumNames` in older forms, or titled constants.
+/// Choices: an `enum`, with `enumNames` in older forms, or titled constants.
 fn choices(schema: Schema<'_>) -> Option<Vec<(Value, String)>> {
     let titled: Vec<(Value, String)> = schema
         .alternatives()
@@ -81,17 +81,17 @@ fn choices(schema: Schema<'_>) -> Option<Vec<(Value, String)>> {
 }
 
 impl Field<'_> {
-    /// Its name for people.
+    /// Title of the field.
     pub(crate) fn title(&self) -> &str {
         self.schema.text("title").unwrap_or(self.name)
     }
 
-    /// What it means.
+    /// Description of the field.
     pub(crate) fn description(&self) -> Option<&str> {
         self.schema.text("description")
     }
 
-    /// The menu, if there is one: a line for each choice.
+    /// Lines of the menu, one per choice, if there is one.
     pub(crate) fn menu(&self) -> Vec<String> {
         let (Kind::One(choices) | Kind::Many(choices)) = &self.kind else { return Vec::new() };
         let line = |(at, (_, name)): (usize, &(Value, String))| {
@@ -100,7 +100,7 @@ impl Field<'_> {
         choices.iter().enumerate().map(line).collect()
     }
 
-    /// What may be typed, in a few words, and what Enter alone does.
+    /// Short description of the accepted input, and the effect of Enter alone.
     pub(crate) fn wants(&self) -> String {
         let what = self.what();
         match (self.default, self.required) {
@@ -128,7 +128,7 @@ impl Field<'_> {
     }
 
     fn bounded(&self, what: &str) -> String {
-        // Whatever else stands there bounds nothing, and could steer the terminal.
+        // Only numbers are valid bounds; other values could contain terminal control characters.
         let bound = |keyword| self.schema.value(keyword).and_then(Value::as_number);
         match (bound("minimum"), bound("maximum")) {
             (Some(least), Some(most)) => format!("{what} from {least} to {most}"),
@@ -138,7 +138,7 @@ impl Field<'_> {
         }
     }
 
-    /// A value as the menu calls it.
+    /// Value with the title that the menu shows.
     pub(crate) fn shown(&self, value: &Value) -> String {
         let one = |value: &Value| match &self.kind {
             Kind::One(choices) | Kind::Many(choices) => {
@@ -155,7 +155,7 @@ impl Field<'_> {
         cut(&clean_line(&text), 100)
     }
 
-    /// What the typed line means, or why it cannot be taken. `None`: it is left out.
+    /// Converts the typed line, or returns why it is invalid. `None`: the field is left out.
     pub(crate) fn read(&self, line: &str) -> Result<Option<Value>, String> {
         if line.trim().is_empty() {
             return match (self.default, self.required) {
@@ -238,7 +238,7 @@ impl Field<'_> {
     }
 }
 
-/// The choice with this number, name or value.
+/// Finds the choice with this number, title or value.
 fn choose(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
     let named = choices.iter().find(|(value, name)| name == word || plain(value) == word);
     let lower = word.to_lowercase();

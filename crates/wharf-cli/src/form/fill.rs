@@ -1,4 +1,4 @@
-//! A form, filled in field by field.
+//! Fills in a form, field by field.
 
 use serde_json::{Map, Value};
 use wharf::model::{ElicitForm, ElicitResult};
@@ -9,7 +9,7 @@ use crate::terminal::{Dialog, clean, clean_line};
 const DECLINE: &str = ":decline";
 const CANCEL: &str = ":cancel";
 
-/// What the user did instead of answering.
+/// Actions of the user other than an answer.
 enum Left {
     Declined,
     Gone,
@@ -24,7 +24,7 @@ impl From<Left> for ElicitResult {
     }
 }
 
-/// Puts the form of the server called `server` to whoever is there.
+/// Shows the form of the server `server` to the user.
 pub(crate) fn fill(server: &str, form: &ElicitForm, dialog: &mut dyn Dialog) -> ElicitResult {
     let paint = dialog.paint();
     let asks = paint.bold(&format!("{} asks:", clean_line(server)));
@@ -40,7 +40,7 @@ pub(crate) fn fill(server: &str, form: &ElicitForm, dialog: &mut dyn Dialog) -> 
     }
 }
 
-/// Goes through all fields once; `None`: the user wants to do it over.
+/// Fills in all fields once; `None` if the user restarts.
 fn once(fields: &[Field<'_>], dialog: &mut dyn Dialog) -> Result<Option<Map<String, Value>>, Left> {
     let mut content = Map::new();
     for field in fields {
@@ -48,7 +48,7 @@ fn once(fields: &[Field<'_>], dialog: &mut dyn Dialog) -> Result<Option<Map<Stri
             content.insert(field.name.to_owned(), value);
         }
     }
-    // One answer stands right above and needs no review.
+    // A single answer is still visible and needs no review.
     if fields.len() == 1 || agreed(fields, &content, dialog)? {
         Ok(Some(content))
     } else {
@@ -56,7 +56,7 @@ fn once(fields: &[Field<'_>], dialog: &mut dyn Dialog) -> Result<Option<Map<Stri
     }
 }
 
-/// Asks until there is an answer that can be taken.
+/// Prompts until the input is valid.
 fn ask(field: &Field<'_>, dialog: &mut dyn Dialog) -> Result<Option<Value>, Left> {
     let paint = dialog.paint();
     let title = paint.cyan(&clean_line(field.title()));

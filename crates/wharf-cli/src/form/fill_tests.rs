@@ -1,4 +1,4 @@
-//! Forms, filled in by a script.
+//! Tests of forms with scripted input.
 
 use serde_json::json;
 use wharf::ElicitAction;

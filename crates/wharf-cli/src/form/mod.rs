@@ -1,4 +1,4 @@
-//! What a server asks of the user, at the terminal.
+//! Elicitation at the terminal.
 
 mod field;
 mod fill;

@@ -1,10 +1,10 @@
-//! A page that a server wants the user to visit.
+//! URL elicitation: a page that a server requests the user to open.
 
 use wharf::model::{ElicitResult, ElicitUrl};
 
 use crate::terminal::{Dialog, clean, clean_line, clean_url};
 
-/// Shows the whole address to whoever is there, and opens it if they say so.
+/// Shows the full URL, and opens it if the user agrees.
 pub(crate) fn visit(
     server: &str,
     page: &ElicitUrl,
@@ -38,7 +38,7 @@ pub(crate) fn visit(
     }
 }
 
-/// The host of an address that may be opened.
+/// Host of a URL that may be opened.
 fn host(url: &str) -> Result<&str, &'static str> {
     let (scheme, rest) = url.split_once("://").ok_or("it is no web address")?;
     if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
@@ -73,7 +73,7 @@ fn warnings(url: &str, host: &str) -> Vec<&'static str> {
     all.into_iter().filter_map(|(so, what)| so.then_some(what)).collect()
 }
 
-/// Opens `url` in the user's browser; false if nothing could be started.
+/// Opens `url` in the user's browser; false if no program could be started.
 pub(crate) fn open(url: &str) -> bool {
     wharf::auth::client::browser::open(url).is_ok()
 }

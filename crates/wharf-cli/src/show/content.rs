@@ -1,16 +1,16 @@
-//! Content, as people read it.
+//! Content, formatted for people.
 
 use serde_json::Value;
 use wharf::{Content, PromptResult, ReadResult, ResourceContents, ToolResult, model::Body};
 
 use crate::terminal::{Paint, bytes, clean, clean_json, clean_line};
 
-/// A tool's result.
+/// Formats a tool result.
 pub(crate) fn result_lines(result: &ToolResult, paint: Paint) -> Vec<String> {
     let structured: Option<Value> =
         result.structured.as_ref().and_then(|raw| serde_json::from_str(raw.get()).ok());
     let Some(structured) = structured else { return content_lines(&result.content, paint) };
-    // Most servers say the same once more as text, for clients that read nothing else.
+    // Most servers repeat structured content as text, for clients that support only text.
     let mut lines = match result.content.as_slice() {
         [Content::Text(text)]
             if serde_json::from_str(&text.text).ok() == Some(structured.clone()) =>
@@ -23,18 +23,18 @@ pub(crate) fn result_lines(result: &ToolResult, paint: Paint) -> Vec<String> {
     lines
 }
 
-/// Content of any kind, one after the other.
+/// Formats content of any kind, in order.
 fn content_lines(content: &[Content], paint: Paint) -> Vec<String> {
     content.iter().map(|item| one(item, paint)).collect()
 }
 
-/// What was read.
+/// Formats a read result.
 pub(crate) fn read_lines(result: &ReadResult, paint: Paint) -> Vec<String> {
     let several = result.contents.len() > 1;
     result.contents.iter().map(|contents| resource(contents, several, paint)).collect()
 }
 
-/// A prompt's messages.
+/// Formats the messages of a prompt.
 pub(crate) fn prompt_lines(result: &PromptResult, paint: Paint) -> Vec<String> {
     let mut lines: Vec<String> =
         result.description.iter().map(|about| paint.dim(&clean(about))).collect();
@@ -68,7 +68,7 @@ fn resource(contents: &ResourceContents, named: bool, paint: Paint) -> String {
     if named { format!("{}\n{body}", paint.cyan(&clean_line(&contents.uri))) } else { body }
 }
 
-/// Bytes are not for terminals: their type and size are.
+/// Type and size of binary data, which is not written to terminals.
 fn blob(mime_type: Option<&str>, data: &str, paint: Paint) -> String {
     let padding = data.bytes().rev().take_while(|byte| *byte == b'=').count();
     let size = bytes((data.len() / 4 * 3).saturating_sub(padding));

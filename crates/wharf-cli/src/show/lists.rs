@@ -1,4 +1,4 @@
-//! What a server offers, as tables or as JSON.
+//! Lists of a server's features, as tables or JSON.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{
     terminal::{Paint, clean, clean_line, cut, table, wrap},
 };
 
-/// The most that a table shows of a description; JSON has it all.
+/// Maximum length of a description in a table; JSON contains all of it.
 const LONGEST: usize = 300;
 
-/// What a server offers; a list that is not there was not asked for, or is not offered.
+/// Features of a server; a list is `None` if it was not requested or is not offered.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Lists {
@@ -35,7 +35,7 @@ fn shared<T: Serialize, S: Serializer>(
 }
 
 impl Lists {
-    /// The tables, each under its title.
+    /// Tables, each under its title.
     pub(crate) fn lines(&self, columns: usize, paint: Paint) -> Vec<String> {
         let mut lines = Vec::new();
         let mut add = |title: &str, head: &[&str], rows: Option<Vec<Vec<String>>>| {
@@ -75,7 +75,7 @@ fn tool(tool: &Arc<ToolInfo>) -> Vec<String> {
     vec![name(&tool.name), signature(&tool.input_schema), about]
 }
 
-/// Whether the server says that this tool may destroy something.
+/// True if the server marks the tool as destructive.
 pub(crate) fn is_destructive(tool: &ToolInfo) -> bool {
     let hints = tool.annotations.as_ref();
     hints.is_some_and(|it| it.destructive_hint == Some(true) && it.read_only_hint != Some(true))
@@ -106,14 +106,14 @@ fn name(text: &str) -> String {
     cut(&clean_line(text), LONGEST)
 }
 
-/// The first paragraph of a description.
+/// First paragraph of a description.
 fn about(text: Option<&str>) -> String {
     let text = text.unwrap_or_default().trim();
     let first = text.split("\n\n").next().unwrap_or_default();
     cut(&clean_line(first), LONGEST)
 }
 
-/// A text of the server's own, wrapped to the width there is.
+/// Text of the server, wrapped to the available width.
 pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     wrap(&clean(text), columns)
 }

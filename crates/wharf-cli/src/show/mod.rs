@@ -1,4 +1,4 @@
-//! Results, as they go to stdout.
+//! Results on stdout.
 
 mod content;
 mod lists;

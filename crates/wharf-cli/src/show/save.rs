@@ -1,4 +1,4 @@
-//! Content that goes into files.
+//! Saves content to files.
 
 use std::{
     fs,
@@ -18,31 +18,31 @@ use super::Out;
 use crate::error::Fail;
 use crate::terminal::{Screen, bytes, clean_line};
 
-/// Many servers leave the padding out.
+/// Base64 with optional padding, which many servers omit.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A server may give so many contents to save, and no more.
+/// Maximum number of contents of one result.
 const MOST: usize = 100;
 
-/// All of them together are at most so long.
+/// Maximum total length of the contents of one result.
 const LONGEST: usize = 64 << 20;
 
-/// Something to save.
+/// Content to save.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Blob {
     mime_type: Option<String>,
     bytes: Vec<u8>,
 }
 
-/// What was read, text or not.
+/// Contents of a read result, text or binary.
 pub(crate) fn blobs_of_read(result: &ReadResult) -> Result<Vec<Blob>, Fail> {
     result.contents.iter().map(of_resource).collect()
 }
 
-/// What a tool gave that is no text; if it is all text, that.
+/// Contents of a tool result that are not text; if all are text, the text.
 pub(crate) fn blobs_of_tool(result: &ToolResult) -> Result<Vec<Blob>, Fail> {
     let mut blobs = Vec::new();
     for content in &result.content {
@@ -79,7 +79,7 @@ fn decoded(mime_type: Option<&str>, data: &str) -> Result<Blob, Fail> {
     Ok(Blob { mime_type: mime_type.map(str::to_owned), bytes })
 }
 
-/// Writes to `file`, or to stdout if it is `-`; several get numbers.
+/// Writes to `file`, or to stdout if it is `-`; several contents get numbered names.
 pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Result<(), Fail> {
     if file == Path::new("-") {
         let [blob] = blobs else {
@@ -101,7 +101,7 @@ pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Re
     let files = names(file, blobs.len())?;
     let mut written: Vec<Value> = Vec::new();
     for (blob, file) in blobs.iter().zip(files) {
-        // The user wrote the name of a single file, but not those with numbers.
+        // The user named a single file, but not the numbered ones.
         let is_named = blobs.len() == 1;
         write(&file, &blob.bytes, is_named).map_err(|error| cannot_write(&file, &error))?;
         let kind = blob.mime_type.as_deref().unwrap_or("bytes");
@@ -131,7 +131,7 @@ fn within_bounds(blobs: &[Blob]) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Where each content goes. None of the names that have a number may be taken.
+/// File name of each content. Numbered names must not exist yet.
 fn names(file: &Path, count: usize) -> Result<Vec<PathBuf>, Fail> {
     if count == 1 {
         return Ok(vec![file.to_owned()]);

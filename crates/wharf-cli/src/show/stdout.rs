@@ -1,4 +1,4 @@
-//! Stdout: the result, and nothing else.
+//! Stdout, which carries only the result.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -9,7 +9,7 @@ use crate::{
     terminal::{Paint, as_shown, clean_json, columns},
 };
 
-/// Where the result goes, and in which form.
+/// Output of the result, with its format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Out {
     json: bool,
@@ -17,13 +17,13 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// JSON where a program reads, or where it was asked for.
+    /// Selects JSON if stdout is not a terminal, or if requested.
     pub(crate) fn new(json: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         Out { json: json || !terminal, terminal }
     }
 
-    /// Whether the result is wanted as JSON.
+    /// True if the result is written as JSON.
     pub(crate) fn is_json(self) -> bool {
         self.json
     }
@@ -40,7 +40,7 @@ impl Out {
         columns()
     }
 
-    /// Writes a whole value: on one line for programs, over several for people.
+    /// Writes a value as JSON: on one line for programs, on several for people.
     pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Fail> {
         let text = if self.terminal {
             serde_json::to_string_pretty(value)
@@ -63,7 +63,7 @@ impl Out {
         Ok(stdout.flush()?)
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Fail> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;

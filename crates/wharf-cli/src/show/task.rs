@@ -1,14 +1,14 @@
-//! Tasks, as people see them.
+//! Tasks, formatted for people.
 
 use wharf::{ClientRequest, Task, TaskState, TaskStatus};
 
 use super::result_lines;
 use crate::terminal::{Paint, clean_line, cut, table};
 
-/// The most that is shown of a text on one line.
+/// Maximum length of a text on one line.
 const LONGEST: usize = 300;
 
-/// One row for each task.
+/// Table with one row per task.
 pub(crate) fn task_table(tasks: &[Task], columns: usize, paint: Paint) -> Vec<String> {
     let row = |task: &Task| {
         let created = task.created_at.to_string();
@@ -22,13 +22,13 @@ pub(crate) fn task_table(tasks: &[Task], columns: usize, paint: Paint) -> Vec<St
     lines
 }
 
-/// When it changed, where it stands, what is going on.
+/// Line with the time of the last change, the status and its message.
 pub(crate) fn task_line(task: &Task, paint: Paint) -> String {
     let line = format!("{}  {}  {}", task.updated_at, status(task, paint), message(task));
     line.trim_end().to_owned()
 }
 
-/// All about one task, with its result or its questions.
+/// Complete description of one task, with its result or input requests.
 pub(crate) fn task_lines(task: &Task, paint: Paint) -> Vec<String> {
     let kept = task.ttl.map_or_else(|| "for ever".to_owned(), |ttl| format!("{} s", ttl / 1000));
     let facts = [

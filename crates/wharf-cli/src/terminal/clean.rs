@@ -1,4 +1,4 @@
-//! What a server says, made harmless: nothing that steers a terminal gets through.
+//! Escapes terminal control characters in text from servers.
 
 use std::{borrow::Cow, fmt::Write as _};
 
@@ -7,12 +7,13 @@ use super::{
     locale::{ascii, ascii_only},
 };
 
-/// Text over several lines. Line breaks and tabs stay; whatever else steers is shown, not obeyed.
+/// Escapes text of several lines. Line breaks and tabs stay; other control characters become
+/// visible.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     escape(text, |c| c != '\n' && c != '\t' && steers(c), ascii_only())
 }
 
-/// Text for a place that is one line high.
+/// Escapes text for a single line.
 pub(crate) fn clean_line(text: &str) -> Cow<'_, str> {
     if !text.contains(['\n', '\t', '\r']) {
         return escape(text, steers, ascii_only());
@@ -21,12 +22,12 @@ pub(crate) fn clean_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(escape(&words.join(" "), steers, ascii_only()).into_owned())
 }
 
-/// An address: every letter that could pass for another is spelled out.
+/// Escapes a URL: every character that could pass for another is spelled out.
 pub(crate) fn clean_url(url: &str) -> Cow<'_, str> {
     escape(url, |c| !c.is_ascii_graphic(), false)
 }
 
-/// JSON text over several lines, which stays the same JSON.
+/// Escapes JSON text of several lines; the JSON value does not change.
 pub(crate) fn clean_json(text: &str) -> Cow<'_, str> {
     rewritten(
         text,
@@ -39,8 +40,8 @@ pub(crate) fn clean_json(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// The text with an escape in the place of each character that is `bad`, that is not to be seen
-/// where it stands, or that is beyond ASCII if there is nothing else.
+/// Replaces each character that is `bad` or invisible in its context with an escape, and each
+/// non-ASCII one if `ascii_only`.
 fn escape(text: &str, bad: impl Fn(char) -> bool, ascii_only: bool) -> Cow<'_, str> {
     let text: Cow<'_, str> = match text.contains("\r\n") {
         true => text.replace("\r\n", "\n").into(),
@@ -82,7 +83,7 @@ fn rewritten(
     Cow::Owned(out)
 }
 
-/// Control characters, and those that turn the direction of writing or hide what follows.
+/// Control characters, and those that change the writing direction or hide the following text.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}')

@@ -1,28 +1,28 @@
-//! Colour, where it is wanted.
+//! Colour output.
 
 use std::{
     env,
     io::{self, IsTerminal},
 };
 
-/// Paints text, or leaves it as it is.
+/// Paints text, or leaves it unchanged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Paint {
     on: bool,
 }
 
 impl Paint {
-    /// No colour at all.
+    /// Disables colour.
     #[cfg(test)]
     pub(crate) const PLAIN: Paint = Paint { on: false };
 
-    /// As people expect it of `stream`.
+    /// Default colour setting of `stream`.
     pub(crate) fn on(stream: &impl IsTerminal) -> Paint {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Paint { on: stream.is_terminal() && !refused && !is_dumb() }
     }
 
-    /// As people expect it of stdout.
+    /// Default colour setting of stdout.
     pub(crate) fn stdout() -> Paint {
         Paint::on(&io::stdout())
     }
@@ -56,7 +56,7 @@ impl Paint {
     }
 }
 
-/// Whether the terminal can only write one line after the other.
+/// True if the terminal cannot redraw lines.
 pub(super) fn is_dumb() -> bool {
     env::var_os("TERM").is_some_and(|term| term == "dumb")
 }

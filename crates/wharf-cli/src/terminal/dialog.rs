@@ -1,30 +1,30 @@
-//! Questions and answers, a line at a time.
+//! Line-based dialog with the user.
 
 use std::io::{self, Write};
 
 use super::{Paint, Screen};
 
-/// Somebody to talk to.
+/// Dialog with the user.
 pub(crate) trait Dialog {
-    /// Tells something.
+    /// Prints text.
     fn say(&mut self, text: &str);
 
-    /// Asks for one line; none: whoever is there went away.
+    /// Prompts for one line; `None` at end of input.
     fn ask(&mut self, prompt: &str) -> Option<String>;
 
-    /// How to paint what is said.
+    /// Colour setting of the dialog.
     fn paint(&self) -> Paint;
 }
 
-/// Whoever sits at the terminal.
+/// Dialog at the terminal.
 pub(crate) struct Terminal<'a> {
     screen: &'a Screen,
-    /// Whether anybody still wants to know.
+    /// False once the prompt is withdrawn.
     open: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Terminal<'a> {
-    /// Opens the dialog; the progress waits until it is over.
+    /// Opens the dialog; the progress line is hidden until it is dropped.
     pub(crate) fn open(screen: &'a Screen, open: &'a dyn Fn() -> bool) -> Self {
         screen.asking(true);
         Terminal { screen, open }
@@ -65,11 +65,11 @@ impl Drop for Terminal<'_> {
     }
 }
 
-/// A dialog that was written beforehand.
+/// Scripted dialog for tests.
 #[cfg(test)]
 pub(crate) struct Script {
     answers: std::collections::VecDeque<String>,
-    /// All that was said and asked, a line each.
+    /// All output and prompts, one per line.
     pub(crate) said: String,
 }
 

@@ -1,19 +1,19 @@
-//! Characters that take no room: two texts that differ only by them look alike.
+//! Invisible characters: two texts that differ only by them look alike.
 
-/// Whether `c` would not be seen between `before` and `after`. Joiners and variation selectors may
-/// stay where they belong: within emoji, and within scripts that are spelt with them.
+/// True if `c` is invisible between `before` and `after`. Joiners and variation selectors are
+/// allowed where they belong: in emoji, and in scripts that are spelt with them.
 pub(super) fn is_invisible(before: Option<char>, c: char, after: Option<char>) -> bool {
     match c {
         // Zero width joiner and non-joiner.
         '\u{200d}' if before.is_some_and(is_emoji) => !after.is_some_and(is_emoji),
         '\u{200c}' | '\u{200d}' => !before.is_some_and(joins) || !after.is_some_and(joins),
-        // Variation selectors: the text or the picture form of a sign, a keycap.
+        // Variation selectors: the text or emoji form of a character, a keycap.
         '\u{fe0e}' | '\u{fe0f}' => !before.is_some_and(is_emoji) && after != Some('\u{20e3}'),
         // The variants of an ideograph.
         '\u{e0100}'..='\u{e01ef}' => !before.is_some_and(is_ideograph),
         '\u{fe00}'..='\u{fe0d}' => true,
         // Soft hyphen, combining grapheme joiner, zero width space and no-break space, word joiner
-        // and invisible operators, annotations, fillers that look like nothing.
+        // and invisible operators, annotations, blank fillers.
         '\u{ad}' | '\u{34f}' | '\u{200b}' | '\u{feff}' => true,
         '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}' | '\u{fff0}'..='\u{fffb}' => true,
         '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{2800}' => true,
@@ -23,7 +23,7 @@ pub(super) fn is_invisible(before: Option<char>, c: char, after: Option<char>) -
     }
 }
 
-/// Pictures, and what changes their form.
+/// Emoji and their modifiers.
 fn is_emoji(c: char) -> bool {
     matches!(
         c,
@@ -32,8 +32,8 @@ fn is_emoji(c: char) -> bool {
         || matches!(c, '\u{3297}' | '\u{3299}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// Letters and marks of the scripts from Arabic to Myanmar, and of Khmer and Mongolian, where a
-/// joiner changes how a word is written.
+/// Letters and marks of the scripts from Arabic to Myanmar, and of Khmer and Mongolian, in which a
+/// joiner changes the shape of a word.
 fn joins(c: char) -> bool {
     matches!(c, '\u{600}'..='\u{8ff}' | '\u{900}'..='\u{109f}' | '\u{1780}'..='\u{18af}')
         || matches!(c, '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}')

@@ -1,17 +1,17 @@
-//! Which characters the terminal can show.
+//! Character set of the terminal.
 
 use std::{borrow::Cow, env, sync::LazyLock};
 
 static ASCII_ONLY: LazyLock<bool> = LazyLock::new(|| {
-    // The first that is set counts, as for every other program.
+    // The first variable that is set applies, as in every other program.
     let names = ["LC_ALL", "LC_CTYPE", "LANG"];
     let said = names.iter().find_map(|name| env::var(name).ok().filter(|it| !it.is_empty()));
-    // Unit tests are about one way of writing, wherever they run.
+    // Unit tests always use UTF-8, independent of the machine's locale.
     !cfg!(test) && said.is_some_and(|locale| !is_utf8(&locale))
 });
 
-/// Whether the locale says that the terminal shows ASCII, or another character set than UTF-8. Where
-/// nothing is said, as in most containers, it is taken for UTF-8.
+/// True if the locale selects ASCII or another character set than UTF-8. Without a locale, as in
+/// most containers, UTF-8 is assumed.
 pub(crate) fn ascii_only() -> bool {
     *ASCII_ONLY
 }
@@ -28,13 +28,13 @@ fn is_utf8(locale: &str) -> bool {
     }
 }
 
-/// What stands for something that was left out.
+/// Mark for omitted text.
 pub(crate) fn ellipsis() -> &'static str {
     if ascii_only() { "..." } else { "…" }
 }
 
-/// `text` as the terminal can show it. What servers say was [cleaned](super::clean) before, so what
-/// is left are signs of our own.
+/// Converts `text` to the terminal's character set. Text of servers was [cleaned](super::clean)
+/// before, so only our own symbols remain.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if ascii_only() { plain(text) } else { Cow::Borrowed(text) }
 }
@@ -53,7 +53,7 @@ fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The sign that people write in its place where there is only ASCII.
+/// Usual ASCII replacement of a symbol.
 pub(super) fn ascii(c: char) -> Option<&'static str> {
     Some(match c {
         '…' => "...",

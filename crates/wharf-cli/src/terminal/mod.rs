@@ -1,4 +1,4 @@
-//! The terminal: what is written to it, and what is asked there.
+//! Terminal output and prompts.
 
 mod clean;
 mod color;
@@ -21,7 +21,7 @@ pub(crate) use locale::{ellipsis, shown as as_shown};
 pub(crate) use table::table;
 pub(crate) use text::{bytes, columns, cut, labelled, width, wrap};
 
-/// Whether somebody is there to be asked: questions go to stderr, answers come from stdin.
+/// True if a user can be prompted: prompts go to stderr, answers come from stdin.
 pub(crate) fn somebody_there() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

@@ -1,4 +1,4 @@
-//! Stderr: everything that is not the result.
+//! Stderr, which carries everything except the result.
 
 use std::{
     io::{self, IsTerminal, Write},
@@ -9,17 +9,18 @@ use wharf::{LogMessage, Progress, Task};
 
 use crate::terminal::{Paint, clean_line, color::is_dumb, columns, cut, locale::shown, width};
 
-/// How wide the bar is where there is room for it.
+/// Width of the progress bar if there is room.
 const BAR: usize = 24;
 
-/// How much of the line the bar takes in a narrow terminal: the figures behind it say more.
+/// Divisor of the line width for the bar in a narrow terminal, since the figures after it matter
+/// more.
 const SHARE: usize = 3;
 
 /// Writes to stderr, and keeps one line there for the progress of a call.
 #[derive(Debug)]
 pub(crate) struct Screen {
     terminal: bool,
-    /// Whether a line can be drawn over.
+    /// Set if a line can be redrawn.
     draws: bool,
     paint: Paint,
     state: Mutex<State>,
@@ -27,12 +28,12 @@ pub(crate) struct Screen {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The progress line that is on the screen.
+    /// Visible progress line.
     line: Option<String>,
-    /// The task that the call became: its status and message, and how far it has come.
+    /// Task that the call became: its status and message, and its progress.
     task: Option<(String, String)>,
     progress: Option<String>,
-    /// Somebody is being asked something: nothing may be drawn over it.
+    /// Set during a prompt, which must not be overdrawn.
     asking: bool,
 }
 
@@ -52,7 +53,7 @@ impl Screen {
         self.paint
     }
 
-    /// Writes one line above the progress. That nobody reads it is no failure.
+    /// Writes one line above the progress. A closed stderr is not an error.
     pub(crate) fn line(&self, text: &str) {
         let text = if self.terminal { shown(text) } else { text.into() };
         let mut state = self.lock();
@@ -67,12 +68,12 @@ impl Screen {
         }
     }
 
-    /// Whether progress can be shown.
+    /// True if progress can be shown.
     pub(crate) fn draws(&self) -> bool {
         self.draws
     }
 
-    /// Shows how far a call has come, where somebody sees it.
+    /// Shows the progress of a call, at a terminal only.
     pub(crate) fn progress(&self, progress: &Progress) {
         let message = progress.message.as_deref().unwrap_or_default();
         if !self.draws {
@@ -92,7 +93,7 @@ impl Screen {
         }
     }
 
-    /// Shows how far something has come, with `text` beside it, where somebody sees it.
+    /// Shows a progress bar with `text` beside it, at a terminal only.
     pub(crate) fn bar(&self, done: f64, total: Option<f64>, text: &str) {
         if self.draws {
             let wide = BAR.min(columns() / SHARE);
@@ -101,7 +102,7 @@ impl Screen {
         }
     }
 
-    /// Shows where the task stands that a call has become, where somebody sees it.
+    /// Shows the state of the task that a call became, at a terminal only.
     pub(crate) fn task(&self, task: &Task) {
         let status = task.status();
         if self.draws && !status.is_terminal() {
@@ -112,7 +113,7 @@ impl Screen {
         }
     }
 
-    /// Shows a log message: in words at a terminal, else as one line of JSON.
+    /// Shows a log message: as text at a terminal, else as one line of JSON.
     pub(crate) fn log(&self, message: &LogMessage) {
         let LogMessage { level, logger, data, .. } = message;
         if !self.terminal {
@@ -120,14 +121,14 @@ impl Screen {
             return self.line(&serde_json::json!({"log": line}).to_string());
         }
         let logger = logger.as_deref().map(|name| format!("{}: ", clean_line(name)));
-        // A text is shown without its quotes.
+        // A string is shown without its quotes.
         let text: Option<String> = serde_json::from_str(data.get()).ok();
         let text = text.as_deref().unwrap_or_else(|| data.get());
         let level = self.paint.yellow(&format!("{:<7}", level.as_str()));
         self.line(&format!("{level} {}{}", logger.unwrap_or_default(), clean_line(text)));
     }
 
-    /// Takes the progress line away.
+    /// Removes the progress line.
     pub(crate) fn clear(&self) {
         let mut state = self.lock();
         (state.task, state.progress) = (None, None);
@@ -136,7 +137,7 @@ impl Screen {
         }
     }
 
-    /// While `asking`, no progress is drawn.
+    /// Suspends the progress line while `asking`.
     pub(crate) fn asking(&self, asking: bool) {
         self.clear();
         self.lock().asking = asking;
@@ -154,7 +155,7 @@ impl Screen {
 /// `[working] 7 of 20: day 7 at sea`
 fn draw_task(state: &mut State) {
     let Some((status, message)) = &state.task else { return };
-    // Servers often say the figures in their message, too.
+    // Servers often repeat the figures in their message.
     let steps = state.progress.as_deref().filter(|steps| !message.starts_with(steps));
     let parts: Vec<&str> = steps.into_iter().chain([message.as_str()]).collect();
     let line = format!("[{status}] {}", parts.join(": "));
@@ -162,7 +163,7 @@ fn draw_task(state: &mut State) {
     draw(state, line);
 }
 
-/// `7 of 20`, or `7` where the end is not known.
+/// `7 of 20`, or `7` without a known total.
 fn steps(done: f64, total: Option<f64>) -> String {
     match total.filter(|total| total.is_finite() && *total > 0.0) {
         Some(total) => format!("{done} of {total}"),
@@ -177,7 +178,7 @@ fn draw(state: &mut State, line: String) {
     }
 }
 
-/// `[######------]  50%`, or how far it is where nobody knows the end.
+/// `[######------]  50%`, or the count without a known total.
 fn bar(done: f64, total: Option<f64>, wide: usize) -> String {
     let Some(total) = total.filter(|total| *total > 0.0 && done.is_finite()) else {
         return format!("[{}] {done}", "·".repeat(wide));

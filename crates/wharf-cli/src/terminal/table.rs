@@ -1,23 +1,23 @@
-//! Tables: aligned, and wrapped to the width there is.
+//! Tables, aligned and wrapped to the available width.
 
 use super::{
     Paint,
     text::{width, wrap},
 };
 
-/// What stands between two columns.
+/// Space between two columns.
 const GAP: usize = 2;
 
-/// No column is made narrower than this.
+/// Minimum width of a column.
 const LEAST: usize = 8;
 
-/// A column of text that is narrower has torn words.
+/// Minimum width of a text column that does not break words.
 const READABLE: usize = 16;
 
-/// A terminal with fewer columns is narrow.
+/// Width below which a terminal is narrow.
 const NARROW: usize = 60;
 
-/// Lays out `rows` under `head`. Columns that are empty throughout are left out.
+/// Lays out `rows` under `head`. Empty columns are left out.
 pub(crate) fn table(
     head: &[&str],
     rows: &[Vec<String>],
@@ -42,7 +42,7 @@ pub(crate) fn table(
     lines
 }
 
-/// Whether words would be torn apart, or lines be longer than there is room.
+/// True if words would be broken, or lines would exceed the width.
 fn is_too_narrow(natural: &[usize], widths: &[usize], columns: usize) -> bool {
     let gaps = GAP * widths.len().saturating_sub(1);
     let torn = |(natural, width): (&usize, &usize)| width < natural && *width < READABLE;
@@ -50,7 +50,7 @@ fn is_too_narrow(natural: &[usize], widths: &[usize], columns: usize) -> bool {
         || (columns < NARROW && natural.iter().zip(widths).any(torn))
 }
 
-/// Each row as a paragraph: its first cell, and the others below it, each behind its name.
+/// Each row as a paragraph: its first cell, and the others below it with their labels.
 fn stacked(
     used: &[usize],
     head: &[&str],
@@ -80,7 +80,7 @@ fn longest(column: usize, head: &[&str], rows: &[Vec<String>]) -> usize {
     lines.chain([width(head[column])]).max().unwrap_or(0)
 }
 
-/// Gives every column what it needs; where there is too little, the widest share what is left.
+/// Gives every column its natural width; if there is too little room, the widest share the rest.
 fn share(natural: &[usize], columns: usize) -> Vec<usize> {
     let gaps = GAP * natural.len().saturating_sub(1);
     let mut left = columns.saturating_sub(gaps);

@@ -1,26 +1,26 @@
-//! Text fitted into columns.
+//! Fits text into columns.
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::{Paint, ellipsis};
 
-/// How wide a terminal is, if nobody says.
+/// Default terminal width.
 const USUAL: usize = 80;
 
-/// How many columns there are to fill.
+/// Available width in columns.
 pub(crate) fn columns() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    // In fewer columns nothing fits, and longer lines are hard to read.
+    // Fewer columns fit nothing, and longer lines are hard to read.
     said.or_else(seen).unwrap_or(USUAL).clamp(20, 240)
 }
 
-/// How many columns `text` takes.
+/// Width of `text` in columns.
 pub(crate) fn width(text: &str) -> usize {
     UnicodeWidthStr::width(text)
 }
 
-/// Breaks `text` into lines of at most `most` columns, between words where that is possible.
+/// Wraps `text` to at most `most` columns, between words if possible.
 pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.split('\n') {
@@ -46,7 +46,7 @@ fn wrap_line(line: &str, most: usize, lines: &mut Vec<String>) {
     lines.push(current);
 }
 
-/// Breaks a word that is too long anywhere; gives back what is left of it.
+/// Breaks a word that is too long anywhere; returns the rest.
 fn break_word(word: &str, most: usize, lines: &mut Vec<String>) -> String {
     let (mut current, mut taken) = (String::new(), 0);
     for c in word.chars() {
@@ -61,7 +61,7 @@ fn break_word(word: &str, most: usize, lines: &mut Vec<String>) -> String {
     current
 }
 
-/// `text` behind its name, wrapped within its own column; in a narrow terminal below its name.
+/// `text` after its label, wrapped in its own column; in a narrow terminal below the label.
 pub(crate) fn labelled(
     name: &str,
     text: &str,
@@ -83,7 +83,7 @@ pub(crate) fn labelled(
     wrap(text, columns - label).into_iter().enumerate().map(line).collect()
 }
 
-/// At most `most` columns of `text`.
+/// Truncates `text` to at most `most` columns.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if width(text) <= most {
         return text.to_owned();
@@ -101,7 +101,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     out
 }
 
-/// A number of bytes, as people say it.
+/// Formats a number of bytes.
 pub(crate) fn bytes(count: usize) -> String {
     const UNITS: [&str; 3] = ["kB", "MB", "GB"];
     if count < 1000 {

@@ -1,4 +1,4 @@
-//! Results that are still good.
+//! Cache of results, within the time to live that the server sent.
 
 pub(crate) mod server_state;
 pub(crate) mod tool_schemas;
@@ -12,35 +12,35 @@ use std::{
 use serde::Serialize;
 use wharf_model::{CacheHint, Method, Page, Reply};
 
-/// How large one result may be, and all of them together, in bytes of JSON.
-const MOST_EACH: usize = 4 * 1024 * 1024;
-const MOST_IN_ALL: usize = 32 * 1024 * 1024;
+/// Maximum size of one result, and of all together, in bytes of JSON.
+const MAX_ENTRY_BYTES: usize = 4 * 1024 * 1024;
+const MAX_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
-/// No server knows for longer than this what will not change.
-const MOST_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+/// Upper limit for the time to live that a server sends.
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-type Key = (Method, String);
+type CacheKey = (Method, String);
 
-/// Results that are still good, by method and parameters.
+/// Cached results, by method and parameters.
 #[derive(Default)]
-pub(crate) struct Cache {
-    entries: HashMap<Key, Entry>,
-    most: usize,
-    weight: usize,
+pub(crate) struct ResultCache {
+    entries: HashMap<CacheKey, CacheEntry>,
+    max_entries: usize,
+    bytes: usize,
     next: u64,
 }
 
-struct Entry {
+struct CacheEntry {
     reply: Reply,
     until: Instant,
-    weight: usize,
-    /// Rises with each entry: the lowest is the oldest.
+    bytes: usize,
+    /// Increases with each entry: the lowest number is the oldest entry.
     number: u64,
 }
 
-impl Cache {
-    pub(crate) fn new(most: usize) -> Self {
-        Cache { most, ..Cache::default() }
+impl ResultCache {
+    pub(crate) fn new(max_entries: usize) -> Self {
+        ResultCache { max_entries, ..ResultCache::default() }
     }
 
     pub(crate) fn get(&mut self, method: Method, key: &str, now: Instant) -> Option<Reply> {
@@ -53,47 +53,48 @@ impl Cache {
         None
     }
 
-    pub(crate) fn keep(&mut self, method: Method, key: String, reply: &Reply, now: Instant) {
-        let time = Duration::from_millis(hint(reply).ttl_ms).min(MOST_TIME);
+    pub(crate) fn insert(&mut self, method: Method, key: String, reply: &Reply, now: Instant) {
+        let time = Duration::from_millis(hint(reply).ttl_ms).min(MAX_TTL);
         let (false, Some(until)) = (time.is_zero(), now.checked_add(time)) else { return };
-        let Some(weight) = weigh(reply).map(|it| it + key.len()).filter(|it| *it <= MOST_EACH)
+        let Some(bytes) =
+            json_len(reply).map(|it| it + key.len()).filter(|it| *it <= MAX_ENTRY_BYTES)
         else {
             return;
         };
         let key = (method, key);
         self.remove(&key);
-        if self.entries.len() >= self.most {
+        if self.entries.len() >= self.max_entries {
             self.retain(|_, entry| now < entry.until);
         }
-        while self.entries.len() >= self.most || self.weight + weight > MOST_IN_ALL {
+        while self.entries.len() >= self.max_entries || self.bytes + bytes > MAX_CACHE_BYTES {
             let oldest = self.entries.iter().min_by_key(|(_, entry)| entry.number);
             let Some(oldest) = oldest.map(|(key, _)| key.clone()) else { return };
             self.remove(&oldest);
         }
-        self.weight += weight;
+        self.bytes += bytes;
         let number = self.next;
         self.next += 1;
-        self.entries.insert(key, Entry { reply: reply.clone(), until, weight, number });
+        self.entries.insert(key, CacheEntry { reply: reply.clone(), until, bytes, number });
     }
 
-    /// Forgets every result of `method`.
-    pub(crate) fn forget(&mut self, method: Method) {
+    /// Invalidates every result of `method`.
+    pub(crate) fn invalidate(&mut self, method: Method) {
         self.retain(|(of, _), _| *of != method);
     }
 
-    fn retain(&mut self, keep: impl Fn(&Key, &Entry) -> bool) {
-        self.entries.retain(|key, entry| keep(key, entry));
-        self.weight = self.entries.values().map(|entry| entry.weight).sum();
+    fn retain(&mut self, should_stay: impl Fn(&CacheKey, &CacheEntry) -> bool) {
+        self.entries.retain(|key, entry| should_stay(key, entry));
+        self.bytes = self.entries.values().map(|entry| entry.bytes).sum();
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &CacheKey) {
         if let Some(entry) = self.entries.remove(key) {
-            self.weight -= entry.weight;
+            self.bytes -= entry.bytes;
         }
     }
 }
 
-/// How long the server says a result stays good.
+/// The cache hint (time to live) of a result.
 fn hint(reply: &Reply) -> CacheHint {
     match reply {
         Reply::Tools(page) => page.cache,
@@ -105,30 +106,34 @@ fn hint(reply: &Reply) -> CacheHint {
     }
 }
 
-/// How many bytes a result is as JSON.
-fn weigh(reply: &Reply) -> Option<usize> {
-    fn items<T: Serialize>(page: &Page<T>, scale: &mut Scale) -> serde_json::Result<()> {
-        page.items().iter().try_for_each(|item| serde_json::to_writer(&mut *scale, &**item))
+/// The size of a result as JSON, in bytes.
+fn json_len(reply: &Reply) -> Option<usize> {
+    fn items<T: Serialize>(page: &Page<T>, counter: &mut ByteCounter) -> serde_json::Result<()> {
+        page.items().iter().try_for_each(|item| serde_json::to_writer(&mut *counter, &**item))
     }
-    let mut scale = Scale(0);
-    let weighed = match reply {
-        Reply::Tools(page) => items(page, &mut scale),
-        Reply::Resources(page) => items(page, &mut scale),
-        Reply::Templates(page) => items(page, &mut scale),
-        Reply::Prompts(page) => items(page, &mut scale),
-        Reply::Read(result) => serde_json::to_writer(&mut scale, result),
+    let mut counter = ByteCounter(0);
+    let written = match reply {
+        Reply::Tools(page) => items(page, &mut counter),
+        Reply::Resources(page) => items(page, &mut counter),
+        Reply::Templates(page) => items(page, &mut counter),
+        Reply::Prompts(page) => items(page, &mut counter),
+        Reply::Read(result) => serde_json::to_writer(&mut counter, result),
         _ => return None,
     };
-    weighed.ok().map(|()| scale.0)
+    written.ok().map(|()| counter.0)
 }
 
-/// Counts what is written, up to what is too much anyway.
-struct Scale(usize);
+/// Counts the bytes written, and fails once they exceed the maximum size of an entry.
+struct ByteCounter(usize);
 
-impl Write for Scale {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
-        if self.0 > MOST_EACH { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(bytes.len()) }
+        if self.0 > MAX_ENTRY_BYTES {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            Ok(bytes.len())
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! What a caller remembers of its server, and how it hears that it is no longer so.
+//! Cached state of the server: results, tools and completed elicitations, invalidated by
+//! notifications.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -10,47 +11,49 @@ use std::{
     time::Instant,
 };
 
-use wharf_model::{Error, METHODS, Method, Mirrored, Notification, Reply, TaskSupport, ToolInfo};
+use wharf_model::{
+    Error, HeaderParams, METHODS, Method, Notification, Reply, TaskSupport, ToolInfo,
+};
 
 use crate::{
     ClientHandler, NotificationListener,
     cache::{
-        Cache,
-        tool_schemas::{Known, Tools},
+        ResultCache,
+        tool_schemas::{KnownTool, ToolTable},
     },
 };
 
-/// How many visited pages are remembered: the oldest gives way.
-const COMPLETED: usize = 1024;
-/// How long the id of a page may be: a server must not fill the memory with them.
-const LONGEST_ID: usize = 4096;
+/// Number of completed elicitation ids that are remembered: the oldest is dropped.
+const MAX_COMPLETED_IDS: usize = 1024;
+/// Maximum length of an elicitation id: a server must not fill the client's memory with them.
+const MAX_ELICITATION_ID_BYTES: usize = 4096;
 
-/// What a caller remembers of its server.
-pub(crate) struct Memory {
-    answer: Arc<dyn ClientHandler>,
-    state: Mutex<State>,
+/// Cached state of one server, updated by its notifications.
+pub(crate) struct ServerState {
+    handler: Arc<dyn ClientHandler>,
+    state: Mutex<CachedState>,
 }
 
-struct State {
-    cache: Cache,
-    tools: Tools,
-    /// Rises when what was known of a method's results no longer holds: what is under way then
-    /// may be old already, and is not kept.
+struct CachedState {
+    cache: ResultCache,
+    tools: ToolTable,
+    /// Incremented when the results of a method are invalidated. A result that was requested before
+    /// may be out of date, and is not cached.
     generations: [u64; METHODS.len()],
     completed: VecDeque<String>,
     waiting: Vec<Waker>,
 }
 
-impl Memory {
-    pub(crate) fn new(cache: usize, answer: Arc<dyn ClientHandler>) -> Arc<Self> {
-        let state = State {
-            cache: Cache::new(cache),
-            tools: Tools::default(),
+impl ServerState {
+    pub(crate) fn new(cache: usize, handler: Arc<dyn ClientHandler>) -> Arc<Self> {
+        let state = CachedState {
+            cache: ResultCache::new(cache),
+            tools: ToolTable::default(),
             generations: [0; METHODS.len()],
             completed: VecDeque::new(),
             waiting: Vec::new(),
         };
-        Arc::new(Memory { answer, state: Mutex::new(state) })
+        Arc::new(ServerState { handler, state: Mutex::new(state) })
     }
 
     pub(crate) fn generation(&self, method: Method) -> u64 {
@@ -61,7 +64,7 @@ impl Memory {
         self.lock().cache.get(method, key, now)
     }
 
-    pub(crate) fn keep(
+    pub(crate) fn insert(
         &self,
         method: Method,
         key: String,
@@ -71,67 +74,68 @@ impl Memory {
     ) {
         let mut state = self.lock();
         if state.generations[method as usize] == generation {
-            state.cache.keep(method, key, reply, now);
+            state.cache.insert(method, key, reply, now);
         }
     }
 
-    /// Takes in a page of tools, and gives back those that may be used.
-    pub(crate) fn learn(
+    /// Adds a page of tools, and returns the usable ones.
+    pub(crate) fn add_tools(
         &self,
         mut items: Vec<Arc<ToolInfo>>,
         mirrored: bool,
         generation: u64,
     ) -> Vec<Arc<ToolInfo>> {
         items.retain(|info| {
-            let earlier = self.lock().tools.get(&info.name).filter(|known| known.is(info));
-            let known = earlier.unwrap_or_else(|| Known::new(info.clone(), mirrored));
-            let reason = known.problem();
+            let earlier = self.lock().tools.get(&info.name).filter(|tool| tool.is(info));
+            let tool = earlier.unwrap_or_else(|| KnownTool::new(info.clone(), mirrored));
+            let reason = tool.problem();
             if let Some(reason) = reason {
-                tracing::warn!(tool = info.name, reason, "a tool cannot be used and is left out");
+                tracing::warn!(tool = info.name, reason, "ignored a tool that cannot be used");
             }
             let usable = reason.is_none();
             let mut state = self.lock();
             match state.generations[Method::ListTools as usize] == generation {
-                true => state.tools.insert(known),
-                false => state.tools.doubt(info),
+                true => state.tools.insert(tool),
+                false => state.tools.insert_outdated(info),
             }
             usable
         });
         items
     }
 
-    /// What headers must say about these arguments; `None` if there are no headers.
+    /// The `Mcp-Param-*` headers for these arguments; `None` if the transport sends none.
     pub(crate) fn mirrored(
         &self,
         tool: &str,
         arguments: &str,
         mirrors: bool,
-    ) -> Result<Option<Mirrored>, Error> {
+    ) -> Result<Option<HeaderParams>, Error> {
         if !mirrors {
             return Ok(None);
         }
-        let known = self.lock().tools.get(tool);
-        known.map_or_else(|| Ok(Mirrored::default()), |known| known.mirrored(arguments)).map(Some)
+        let tool = self.lock().tools.get(tool);
+        tool.map_or_else(|| Ok(HeaderParams::default()), |tool| tool.mirrored(arguments)).map(Some)
     }
 
-    /// Whether the tool runs as a task, by its own account; `None` if nobody listed it.
+    /// The tool's declared task support; `None` if the tool was not listed.
     pub(crate) fn task_support(&self, tool: &str) -> Option<TaskSupport> {
         self.lock().tools.task_support(tool)
     }
 
-    /// What is known of a tool that was listed.
-    pub(crate) fn known(&self, tool: &str) -> Option<Arc<Known>> {
+    /// The tool's entry, if the tool was listed.
+    pub(crate) fn tool(&self, tool: &str) -> Option<Arc<KnownTool>> {
         self.lock().tools.get(tool)
     }
 
-    /// Completes when the server has said that all of these pages were visited.
+    /// Completes when the server has sent `notifications/elicitation/complete` for all of these
+    /// ids.
     pub(crate) fn completed(
         self: &Arc<Self>,
         names: BTreeSet<String>,
     ) -> impl Future<Output = Result<(), Error>> + Send + use<> {
-        let memory = self.clone();
+        let server_state = self.clone();
         poll_fn(move |cx| {
-            let mut state = memory.lock();
+            let mut state = server_state.lock();
             if names.iter().all(|name| state.completed.contains(name)) {
                 return Poll::Ready(Ok(()));
             }
@@ -142,63 +146,63 @@ impl Memory {
         })
     }
 
-    /// Takes note of what the server says, wherever it says it.
-    pub(crate) fn hear(&self, notification: &Notification) {
+    /// Handles a notification, on any stream.
+    pub(crate) fn on_notification(&self, notification: &Notification) {
         match notification {
             Notification::ToolsChanged => {
                 let mut state = self.lock();
-                state.forget(&[Method::ListTools]);
+                state.invalidate(&[Method::ListTools]);
                 state.tools.clear();
             }
-            Notification::PromptsChanged => self.lock().forget(&[Method::ListPrompts]),
+            Notification::PromptsChanged => self.lock().invalidate(&[Method::ListPrompts]),
             Notification::ResourcesChanged => {
-                self.lock().forget(&[Method::ListResources, Method::ListTemplates]);
+                self.lock().invalidate(&[Method::ListResources, Method::ListTemplates]);
             }
-            // It may be a part of the resource that was read.
-            Notification::ResourceUpdated { .. } => self.lock().forget(&[Method::ReadResource]),
-            Notification::ElicitationComplete { id } => self.complete(id),
+            // The updated resource may be a part of the one that was read.
+            Notification::ResourceUpdated { .. } => self.lock().invalidate(&[Method::ReadResource]),
+            Notification::ElicitationComplete { id } => self.elicitation_completed(id),
             _ => {}
         }
     }
 
-    fn complete(&self, id: &str) {
-        if id.len() > LONGEST_ID {
+    fn elicitation_completed(&self, id: &str) {
+        if id.len() > MAX_ELICITATION_ID_BYTES {
             return;
         }
         let mut state = self.lock();
-        // The same word may come by more than one way.
-        if state.completed.iter().any(|known| known == id) {
+        // The same notification may arrive on more than one stream.
+        if state.completed.iter().any(|it| it == id) {
             return;
         }
-        if state.completed.len() >= COMPLETED {
+        if state.completed.len() >= MAX_COMPLETED_IDS {
             state.completed.pop_front();
         }
         state.completed.push_back(id.to_owned());
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
-        // It is the user's own code, and the link must go on whatever it does.
-        if catch_unwind(AssertUnwindSafe(|| self.answer.elicitation_complete(id))).is_err() {
-            tracing::error!(id, "hearing that an elicitation is complete panicked");
+        // The handler is user code: its panics must not stop the transport.
+        if catch_unwind(AssertUnwindSafe(|| self.handler.elicitation_complete(id))).is_err() {
+            tracing::error!(id, "the handler panicked in `elicitation_complete`");
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CachedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    fn forget(&mut self, methods: &[Method]) {
+impl CachedState {
+    fn invalidate(&mut self, methods: &[Method]) {
         for method in methods {
             self.generations[*method as usize] += 1;
-            self.cache.forget(*method);
+            self.cache.invalidate(*method);
         }
     }
 }
 
-impl NotificationListener for Memory {
-    fn heard(&self, notification: &Notification) {
-        self.hear(notification);
+impl NotificationListener for ServerState {
+    fn on_notification(&self, notification: &Notification) {
+        self.on_notification(notification);
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of a server's tools.
+//! The listed tools of a server: headers for their arguments, task support, output validation.
 
 use std::{
     collections::HashMap,
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 use wharf_model::{
-    Error, ErrorKind, JsonText, LazyJson, Mirrored, TaskSupport, ToolInfo, ToolResult, excerpt,
+    Error, ErrorKind, HeaderParams, JsonText, LazyJson, TaskSupport, ToolInfo, ToolResult, excerpt,
 };
 use wharf_schema::{
     header,
@@ -15,58 +15,60 @@ use wharf_schema::{
     tool_output::{Checker, Verdict},
 };
 
-/// How deep schemas are looked into.
-const DEPTH: usize = 64;
+/// Maximum depth to which schemas are read.
+const MAX_SCHEMA_DEPTH: usize = 64;
 
-/// How many tools are remembered: as many as a listing reads.
-const MOST: usize = 100_000;
+/// Maximum number of tools: as many as one paginated list reads.
+const MAX_TOOLS: usize = 100_000;
 
-/// How many bytes their texts may have together.
-const MOST_TEXT: usize = 64 << 20;
+/// Maximum size of all tools together, in bytes.
+const MAX_TOOL_BYTES: usize = 64 << 20;
 
-/// A schema and a result of this many bytes together are checked where the call is polled; what is
-/// larger is checked off the runtime's threads.
-const LIGHT: usize = 4 << 10;
+/// A schema and a result of at most this many bytes together are checked where the call is polled;
+/// larger ones on a blocking thread.
+const INLINE_CHECK_BYTES: usize = 4 << 10;
 
-/// How long a schema may be that results are held against.
-const LONGEST_SCHEMA: usize = 256 << 10;
+/// Maximum length of an output schema: results are not validated against longer ones.
+const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// What is known of a server's tools, by name.
+/// Table of a server's tools, by name.
 #[derive(Default)]
-pub(crate) struct Tools {
-    known: HashMap<String, Arc<Known>>,
-    /// How many bytes the texts of `known` have.
+pub(crate) struct ToolTable {
+    known: HashMap<String, Arc<KnownTool>>,
+    /// Total size of the tools in `known`, in bytes.
     text: usize,
-    /// How tools run that were listed while the list changed: it may be another list by now, so
-    /// nothing else of them counts.
-    doubtful: HashMap<String, TaskSupport>,
+    /// Task support of tools that were listed while the list changed. Everything else about them
+    /// may be out of date.
+    outdated: HashMap<String, TaskSupport>,
 }
 
-/// One tool that was listed.
-pub(crate) struct Known {
+/// A listed tool.
+pub(crate) struct KnownTool {
     info: Arc<ToolInfo>,
-    /// What must stand in headers too; why the tool cannot be used if nobody can tell.
+    /// Arguments that are sent as headers, or the reason why the tool cannot be used.
     mirrors: Result<Mirrors, String>,
-    /// Compiled when first needed; `None` if it cannot be checked.
+    /// Compiled on first use; `None` if the schema cannot be checked.
     output: OnceLock<Option<Checker>>,
 }
 
-impl Tools {
-    pub(crate) fn get(&self, name: &str) -> Option<Arc<Known>> {
+impl ToolTable {
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<KnownTool>> {
         self.known.get(name).cloned()
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Tools::default();
+        *self = ToolTable::default();
     }
 
-    pub(crate) fn insert(&mut self, known: Arc<Known>) {
+    pub(crate) fn insert(&mut self, known: Arc<KnownTool>) {
         let (name, text) = (&known.info.name, known.text());
-        if text > MOST_TEXT || (self.known.len() >= MOST && !self.known.contains_key(name)) {
+        if text > MAX_TOOL_BYTES
+            || (self.known.len() >= MAX_TOOLS && !self.known.contains_key(name))
+        {
             return;
         }
-        if self.text + text > MOST_TEXT {
-            // A server that lists other tools every time must not fill the memory with them.
+        if self.text + text > MAX_TOOL_BYTES {
+            // A server that lists other tools each time must not fill the client's memory.
             self.clear();
         }
         self.text += text;
@@ -75,65 +77,65 @@ impl Tools {
         }
     }
 
-    /// Takes note of a tool whose list may be out of date.
-    pub(crate) fn doubt(&mut self, info: &ToolInfo) {
-        if self.doubtful.len() < MOST {
-            self.doubtful.insert(info.name.clone(), task_support(info));
+    /// Records the task support of a tool from a list that may be out of date.
+    pub(crate) fn insert_outdated(&mut self, info: &ToolInfo) {
+        if self.outdated.len() < MAX_TOOLS {
+            self.outdated.insert(info.name.clone(), task_support(info));
         }
     }
 
-    /// Whether the tool runs as a task, as far as anything is known of it.
+    /// The tool's task support, from a current or an outdated list.
     pub(crate) fn task_support(&self, name: &str) -> Option<TaskSupport> {
         let known = self.known.get(name).map(|known| task_support(&known.info));
-        known.or_else(|| self.doubtful.get(name).cloned())
+        known.or_else(|| self.outdated.get(name).cloned())
     }
 }
 
-/// Whether the text of a schema may have annotations, however they are written.
+/// Returns whether a schema's text may contain `x-mcp-header` annotations, escaped or not.
 fn may_be_mirrored(schema: &str) -> bool {
     schema.contains(header::ANNOTATION) || schema.contains('\\')
 }
 
-/// Whether calling a tool again does no harm, by its own account.
+/// Returns whether the tool's annotations declare it safe to call again.
 pub(crate) fn is_repeatable(info: &ToolInfo) -> bool {
     info.annotations.as_ref().is_some_and(|hints| {
         hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
     })
 }
 
-/// Whether a tool runs as a task, by its own account.
+/// The task support that a tool declares.
 pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
-    let said = info.execution.as_ref().and_then(|it| it.task_support.clone());
-    said.unwrap_or(TaskSupport::Forbidden)
+    let declared = info.execution.as_ref().and_then(|it| it.task_support.clone());
+    declared.unwrap_or(TaskSupport::Forbidden)
 }
 
-impl Known {
-    /// `mirrored`: whether the link mirrors arguments, so that annotations matter.
+impl KnownTool {
+    /// `mirrored`: the transport sends `Mcp-Param-*` headers, so annotations matter.
     pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
         let mirrors = match mirrored && may_be_mirrored(&info.input_schema.text()) {
             true => {
-                // Read once and not kept: a list may have many.
+                // Parsed once and not stored: a list may have many schemas.
                 let schema = info.input_schema.read();
-                match header::problems(&schema, DEPTH).into_iter().next() {
+                match header::problems(&schema, MAX_SCHEMA_DEPTH).into_iter().next() {
                     Some(problem) => Err(problem),
-                    None => Ok(Mirrors::of(&schema, DEPTH)),
+                    None => Ok(Mirrors::of(&schema, MAX_SCHEMA_DEPTH)),
                 }
             }
             false => Ok(Mirrors::default()),
         };
-        Arc::new(Known { info, mirrors, output: OnceLock::new() })
+        Arc::new(KnownTool { info, mirrors, output: OnceLock::new() })
     }
 
     pub(crate) fn is(&self, info: &Arc<ToolInfo>) -> bool {
         Arc::ptr_eq(&self.info, info)
     }
 
-    /// Why it must not be used, if so.
+    /// The reason why the tool must not be used, if any.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.mirrors.as_ref().err().map(String::as_str)
     }
 
-    pub(crate) fn mirrored(&self, arguments: &str) -> Result<Mirrored, Error> {
+    pub(crate) fn mirrored(&self, arguments: &str) -> Result<HeaderParams, Error> {
         let refused = |problem: &String| {
             let name = excerpt(&self.info.name);
             let message = format!("The tool `{name}` cannot be called over HTTP: {problem}");
@@ -144,49 +146,50 @@ impl Known {
         mirrors.read(arguments).map_err(invalid)
     }
 
-    /// Whether calling it again does no harm, by its own account.
+    /// Returns whether the tool's annotations declare it safe to call again.
     pub(crate) fn is_repeatable(&self) -> bool {
         is_repeatable(&self.info)
     }
 
-    /// How many bytes its large texts have.
+    /// The size of the tool's strings and JSON, in bytes.
     fn text(&self) -> usize {
         let info = &self.info;
         let output = info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
         let meta = info.meta.as_ref().map_or(0, |meta| meta.text().len());
-        let words = [&info.title, &info.description].into_iter().flatten().map(String::len);
-        let words = words.sum::<usize>() + info.name.len() + info.icons.text().len();
-        info.input_schema.text().len() + output + meta + words
+        let strings = [&info.title, &info.description].into_iter().flatten().map(String::len);
+        let strings = strings.sum::<usize>() + info.name.len() + info.icons.text().len();
+        info.input_schema.text().len() + output + meta + strings
     }
 
-    /// Whether checking this result takes next to no time.
-    pub(crate) fn is_light(&self, result: &ToolResult) -> bool {
+    /// Returns whether the check of this result is cheap enough to run where the call is polled.
+    pub(crate) fn is_checked_inline(&self, result: &ToolResult) -> bool {
         let schema = self.info.output_schema.as_ref().map_or(0, |schema| schema.text().len());
         let result = result.structured.as_ref().map_or(0, |json| json.get().len());
-        result == 0 || schema == 0 || schema + result <= LIGHT
+        result == 0 || schema == 0 || schema + result <= INLINE_CHECK_BYTES
     }
 
-    /// Holds a result, which is no failure of the tool, against the tool's schema. Gives the reason
-    /// why that was not done, where it is news: this may run on any thread, and the caller logs it.
+    /// Validates a successful result against the tool's output schema. Returns the reason if it was
+    /// not checked and that is not yet logged; the caller logs it, because this may run on any
+    /// thread.
     pub(crate) fn check_output(
         &self,
         structured: Option<&JsonText>,
-    ) -> Result<Option<Unchecked>, Error> {
+    ) -> Result<Option<UncheckedOutput>, Error> {
         let Some(schema) = &self.info.output_schema else { return Ok(None) };
-        let mut news = None;
+        let mut warning = None;
         let compile = || match compile(schema) {
             Ok(checker) => Some(checker),
             Err(reason) => {
-                news = Some(Unchecked::Results(reason));
+                warning = Some(UncheckedOutput::Results(reason));
                 None
             }
         };
-        let Some(checker) = self.output.get_or_init(compile) else { return Ok(news) };
+        let Some(checker) = self.output.get_or_init(compile) else { return Ok(warning) };
         let problem = match structured {
             None => "- there is no structured content".into(),
             Some(structured) => match checker.check(structured.get()) {
                 Verdict::Fits => return Ok(None),
-                Verdict::Unchecked(reason) => return Ok(Some(Unchecked::Result(reason))),
+                Verdict::Unchecked(reason) => return Ok(Some(UncheckedOutput::Result(reason))),
                 Verdict::Misfit(problem) => problem,
             },
         };
@@ -198,29 +201,31 @@ impl Known {
     }
 }
 
-/// Why a result was not held against its schema.
-pub(crate) enum Unchecked {
-    /// No result of the tool can be.
+/// The reason why a result was not validated against its schema.
+pub(crate) enum UncheckedOutput {
+    /// No result of the tool can be validated.
     Results(String),
-    /// This one cannot.
+    /// This result cannot be validated.
     Result(String),
 }
 
-impl Unchecked {
+impl UncheckedOutput {
     pub(crate) fn warn(self, tool: &str) {
         match self {
-            Unchecked::Results(reason) => {
-                tracing::warn!(tool, reason, "results are not checked against the output schema");
+            UncheckedOutput::Results(reason) => {
+                tracing::warn!(tool, reason, "cannot validate results against the output schema");
             }
-            Unchecked::Result(reason) => tracing::warn!(tool, reason, "a result was not checked"),
+            UncheckedOutput::Result(reason) => {
+                tracing::warn!(tool, reason, "cannot validate a result against the output schema")
+            }
         }
     }
 }
 
-/// The schema, compiled. Its tree is not even built if it is too long for that.
+/// Compiles the schema. Its tree is not built if the text is too long.
 fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
-    match schema.text().len() > LONGEST_SCHEMA {
-        true => Err(format!("the schema has more than {LONGEST_SCHEMA} bytes")),
+    match schema.text().len() > MAX_SCHEMA_BYTES {
+        true => Err(format!("the schema is longer than {MAX_SCHEMA_BYTES} bytes")),
         false => Checker::new(&schema.read()),
     }
 }

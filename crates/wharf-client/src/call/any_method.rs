@@ -1,4 +1,4 @@
-//! Any request by its name, waited for like a call.
+//! Sends any request by its method name, with the timeouts and events of a call.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -10,21 +10,22 @@ use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Reply, Request, Ser
 
 use crate::{
     ClientHandle,
-    call::{builder::Hooks, request::Spec, result::unexpected, run},
+    call::{builder::CallHooks, request::CallSpec, result::unexpected, run},
 };
 
 pub(crate) async fn ask(
     caller: &ClientHandle,
     method: String,
     params: Option<String>,
-    mut hooks: Hooks,
+    mut hooks: CallHooks,
     idle: Duration,
 ) -> Result<Box<RawValue>, Error> {
     let params = params.map(RawValue::from_string).transpose()?;
-    let raw = Raw { caller: caller.clone(), method, params, result: Slot::default() };
-    // An exchange carries requests of known methods only: any will do.
-    let stand_in = Spec::new(Method::Discover).build(None);
-    match run::exchange(caller, &raw, stand_in, &mut hooks, idle).await.0 {
+    let raw = RawRequest { caller: caller.clone(), method, params, result: ResultSlot::default() };
+    // An active call carries only requests of known methods: any of
+    // them will do.
+    let stand_in = CallSpec::new(Method::Discover).build(None);
+    match run::send_request(caller, &raw, stand_in, &mut hooks, idle).await.0 {
         Outcome::Failed(error) => Err(*error),
         _ => {
             raw.result.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(unexpected)
@@ -32,21 +33,21 @@ pub(crate) async fn ask(
     }
 }
 
-type Slot = Arc<Mutex<Option<Box<RawValue>>>>;
+type ResultSlot = Arc<Mutex<Option<Box<RawValue>>>>;
 
-/// A request by its name as a service, so that an exchange can carry it.
-struct Raw {
+/// A request by its method name as a service, so that an active call can carry it.
+struct RawRequest {
     caller: ClientHandle,
     method: String,
     params: Option<Box<RawValue>>,
-    /// Where its result goes: no outcome has room for it.
-    result: Slot,
+    /// The result: no outcome has room for it.
+    result: ResultSlot,
 }
 
-impl Service for Raw {
+impl Service for RawRequest {
     fn call(&self, _: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let (method, params) = (self.method.clone(), self.params.clone());
-        let asking = self.caller.link().request(method, params, outbox);
+        let asking = self.caller.transport().request(method, params, outbox);
         let slot = self.result.clone();
         Box::pin(async move {
             match asking.await {

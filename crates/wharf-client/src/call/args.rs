@@ -1,9 +1,10 @@
-//! Arguments written in place.
+//! The [`args!`](crate::args) macro.
 
-/// Arguments of a call, written in place: names, or texts where a name is no identifier.
+/// Arguments of a call as a map. A key is an identifier, or a string literal if it is not an
+/// identifier.
 ///
-/// A value is anything that serializes; one that cannot be written as JSON panics, as in
-/// [`serde_json::json!`].
+/// A value is anything that serializes. Panics if it cannot be written as JSON, as
+/// [`serde_json::json!`] does.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }

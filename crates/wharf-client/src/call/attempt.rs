@@ -1,4 +1,4 @@
-//! One request on its way, with what happens meanwhile.
+//! One attempt of a request, and the events during it.
 
 use std::task::{Context, Poll};
 
@@ -9,122 +9,125 @@ use wharf_model::{
 
 use crate::{
     ClientHandle, LogMessage, Progress,
-    call::builder::Hooks,
-    server_requests::{dispatch, dispatch::Unanswered},
+    call::builder::CallHooks,
+    server_requests::{dispatch, dispatch::AnswerError},
 };
 
-/// Events taken in one go: a server that never pauses must not keep the task from anything else.
-pub(crate) const MOST_EVENTS: usize = 256;
+/// Maximum number of events handled per poll, so that a server that never pauses does not starve
+/// other futures of the task.
+pub(crate) const MAX_EVENTS_PER_POLL: usize = 256;
 
-/// Who is asked and told while a call goes on.
-pub(crate) trait Company: Send {
-    /// Puts a question of the server's.
-    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>>;
-    /// Hears what the server says on the way.
-    fn hear(&mut self, notification: Notification);
-    /// Sees where the task stands that the call has become.
-    fn see(&mut self, task: &Task);
+/// Receives the events of a call.
+pub(crate) trait CallEvents: Send {
+    /// Answers a request of the server.
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>>;
+    /// Receives a notification of the server.
+    fn notify(&mut self, notification: Notification);
+    /// Receives the state of the task that the call became.
+    fn on_task(&mut self, task: &Task);
 }
 
-/// The company of a call made here: its hooks, and whoever answers for the caller.
-pub(crate) struct Own<'a> {
+/// Events of a call made through a [`ClientHandle`]: its hooks and the client's handler.
+pub(crate) struct CallerEvents<'a> {
     pub(crate) caller: &'a ClientHandle,
-    pub(crate) hooks: &'a mut Hooks,
+    pub(crate) hooks: &'a mut CallHooks,
 }
 
-impl Company for Own<'_> {
-    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
-        dispatch::put(self.caller.answer(), ask)
+impl CallEvents for CallerEvents<'_> {
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
+        dispatch::put(self.caller.handler(), ask)
     }
 
-    fn hear(&mut self, notification: Notification) {
+    fn notify(&mut self, notification: Notification) {
         match notification {
             Notification::Progress { progress, total, message } => {
-                if let Some(hear) = &mut self.hooks.progress {
-                    hear(Progress { progress, total, message });
+                if let Some(callback) = &mut self.hooks.progress {
+                    callback(Progress { progress, total, message });
                 }
             }
             Notification::Log { level, logger, data } => {
-                if let Some(hear) = &mut self.hooks.log {
-                    hear(LogMessage { level, logger, data });
+                if let Some(callback) = &mut self.hooks.log {
+                    callback(LogMessage { level, logger, data });
                 }
             }
-            other => self.caller.memory().hear(&other),
+            other => self.caller.server_state().on_notification(&other),
         }
     }
 
-    fn see(&mut self, task: &Task) {
-        if let Some(see) = &mut self.hooks.task {
-            see(task);
+    fn on_task(&mut self, task: &Task) {
+        if let Some(callback) = &mut self.hooks.task {
+            callback(task);
         }
     }
 }
 
-/// One request on its way. Its questions are answered side by side while it goes on.
-pub(crate) struct Round {
-    exchange: ActiveCall,
-    asks: Vec<(ClientRequestId, BoxFuture<Result<String, Unanswered>>)>,
-    asked: bool,
+/// One attempt of a request. Requests of the server are answered concurrently while it runs.
+pub(crate) struct RequestAttempt {
+    active_call: ActiveCall,
+    asks: Vec<(ClientRequestId, BoxFuture<Result<String, AnswerError>>)>,
+    input_requested: bool,
 }
 
-impl Round {
-    pub(crate) fn new(exchange: ActiveCall) -> Self {
-        Round { exchange, asks: Vec::new(), asked: false }
+impl RequestAttempt {
+    pub(crate) fn new(active_call: ActiveCall) -> Self {
+        RequestAttempt { active_call, asks: Vec::new(), input_requested: false }
     }
 
-    /// How it ended, and whether anything was asked on the way.
+    /// Polls the outcome, and whether the server sent any request meanwhile.
     pub(crate) fn poll_end(
         &mut self,
-        company: &mut dyn Company,
+        events: &mut dyn CallEvents,
         cx: &mut Context<'_>,
     ) -> Poll<(Outcome, bool)> {
-        for _ in 0..MOST_EVENTS {
+        for _ in 0..MAX_EVENTS_PER_POLL {
             if let Err(error) = self.poll_asks(cx) {
-                return Poll::Ready((error.into(), self.asked));
+                return Poll::Ready((error.into(), self.input_requested));
             }
-            match std::task::ready!(self.exchange.poll_event(cx)) {
-                Event::Notify(notification) => company.hear(notification),
-                Event::ClientRequest(id, ask) => self.ask(company, id, ask),
-                Event::Withdraw(id) => self.asks.retain(|(asked, _)| *asked != id),
+            match std::task::ready!(self.active_call.poll_event(cx)) {
+                Event::Notify(notification) => events.notify(notification),
+                Event::ClientRequest(id, ask) => self.ask(events, id, ask),
+                Event::Withdraw(id) => self.asks.retain(|(open, _)| *open != id),
                 Event::LetGo => {}
-                Event::Done(outcome) => return Poll::Ready((outcome, self.asked)),
+                Event::Done(outcome) => return Poll::Ready((outcome, self.input_requested)),
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Brings back what has been answered; the error of an answer that does not fit.
+    /// Delivers finished answers; fails if an answer is invalid.
     fn poll_asks(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
-        let answers = self.exchange.answers();
+        let answers = self.active_call.answers();
         let mut wrong = None;
         self.asks.retain_mut(|(id, answering)| {
             let Poll::Ready(answer) = answering.as_mut().poll(cx) else { return true };
             match answer {
                 Ok(json) => answers.deliver(*id, Ok(json)),
-                Err(Unanswered::Refused(error)) => answers.deliver(*id, Err(error)),
-                Err(Unanswered::Wrong(error)) => wrong.replace(error).is_none(),
+                Err(AnswerError::Refused(error)) => answers.deliver(*id, Err(error)),
+                Err(AnswerError::Invalid(error)) => wrong.replace(error).is_none(),
             };
             false
         });
         wrong.map_or(Ok(()), Err)
     }
 
-    fn ask(&mut self, company: &mut dyn Company, id: ClientRequestId, ask: ClientRequest) {
-        self.asked = true;
-        if self.asks.len() >= dispatch::MOST {
-            let message =
-                format!("This client answers at most {} questions at once", dispatch::MOST);
+    fn ask(&mut self, events: &mut dyn CallEvents, id: ClientRequestId, ask: ClientRequest) {
+        self.input_requested = true;
+        if self.asks.len() >= dispatch::MAX_OPEN_REQUESTS {
+            let message = format!(
+                "This client answers at most {} requests at once",
+                dispatch::MAX_OPEN_REQUESTS
+            );
             let error = Error::new(ErrorKind::Overloaded).with_message(message);
-            self.exchange.answers().deliver(id, Err(error));
+            self.active_call.answers().deliver(id, Err(error));
         } else {
-            self.asks.push((id, company.ask(ask)));
+            self.asks.push((id, events.ask(ask)));
         }
     }
 }
 
-/// Why a question is not answered that comes where none belongs.
+/// Error for a request of the server during a subscription.
 pub(crate) fn refuse_here(ask: &ClientRequest) -> Error {
-    let message = format!("{} cannot be answered while listening", ask.method().name());
+    let message = format!("{} cannot be answered during a subscription", ask.method().name());
     Error::new(ErrorKind::InvalidRequest).with_message(message)
 }

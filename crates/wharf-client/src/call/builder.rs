@@ -1,4 +1,4 @@
-//! A call in the making.
+//! [`CallBuilder`]: options and hooks of one call.
 
 use std::{collections::BTreeMap, fmt, future::IntoFuture, time::Duration};
 
@@ -8,18 +8,18 @@ use wharf_model::{BoxFuture, Completion, Error, LogLevel, Meta, Reply, Task};
 use crate::{
     TaskHandle,
     api::ClientHandle,
-    call::{request::Spec, run},
+    call::{request::CallSpec, run},
 };
 
-/// How far a call has come.
+/// A progress notification.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// Rises with each message.
+    /// Increases with each notification.
     pub progress: f64,
-    /// What `progress` will be at the end, if known.
+    /// The value of `progress` at the end, if known.
     pub total: Option<f64>,
-    /// What is going on, for people.
+    /// A description for users.
     pub message: Option<String>,
 }
 
@@ -27,31 +27,31 @@ pub struct Progress {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LogMessage {
-    /// How grave it is.
+    /// The severity.
     pub level: LogLevel,
-    /// Where it comes from.
+    /// The name of the logger.
     pub logger: Option<String>,
-    /// Any JSON.
+    /// The message, as any JSON.
     pub data: Box<RawValue>,
 }
 
-type SeeTask = Box<dyn FnMut(&Task) + Send>;
+type TaskHook = Box<dyn FnMut(&Task) + Send>;
 
-/// Who hears of what happens on the way.
+/// Callbacks for events during a call.
 #[derive(Default)]
-pub(crate) struct Hooks {
+pub(crate) struct CallHooks {
     pub(crate) progress: Option<Box<dyn FnMut(Progress) + Send>>,
     pub(crate) log: Option<Box<dyn FnMut(LogMessage) + Send>>,
-    pub(crate) task: Option<SeeTask>,
+    pub(crate) task: Option<TaskHook>,
 }
 
-/// What is called: a method of the protocol, or anything by its name.
+/// The request to send: a method of the protocol, or any method by its name.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
-    Call(Spec),
-    /// A tool, as a task if the server can, which is kept for so many milliseconds.
-    Start(Spec, Option<u64>),
-    /// The end of a task.
+pub(crate) enum CallKind {
+    Call(CallSpec),
+    /// A tool call as a task if the server supports that, kept for this many milliseconds.
+    Start(CallSpec, Option<u64>),
+    /// Waits for the end of a task.
     Wait(TaskHandle),
     Raw {
         method: String,
@@ -59,14 +59,14 @@ pub(crate) enum What {
     },
 }
 
-/// How a call ended well.
-pub(crate) enum Done {
+/// The result of a successful call.
+pub(crate) enum CallResult {
     Reply(Reply),
     Task(TaskHandle),
     Raw(Box<RawValue>),
 }
 
-/// A call in the making: `.await` sends it, and dropping it then cancels it.
+/// A call that can be configured: `.await` sends it, and dropping the future cancels it.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -83,12 +83,12 @@ pub(crate) enum Done {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a call is sent when it is awaited"]
+#[must_use = "a call does nothing unless awaited"]
 pub struct CallBuilder<T> {
     pub(crate) caller: ClientHandle,
-    pub(crate) what: Result<What, Error>,
-    pub(crate) read: fn(Done) -> Result<T, Error>,
-    pub(crate) hooks: Hooks,
+    pub(crate) what: Result<CallKind, Error>,
+    pub(crate) read: fn(CallResult) -> Result<T, Error>,
+    pub(crate) hooks: CallHooks,
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
     pub(crate) cached: bool,
@@ -98,11 +98,11 @@ pub struct CallBuilder<T> {
 impl<T> CallBuilder<T> {
     pub(crate) fn new(
         caller: &ClientHandle,
-        what: Result<What, Error>,
-        read: fn(Done) -> Result<T, Error>,
+        what: Result<CallKind, Error>,
+        read: fn(CallResult) -> Result<T, Error>,
     ) -> Self {
         let (idle, total) = (caller.options().idle, caller.options().total);
-        let (caller, hooks) = (caller.clone(), Hooks::default());
+        let (caller, hooks) = (caller.clone(), CallHooks::default());
         CallBuilder {
             caller,
             what,
@@ -115,43 +115,44 @@ impl<T> CallBuilder<T> {
         }
     }
 
-    /// How long it may show no sign of life, such as progress.
+    /// Sets the idle timeout: the longest time without progress or another event.
     pub fn timeout(mut self, idle: Duration) -> Self {
         self.idle = idle;
         self
     }
 
-    /// How long it may take in all.
+    /// Sets the total timeout.
     pub fn total(mut self, total: Duration) -> Self {
         self.total = total;
         self
     }
 
-    /// Hears how far it has come.
-    pub fn on_progress(mut self, hear: impl FnMut(Progress) + Send + 'static) -> Self {
-        self.hooks.progress = Some(Box::new(hear));
+    /// Sets the callback for progress notifications.
+    pub fn on_progress(mut self, callback: impl FnMut(Progress) + Send + 'static) -> Self {
+        self.hooks.progress = Some(Box::new(callback));
         self
     }
 
-    /// Hears its log messages, if [`ClientHandle::set_log_level`] asked for any.
-    pub fn on_log(mut self, hear: impl FnMut(LogMessage) + Send + 'static) -> Self {
-        self.hooks.log = Some(Box::new(hear));
+    /// Sets the callback for log messages. The server sends them if [`ClientHandle::set_log_level`]
+    /// requested them.
+    pub fn on_log(mut self, callback: impl FnMut(LogMessage) + Send + 'static) -> Self {
+        self.hooks.log = Some(Box::new(callback));
         self
     }
 
-    /// Sees where the task stands that the call has become, each time anything is known of it.
-    pub fn on_task(mut self, see: impl FnMut(&Task) + Send + 'static) -> Self {
-        self.hooks.task = Some(Box::new(see));
+    /// Sets the callback for the state of the task that the call became, on every update.
+    pub fn on_task(mut self, callback: impl FnMut(&Task) + Send + 'static) -> Self {
+        self.hooks.task = Some(Box::new(callback));
         self
     }
 
-    /// Sends these members of `_meta` along. What the protocol itself puts there comes on top.
+    /// Sends these members in `_meta`. Members that the protocol sets take precedence.
     pub fn meta(mut self, meta: Meta) -> Self {
         self.what = self.what.and_then(|what| with_meta(what, meta));
         self
     }
 
-    /// Asks the server, even if an earlier result is still good.
+    /// Bypasses the cache.
     pub fn no_cache(mut self) -> Self {
         self.cached = false;
         self
@@ -159,10 +160,10 @@ impl<T> CallBuilder<T> {
 }
 
 impl CallBuilder<TaskHandle> {
-    /// Asks the server to keep the task, with its result, for so long after its creation. Not every
-    /// server lets itself be told.
+    /// Requests that the server keep the task and its result for this time after creation. Not
+    /// every server honours it.
     pub fn keep_for(mut self, ttl: Duration) -> Self {
-        if let Ok(What::Start(_, kept)) = &mut self.what {
+        if let Ok(CallKind::Start(_, kept)) = &mut self.what {
             *kept = Some(u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         }
         self
@@ -170,7 +171,7 @@ impl CallBuilder<TaskHandle> {
 }
 
 impl CallBuilder<Completion> {
-    /// Tells the arguments that are already settled.
+    /// Sets the arguments that are already resolved.
     pub fn context<K: Into<String>, V: Into<String>>(
         mut self,
         settled: impl IntoIterator<Item = (K, V)>,
@@ -185,37 +186,37 @@ impl<T: 'static> IntoFuture for CallBuilder<T> {
     type IntoFuture = BoxFuture<Result<T, Error>>;
 
     fn into_future(mut self) -> Self::IntoFuture {
-        if let (Ok(What::Call(spec)), false) = (&mut self.what, self.context.is_empty()) {
+        if let (Ok(CallKind::Call(spec)), false) = (&mut self.what, self.context.is_empty()) {
             let context = json!({"arguments": self.context});
             spec.params.push(("context".into(), context.to_string()));
         }
         let CallBuilder { caller, what, read, hooks, idle, total, cached, .. } = self;
         Box::pin(async move {
-            let limits = run::Limits { idle, total, cached };
+            let limits = run::CallLimits { idle, total, cached };
             run::run(&caller, what?, hooks, limits).await.and_then(read)
         })
     }
 }
 
-fn with_meta(what: What, meta: Meta) -> Result<What, Error> {
+fn with_meta(what: CallKind, meta: Meta) -> Result<CallKind, Error> {
     Ok(match what {
-        What::Call(spec) => What::Call(Spec { meta: Some(meta), ..spec }),
-        What::Start(spec, ttl) => What::Start(Spec { meta: Some(meta), ..spec }, ttl),
-        // Nothing of a caller's own goes with the looks at a task.
-        What::Wait(handle) => What::Wait(handle),
-        What::Raw { method, params } => {
+        CallKind::Call(spec) => CallKind::Call(CallSpec { meta: Some(meta), ..spec }),
+        CallKind::Start(spec, ttl) => CallKind::Start(CallSpec { meta: Some(meta), ..spec }, ttl),
+        // The caller's `_meta` is not sent with `tasks/get` requests.
+        CallKind::Wait(handle) => CallKind::Wait(handle),
+        CallKind::Raw { method, params } => {
             let mut all: Meta = match params {
                 Some(params) => serde_json::from_str(&params)?,
                 None => Meta::new(),
             };
             all.insert("_meta".into(), meta.into());
-            What::Raw { method, params: Some(serde_json::to_string(&all)?) }
+            CallKind::Raw { method, params: Some(serde_json::to_string(&all)?) }
         }
     })
 }
 
 impl<T> fmt::Debug for CallBuilder<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calling").field("what", &self.what).finish_non_exhaustive()
+        f.debug_struct("CallBuilder").field("what", &self.what).finish_non_exhaustive()
     }
 }

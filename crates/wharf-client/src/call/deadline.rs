@@ -1,4 +1,4 @@
-//! Time, by the runtime's own clock.
+//! Timeouts, sleep and backoff on the runtime's clock.
 
 use std::{
     future::{Future, poll_fn},
@@ -10,37 +10,37 @@ use std::{
 
 use wharf_model::{BoxFuture, Error, ErrorKind, Timer};
 
-/// The same future, ended with an error when `limit` has passed. `knob` names what to raise.
+/// Runs `work` with a timeout. `option` names the setting to raise in the error.
 pub(crate) async fn within<T>(
     timer: &Arc<dyn Timer>,
     limit: Duration,
-    knob: &str,
+    option: &str,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    // A time beyond the clock's end never comes.
+    // A deadline beyond the end of the clock never expires.
     let end = timer.now().checked_add(limit);
-    let mut alarm: Option<BoxFuture<()>> = None;
+    let mut sleep: Option<BoxFuture<()>> = None;
     let mut work = pin!(work);
     poll_fn(|cx| {
         if let Poll::Ready(result) = work.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
         let Some(end) = end else { return Poll::Pending };
-        // Armed on the first pending poll: what ends at once costs no timer.
-        let alarm = alarm.get_or_insert_with(|| timer.sleep_until(end));
-        alarm.as_mut().poll(cx).map(|()| Err(out_of_time(limit, knob)))
+        // Armed on the first pending poll: a future that is ready immediately costs no timer.
+        let sleep = sleep.get_or_insert_with(|| timer.sleep_until(end));
+        sleep.as_mut().poll(cx).map(|()| Err(out_of_time(limit, option)))
     })
     .await
 }
 
-pub(crate) fn out_of_time(limit: Duration, knob: &str) -> Error {
-    let message = format!("Request timed out after {limit:?}: raise `{knob}` if it needs longer");
+pub(crate) fn out_of_time(limit: Duration, option: &str) -> Error {
+    let message = format!("Request timed out after {limit:?}: raise `{option}` if it needs longer");
     Error::new(ErrorKind::RequestTimeout).with_message(message)
 }
 
-/// Does work that takes the processor for long on a thread that no call is polled on: timeouts and
-/// cancellation go on. If nobody waits any more the work goes on to its end, so it must have one.
-pub(crate) async fn aside<T: Send + 'static>(
+/// Runs CPU-bound work on a blocking thread, so that timeouts and cancellation of calls still work.
+/// If the future is dropped, the work continues until its end, so it must be bounded.
+pub(crate) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::runtime::Handle::try_current() {
@@ -60,7 +60,7 @@ pub(crate) async fn sleep(timer: &Arc<dyn Timer>, pause: Duration) {
     }
 }
 
-/// How long to wait before trying for the `tries`-th time: twice as long each time.
+/// Exponential backoff: the delay before attempt `tries`, at most `most`.
 pub(crate) fn backoff(first: Duration, tries: usize, most: Duration) -> Duration {
     let times = u32::try_from(tries).ok().and_then(|tries| 2_u32.checked_pow(tries));
     times.and_then(|times| first.checked_mul(times)).unwrap_or(most).min(most)

@@ -1,10 +1,10 @@
-//! How calls are made unless they say otherwise.
+//! [`CallOptions`]: defaults for all calls.
 
 use std::time::Duration;
 
 use wharf_model::LogLevel;
 
-/// How calls are made unless they say otherwise.
+/// Defaults for all calls; a single call can override some of them.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -17,27 +17,28 @@ use wharf_model::LogLevel;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CallOptions {
-    /// How long a call may show no sign of life, such as progress: 60 seconds. The clock stands
-    /// still while a question of the server's is open.
+    /// Idle timeout: the longest time without progress or another event, 60 seconds. The clock is
+    /// paused while a request of the server is open.
     pub idle: Duration,
-    /// How long a call may take in all, with every question and every retry: 10 minutes.
+    /// Total timeout of a call, including requests of the server and retries: 10 minutes.
     pub total: Duration,
-    /// The least grave log messages that calls ask for; none by default.
+    /// Lowest severity of log messages that calls request; none by default.
     pub log_level: Option<LogLevel>,
-    /// How often one call may be sent again with answers: 8 times.
+    /// Maximum number of times one call is sent again with input responses: 8.
     pub rounds: usize,
-    /// How many results are kept for as long as the server allows: 256. None at all with 0.
+    /// Maximum number of cached results, each kept for the time to live that the server sent: 256.
+    /// 0 disables the cache.
     pub cache: usize,
-    /// Whether structured content is held against the tool's schema, where the tool was listed.
+    /// Validates structured content against the tool's output schema, if the tool was listed.
     pub validate_output: bool,
-    /// Whether a call that the server makes a task of is followed to its end. Servers are told.
+    /// Follows a call to its end if the server makes it a task. Declares the capability to servers.
     pub tasks: bool,
-    /// How many pages one listing reads: 1,000.
+    /// Maximum number of pages of one paginated list: 1,000.
     pub pages: usize,
-    /// How many items one listing reads: 100,000.
+    /// Maximum number of items of one paginated list: 100,000.
     pub items: usize,
-    /// How much one listing reads, all pages together: 64 MiB, to which each JSON value adds 32
-    /// bytes beside its text. All pages together take no longer than `total`.
+    /// Maximum size of one paginated list, all pages together: 64 MiB. Each JSON value counts 32
+    /// bytes more than its text. All pages together take no longer than `total`.
     pub listed: usize,
 }
 
@@ -72,24 +73,24 @@ macro_rules! setters {
 }
 
 setters! {
-    /// Sets how long a call may show no sign of life.
+    /// Sets the idle timeout.
     idle: Duration;
-    /// Sets how long a call may take in all.
+    /// Sets the total timeout.
     total: Duration;
-    /// Sets the least grave log messages that calls ask for.
+    /// Sets the lowest severity of log messages that calls request.
     log_level: LogLevel;
-    /// Sets how often one call may be sent again with answers.
+    /// Sets the maximum number of times one call is sent again with input responses.
     rounds: usize;
-    /// Sets how many results are kept.
+    /// Sets the maximum number of cached results.
     cache: usize;
-    /// Says whether structured content is held against the tool's schema.
+    /// Enables validation of structured content against the tool's output schema.
     validate_output: bool;
-    /// Says whether calls that become tasks are followed to their end.
+    /// Enables following calls that become tasks to their end.
     tasks: bool;
-    /// Sets how many pages one listing reads.
+    /// Sets the maximum number of pages of one list.
     pages: usize;
-    /// Sets how many items one listing reads.
+    /// Sets the maximum number of items of one list.
     items: usize;
-    /// Sets how much one listing reads, in bytes.
+    /// Sets the maximum size of one list, in bytes.
     listed: usize;
 }

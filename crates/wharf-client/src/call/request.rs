@@ -1,4 +1,4 @@
-//! What to call, kept so that it can be sent more than once.
+//! [`CallSpec`]: a request that can be built and sent more than once.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -6,33 +6,33 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 use wharf_model::{Error, ErrorKind, Meta, Method, Request, RequestBuilder};
 
-/// How long arguments may be: what is sent over a link has far lower limits.
-const MOST: usize = 1 << 30;
+/// Maximum length of arguments. Transports have far lower limits.
+const MAX_ARGUMENT_BYTES: usize = 1 << 30;
 
-/// What to call, kept so that it can be sent more than once.
+/// The parts of a request, kept so that it can be sent more than once.
 #[derive(Clone, Debug)]
-pub(crate) struct Spec {
+pub(crate) struct CallSpec {
     pub(crate) method: Method,
     pub(crate) target: Option<String>,
-    /// The text of a JSON object.
+    /// A JSON object, as text.
     pub(crate) arguments: Option<String>,
     pub(crate) cursor: Option<String>,
-    /// The texts of other parameters.
+    /// Other parameters, as JSON text.
     pub(crate) params: Vec<(Cow<'static, str>, String)>,
     pub(crate) meta: Option<Meta>,
 }
 
-impl Spec {
+impl CallSpec {
     pub(crate) fn new(method: Method) -> Self {
         let (target, arguments, cursor) = (None, None, None);
-        Spec { method, target, arguments, cursor, params: Vec::new(), meta: None }
+        CallSpec { method, target, arguments, cursor, params: Vec::new(), meta: None }
     }
 
     pub(crate) fn named(method: Method, target: impl Into<String>) -> Self {
-        Spec { target: Some(target.into()), ..Spec::new(method) }
+        CallSpec { target: Some(target.into()), ..CallSpec::new(method) }
     }
 
-    /// With arguments that must be written as an object; `null` for none.
+    /// Sets the arguments, which must serialize as an object or as `null` for none.
     pub(crate) fn arguments(mut self, arguments: &impl Serialize) -> Result<Self, Error> {
         self.arguments = object("Arguments", arguments)?;
         Ok(self)
@@ -43,10 +43,10 @@ impl Spec {
         self
     }
 
-    /// A request that came from elsewhere, without what answers an earlier round.
+    /// Copies a received request, without its input responses and request state.
     pub(crate) fn of(request: &Request) -> Result<Self, Error> {
         let params: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_str(request.params())?;
-        let mut spec = Spec::new(request.method);
+        let mut spec = CallSpec::new(request.method);
         let mirrored = request.method.info().mirrored;
         for (name, value) in params {
             let json = value.get();
@@ -63,8 +63,8 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The request, once more.
-    pub(crate) fn build(&self, retry: Option<&Retry>) -> Request {
+    /// Builds the request, with the fields of a retry if there are any.
+    pub(crate) fn build(&self, retry: Option<&RetryParams>) -> Request {
         let mut request = RequestBuilder::new(self.method);
         if let Some(target) = &self.target {
             request = request.target(target);
@@ -90,27 +90,27 @@ impl Spec {
         request.build()
     }
 
-    /// What tells this request from every other of its method.
+    /// The cache key: the parameters of the request.
     pub(crate) fn key(&self) -> String {
         self.build(None).params().to_owned()
     }
 }
 
-/// What a request carries that is sent again for want of answers.
+/// Fields of a request that is sent again after `input_required`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Retry {
-    /// The text of a JSON object: an answer for each key.
+pub(crate) struct RetryParams {
+    /// A JSON object, as text: one response for each key.
     pub(crate) responses: Option<String>,
     pub(crate) state: Option<String>,
 }
 
-/// The text of a value that must be an object, or nothing.
+/// Serializes a value that must be an object, or `null`.
 pub(crate) fn object(what: &str, value: &impl Serialize) -> Result<Option<String>, Error> {
     let invalid = |problem: String| Error::new(ErrorKind::InvalidParams).with_message(problem);
     let json = serde_json::to_string(value)
         .map_err(|error| invalid(format!("{what} cannot be written as JSON: {error}")))?;
-    if json.len() > MOST {
-        let message = format!("{what} are longer than {MOST} bytes");
+    if json.len() > MAX_ARGUMENT_BYTES {
+        let message = format!("{what} are longer than {MAX_ARGUMENT_BYTES} bytes");
         return Err(Error::new(ErrorKind::ContentTooLarge).with_message(message));
     }
     match json.as_bytes().first() {

@@ -1,4 +1,4 @@
-//! Results as callers want them.
+//! Converts results into the types that callers requested.
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, value::RawValue};
@@ -6,64 +6,66 @@ use wharf_model::{
     Completion, Content, Error, ErrorKind, PromptResult, ReadResult, Reply, ToolResult, excerpt,
 };
 
-use crate::{TaskHandle, call::builder::Done};
+use crate::{TaskHandle, call::builder::CallResult};
 
-/// A link gave the result of another method: a fault of its own, but no reason to panic.
+/// Error for a transport that returned the result of another method: a bug of the transport, but
+/// not a reason to panic.
 pub(crate) fn unexpected() -> Error {
-    Error::new(ErrorKind::InternalError)
-        .with_message("The link gave the result of another method: this is a fault of the link")
+    Error::new(ErrorKind::InternalError).with_message(
+        "The transport returned the result of another method: this is a bug of the transport",
+    )
 }
 
-pub(crate) fn tool(done: Done) -> Result<ToolResult, Error> {
+pub(crate) fn tool(done: CallResult) -> Result<ToolResult, Error> {
     match done {
-        Done::Reply(Reply::Tool(result)) => Ok(result),
+        CallResult::Reply(Reply::Tool(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn task(done: Done) -> Result<TaskHandle, Error> {
+pub(crate) fn task(done: CallResult) -> Result<TaskHandle, Error> {
     match done {
-        Done::Task(handle) => Ok(handle),
+        CallResult::Task(handle) => Ok(handle),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn resource(done: Done) -> Result<ReadResult, Error> {
+pub(crate) fn resource(done: CallResult) -> Result<ReadResult, Error> {
     match done {
-        Done::Reply(Reply::Read(result)) => Ok(result),
+        CallResult::Reply(Reply::Read(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn prompt(done: Done) -> Result<PromptResult, Error> {
+pub(crate) fn prompt(done: CallResult) -> Result<PromptResult, Error> {
     match done {
-        Done::Reply(Reply::Prompt(result)) => Ok(result),
+        CallResult::Reply(Reply::Prompt(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn completion(done: Done) -> Result<Completion, Error> {
+pub(crate) fn completion(done: CallResult) -> Result<Completion, Error> {
     match done {
-        Done::Reply(Reply::Completion(result)) => Ok(result),
+        CallResult::Reply(Reply::Completion(result)) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-pub(crate) fn raw(done: Done) -> Result<Box<RawValue>, Error> {
+pub(crate) fn raw(done: CallResult) -> Result<Box<RawValue>, Error> {
     match done {
-        Done::Raw(result) => Ok(result),
+        CallResult::Raw(result) => Ok(result),
         _ => Err(unexpected()),
     }
 }
 
-/// How revisions before 2026-07-28 carry structured content that is no object.
+/// Structured content that is not an object, as revisions before 2026-07-28 carry it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "T: DeserializeOwned")]
-struct Wrapped<T> {
+struct WrappedResult<T> {
     result: T,
 }
 
-pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
+pub(crate) fn tool_as<T: DeserializeOwned>(done: CallResult) -> Result<T, Error> {
     let result = tool(done)?;
     let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
     if result.is_error {
@@ -75,29 +77,29 @@ pub(crate) fn tool_as<T: DeserializeOwned>(done: Done) -> Result<T, Error> {
     }
     if let Some(structured) = &result.structured {
         let json = structured.get();
-        let unwrapped = || serde_json::from_str::<Wrapped<T>>(json).map(|it| it.result);
+        let unwrapped = || serde_json::from_str::<WrappedResult<T>>(json).map(|it| it.result);
         return serde_json::from_str(json)
-            .or_else(|error| unwrapped().map_err(|_| misread(&error, json)));
+            .or_else(|error| unwrapped().map_err(|_| type_mismatch(&error, json)));
     }
     if result.content.is_empty() {
-        return serde_json::from_value(Value::Null).map_err(|error| misread(&error, ""));
+        return serde_json::from_value(Value::Null).map_err(|error| type_mismatch(&error, ""));
     }
     let [text] = texts[..] else {
         let message = format!(
-            "The tool returned no structured content and {} texts, so there is not one thing to \
-             read: use `call` for the whole result",
+            "The tool returned no structured content and {} texts, so there is no single value to \
+             deserialize: use `call` for the whole result",
             texts.len()
         );
         return Err(Error::new(ErrorKind::ValidationFailed).with_message(message));
     };
-    // Many tools write JSON into their text, and as many write words.
+    // Many tools write JSON into their text content, others plain text.
     serde_json::from_str(text).or_else(|error| {
-        serde_json::from_value(Value::from(text)).map_err(|_| misread(&error, text))
+        serde_json::from_value(Value::from(text)).map_err(|_| type_mismatch(&error, text))
     })
 }
 
-fn misread(error: &serde_json::Error, text: &str) -> Error {
+fn type_mismatch(error: &serde_json::Error, text: &str) -> Error {
     let message =
-        format!("The tool's result is not of the type asked for: {error}: {}", excerpt(text));
+        format!("The tool's result does not match the requested type: {error}: {}", excerpt(text));
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }

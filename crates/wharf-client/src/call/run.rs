@@ -1,4 +1,4 @@
-//! One call from beginning to end: rounds of questions, and what may be tried again.
+//! Runs one call to its end: input rounds, retries, tasks.
 
 use std::{collections::BTreeSet, future::poll_fn, sync::Arc, time::Duration};
 
@@ -13,58 +13,58 @@ use crate::{
     cache::tool_schemas,
     call::{
         any_method,
-        attempt::{Own, Round},
-        builder::{Done, Hooks, What},
+        attempt::{CallerEvents, RequestAttempt},
+        builder::{CallHooks, CallKind, CallResult},
         deadline,
-        request::{Retry, Spec},
+        request::{CallSpec, RetryParams},
         url_elicitation,
     },
     server_requests::dispatch,
-    task::{Ending, Leash, Manner, Watch, follow, request_mode},
+    task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
-/// How long to wait before an overloaded server is asked again, at first and at most.
-const SHED: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// First and longest delay before a request is sent again to an overloaded server.
+const OVERLOAD_DELAY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How often a call is sent again after the connection broke, and after how long.
-const REISSUES: usize = 2;
-const REISSUE: Duration = Duration::from_millis(100);
+/// Maximum number of retries after the connection broke, and the first delay.
+const MAX_RETRIES: usize = 2;
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How one call is made.
+/// Timeouts and cache use of one call.
 #[derive(Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
     pub(crate) total: Duration,
     pub(crate) cached: bool,
 }
 
-impl Limits {
+impl CallLimits {
     pub(crate) fn of(caller: &ClientHandle) -> Self {
         let options = caller.options();
-        Limits { idle: options.idle, total: options.total, cached: true }
+        CallLimits { idle: options.idle, total: options.total, cached: true }
     }
 }
 
 pub(crate) async fn run(
     caller: &ClientHandle,
-    what: What,
-    mut hooks: Hooks,
-    limits: Limits,
-) -> Result<Done, Error> {
-    let Limits { idle, total, .. } = limits;
+    what: CallKind,
+    mut hooks: CallHooks,
+    limits: CallLimits,
+) -> Result<CallResult, Error> {
+    let CallLimits { idle, total, .. } = limits;
     let timer = caller.timer();
     match what {
-        What::Call(spec) => call(caller, spec, hooks, limits).await.map(Done::Reply),
-        What::Start(spec, ttl) => {
+        CallKind::Call(spec) => call(caller, spec, hooks, limits).await.map(CallResult::Reply),
+        CallKind::Start(spec, ttl) => {
             let tool = spec.target.clone();
-            let start = Call::new(caller, spec, hooks, idle).start(ttl);
+            let start = CallRun::new(caller, spec, hooks, idle).start(ttl);
             let handle = match deadline::within(timer, total, "total", start).await? {
-                Started::Task(task) => TaskHandle::made(caller, tool, *task),
-                Started::Result(result) => TaskHandle::done(caller, tool, result),
+                TaskStart::Task(task) => TaskHandle::created(caller, tool, *task),
+                TaskStart::Result(result) => TaskHandle::done(caller, tool, result),
             };
-            Ok(Done::Task(handle))
+            Ok(CallResult::Task(handle))
         }
-        What::Wait(handle) => {
+        CallKind::Wait(handle) => {
             let end = handle.follow(&mut hooks, idle);
             let checked = async {
                 let result = end.await?;
@@ -72,98 +72,98 @@ pub(crate) async fn run(
                 Ok(result)
             };
             let result = deadline::within(timer, total, "total", checked).await?;
-            Ok(Done::Reply(Reply::Tool(result)))
+            Ok(CallResult::Reply(Reply::Tool(result)))
         }
-        What::Raw { method, params } => {
+        CallKind::Raw { method, params } => {
             let raw = any_method::ask(caller, method, params, hooks, idle);
-            deadline::within(timer, total, "total", raw).await.map(Done::Raw)
+            deadline::within(timer, total, "total", raw).await.map(CallResult::Raw)
         }
     }
 }
 
 async fn call(
     caller: &ClientHandle,
-    spec: Spec,
-    hooks: Hooks,
-    limits: Limits,
+    spec: CallSpec,
+    hooks: CallHooks,
+    limits: CallLimits,
 ) -> Result<Reply, Error> {
-    let Limits { idle, total, cached } = limits;
+    let CallLimits { idle, total, cached } = limits;
     if !offers(&caller.about().discovery.capabilities, spec.method) {
         return Err(not_offered(spec.method.name()));
     }
-    // Metadata of the caller's own may change the result.
+    // The caller's `_meta` may change the result.
     let key = (spec.method.info().cacheable && spec.meta.is_none()).then(|| spec.key());
-    let memory = caller.memory();
+    let server_state = caller.server_state();
     if let (Some(key), true) = (&key, cached)
-        && let Some(reply) = memory.get(spec.method, key, caller.timer().now())
+        && let Some(reply) = server_state.get(spec.method, key, caller.timer().now())
     {
         return Ok(reply);
     }
-    let (method, generation) = (spec.method, memory.generation(spec.method));
-    let call = Call::new(caller, spec, hooks, idle).finish();
-    let (reply, asked) = deadline::within(caller.timer(), total, "total", call).await?;
-    // What hangs on answers is good for this call only.
-    if let (Some(key), false) = (key, asked) {
-        memory.keep(method, key, &reply, generation, caller.timer().now());
+    let (method, generation) = (spec.method, server_state.generation(spec.method));
+    let call = CallRun::new(caller, spec, hooks, idle).finish();
+    let (reply, input_requested) = deadline::within(caller.timer(), total, "total", call).await?;
+    // A result that depends on input responses is not cached.
+    if let (Some(key), false) = (key, input_requested) {
+        server_state.insert(method, key, &reply, generation, caller.timer().now());
     }
     Ok(reply)
 }
 
-/// How a request ended.
-enum Ended {
+/// The end of a request.
+enum RequestEnd {
     Reply(Reply),
     Task(Box<Task>),
 }
 
-/// What a tool that was called as a task gave at once.
-enum Started {
+/// The result of a tool call that requested a task.
+enum TaskStart {
     Task(Box<Task>),
     Result(ToolResult),
 }
 
-struct Call<'a> {
+struct CallRun<'a> {
     caller: &'a ClientHandle,
-    spec: Spec,
-    hooks: Hooks,
+    spec: CallSpec,
+    hooks: CallHooks,
     idle: Duration,
-    retry: Option<Retry>,
+    retry: Option<RetryParams>,
     rounds: usize,
-    sheds: usize,
-    reissues: usize,
-    asked: bool,
+    overloads: usize,
+    retries: usize,
+    input_requested: bool,
     listed_again: bool,
     tasking: TaskRequest,
-    pages: url_elicitation::Pages,
+    url_elicitations: url_elicitation::UrlElicitations,
 }
 
-impl<'a> Call<'a> {
-    fn new(caller: &'a ClientHandle, spec: Spec, hooks: Hooks, idle: Duration) -> Self {
-        let (retry, rounds, sheds, reissues) = (None, 0, 0, 0);
-        let (asked, listed_again) = (false, false);
+impl<'a> CallRun<'a> {
+    fn new(caller: &'a ClientHandle, spec: CallSpec, hooks: CallHooks, idle: Duration) -> Self {
+        let (retry, rounds, overloads, retries) = (None, 0, 0, 0);
+        let (input_requested, listed_again) = (false, false);
         let tasking = request_mode::tasking(caller, &spec);
-        let pages = url_elicitation::Pages::default();
-        Call {
+        let url_elicitations = url_elicitation::UrlElicitations::default();
+        CallRun {
             caller,
             spec,
             hooks,
             idle,
             retry,
             rounds,
-            sheds,
-            reissues,
-            asked,
+            overloads,
+            retries,
+            input_requested,
             listed_again,
             tasking,
-            pages,
+            url_elicitations,
         }
     }
 
-    /// The result, and whether the server asked for anything on the way.
+    /// Runs the call: the result, and whether the server requested input.
     async fn finish(mut self) -> Result<(Reply, bool), Error> {
         loop {
-            let reply = match self.end().await? {
-                Ended::Reply(reply) => reply,
-                Ended::Task(task) => match self.follow(*task).await {
+            let reply = match self.run_request().await? {
+                RequestEnd::Reply(reply) => reply,
+                RequestEnd::Task(task) => match self.follow(*task).await {
                     Ok(result) => Reply::Tool(result),
                     Err(error) if error.kind.is_url_elicitation_required() => {
                         self.recover(error).await?;
@@ -175,130 +175,138 @@ impl<'a> Call<'a> {
             if let Reply::Tool(result) = &reply {
                 check(self.caller, self.spec.target.as_deref(), result, self.idle).await?;
             }
-            return Ok((reply, self.asked || self.retry.is_some()));
+            return Ok((reply, self.input_requested || self.retry.is_some()));
         }
     }
 
-    /// The task that the call has become, or its result if there is one at once.
-    async fn start(mut self, ttl: Option<u64>) -> Result<Started, Error> {
+    /// Starts the call as a task: the task, or the result if the server created none.
+    async fn start(mut self, ttl: Option<u64>) -> Result<TaskStart, Error> {
         if !offers(&self.caller.about().discovery.capabilities, Method::CallTool) {
             return Err(not_offered(Method::CallTool.name()));
         }
-        if self.caller.manner() == Manner::Fetched {
+        if self.caller.task_dialect() == TaskDialect::Legacy {
             let tool = self.spec.target.as_deref().unwrap_or_default();
             let support = request_mode::support(self.caller, tool).await?;
             if matches!(support, TaskSupport::Optional | TaskSupport::Required) {
                 self.tasking = TaskRequest::Wanted(ttl);
             }
         }
-        match self.end().await? {
-            Ended::Task(task) => Ok(Started::Task(task)),
-            Ended::Reply(Reply::Tool(result)) => {
+        match self.run_request().await? {
+            RequestEnd::Task(task) => Ok(TaskStart::Task(task)),
+            RequestEnd::Reply(Reply::Tool(result)) => {
                 check(self.caller, self.spec.target.as_deref(), &result, self.idle).await?;
-                Ok(Started::Result(result))
+                Ok(TaskStart::Result(result))
             }
-            Ended::Reply(_) => Err(crate::call::result::unexpected()),
+            RequestEnd::Reply(_) => Err(crate::call::result::unexpected()),
         }
     }
 
-    /// How the request itself ends, with all rounds of questions and tries it takes.
-    async fn end(&mut self) -> Result<Ended, Error> {
+    /// Sends the request until it ends, with all input rounds and retries.
+    async fn run_request(&mut self) -> Result<RequestEnd, Error> {
         loop {
-            match self.once().await? {
+            match self.send_once().await? {
                 Outcome::Complete(Reply::Tool(result))
-                    if request_mode::may_mean_task(self.caller, self.tasking, &result)
+                    if request_mode::may_be_task_required(self.caller, self.tasking, &result)
                         && self.runs_only_as_task().await =>
                 {
                     self.tasking = TaskRequest::Wanted(None);
                 }
-                Outcome::Complete(reply) => return Ok(Ended::Reply(reply)),
+                Outcome::Complete(reply) => return Ok(RequestEnd::Reply(reply)),
                 Outcome::Task(task) if self.spec.method == Method::CallTool => {
-                    return Ok(Ended::Task(task));
+                    return Ok(RequestEnd::Task(task));
                 }
-                Outcome::InputRequired(required) => self.meet(*required).await?,
+                Outcome::InputRequired(required) => self.answer_requests(*required).await?,
                 Outcome::Failed(error) => self.recover(*error).await?,
                 _ => return Err(crate::call::result::unexpected()),
             }
         }
     }
 
-    /// Follows the task that the call has become. Whoever no longer waits cancels it.
+    /// Follows the task that the call became. Dropping the future cancels the task.
     async fn follow(&mut self, task: Task) -> Result<ToolResult, Error> {
-        let watch = Watch::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
-        let leash = Leash::new(self.caller, &task.id);
-        let mut company = Own { caller: self.caller, hooks: &mut self.hooks };
-        let (end, asked) = follow(watch, Some(task), &mut company).await;
-        self.asked |= asked;
-        if let Err(Ending::GaveUp(error)) = end {
+        let poller = TaskPoller::new(self.caller, &task.id, Some(task.clone()), self.idle)?;
+        let cancel_on_drop = CancelOnDrop::new(self.caller, &task.id);
+        let mut events = CallerEvents { caller: self.caller, hooks: &mut self.hooks };
+        let (end, input_requested) = follow(poller, Some(task), &mut events).await;
+        self.input_requested |= input_requested;
+        if let Err(FollowError::Abandoned(error)) = end {
             return Err(error);
         }
-        leash.release_connection();
+        cancel_on_drop.disarm();
         end.map_err(Error::from)
     }
 
-    async fn once(&mut self) -> Result<Outcome, Error> {
+    async fn send_once(&mut self) -> Result<Outcome, Error> {
         let caller = self.caller;
         let mut request = self.spec.build(self.retry.as_ref()).from_peer(caller.peer().clone());
         request.asks = InputMode::Deliver;
         request.log_level = caller.log_level();
         request.tasking = self.tasking;
-        // Progress shows that a tool is still at work, whether anybody looks at it or not.
+        // Requested even without a callback: progress shows that the tool is still running, and
+        // resets the idle timeout.
         request.progress = self.hooks.progress.is_some() || request.method == Method::CallTool;
-        let link = caller.link();
-        request.scope = link.scope();
+        let transport = caller.transport();
+        request.scope = transport.scope();
         if let (Some(tool), true) = (&self.spec.target, request.method == Method::CallTool) {
             let arguments = self.spec.arguments.as_deref().unwrap_or("{}");
-            request.mirrored = caller.memory().mirrored(tool, arguments, link.mirrors())?;
+            request.mirrored =
+                caller.server_state().mirrored(tool, arguments, transport.sends_param_headers())?;
         }
-        let (outcome, asked) = exchange(caller, &*link, request, &mut self.hooks, self.idle).await;
-        self.asked |= asked;
+        let (outcome, input_requested) =
+            send_request(caller, &*transport, request, &mut self.hooks, self.idle).await;
+        self.input_requested |= input_requested;
         Ok(outcome)
     }
 
-    /// Gets the answers that the server wants before it goes on.
-    async fn meet(&mut self, required: InputRequired) -> Result<(), Error> {
+    /// Answers the requests of an `input_required` result, and prepares the retry.
+    async fn answer_requests(&mut self, required: InputRequired) -> Result<(), Error> {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
         if requests.is_empty() {
             if state.is_none() {
-                return Err(broken("says that it needs input, but not which"));
+                return Err(protocol_violation(
+                    "returned input_required without requests and without state",
+                ));
             }
-            if self.sheds >= most {
-                return Err(endless(&format!("put the call off {most} times")));
+            if self.overloads >= most {
+                return Err(limit_exceeded(&format!("deferred the call {most} times")));
             }
-            deadline::sleep(self.caller.timer(), put_off(self.sheds)).await;
-            self.sheds += 1;
-            self.retry = Some(Retry { responses: None, state });
+            deadline::sleep(self.caller.timer(), overload_delay(self.overloads)).await;
+            self.overloads += 1;
+            self.retry = Some(RetryParams { responses: None, state });
             return Ok(());
         }
         if self.rounds >= most {
-            return Err(endless(&format!("asked for input more than {most} times")));
+            return Err(limit_exceeded(&format!("requested input more than {most} times")));
         }
         self.rounds += 1;
         let distinct: BTreeSet<&String> = requests.iter().map(|(key, _)| key).collect();
         if distinct.len() < requests.len() {
-            return Err(broken("asks two questions under one key"));
+            return Err(protocol_violation("sent two input requests with the same key"));
         }
-        if requests.len() > dispatch::MOST {
-            return Err(broken(&format!("asks more than {} questions at once", dispatch::MOST)));
+        if requests.len() > dispatch::MAX_OPEN_REQUESTS {
+            return Err(protocol_violation(&format!(
+                "sent more than {} input requests at once",
+                dispatch::MAX_OPEN_REQUESTS
+            )));
         }
-        let answer = self.caller.answer();
-        let asked =
-            requests.into_iter().map(|(key, ask)| (key, dispatch::put(answer, ask))).collect();
-        let responses = Some(dispatch::all(asked).await?);
-        self.retry = Some(Retry { responses, state });
+        let handler = self.caller.handler();
+        let answers =
+            requests.into_iter().map(|(key, ask)| (key, dispatch::put(handler, ask))).collect();
+        let responses = Some(dispatch::all(answers).await?);
+        self.retry = Some(RetryParams { responses, state });
         Ok(())
     }
 
-    /// Makes it possible to try once more, or gives the error back.
+    /// Prepares a retry after `error`, or returns the error.
     async fn recover(&mut self, error: Error) -> Result<(), Error> {
         match error.kind {
             ErrorKind::HeaderMismatch if self.can_list_again() => self.list_again().await,
             ErrorKind::UrlElicitationRequired => {
-                self.pages.open(self.caller, error, self.idle).await
+                self.url_elicitations.open(self.caller, error, self.idle).await
             }
-            ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.reissue(error).await,
-            _ if request_mode::may_want_task(
+            ErrorKind::ConnectionClosed | ErrorKind::TransportError => self.retry_lost(error).await,
+            _ if request_mode::may_require_task(
                 self.caller,
                 self.spec.method,
                 self.tasking,
@@ -311,7 +319,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The tool may run only as a task, which nobody knew: nothing ran, and it is called as one.
+    /// Requests a task if the server lists the tool as task-only. The failed call ran nothing.
     async fn as_task(&mut self, error: Error) -> Result<(), Error> {
         if !self.runs_only_as_task().await {
             return Err(error);
@@ -320,7 +328,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Whether the server lists the tool as one that runs only as a task.
+    /// Returns whether the server lists the tool as task-only.
     async fn runs_only_as_task(&mut self) -> bool {
         let tool = self.spec.target.as_deref().unwrap_or_default();
         request_mode::support(self.caller, tool).await.is_ok_and(|it| it == TaskSupport::Required)
@@ -328,16 +336,16 @@ impl<'a> Call<'a> {
 
     fn can_list_again(&self) -> bool {
         let is_tool = self.spec.method == Method::CallTool;
-        is_tool && !self.listed_again && self.caller.link().mirrors()
+        is_tool && !self.listed_again && self.caller.transport().sends_param_headers()
     }
 
-    /// The server's idea of which arguments are mirrored is another: looks the tool up afresh.
+    /// Lists the tool again after `HeaderMismatch`: the server expects other `Mcp-Param-*` headers.
     async fn list_again(&mut self) -> Result<(), Error> {
         self.listed_again = true;
-        look_up(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
+        find_tool(self.caller, self.spec.target.as_deref().unwrap_or_default()).await.map(drop)
     }
 
-    async fn reissue(&mut self, mut error: Error) -> Result<(), Error> {
+    async fn retry_lost(&mut self, mut error: Error) -> Result<(), Error> {
         let tool = self.spec.target.as_deref().filter(|_| self.spec.method == Method::CallTool);
         if let Some(tool) = tool
             && !is_repeatable(self.caller, tool).await
@@ -350,33 +358,34 @@ impl<'a> Call<'a> {
             error.message = advice.into();
             return Err(error);
         }
-        if self.reissues >= REISSUES {
-            error.message = format!("{}; sent {} times", error.message, REISSUES + 1).into();
+        if self.retries >= MAX_RETRIES {
+            error.message = format!("{}; sent {} times", error.message, MAX_RETRIES + 1).into();
             return Err(error);
         }
         deadline::sleep(
             self.caller.timer(),
-            deadline::backoff(REISSUE, self.reissues, REISSUE * 4),
+            deadline::backoff(RETRY_DELAY, self.retries, RETRY_DELAY * 4),
         )
         .await;
-        self.reissues += 1;
+        self.retries += 1;
         Ok(())
     }
 }
 
-/// Whether the tool is safe to repeat, by its own account. It is looked up if nobody listed it, or if
-/// the list has changed: a server that was started again may be another.
+/// Returns whether the tool declares itself safe to call again. Lists it if it was not listed or if
+/// the list has changed, because a restarted server may be another version.
 async fn is_repeatable(caller: &ClientHandle, tool: &str) -> bool {
-    if let Some(known) = caller.memory().known(tool) {
+    if let Some(known) = caller.server_state().tool(tool) {
         return known.is_repeatable();
     }
-    // What was listed while the list changed is not remembered, and counts here nevertheless.
-    let listed = look_up(caller, tool).await;
+    // A tool listed while the list changed is not cached, but counts here.
+    let listed = find_tool(caller, tool).await;
     listed.is_ok_and(|tool| tool.is_some_and(|info| tool_schemas::is_repeatable(&info)))
 }
 
-/// Lists tools afresh until `name` is among them. If the list changes meanwhile, nobody remembers it.
-pub(crate) async fn look_up(
+/// Lists tools, without the cache, until `name` is found. The result is not cached if the list
+/// changes meanwhile.
+pub(crate) async fn find_tool(
     caller: &ClientHandle,
     name: &str,
 ) -> Result<Option<Arc<ToolInfo>>, Error> {
@@ -389,12 +398,12 @@ pub(crate) async fn look_up(
     Ok(None)
 }
 
-/// How long to put off a call that the server put off `times` times before.
-pub(crate) fn put_off(times: usize) -> Duration {
-    deadline::backoff(SHED.0, times, SHED.1)
+/// Delay before a retry, after the server deferred the call `times` times.
+pub(crate) fn overload_delay(times: usize) -> Duration {
+    deadline::backoff(OVERLOAD_DELAY.0, times, OVERLOAD_DELAY.1)
 }
 
-/// Holds structured content against the tool's schema, where the tool was listed.
+/// Validates structured content against the tool's output schema, if the tool was listed.
 async fn check(
     caller: &ClientHandle,
     tool: Option<&str>,
@@ -402,12 +411,12 @@ async fn check(
     idle: Duration,
 ) -> Result<(), Error> {
     let tool = tool.filter(|_| caller.options().validate_output && !result.is_error);
-    let Some(known) = tool.and_then(|tool| caller.memory().known(tool)) else { return Ok(()) };
-    let unchecked = match known.is_light(result) {
+    let Some(known) = tool.and_then(|tool| caller.server_state().tool(tool)) else { return Ok(()) };
+    let unchecked = match known.is_checked_inline(result) {
         true => known.check_output(result.structured.as_ref())?,
         false => {
             let structured = result.structured.clone();
-            let checked = deadline::aside(move || known.check_output(structured.as_ref()));
+            let checked = deadline::run_blocking(move || known.check_output(structured.as_ref()));
             deadline::within(caller.timer(), idle, "timeout", checked).await?
         }
     };
@@ -417,33 +426,34 @@ async fn check(
     Ok(())
 }
 
-/// Sends one request and waits for its end: how it ended, and whether anything was asked.
-pub(crate) async fn exchange(
+/// Sends one request: its outcome, and whether the server sent any request meanwhile.
+pub(crate) async fn send_request(
     caller: &ClientHandle,
     service: &dyn Service,
     request: Request,
-    hooks: &mut Hooks,
+    hooks: &mut CallHooks,
     idle: Duration,
 ) -> (Outcome, bool) {
-    // The whole call has a deadline of its own, around all of its requests.
+    // The total timeout applies to the whole call, around all of its requests.
     let deadlines = Deadlines { idle: Some(idle), total: None };
-    let exchange = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
-    let (mut round, mut company) = (Round::new(exchange.for_caller()), Own { caller, hooks });
-    let (outcome, asked) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
+    let active_call = ActiveCall::start(service, request, caller.timer().clone(), deadlines);
+    let (mut attempt, mut events) =
+        (RequestAttempt::new(active_call.for_caller()), CallerEvents { caller, hooks });
+    let (outcome, input_requested) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
     match outcome {
         Outcome::Failed(error) if *error == Error::new(ErrorKind::RequestTimeout) => {
-            (deadline::out_of_time(idle, "timeout").into(), asked)
+            (deadline::out_of_time(idle, "timeout").into(), input_requested)
         }
-        outcome => (outcome, asked),
+        outcome => (outcome, input_requested),
     }
 }
 
-pub(crate) fn broken(what: &str) -> Error {
-    let message = format!("The server {what}: it breaks the protocol");
+pub(crate) fn protocol_violation(what: &str) -> Error {
+    let message = format!("The server {what}: this violates the protocol");
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }
 
-pub(crate) fn endless(what: &str) -> Error {
-    let message = format!("The server {what}; `CallOptions::rounds` says how often it may");
+pub(crate) fn limit_exceeded(what: &str) -> Error {
+    let message = format!("The server {what}; raise `CallOptions::rounds` to allow more");
     Error::new(ErrorKind::ValidationFailed).with_message(message)
 }

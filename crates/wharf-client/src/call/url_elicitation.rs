@@ -1,4 +1,4 @@
-//! Pages that the user must visit before a call can succeed.
+//! URL elicitations that a call requires before it can succeed (`UrlElicitationRequired`).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,27 +13,28 @@ use wharf_model::{
 
 use crate::{ClientHandle, call::deadline, server_requests::dispatch};
 
-/// How long to wait for the server's word that a page was visited, before the call is tried anyway:
-/// not every server sends word.
-const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Delay before the call is retried without `notifications/elicitation/complete`: not every server
+/// sends it.
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Pages one error may ask for.
-const MOST: usize = 16;
+/// Maximum number of URL elicitations in one error.
+const MAX_ELICITATIONS: usize = 16;
 
-/// Which pages a call has asked the user to visit.
+/// URL elicitations of one call, so that each is presented once.
 #[derive(Default)]
-pub(crate) struct Pages {
+pub(crate) struct UrlElicitations {
     opened: BTreeSet<String>,
     tries: usize,
 }
 
 #[derive(Deserialize)]
-struct Wanted {
+struct RequiredElicitations {
     elicitations: Vec<ElicitUrl>,
 }
 
-impl Pages {
-    /// Puts the pages that `error` names to the user, and waits until they may have been visited.
+impl UrlElicitations {
+    /// Presents the URLs that `error` names to the user, and waits until they may have been
+    /// completed.
     pub(crate) async fn open(
         &mut self,
         caller: &ClientHandle,
@@ -42,29 +43,33 @@ impl Pages {
     ) -> Result<(), Error> {
         let data = error.data.as_deref().cloned().unwrap_or_default();
         let can = caller.peer().capabilities.has(&ClientCapability::ElicitationUrl);
-        let pages = match serde_json::from_value::<Wanted>(data) {
-            Ok(Wanted { elicitations }) if can && !elicitations.is_empty() => elicitations,
+        let pages = match serde_json::from_value::<RequiredElicitations>(data) {
+            Ok(RequiredElicitations { elicitations }) if can && !elicitations.is_empty() => {
+                elicitations
+            }
             _ => return Err(error),
         };
-        if pages.len() > MOST || self.tries >= caller.options().rounds {
-            let message = "The server asks for too many pages to be visited before this call";
+        if pages.len() > MAX_ELICITATIONS || self.tries >= caller.options().rounds {
+            let message = "The server requires too many URL elicitations before this call";
             return Err(error.with_message(message));
         }
-        // Without an id, the address is what tells pages apart.
+        // Without an id, the URL identifies the elicitation.
         let name = |page: &ElicitUrl| page.id.clone().unwrap_or_else(|| page.url.clone());
         let names: BTreeSet<String> = pages.iter().map(name).collect();
         let new = pages.into_iter().filter(|page| self.opened.insert(name(page)));
-        let asked = new.map(|page| {
-            (name(&page), dispatch::put(caller.answer(), ClientRequest::ElicitUrl(Box::new(page))))
+        let pending = new.map(|page| {
+            (name(&page), dispatch::put(caller.handler(), ClientRequest::ElicitUrl(Box::new(page))))
         });
-        let answers = dispatch::all(asked.collect()).await?;
+        let answers = dispatch::all(pending.collect()).await?;
         let answers: BTreeMap<String, ElicitResult> = serde_json::from_str(&answers)?;
         if answers.values().any(|answer| answer.action != ElicitAction::Accept) {
-            return Err(error.with_message("The user did not want to visit the page it takes"));
+            return Err(
+                error.with_message("The user declined the URL elicitation that this call requires")
+            );
         }
-        let pause = deadline::backoff(FIRST_WAIT, self.tries, idle);
+        let pause = deadline::backoff(FIRST_RETRY_DELAY, self.tries, idle);
         self.tries += 1;
-        let done: BoxFuture<Result<(), Error>> = Box::pin(caller.memory().completed(names));
+        let done: BoxFuture<Result<(), Error>> = Box::pin(caller.server_state().completed(names));
         match deadline::within(caller.timer(), pause, "timeout", done).await {
             Err(error) if error.kind != ErrorKind::RequestTimeout => Err(error),
             _ => Ok(()),

@@ -1,4 +1,4 @@
-//! A client as a service for others: a proxy.
+//! Proxy: a client as a service for downstream clients.
 
 pub(crate) mod progress_tokens;
 pub(crate) mod subscription;
@@ -17,102 +17,110 @@ use crate::{
     ClientHandle,
     call::{
         deadline,
-        request::{Retry, Spec},
+        request::{CallSpec, RetryParams},
         run,
     },
     proxy::{
-        progress_tokens::Tokens, subscription::Overheard, suspended_calls::Parking, tasks::Through,
+        progress_tokens::ProgressTokens, subscription::ProxySubscription,
+        suspended_calls::SuspendedCalls, tasks::TaskProxy,
     },
     server_requests::dispatch,
 };
 
-/// A client as a service. What its back asks goes to its front, in the way of the front.
-pub(crate) struct Relay {
+/// Forwards requests to the upstream server, and the server's requests to the downstream client in
+/// the input mode of that client.
+pub(crate) struct ProxyService {
     caller: ClientHandle,
-    /// The back, as a front sees it that may not take tasks.
-    through: Arc<Through>,
-    parking: Arc<Parking>,
-    tokens: Arc<Tokens>,
+    /// The upstream server, for downstream clients without its task dialect.
+    task_proxy: Arc<TaskProxy>,
+    suspended: Arc<SuspendedCalls>,
+    tokens: Arc<ProgressTokens>,
 }
 
-impl Relay {
+impl ProxyService {
     pub(crate) fn new(caller: ClientHandle) -> Self {
-        let through = Arc::new(Through::new(caller.clone()));
-        Relay { caller, through, parking: Arc::default(), tokens: Arc::default() }
+        let task_proxy = Arc::new(TaskProxy::new(caller.clone()));
+        ProxyService { caller, task_proxy, suspended: Arc::default(), tokens: Arc::default() }
     }
 }
 
-impl Service for Relay {
+impl Service for ProxyService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let token = progress_tokens::wanted(&request);
-        let call = self.pass_on(request, outbox);
+        let token = progress_tokens::requested_token(&request);
+        let call = self.forward(request, outbox);
         let Some(token) = token else { return call };
         let tokens = self.tokens.clone();
         Box::pin(async move {
             let outcome = call.await;
-            tokens.note(&outcome, token);
+            tokens.record(&outcome, token);
             outcome
         })
     }
 }
 
-impl Relay {
-    fn pass_on(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let link = self.caller.link();
+impl ProxyService {
+    fn forward(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let transport = self.caller.transport();
         let asks_here = request.asks == InputMode::Deliver && request.method.info().may_suspend;
         match request.method {
-            Method::ListTools if link.mirrors() => {
+            Method::ListTools if transport.sends_param_headers() => {
                 let (caller, state) =
-                    (self.caller.clone(), self.caller.memory().generation(Method::ListTools));
-                let call = link.call(request, outbox);
+                    (self.caller.clone(), self.caller.server_state().generation(Method::ListTools));
+                let call = transport.call(request, outbox);
                 Box::pin(async move { usable(call.await, &caller, state) })
             }
-            Method::CallTool if link.mirrors() => self.carry(request, outbox),
+            Method::CallTool if transport.sends_param_headers() => {
+                self.forward_with_retry(request, outbox)
+            }
             Method::Listen => match request.filter.clone() {
                 Some(live) => {
                     let tokens = self.tokens.clone();
-                    Box::pin(Overheard::new(link, &request, live, outbox, tokens).run())
+                    Box::pin(
+                        ProxySubscription::new(transport, &request, live, outbox, tokens).run(),
+                    )
                 }
-                None => link.call(request, outbox),
+                None => transport.call(request, outbox),
             },
             Method::TaskResult => {
-                // How long it takes is up to the task.
+                // The task decides how long this takes.
                 outbox.set_deadlines(Deadlines { idle: None, total: None });
-                link.call(request, outbox)
+                transport.call(request, outbox)
             }
-            _ if asks_here => self.carry(request, outbox),
-            _ if request.method.info().may_suspend => self.park(request, outbox),
-            _ => link.call(request, outbox),
+            _ if asks_here => self.forward_with_retry(request, outbox),
+            _ if request.method.info().may_suspend => self.forward_suspended(request, outbox),
+            _ => transport.call(request, outbox),
         }
     }
 
-    /// For a front that ends its call to be asked.
-    fn park(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let through = self.through.clone();
+    /// Forwards a call for a downstream client that must end its call to receive requests.
+    fn forward_suspended(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let task_proxy = self.task_proxy.clone();
         let (timer, deadlines) = (outbox.timer().clone(), outbox.deadlines());
-        // The call keeps its own time, which it may change.
+        // The suspended call has its own deadlines, which it may change.
         outbox.set_deadlines(Deadlines { idle: None, total: None });
-        let begin = move |request| ActiveCall::start(&*through, request, timer, deadlines);
-        Box::pin(suspended_calls::run(self.parking.clone(), begin, request, outbox))
+        let begin = move |request| ActiveCall::start(&*task_proxy, request, timer, deadlines);
+        Box::pin(suspended_calls::run(self.suspended.clone(), begin, request, outbox))
     }
 
-    fn carry(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let again = Again::of(&request);
-        let (caller, through) = (self.caller.clone(), self.through.clone());
-        let mut carried = Carried { caller, through, outbox, rounds: 0, listed: false };
+    fn forward_with_retry(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let repeatable = RepeatableRequest::of(&request);
+        let (caller, task_proxy) = (self.caller.clone(), self.task_proxy.clone());
+        let mut call = ProxiedCall { caller, task_proxy, outbox, rounds: 0, listed: false };
         Box::pin(async move {
             let asks_here = request.asks == InputMode::Deliver;
-            let mut outcome = carried.send(request).await;
+            let mut outcome = call.send(request).await;
             loop {
                 let retry = match outcome {
-                    Outcome::InputRequired(required) if asks_here => carried.ask(*required).await,
-                    Outcome::Failed(error) if carried.may_list_again(&error) => {
-                        carried.list_again(again.as_ref()).await
+                    Outcome::InputRequired(required) if asks_here => call.ask(*required).await,
+                    Outcome::Failed(error) if call.may_list_again(&error) => {
+                        call.list_again(repeatable.as_ref()).await
                     }
                     other => return other,
                 };
-                outcome = match (retry, &again) {
-                    (Ok(retry), Ok(again)) => carried.send(again.build(retry.as_ref())).await,
+                outcome = match (retry, &repeatable) {
+                    (Ok(retry), Ok(repeatable)) => {
+                        call.send(repeatable.build(retry.as_ref())).await
+                    }
                     (Err(error), _) => return error.into(),
                     (_, Err(error)) => return error.clone().into(),
                 };
@@ -121,80 +129,85 @@ impl Relay {
     }
 }
 
-/// One call on its way through.
-struct Carried {
+/// One forwarded call that may be sent more than once.
+struct ProxiedCall {
     caller: ClientHandle,
-    through: Arc<Through>,
+    task_proxy: Arc<TaskProxy>,
     outbox: Outbox,
     rounds: usize,
     listed: bool,
 }
 
-impl Carried {
+impl ProxiedCall {
     async fn send(&self, mut request: Request) -> Outcome {
-        let link = self.caller.link();
-        if request.method == Method::CallTool && link.mirrors() {
+        let transport = self.caller.transport();
+        if request.method == Method::CallTool && transport.sends_param_headers() {
             let (tool, arguments) = (request.target(), request.arguments());
-            match self.caller.memory().mirrored(&tool, arguments, true) {
+            match self.caller.server_state().mirrored(&tool, arguments, true) {
                 Ok(mirrored) => request.mirrored = mirrored,
                 Err(error) => return error.into(),
             }
         }
-        self.through.call(request, self.outbox.clone()).await
+        self.task_proxy.call(request, self.outbox.clone()).await
     }
 
-    /// Puts the back's questions to the front.
-    async fn ask(&mut self, required: InputRequired) -> Result<Option<Retry>, Error> {
+    /// Forwards the requests of an `input_required` result to the downstream client.
+    async fn ask(&mut self, required: InputRequired) -> Result<Option<RetryParams>, Error> {
         let InputRequired { requests, state } = required;
         let most = self.caller.options().rounds;
         if self.rounds >= most {
-            return Err(run::endless(&format!("asked for input more than {most} times")));
+            return Err(run::limit_exceeded(&format!("requested input more than {most} times")));
         }
-        if requests.len() > dispatch::MOST {
-            let what = format!("asks more than {} questions at once", dispatch::MOST);
-            return Err(run::broken(&what));
+        if requests.len() > dispatch::MAX_OPEN_REQUESTS {
+            let what =
+                format!("sent more than {} input requests at once", dispatch::MAX_OPEN_REQUESTS);
+            return Err(run::protocol_violation(&what));
         }
         self.rounds += 1;
         if requests.is_empty() {
-            deadline::sleep(self.outbox.timer(), run::put_off(self.rounds - 1)).await;
-            return Ok(Some(Retry { responses: None, state }));
+            deadline::sleep(self.outbox.timer(), run::overload_delay(self.rounds - 1)).await;
+            return Ok(Some(RetryParams { responses: None, state }));
         }
         let asked = requests.into_iter().map(|(key, ask)| {
             let answering: BoxFuture<Result<String, Error>> = Box::pin(self.outbox.ask(ask));
             (key, answering)
         });
         let responses = Some(dispatch::all(asked.collect()).await?);
-        Ok(Some(Retry { responses, state }))
+        Ok(Some(RetryParams { responses, state }))
     }
 
     fn may_list_again(&self, error: &Error) -> bool {
-        let mirrors = self.caller.link().mirrors();
-        mirrors && !self.listed && error.kind == ErrorKind::HeaderMismatch
+        let sends_param_headers = self.caller.transport().sends_param_headers();
+        sends_param_headers && !self.listed && error.kind == ErrorKind::HeaderMismatch
     }
 
-    async fn list_again(&mut self, again: Result<&Again, &Error>) -> Result<Option<Retry>, Error> {
+    async fn list_again(
+        &mut self,
+        repeatable: Result<&RepeatableRequest, &Error>,
+    ) -> Result<Option<RetryParams>, Error> {
         self.listed = true;
-        let again = again.map_err(Error::clone)?;
-        run::look_up(&self.caller, again.spec.target.as_deref().unwrap_or_default()).await?;
-        Ok(again.first.clone())
+        let repeatable = repeatable.map_err(Error::clone)?;
+        run::find_tool(&self.caller, repeatable.spec.target.as_deref().unwrap_or_default()).await?;
+        Ok(repeatable.first.clone())
     }
 }
 
-/// A page without the tools that cannot be called over this link.
+/// Removes tools from a page that cannot be called over this transport.
 fn usable(outcome: Outcome, caller: &ClientHandle, state: u64) -> Outcome {
     let Outcome::Complete(Reply::Tools(page)) = outcome else { return outcome };
-    let kept: Vec<Arc<ToolInfo>> = caller.memory().learn(page.items().to_vec(), true, state);
+    let kept: Vec<Arc<ToolInfo>> =
+        caller.server_state().add_tools(page.items().to_vec(), true, state);
     if kept.len() == page.items().len() {
         return Reply::Tools(page).into();
     }
     Reply::Tools(Page { body: Arc::new(PageBody::new(kept)), ..page }).into()
 }
 
-/// All of a request that a retry of it needs.
-pub(crate) struct Again {
-    pub(crate) spec: Spec,
-    /// What the front itself sent along of an earlier round.
-    pub(crate) first: Option<Retry>,
+/// The parts of a request that are needed to send it again.
+pub(crate) struct RepeatableRequest {
+    pub(crate) spec: CallSpec,
+    /// Input responses and request state that the downstream client sent.
+    pub(crate) first: Option<RetryParams>,
     asks: InputMode,
     log_level: Option<LogLevel>,
     progress: bool,
@@ -203,13 +216,14 @@ pub(crate) struct Again {
     peer: Arc<Peer>,
 }
 
-impl Again {
+impl RepeatableRequest {
     pub(crate) fn of(request: &Request) -> Result<Self, Error> {
         let responses = request.input_responses().map(str::to_owned);
         let state = request.request_state().map(Into::into);
-        Ok(Again {
-            spec: Spec::of(request)?,
-            first: (responses.is_some() || state.is_some()).then_some(Retry { responses, state }),
+        Ok(RepeatableRequest {
+            spec: CallSpec::of(request)?,
+            first: (responses.is_some() || state.is_some())
+                .then_some(RetryParams { responses, state }),
             asks: request.asks,
             log_level: request.log_level,
             progress: request.progress,
@@ -219,7 +233,7 @@ impl Again {
         })
     }
 
-    pub(crate) fn build(&self, retry: Option<&Retry>) -> Request {
+    pub(crate) fn build(&self, retry: Option<&RetryParams>) -> Request {
         let mut request = self.spec.build(retry).from_peer(self.peer.clone());
         request.asks = self.asks;
         request.log_level = self.log_level;

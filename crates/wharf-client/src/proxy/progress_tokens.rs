@@ -1,4 +1,4 @@
-//! Under which tokens the fronts of a proxy hear how far their tasks have come.
+//! Maps task progress of the upstream server to the progress tokens of downstream clients.
 
 use std::{
     collections::VecDeque,
@@ -9,26 +9,26 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_model::{Notification, Outcome, Request, TaskRequest};
 
-/// How many are kept: the oldest gives way, and its front has to ask how far its task has come.
-const MOST: usize = 4096;
+/// Maximum number of tokens. The oldest is dropped, and its client has to poll its task.
+const MAX_TOKENS: usize = 4096;
 
-/// The tokens of fronts, by task. What the back says comes under the proxy's own.
+/// Progress tokens of downstream clients, by task. The server's notifications carry the proxy's own
+/// tokens.
 #[derive(Default)]
-pub(crate) struct Tokens(Mutex<VecDeque<(String, Box<RawValue>)>>);
+pub(crate) struct ProgressTokens(Mutex<VecDeque<(String, Box<RawValue>)>>);
 
-impl Tokens {
-    /// Remembers under which token the caller of `outcome` wants progress, if it is a task.
-    pub(crate) fn note(&self, outcome: &Outcome, token: Box<RawValue>) {
+impl ProgressTokens {
+    /// Records the caller's progress token if `outcome` is a task.
+    pub(crate) fn record(&self, outcome: &Outcome, token: Box<RawValue>) {
         let Outcome::Task(task) = outcome else { return };
         let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens.len() >= MOST {
+        if tokens.len() >= MAX_TOKENS {
             tokens.pop_front();
         }
         tokens.push_back((task.id.clone(), token));
     }
 
-    /// What the back said, as the front must hear it; none if it is under a token that is not the
-    /// front's.
+    /// Replaces the proxy's token by that of the downstream client; `None` if the client has none.
     pub(crate) fn translate(&self, notification: Notification) -> Option<Notification> {
         let Notification::TaskProgress { id, progress, total, message, .. } = notification else {
             return Some(notification);
@@ -39,8 +39,8 @@ impl Tokens {
     }
 }
 
-/// The token under which a front wants progress of the task that it asks for.
-pub(crate) fn wanted(request: &Request) -> Option<Box<RawValue>> {
+/// The progress token of a request that asks for a task.
+pub(crate) fn requested_token(request: &Request) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
     struct Meta {
         #[serde(rename = "progressToken")]

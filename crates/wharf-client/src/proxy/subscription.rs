@@ -1,4 +1,4 @@
-//! A listen that is passed on, while what it wants may change.
+//! A subscription that the proxy forwards, with a filter that may change.
 
 use std::{
     collections::BTreeSet,
@@ -13,102 +13,105 @@ use wharf_model::{
     Peer, Request, RequestBuilder, RequestExtensions, SubscriptionFilter, TaskRequest,
 };
 
-use crate::{ClientTransport, proxy::progress_tokens::Tokens};
+use crate::{ClientTransport, proxy::progress_tokens::ProgressTokens};
 
-/// Listens at the back to what the front wants to hear. When that changes, another listen takes
-/// over once it is agreed on, so that nothing is missed in between.
-pub(crate) struct Overheard {
-    link: Arc<dyn ClientTransport>,
-    /// Who listens.
+/// Subscribes at the upstream server with the filter of the downstream client. When the filter
+/// changes, a new subscription replaces the old one after its acknowledgement, so that no change is
+/// missed in between.
+pub(crate) struct ProxySubscription {
+    transport: Arc<dyn ClientTransport>,
+    /// Extensions of the downstream request, with its principal.
     scope: RequestExtensions,
     peer: Arc<Peer>,
-    /// What the front wants to hear.
+    /// The filter of the downstream client.
     live: LiveSubscriptionFilter,
-    /// How many changes of it were seen.
+    /// Number of filter changes handled.
     edits: u64,
-    /// The resources that the back was asked about.
-    followed: BTreeSet<String>,
-    heard: ActiveCall,
-    /// What takes over.
+    /// Resources that the active subscription includes.
+    subscribed_uris: BTreeSet<String>,
+    active: ActiveCall,
+    /// The subscription that will replace the active one.
     next: Option<ActiveCall>,
-    /// Whether the front was told that the listen has begun.
-    begun: bool,
+    /// Set once the downstream client has received the acknowledgement.
+    acknowledged: bool,
     outbox: Outbox,
-    tokens: Arc<Tokens>,
+    tokens: Arc<ProgressTokens>,
 }
 
-enum Happened {
+enum SubscriptionEvent {
     Edited(u64),
-    Heard(Event),
+    Active(Event),
     Next(Event),
 }
 
-impl Overheard {
+impl ProxySubscription {
     pub(crate) fn new(
-        link: Arc<dyn ClientTransport>,
+        transport: Arc<dyn ClientTransport>,
         request: &Request,
         live: LiveSubscriptionFilter,
         outbox: Outbox,
-        tokens: Arc<Tokens>,
+        tokens: Arc<ProgressTokens>,
     ) -> Self {
         let (scope, peer) = (request.scope.clone(), request.peer());
-        let followed = live.read(|filter| filter.uris.clone());
-        let heard = listen(&*link, &scope, &peer, &live, &outbox);
-        Overheard {
-            link,
+        let subscribed_uris = live.read(|filter| filter.uris.clone());
+        let active = listen(&*transport, &scope, &peer, &live, &outbox);
+        ProxySubscription {
+            transport,
             scope,
             peer,
             live,
             edits: 0,
-            followed,
-            heard,
+            subscribed_uris,
+            active,
             next: None,
-            begun: false,
+            acknowledged: false,
             outbox,
             tokens,
         }
     }
 
-    /// Until the back ends it.
+    /// Runs until the server ends the subscription.
     pub(crate) async fn run(mut self) -> Outcome {
         loop {
-            match self.whichever().await {
-                Happened::Edited(count) => {
+            match self.next_event().await {
+                SubscriptionEvent::Edited(count) => {
                     self.edits = count;
-                    self.next = Some(self.listen_anew());
+                    self.next = Some(self.resubscribe());
                 }
-                Happened::Heard(Event::Done(outcome)) => return outcome,
-                Happened::Heard(Event::Notify(notification)) => self.tell(notification).await,
-                Happened::Heard(_) => {}
-                // What the back refuses, the front goes without.
-                Happened::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
-                Happened::Next(Event::Done(outcome)) => return outcome,
-                Happened::Next(Event::Notify(notification)) => {
-                    self.take_over();
-                    self.tell(notification).await;
+                SubscriptionEvent::Active(Event::Done(outcome)) => return outcome,
+                SubscriptionEvent::Active(Event::Notify(notification)) => {
+                    self.forward(notification).await
                 }
-                Happened::Next(_) => {}
+                SubscriptionEvent::Active(_) => {}
+                // The server rejected the changed filter: the old subscription stays.
+                SubscriptionEvent::Next(Event::Done(Outcome::Failed(_))) => self.next = None,
+                SubscriptionEvent::Next(Event::Done(outcome)) => return outcome,
+                SubscriptionEvent::Next(Event::Notify(notification)) => {
+                    self.switch_to_next();
+                    self.forward(notification).await;
+                }
+                SubscriptionEvent::Next(_) => {}
             }
         }
     }
 
-    async fn whichever(&mut self) -> Happened {
+    async fn next_event(&mut self) -> SubscriptionEvent {
         let mut edited = pin!(self.live.edited(self.edits));
         poll_fn(|cx| {
             if let Poll::Ready(count) = edited.as_mut().poll(cx) {
-                return Poll::Ready(Happened::Edited(count));
+                return Poll::Ready(SubscriptionEvent::Edited(count));
             }
             if let Some(Poll::Ready(event)) = self.next.as_mut().map(|next| next.poll_event(cx)) {
-                return Poll::Ready(Happened::Next(event));
+                return Poll::Ready(SubscriptionEvent::Next(event));
             }
-            self.heard.poll_event(cx).map(Happened::Heard)
+            self.active.poll_event(cx).map(SubscriptionEvent::Active)
         })
         .await
     }
 
-    async fn tell(&mut self, notification: Notification) {
+    async fn forward(&mut self, notification: Notification) {
         let again = matches!(notification, Notification::Acknowledged(_))
-            && std::mem::replace(&mut self.begun, true);
+            && std::mem::replace(&mut self.acknowledged, true);
         let said = self.tokens.translate(notification).filter(|_| !again);
         if let Some(notification) = said {
             self.outbox.notify(notification);
@@ -116,30 +119,31 @@ impl Overheard {
         }
     }
 
-    fn listen_anew(&self) -> ActiveCall {
-        listen(&*self.link, &self.scope, &self.peer, &self.live, &self.outbox)
+    fn resubscribe(&self) -> ActiveCall {
+        listen(&*self.transport, &self.scope, &self.peer, &self.live, &self.outbox)
     }
 
-    fn take_over(&mut self) {
+    fn switch_to_next(&mut self) {
         let Some(next) = self.next.take() else { return };
-        // What it still has to say was said before the other one began.
+        // Its remaining notifications precede those of the new subscription.
         let cx = &mut Context::from_waker(Waker::noop());
-        while let Poll::Ready(Event::Notify(unheard)) = self.heard.poll_event(cx) {
+        while let Poll::Ready(Event::Notify(unheard)) = self.active.poll_event(cx) {
             self.tokens.translate(unheard).into_iter().for_each(|said| self.outbox.notify(said));
         }
-        self.heard = next;
-        // The front was promised these before the back knew of them.
+        self.active = next;
+        // The downstream client subscribed to these before the server did: they may have changed in
+        // between.
         let promised = self.live.read(|filter| filter.uris.clone());
-        for uri in promised.difference(&self.followed) {
+        for uri in promised.difference(&self.subscribed_uris) {
             self.outbox.notify(Notification::ResourceUpdated { uri: (&**uri).into() });
         }
-        self.followed = promised;
+        self.subscribed_uris = promised;
     }
 }
 
-/// A listen that lasts until it is dropped.
+/// Starts a subscription without deadlines; dropping it ends it.
 fn listen(
-    link: &dyn ClientTransport,
+    transport: &dyn ClientTransport,
     scope: &RequestExtensions,
     peer: &Arc<Peer>,
     live: &LiveSubscriptionFilter,
@@ -152,6 +156,6 @@ fn listen(
         request.tasking = TaskRequest::Welcome;
     }
     request.filter = Some(LiveSubscriptionFilter::new(wanted));
-    let endless = Deadlines { idle: None, total: None };
-    ActiveCall::start(link, request, outbox.timer().clone(), endless)
+    let limit_exceeded = Deadlines { idle: None, total: None };
+    ActiveCall::start(transport, request, outbox.timer().clone(), limit_exceeded)
 }

@@ -1,5 +1,5 @@
-//! Between a back that waits for answers in the middle of a call, and a front that ends its call to
-//! be asked and comes back with the answers: meanwhile the back's call is parked here.
+//! Calls suspended between an upstream server that waits for answers during its call, and a
+//! downstream client that ends its call to receive requests and sends the answers with a retry.
 
 use std::{
     collections::BTreeMap,
@@ -15,36 +15,38 @@ use wharf_model::{
     Outbox, Outcome, Peer, Principal, Request,
 };
 
-/// How many calls may wait for their fronts.
-const MOST: usize = 256;
-/// How long one may wait. It is let go when the next one comes or goes.
-const LONGEST: Duration = Duration::from_secs(600);
+/// Maximum number of suspended calls.
+const MAX_SUSPENDED_CALLS: usize = 256;
+/// Maximum time that a call stays suspended. Expired calls are dropped when another is added or
+/// taken.
+const MAX_SUSPENSION: Duration = Duration::from_secs(600);
 
-/// The calls that wait for their fronts to come back.
+/// Table of suspended calls.
 #[derive(Default)]
-pub(crate) struct Parking(Mutex<Vec<Parked>>);
+pub(crate) struct SuspendedCalls(Mutex<Vec<SuspendedCall>>);
 
-struct Parked {
-    /// What nobody can guess, and the front brings back.
+struct SuspendedCall {
+    /// Unguessable `requestState` that the client sends back.
     state: String,
-    front: Front,
+    identity: CallIdentity,
     since: Instant,
     call: ActiveCall,
-    asked: Vec<(ClientRequestId, ClientRequest)>,
+    open_requests: Vec<(ClientRequestId, ClientRequest)>,
 }
 
-/// Who called what: nobody else may go on with it, and with nothing else.
+/// Caller and parameters of a call: only the same principal may resume it, with the same
+/// parameters.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Front {
+pub(crate) struct CallIdentity {
     principal: Option<Principal>,
     method: Method,
     target: String,
     arguments: String,
 }
 
-impl Front {
+impl CallIdentity {
     fn of(request: &Request) -> Self {
-        Front {
+        CallIdentity {
             principal: request.principal().cloned(),
             method: request.method,
             target: request.target().into_owned(),
@@ -53,28 +55,33 @@ impl Front {
     }
 }
 
-impl Parking {
-    /// The call that this request goes on with.
-    fn take(&self, request: &Request, front: &Front, now: Instant) -> Option<Parked> {
+impl SuspendedCalls {
+    /// Removes the call that this request resumes.
+    fn take(
+        &self,
+        request: &Request,
+        identity: &CallIdentity,
+        now: Instant,
+    ) -> Option<SuspendedCall> {
         let state = request.request_state();
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |parked: &Parked| {
-            state.as_ref().is_some_and(|state| parked.state == *state) && parked.front == *front
+        let is_it = |call: &SuspendedCall| {
+            state.as_ref().is_some_and(|state| call.state == *state) && call.identity == *identity
         };
         let index = held.iter().position(is_it);
         let taken = index.map(|index| held.swap_remove(index));
-        let late = late(&mut held, now);
+        let expired = take_expired(&mut held, now);
         drop(held);
-        drop(late);
+        drop(expired);
         taken
     }
 
-    /// Keeps the call until its front comes back, and says what it must bring.
+    /// Stores the call until its client retries, and returns the `input_required` outcome.
     fn put(
         &self,
         call: ActiveCall,
-        asked: Vec<(ClientRequestId, ClientRequest)>,
-        front: Front,
+        open_requests: Vec<(ClientRequestId, ClientRequest)>,
+        identity: CallIdentity,
         now: Instant,
     ) -> Outcome {
         let mut random = [0; 16];
@@ -82,88 +89,91 @@ impl Parking {
             return Error::new(ErrorKind::InternalError).into();
         }
         let state = format!("{:032x}", u128::from_ne_bytes(random));
-        let requests = asked.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
+        let requests = open_requests.iter().map(|(id, ask)| (key(*id), ask.clone())).collect();
         let required = InputRequired { requests, state: Some(state.clone()) };
-        // Declared before the lock, and so dropped after it.
-        let _late;
+        // Declared before the lock guard, so dropped after the lock is released.
+        let _expired;
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        _late = late(&mut held, now);
-        if held.len() >= MOST {
+        _expired = take_expired(&mut held, now);
+        if held.len() >= MAX_SUSPENDED_CALLS {
             return Error::overloaded(Duration::from_secs(1)).into();
         }
-        held.push(Parked { state, front, since: now, call, asked });
+        held.push(SuspendedCall { state, identity, since: now, call, open_requests });
         Outcome::InputRequired(Box::new(required))
     }
 }
 
-/// Those that waited too long. Dropping them runs the code of others: not under the lock.
-fn late(held: &mut Vec<Parked>, now: Instant) -> Vec<Parked> {
-    let is_late = |it: &mut Parked| now.saturating_duration_since(it.since) >= LONGEST;
-    held.extract_if(.., is_late).collect()
+/// Removes expired calls. Dropping them runs user code, which must not happen under the lock.
+fn take_expired(held: &mut Vec<SuspendedCall>, now: Instant) -> Vec<SuspendedCall> {
+    let is_expired =
+        |it: &mut SuspendedCall| now.saturating_duration_since(it.since) >= MAX_SUSPENSION;
+    held.extract_if(.., is_expired).collect()
 }
 
 fn key(id: ClientRequestId) -> String {
     format!("ask-{}", id.0)
 }
 
-/// Makes the call, or goes on with the one that was parked, until it ends or asks.
+/// Starts the call, or resumes the suspended one, until it ends or needs input.
 pub(crate) async fn run(
-    parking: Arc<Parking>,
+    suspended: Arc<SuspendedCalls>,
     begin: impl FnOnce(Request) -> ActiveCall,
     request: Request,
     outbox: Outbox,
 ) -> Outcome {
-    let (front, peer) = (Front::of(&request), request.peer());
-    let (call, asked) = match parking.take(&request, &front, outbox.timer().now()) {
-        Some(parked) => parked.answered(request.input_responses()),
+    let (identity, peer) = (CallIdentity::of(&request), request.peer());
+    let (call, open_requests) = match suspended.take(&request, &identity, outbox.timer().now()) {
+        Some(call) => call.answered(request.input_responses()),
         None => (begin(request), Vec::new()),
     };
-    match to_the_next_question(call, asked, &peer, &outbox).await {
+    match run_until_input(call, open_requests, &peer, &outbox).await {
         Ok(outcome) => outcome,
-        Err((call, asked)) => parking.put(call, asked, front, outbox.timer().now()),
+        Err((call, open_requests)) => {
+            suspended.put(call, open_requests, identity, outbox.timer().now())
+        }
     }
 }
 
-impl Parked {
-    /// Goes on with the answers there are; what has none is asked again.
+impl SuspendedCall {
+    /// Delivers the answers that the request carries. Requests without an answer stay open.
     fn answered(
         mut self,
         answers: Option<&str>,
     ) -> (ActiveCall, Vec<(ClientRequestId, ClientRequest)>) {
         let answers: BTreeMap<String, Box<RawValue>> =
             answers.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default();
-        self.asked.retain(|(id, _)| match answers.get(&key(*id)) {
+        self.open_requests.retain(|(id, _)| match answers.get(&key(*id)) {
             None => true,
             Some(answer) => {
                 self.call.answers().deliver(*id, Ok(answer.get().to_owned()));
                 false
             }
         });
-        (self.call, self.asked)
+        (self.call, self.open_requests)
     }
 }
 
-/// Until the call ends, or waits for answers that only the front can give.
-async fn to_the_next_question(
+/// Runs until the call ends, or waits for answers of the downstream client.
+async fn run_until_input(
     mut call: ActiveCall,
-    mut asked: Vec<(ClientRequestId, ClientRequest)>,
+    mut open_requests: Vec<(ClientRequestId, ClientRequest)>,
     peer: &Peer,
     outbox: &Outbox,
 ) -> Result<Outcome, (ActiveCall, Vec<(ClientRequestId, ClientRequest)>)> {
     loop {
-        let waits = !asked.is_empty();
+        let waits = !open_requests.is_empty();
         let event = poll_fn(|cx| match call.poll_event(cx) {
             Poll::Pending if waits => Poll::Ready(None),
             event => event.map(Some),
         });
         match event.await {
-            None => return Err((call, asked)),
+            None => return Err((call, open_requests)),
             Some(Event::Done(outcome)) => return Ok(outcome),
             Some(Event::ClientRequest(id, ask)) if peer.capabilities.has(&ask.needs()) => {
-                asked.push((id, ask));
+                open_requests.push((id, ask));
             }
             Some(Event::ClientRequest(id, ask)) => call.refuse(id, &ask),
-            Some(Event::Withdraw(id)) => asked.retain(|(open, _)| *open != id),
+            Some(Event::Withdraw(id)) => open_requests.retain(|(open, _)| *open != id),
             Some(Event::Notify(notification)) => {
                 outbox.notify(notification);
                 outbox.room().await;

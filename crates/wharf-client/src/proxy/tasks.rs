@@ -1,4 +1,4 @@
-//! Tasks between a back that has them and a front that may not take them.
+//! Proxies tasks to downstream clients that may not support the server's task dialect.
 
 use wharf_model::{
     BoxFuture, ClientRequest, Error, Method, Notification, Outbox, Outcome, Request, Service, Task,
@@ -7,117 +7,124 @@ use wharf_model::{
 
 use crate::{
     ClientHandle,
-    call::attempt::Company,
-    proxy::Again,
-    server_requests::dispatch::Unanswered,
-    task::{Ending, Leash, Manner, Watch, follow, request_mode},
+    call::attempt::CallEvents,
+    proxy::RepeatableRequest,
+    server_requests::dispatch::AnswerError,
+    task::{CancelOnDrop, FollowError, TaskDialect, TaskPoller, follow, request_mode},
 };
 
-/// The back of a proxy. A task of its own goes to a front that takes tasks in the same manner; for
-/// every other front it is followed here, and the front gets the result.
-pub(crate) struct Through {
+/// The upstream server. Its tasks are passed to a downstream client with the same task dialect. For
+/// other clients the proxy follows the task and returns its result.
+pub(crate) struct TaskProxy {
     caller: ClientHandle,
 }
 
-impl Through {
+impl TaskProxy {
     pub(crate) fn new(caller: ClientHandle) -> Self {
-        Through { caller }
+        TaskProxy { caller }
     }
 
-    /// Whether a front that says this takes the tasks of the back as they are.
-    fn passes(&self, tasking: TaskRequest) -> bool {
+    /// Returns whether a client with this task request handles the server's tasks itself.
+    fn is_same_dialect(&self, tasking: TaskRequest) -> bool {
         match tasking {
-            TaskRequest::Welcome => self.caller.manner() == Manner::AuthHeaders,
-            TaskRequest::Wanted(_) => self.caller.manner() == Manner::Fetched,
+            TaskRequest::Welcome => self.caller.task_dialect() == TaskDialect::Extension,
+            TaskRequest::Wanted(_) => self.caller.task_dialect() == TaskDialect::Legacy,
             _ => false,
         }
     }
 }
 
-impl Service for Through {
+impl Service for TaskProxy {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let link = self.caller.link();
+        let transport = self.caller.transport();
         let is_ours = request.method == Method::CallTool
-            && self.caller.manner() != Manner::Never
-            && !self.passes(request.tasking);
+            && self.caller.task_dialect() != TaskDialect::None
+            && !self.is_same_dialect(request.tasking);
         if !is_ours {
-            return link.call(request, outbox);
+            return transport.call(request, outbox);
         }
         let caller = self.caller.clone();
-        let must = caller.memory().task_support(&request.target()) == Some(TaskSupport::Required);
-        request.tasking = caller.manner().tasking(must);
+        let must =
+            caller.server_state().task_support(&request.target()) == Some(TaskSupport::Required);
+        request.tasking = caller.task_dialect().tasking(must);
         let (tasking, tool) = (request.tasking, request.target().into_owned());
-        let again = (tasking == TaskRequest::Declined).then(|| Again::of(&request));
-        let first = link.call(request, outbox.clone());
+        let repeatable =
+            (tasking == TaskRequest::Declined).then(|| RepeatableRequest::of(&request));
+        let first = transport.call(request, outbox.clone());
         Box::pin(async move {
-            let outcome = match (first.await, again) {
-                (Outcome::Failed(error), Some(again))
-                    if request_mode::may_want_task(&caller, Method::CallTool, tasking, &error) =>
+            let outcome = match (first.await, repeatable) {
+                (Outcome::Failed(error), Some(repeatable))
+                    if request_mode::may_require_task(
+                        &caller,
+                        Method::CallTool,
+                        tasking,
+                        &error,
+                    ) =>
                 {
-                    as_task(&caller, &tool, *error, again, &outbox).await
+                    as_task(&caller, &tool, *error, repeatable, &outbox).await
                 }
                 (outcome, _) => outcome,
             };
             match outcome {
-                Outcome::Task(task) => followed(&caller, *task, outbox).await,
+                Outcome::Task(task) => follow_task(&caller, *task, outbox).await,
                 other => other,
             }
         })
     }
 }
 
-/// Calls a tool as a task that runs only as one. Nothing ran before.
+/// Calls a task-only tool again, as a task. The failed call ran nothing.
 async fn as_task(
     caller: &ClientHandle,
     tool: &str,
     error: Error,
-    again: Result<Again, Error>,
+    repeatable: Result<RepeatableRequest, Error>,
     outbox: &Outbox,
 ) -> Outcome {
-    // Whatever the list says, the error stays what it is.
+    // If listing the tool fails, the caller still gets the original error.
     let support = request_mode::support(caller, tool).await;
-    match again {
-        Ok(again) if support == Ok(TaskSupport::Required) => {
-            let mut request = again.build(again.first.as_ref());
+    match repeatable {
+        Ok(repeatable) if support == Ok(TaskSupport::Required) => {
+            let mut request = repeatable.build(repeatable.first.as_ref());
             request.tasking = TaskRequest::Wanted(None);
-            caller.link().call(request, outbox.clone()).await
+            caller.transport().call(request, outbox.clone()).await
         }
         _ => error.into(),
     }
 }
 
-async fn followed(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome {
+async fn follow_task(caller: &ClientHandle, task: Task, outbox: Outbox) -> Outcome {
     let idle = caller.options().idle;
-    let watch = match Watch::new(caller, &task.id, Some(task.clone()), idle) {
-        Ok(watch) => watch,
+    let poller = match TaskPoller::new(caller, &task.id, Some(task.clone()), idle) {
+        Ok(poller) => poller,
         Err(error) => return error.into(),
     };
-    let leash = Leash::new(caller, &task.id);
-    let (end, _) = follow(watch, Some(task), &mut Front(outbox)).await;
+    let cancel_on_drop = CancelOnDrop::new(caller, &task.id);
+    let (end, _) = follow(poller, Some(task), &mut DownstreamClient(outbox)).await;
     match end {
-        Err(Ending::GaveUp(error)) => error.into(),
+        Err(FollowError::Abandoned(error)) => error.into(),
         end => {
-            leash.release_connection();
+            cancel_on_drop.disarm();
             end.map_or_else(|ending| Error::from(ending).into(), Outcome::from)
         }
     }
 }
 
-/// The front of a call whose task is followed for it.
-struct Front(Outbox);
+/// Sends events of the followed task to the downstream client.
+struct DownstreamClient(Outbox);
 
-impl Company for Front {
-    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
+impl CallEvents for DownstreamClient {
+    fn ask(&mut self, ask: ClientRequest) -> BoxFuture<Result<String, AnswerError>> {
         let answering = self.0.ask(ask);
-        Box::pin(async move { answering.await.map_err(Unanswered::Refused) })
+        Box::pin(async move { answering.await.map_err(AnswerError::Refused) })
     }
 
-    fn hear(&mut self, notification: Notification) {
+    fn notify(&mut self, notification: Notification) {
         self.0.notify(notification);
     }
 
-    /// A look at the task shows that it is alive.
-    fn see(&mut self, _: &Task) {
+    /// Resets the idle timeout: the task is alive.
+    fn on_task(&mut self, _: &Task) {
         self.0.touch();
     }
 }

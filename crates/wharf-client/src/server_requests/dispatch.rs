@@ -1,4 +1,4 @@
-//! Questions of the server's, put to whoever answers them.
+//! Dispatches requests of the server to the handler, and validates the answers.
 
 use std::{
     any::Any,
@@ -19,52 +19,53 @@ use wharf_schema::elicitation_form;
 
 use crate::ClientHandler;
 
-/// Questions that may be open at once: whoever asks more is not waiting for people.
-pub(crate) const MOST: usize = 64;
+/// Maximum number of open requests of the server: people cannot answer more.
+pub(crate) const MAX_OPEN_REQUESTS: usize = 64;
 
-/// Why there is no answer.
+/// Error of an answer to a request of the server.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
-    /// Nobody answers such questions, or whoever does failed: the server is told.
+pub(crate) enum AnswerError {
+    /// The handler does not support the request, or failed: the error is sent to the server.
     Refused(Error),
-    /// What was answered does not fit the question: the fault is on this side, and the call fails.
-    Wrong(Error),
+    /// The answer does not match the request: a bug on this side, so the call fails.
+    Invalid(Error),
 }
 
-impl From<Unanswered> for Error {
-    fn from(why: Unanswered) -> Self {
-        let (Unanswered::Refused(error) | Unanswered::Wrong(error)) = why;
+impl From<AnswerError> for Error {
+    fn from(why: AnswerError) -> Self {
+        let (AnswerError::Refused(error) | AnswerError::Invalid(error)) = why;
         error
     }
 }
 
-/// Puts a question that belongs to no call to `answer`: the JSON text of the result.
+/// Passes a request of the server that belongs to no call to `handler`. Returns the result as JSON
+/// text.
 ///
-/// Questions that its capabilities do not declare are refused, forms are completed with their
-/// defaults and held against their schema, and a panic is an error.
+/// Requests that its capabilities do not declare are rejected. Forms are completed with their
+/// defaults and validated against their schema. A panic becomes an error.
 pub fn answer_to(
-    answer: &Arc<dyn ClientHandler>,
+    handler: &Arc<dyn ClientHandler>,
     ask: ClientRequest,
 ) -> BoxFuture<Result<String, Error>> {
-    let answering = put(answer, ask);
+    let answering = put(handler, ask);
     Box::pin(async move { answering.await.map_err(Error::from) })
 }
 
 pub(crate) fn put(
-    answer: &Arc<dyn ClientHandler>,
+    handler: &Arc<dyn ClientHandler>,
     ask: ClientRequest,
-) -> BoxFuture<Result<String, Unanswered>> {
-    let begin = || match refusal(&answer.capabilities(), &ask) {
-        Some(error) => Box::pin(ready(Err(Unanswered::Refused(error)))),
-        None => begin(&**answer, ask.clone()),
+) -> BoxFuture<Result<String, AnswerError>> {
+    let begin = || match refusal(&handler.capabilities(), &ask) {
+        Some(error) => Box::pin(ready(Err(AnswerError::Refused(error)))),
+        None => begin(&**handler, ask.clone()),
     };
     match catch_unwind(AssertUnwindSafe(begin)) {
-        Ok(answering) => Box::pin(Guarded(Some(answering))),
+        Ok(answering) => Box::pin(PanicGuard(Some(answering))),
         Err(panic) => Box::pin(ready(Err(panicked(&*panic)))),
     }
 }
 
-/// Why a client with these capabilities does not answer `ask`, if so.
+/// The error for a client without the capability that `ask` requires, if so.
 pub(crate) fn refusal(can: &ClientCapabilities, ask: &ClientRequest) -> Option<Error> {
     let needed = ask.needs();
     if can.has(&needed) {
@@ -83,62 +84,66 @@ pub(crate) fn refusal(can: &ClientCapabilities, ask: &ClientRequest) -> Option<E
     })
 }
 
-fn begin(answer: &dyn ClientHandler, ask: ClientRequest) -> BoxFuture<Result<String, Unanswered>> {
+fn begin(
+    handler: &dyn ClientHandler,
+    ask: ClientRequest,
+) -> BoxFuture<Result<String, AnswerError>> {
     match ask {
         ClientRequest::Elicit(form) => {
             let schema = form.schema.clone();
-            let answering = answer.elicit(*form);
+            let answering = handler.elicit(*form);
             Box::pin(async move { text(&filled(&schema, answered(answering).await?)?) })
         }
         ClientRequest::ElicitUrl(page) => {
-            let answering = answer.elicit_url(*page);
+            let answering = handler.elicit_url(*page);
             Box::pin(async move {
                 let mut result = answered(answering).await?;
-                // What happens on the page never passes the client.
+                // Input on the web page never passes through the client.
                 result.content = None;
                 text(&result)
             })
         }
         ClientRequest::Sample(request) => {
-            let answering = answer.sample(*request);
+            let answering = handler.sample(*request);
             Box::pin(async move { text(&answered(answering).await?) })
         }
         ClientRequest::Roots => {
-            let answering = answer.roots();
+            let answering = handler.roots();
             Box::pin(async move { text(&RootsResult::new(answered(answering).await?)) })
         }
         other => {
             let error = Error::method_not_found(other.method().name());
-            Box::pin(ready(Err(Unanswered::Refused(error))))
+            Box::pin(ready(Err(AnswerError::Refused(error))))
         }
     }
 }
 
-async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, Unanswered> {
-    answering.await.map_err(Unanswered::Refused)
+async fn answered<T>(answering: BoxFuture<Result<T, Error>>) -> Result<T, AnswerError> {
+    answering.await.map_err(AnswerError::Refused)
 }
 
-fn text(result: &impl Serialize) -> Result<String, Unanswered> {
-    serde_json::to_string(result).map_err(|error| Unanswered::Wrong(error.into()))
+fn text(result: &impl Serialize) -> Result<String, AnswerError> {
+    serde_json::to_string(result).map_err(|error| AnswerError::Invalid(error.into()))
 }
 
-/// An accepted form with its defaults, held against its schema.
-fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, Unanswered> {
+/// Adds defaults to an accepted form, and validates it against its schema.
+fn filled(schema: &Value, mut result: ElicitResult) -> Result<ElicitResult, AnswerError> {
     let content = result.content.take();
     if result.action == ElicitAction::Accept {
         result.content = Some(elicitation_form::check(schema, content).map_err(|problem| {
-            let message = format!("The answer to the server's form does not fit it: {problem}");
-            Unanswered::Wrong(Error::new(ErrorKind::InvalidParams).with_message(message))
+            let message =
+                format!("The answer to the server's form does not match its schema: {problem}");
+            AnswerError::Invalid(Error::new(ErrorKind::InvalidParams).with_message(message))
         })?);
     }
     Ok(result)
 }
 
-/// Somebody's future, whose panics end nothing but itself.
-struct Guarded(Option<BoxFuture<Result<String, Unanswered>>>);
+/// Turns panics of the handler's future into errors.
+struct PanicGuard(Option<BoxFuture<Result<String, AnswerError>>>);
 
-impl Future for Guarded {
-    type Output = Result<String, Unanswered>;
+impl Future for PanicGuard {
+    type Output = Result<String, AnswerError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(answering) = &mut self.0 else { return Poll::Pending };
@@ -147,30 +152,31 @@ impl Future for Guarded {
     }
 }
 
-impl Drop for Guarded {
+impl Drop for PanicGuard {
     fn drop(&mut self) {
         let answering = self.0.take();
         let _ = catch_unwind(AssertUnwindSafe(|| drop(answering)));
     }
 }
 
-/// The panic's own text is for this side's log, not for the server.
-fn panicked(panic: &(dyn Any + Send)) -> Unanswered {
+/// The panic message goes to the client's log, not to the server.
+fn panicked(panic: &(dyn Any + Send)) -> AnswerError {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text, "answering the server panicked");
-    let message = "The client failed to answer";
-    Unanswered::Refused(Error::new(ErrorKind::InternalError).with_message(message))
+    tracing::error!(panic = text, "the handler of a server request panicked");
+    let message = "The client failed to handle the request";
+    AnswerError::Refused(Error::new(ErrorKind::InternalError).with_message(message))
 }
 
-/// Waits for all answers side by side: one JSON object of them. The first that fails ends it.
+/// Waits for all answers concurrently, and returns them as one JSON object. Fails with the first
+/// error.
 pub(crate) async fn all<E>(
-    asked: Vec<(String, BoxFuture<Result<String, E>>)>,
+    entries: Vec<(String, BoxFuture<Result<String, E>>)>,
 ) -> Result<String, E> {
-    let mut asked: Vec<_> = asked.into_iter().map(|(key, it)| (key, Some(it), None)).collect();
+    let mut entries: Vec<_> = entries.into_iter().map(|(key, it)| (key, Some(it), None)).collect();
     poll_fn(|cx| {
         let mut waiting = false;
-        for (_, answering, answer) in &mut asked {
+        for (_, answering, answer) in &mut entries {
             let Some(pending) = answering else { continue };
             match pending.as_mut().poll(cx) {
                 Poll::Pending => waiting = true,
@@ -181,7 +187,7 @@ pub(crate) async fn all<E>(
         if waiting { Poll::Pending } else { Poll::Ready(Ok(())) }
     })
     .await?;
-    let pairs = asked.into_iter().map(|(key, _, answer)| {
+    let pairs = entries.into_iter().map(|(key, _, answer)| {
         format!("{}:{}", Value::from(key), answer.unwrap_or_else(|| "null".into()))
     });
     Ok(format!("{{{}}}", pairs.collect::<Vec<_>>().join(",")))

@@ -1,4 +1,4 @@
-//! Answers to what servers ask.
+//! [`ClientHandler`]: answers elicitation, sampling and roots requests of servers.
 
 use std::{fmt, future::Future, sync::Arc};
 
@@ -7,39 +7,39 @@ use wharf_model::{
     Error, Method, Root, RootsCapability, SamplingCapability, SamplingRequest, SamplingResult,
 };
 
-/// Answers what servers ask: one place for every era and transport.
+/// Answers requests of servers, for every era and transport.
 ///
-/// A kind that [`capabilities`](Answer::capabilities) does not declare is refused before it gets
-/// here. Filled-in forms are completed with their defaults and held against their schema
-/// afterwards. [`ClientHandlerBuilder`] makes one of closures.
+/// A request that [`capabilities`](ClientHandler::capabilities) does not declare is rejected before
+/// it reaches the handler. Answered forms are completed with their defaults and validated against
+/// their schema. [`ClientHandlerBuilder`] builds a handler from closures.
 pub trait ClientHandler: Send + Sync + 'static {
-    /// Which kinds there are answers to; servers are told.
+    /// The supported requests; declared to servers.
     fn capabilities(&self) -> ClientCapabilities;
 
-    /// Lets the user fill in a form.
+    /// Asks the user to fill in a form.
     fn elicit(&self, form: ElicitForm) -> BoxFuture<Result<ElicitResult, Error>> {
         drop(form);
         refused(Method::Elicit)
     }
 
-    /// Asks the user whether to open a page, showing the whole of its URL, and opens it.
+    /// Asks the user for consent to open a URL, showing the whole URL, and opens it.
     fn elicit_url(&self, page: ElicitUrl) -> BoxFuture<Result<ElicitResult, Error>> {
         drop(page);
         refused(Method::Elicit)
     }
 
-    /// Lets a model continue a conversation.
+    /// Samples a message from a model.
     fn sample(&self, request: SamplingRequest) -> BoxFuture<Result<SamplingResult, Error>> {
         drop(request);
         refused(Method::Sample)
     }
 
-    /// Lists the places the server may work in.
+    /// Lists the roots: the directories that the server may work in.
     fn roots(&self) -> BoxFuture<Result<Vec<Root>, Error>> {
         refused(Method::ListRoots)
     }
 
-    /// What a page was opened for has been done. Must not block.
+    /// Called when the server reports that a URL elicitation is complete. Must not block.
     fn elicitation_complete(&self, id: &str) {
         let _ = id;
     }
@@ -49,10 +49,11 @@ fn refused<T: Send + 'static>(method: Method) -> BoxFuture<Result<T, Error>> {
     Box::pin(std::future::ready(Err(Error::method_not_found(method.name()))))
 }
 
-type Asked<Q, A> = Option<Arc<dyn Fn(Q) -> BoxFuture<Result<A, Error>> + Send + Sync>>;
-type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
+type RequestFn<Q, A> = Option<Arc<dyn Fn(Q) -> BoxFuture<Result<A, Error>> + Send + Sync>>;
+type CompletionFn = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 
-/// A closure for each kind of question. Servers may ask exactly what has one.
+/// Builds a [`ClientHandler`] from one closure for each kind of request. Kinds without a closure
+/// are not declared.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub use wharf_client::ClientHandlerBuilder; }
@@ -70,17 +71,17 @@ type Told = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 /// ```
 #[derive(Clone, Default)]
 pub struct ClientHandlerBuilder {
-    elicit: Asked<ElicitForm, ElicitResult>,
-    elicit_url: Asked<ElicitUrl, ElicitResult>,
-    complete: Told,
-    sample: Asked<SamplingRequest, SamplingResult>,
+    elicit: RequestFn<ElicitForm, ElicitResult>,
+    elicit_url: RequestFn<ElicitUrl, ElicitResult>,
+    complete: CompletionFn,
+    sample: RequestFn<SamplingRequest, SamplingResult>,
     with_tools: bool,
-    roots: Asked<(), Vec<Root>>,
+    roots: RequestFn<(), Vec<Root>>,
     roots_change: bool,
 }
 
-/// A closure as it is kept.
-fn boxed<Q, A, F, Fut>(answer: F) -> Asked<Q, A>
+/// Boxes a closure.
+fn boxed<Q, A, F, Fut>(answer: F) -> RequestFn<Q, A>
 where
     F: Fn(Q) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<A, Error>> + Send + 'static,
@@ -89,13 +90,13 @@ where
 }
 
 impl ClientHandlerBuilder {
-    /// Refuses everything.
+    /// Creates a handler that rejects every request.
     #[must_use]
     pub fn new() -> Self {
         ClientHandlerBuilder::default()
     }
 
-    /// Lets the user fill in forms.
+    /// Sets the closure for form elicitation.
     #[must_use]
     pub fn elicit<F, Fut>(mut self, answer: F) -> Self
     where
@@ -106,7 +107,8 @@ impl ClientHandlerBuilder {
         self
     }
 
-    /// Sends the user to pages. To accept means that the user agreed to go there.
+    /// Sets the closure for URL elicitation. Accepting means that the user consented to open the
+    /// URL.
     #[must_use]
     pub fn elicit_url<F, Fut>(mut self, answer: F) -> Self
     where
@@ -117,14 +119,17 @@ impl ClientHandlerBuilder {
         self
     }
 
-    /// Hears that what a page was opened for has been done.
+    /// Sets the callback for completed URL elicitations.
     #[must_use]
-    pub fn on_elicitation_complete(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.complete = Some(Arc::new(told));
+    pub fn on_elicitation_complete(
+        mut self,
+        callback: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        self.complete = Some(Arc::new(callback));
         self
     }
 
-    /// Lets a model continue conversations, without tools.
+    /// Sets the closure for sampling, without tools.
     #[must_use]
     pub fn sample<F, Fut>(mut self, answer: F) -> Self
     where
@@ -136,7 +141,7 @@ impl ClientHandlerBuilder {
         self
     }
 
-    /// Lets a model continue conversations, with the tools that the server gives it.
+    /// Sets the closure for sampling with the tools that the server provides.
     #[must_use]
     pub fn sample_with_tools<F, Fut>(self, answer: F) -> Self
     where
@@ -146,7 +151,8 @@ impl ClientHandlerBuilder {
         ClientHandlerBuilder { with_tools: true, ..self.sample(answer) }
     }
 
-    /// Lists roots that may change: [`ClientHandle::roots_changed`](crate::Caller::roots_changed) tells.
+    /// Sets the closure that lists roots, which may change:
+    /// [`ClientHandle::roots_changed`](crate::ClientHandle::roots_changed) notifies the server.
     #[must_use]
     pub fn roots<F, Fut>(mut self, answer: F) -> Self
     where
@@ -158,7 +164,7 @@ impl ClientHandlerBuilder {
         self
     }
 
-    /// Lists these roots, which stay the same.
+    /// Sets fixed roots.
     #[must_use]
     pub fn fixed_roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         let roots: Vec<Root> = roots.into_iter().collect();
@@ -201,14 +207,14 @@ impl ClientHandler for ClientHandlerBuilder {
     }
 
     fn elicitation_complete(&self, id: &str) {
-        if let Some(told) = &self.complete {
-            told(id);
+        if let Some(callback) = &self.complete {
+            callback(id);
         }
     }
 }
 
 impl fmt::Debug for ClientHandlerBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Answers").field(&self.capabilities()).finish()
+        f.debug_tuple("ClientHandlerBuilder").field(&self.capabilities()).finish()
     }
 }

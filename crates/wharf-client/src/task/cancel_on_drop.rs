@@ -1,4 +1,4 @@
-//! Cancelling a task that its caller no longer waits for.
+//! Cancels a task when the future that follows it is dropped.
 
 use std::{
     future::poll_fn,
@@ -12,36 +12,36 @@ use wharf_model::{Error, Method, Outcome};
 use crate::task::request_mode;
 use crate::{
     ClientHandle,
-    call::{deadline, request::Spec},
+    call::{deadline, request::CallSpec},
 };
 
-/// How long a server may take to hear that a task is not wanted any more.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of `tasks/cancel`.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Cancels a task when it is dropped, unless it was let go.
-pub(crate) struct Leash(Option<(ClientHandle, String)>);
+/// Cancels a task on drop, unless disarmed.
+pub(crate) struct CancelOnDrop(Option<(ClientHandle, String)>);
 
-impl Leash {
+impl CancelOnDrop {
     pub(crate) fn new(caller: &ClientHandle, id: &str) -> Self {
-        Leash(Some((caller.clone(), id.to_owned())))
+        CancelOnDrop(Some((caller.clone(), id.to_owned())))
     }
 
-    /// The task is over, or may go on by itself.
-    pub(crate) fn release_connection(mut self) {
+    /// Keeps the task: it has ended, or may continue on its own.
+    pub(crate) fn disarm(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Leash {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some((caller, id)) = self.0.take() else { return };
-        let said = caller.farewells().begin();
+        let all_sent = caller.pending_cancels().begin();
         let mut cancelling = Box::pin(async move {
             let cancelling = async { cancel(&caller, &id).await };
-            let _ = deadline::within(caller.timer(), PATIENCE, "timeout", cancelling).await;
-            drop(said);
+            let _ = deadline::within(caller.timer(), CANCEL_TIMEOUT, "timeout", cancelling).await;
+            drop(all_sent);
         });
-        // Most of it is done at once: a server in this process needs no more.
+        // The first poll often suffices: a server in this process needs no more.
         let is_over = cancelling.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
         if let (false, Ok(runtime)) = (is_over, tokio::runtime::Handle::try_current()) {
             runtime.spawn(cancelling);
@@ -50,26 +50,26 @@ impl Drop for Leash {
 }
 
 pub(crate) async fn cancel(caller: &ClientHandle, id: &str) -> Result<(), Error> {
-    let spec = Spec::named(Method::CancelTask, id);
-    match request_mode::plain(caller, spec, caller.options().idle).await {
+    let spec = CallSpec::named(Method::CancelTask, id);
+    match request_mode::send(caller, spec, caller.options().idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),
     }
 }
 
-/// What must still be said before the conversation ends.
+/// Cancellations in flight, which `close` waits for.
 #[derive(Clone, Default)]
-pub(crate) struct Farewells(Arc<Mutex<(usize, Vec<Waker>)>>);
+pub(crate) struct PendingCancels(Arc<Mutex<(usize, Vec<Waker>)>>);
 
-impl Farewells {
-    fn begin(&self) -> Farewell {
+impl PendingCancels {
+    fn begin(&self) -> PendingCancel {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
-        Farewell(self.clone())
+        PendingCancel(self.clone())
     }
 
-    /// Completes when all is said.
-    pub(crate) async fn said(&self) {
+    /// Completes when all cancellations are sent.
+    pub(crate) async fn all_sent(&self) {
         poll_fn(|cx| {
             let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if open.0 == 0 {
@@ -82,9 +82,9 @@ impl Farewells {
     }
 }
 
-struct Farewell(Farewells);
+struct PendingCancel(PendingCancels);
 
-impl Drop for Farewell {
+impl Drop for PendingCancel {
     fn drop(&mut self) {
         let mut open = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
         open.0 -= 1;

@@ -1,36 +1,37 @@
-//! How a server has tasks.
+//! The tasks dialect of a server.
 
 use wharf_model::{ServerCapabilities, TASKS_EXTENSION, TaskRequest};
 
-/// How a server has tasks. It is read off what the server offers: nothing here knows eras.
+/// The tasks dialect of a server, derived from its capabilities and not from its era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
-    /// Not at all.
-    Never,
-    /// The server makes them as it likes. A look at a task shows all of it, questions and result
-    /// too, and answers are brought.
-    AuthHeaders,
-    /// The caller asks for them. The result is fetched, and whoever fetches it is asked.
-    Fetched,
+pub(crate) enum TaskDialect {
+    /// The server has no tasks.
+    None,
+    /// `io.modelcontextprotocol/tasks`: the server decides which calls become tasks; `tasks/get`
+    /// returns input requests and the result; input is sent with `tasks/update`.
+    Extension,
+    /// Tasks of the legacy era: the client requests a task; `tasks/result` returns the result, and input
+    /// requests arrive during that request.
+    Legacy,
 }
 
-impl Manner {
+impl TaskDialect {
     pub(crate) fn of(can: &ServerCapabilities) -> Self {
         if can.extensions.contains_key(TASKS_EXTENSION) {
-            return Manner::AuthHeaders;
+            return TaskDialect::Extension;
         }
         let tasks = can.tasks.as_deref();
         let calls = tasks.and_then(|it| it.get("requests")?.get("tools")?.get("call"));
-        if calls.is_some() { Manner::Fetched } else { Manner::Never }
+        if calls.is_some() { TaskDialect::Legacy } else { TaskDialect::None }
     }
 
-    /// What the caller of a tool says about tasks who follows them, and needs none.
+    /// The task request of a tool call that does not need a task itself.
     pub(crate) fn tasking(self, must_be_task: bool) -> TaskRequest {
         match self {
-            Manner::Never => TaskRequest::Unknown,
-            Manner::AuthHeaders => TaskRequest::Welcome,
-            Manner::Fetched if must_be_task => TaskRequest::Wanted(None),
-            Manner::Fetched => TaskRequest::Declined,
+            TaskDialect::None => TaskRequest::Unknown,
+            TaskDialect::Extension => TaskRequest::Welcome,
+            TaskDialect::Legacy if must_be_task => TaskRequest::Wanted(None),
+            TaskDialect::Legacy => TaskRequest::Declined,
         }
     }
 }

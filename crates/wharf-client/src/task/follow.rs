@@ -1,4 +1,4 @@
-//! A task, followed to its end.
+//! Follows a task to its end: polls it, answers its input requests, fetches its result.
 
 use std::{
     collections::BTreeMap,
@@ -13,148 +13,153 @@ use wharf_model::{
     Reply, Task, TaskRequest, TaskState, ToolResult,
 };
 
-use super::{Manner, Watch};
+use super::{TaskDialect, TaskPoller};
 use crate::ClientHandle;
 use crate::task::{poll, request_mode};
 use crate::{
     call::{
-        attempt::{Company, Round},
+        attempt::{CallEvents, RequestAttempt},
         deadline,
-        request::{Retry, Spec},
+        request::{CallSpec, RetryParams},
         run,
     },
-    server_requests::{dispatch, dispatch::Unanswered},
+    server_requests::{dispatch, dispatch::AnswerError},
 };
 
-/// How often answers are brought again after the connection broke, and after how long.
-const REISSUES: usize = 5;
-const REISSUE: Duration = Duration::from_millis(200);
+/// Maximum number of retries of a task request after the connection broke, and the first delay.
+const MAX_RETRIES: usize = 5;
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// Why a task that was followed gave no result.
-pub(crate) enum Ending {
-    /// It is over, and this is how it ended.
+/// The reason why following a task gave no result.
+pub(crate) enum FollowError {
+    /// The task has ended with this error.
     Over(Error),
-    /// Nobody can reach the server. The task may go on.
+    /// The server cannot be reached. The task may still be running.
     Lost(Error),
-    /// It is not worth following: it should not go on.
-    GaveUp(Error),
+    /// The task cannot be followed any further, and should be cancelled.
+    Abandoned(Error),
 }
 
-impl Ending {
-    /// What an error means that a request about the task ended with.
+impl FollowError {
+    /// Classifies the error of a task request.
     fn of(error: Error) -> Self {
         match error.kind {
-            _ if is_interruption(&error) => Ending::Lost(error),
-            kind if kind.is_retryable() => Ending::GaveUp(error),
-            _ => Ending::Over(error),
+            _ if is_interruption(&error) => FollowError::Lost(error),
+            kind if kind.is_retryable() => FollowError::Abandoned(error),
+            _ => FollowError::Over(error),
         }
     }
 }
 
-impl From<Ending> for Error {
-    fn from(ending: Ending) -> Self {
-        let (Ending::Over(error) | Ending::Lost(error) | Ending::GaveUp(error)) = ending;
+impl From<FollowError> for Error {
+    fn from(ending: FollowError) -> Self {
+        let (FollowError::Over(error) | FollowError::Lost(error) | FollowError::Abandoned(error)) =
+            ending;
         error
     }
 }
 
-/// Follows a task to its end: answers what it asks, and fetches its result where that takes a
+/// Follows a task to its end: answers its input requests, and fetches the result if that needs a
 /// request of its own.
 ///
-/// Gives the result, and whether anything was asked on the way.
+/// Returns the result, and whether the task requested input.
 pub(crate) async fn follow(
-    watch: Watch,
+    poller: TaskPoller,
     task: Option<Task>,
-    company: &mut dyn Company,
-) -> (Result<ToolResult, Ending>, bool) {
-    let mut follow = Follow {
-        manner: watch.caller().manner(),
-        watch,
-        company,
+    events: &mut dyn CallEvents,
+) -> (Result<ToolResult, FollowError>, bool) {
+    let mut follow = TaskFollower {
+        task_dialect: poller.caller().task_dialect(),
+        poller,
+        events,
         known: BTreeMap::new(),
         answering: Vec::new(),
         answers: BTreeMap::new(),
         rounds: 0,
-        fetching: None,
-        asked: false,
+        fetch: None,
+        input_requested: false,
     };
     let result = follow.run(task).await;
     let lost = |ending| match ending {
-        Ending::Lost(error) => Ending::Lost(poll::out_of_reach(error, follow.watch.id())),
+        FollowError::Lost(error) => {
+            FollowError::Lost(poll::with_task_id(error, follow.poller.id()))
+        }
         other => other,
     };
-    (result.map_err(lost), follow.asked)
+    (result.map_err(lost), follow.input_requested)
 }
 
-struct Follow<'a> {
-    watch: Watch,
-    manner: Manner,
-    company: &'a mut dyn Company,
-    /// Every question there was: each is put once.
+struct TaskFollower<'a> {
+    poller: TaskPoller,
+    task_dialect: TaskDialect,
+    events: &'a mut dyn CallEvents,
+    /// All input requests so far: each is passed on once.
     known: BTreeMap<String, ClientRequest>,
-    answering: Vec<(String, BoxFuture<Result<String, Unanswered>>)>,
-    /// What was answered, until all of it is brought to the server together.
+    answering: Vec<(String, BoxFuture<Result<String, AnswerError>>)>,
+    /// Answers that are collected until all can be sent together.
     answers: BTreeMap<String, String>,
     rounds: usize,
-    fetching: Option<Round>,
-    asked: bool,
+    fetch: Option<RequestAttempt>,
+    input_requested: bool,
 }
 
-enum Happened {
+enum FollowEvent {
     Saw(Result<Task, Error>),
-    /// All that was asked is answered.
-    Answered(Result<(), Unanswered>),
+    /// All open requests are answered.
+    Answered(Result<(), AnswerError>),
     Fetched(Outcome),
 }
 
-impl Follow<'_> {
-    async fn run(&mut self, first: Option<Task>) -> Result<ToolResult, Ending> {
+impl TaskFollower<'_> {
+    async fn run(&mut self, first: Option<Task>) -> Result<ToolResult, FollowError> {
         if let Some(task) = first
-            && let Some(result) = self.saw(task).await?
+            && let Some(result) = self.on_task(task).await?
         {
             return Ok(result);
         }
         loop {
             match self.next().await {
-                Happened::Saw(task) => {
-                    if let Some(result) = self.saw(task.map_err(Ending::of)?).await? {
+                FollowEvent::Saw(task) => {
+                    if let Some(result) = self.on_task(task.map_err(FollowError::of)?).await? {
                         return Ok(result);
                     }
                 }
-                Happened::Answered(answered) => {
-                    answered.map_err(|why| Ending::GaveUp(why.into()))?;
-                    self.bring().await.map_err(Ending::of)?;
+                FollowEvent::Answered(answered) => {
+                    answered.map_err(|why| FollowError::Abandoned(why.into()))?;
+                    self.send_answers().await.map_err(FollowError::of)?;
                 }
-                Happened::Fetched(outcome) => {
-                    self.fetching = None;
+                FollowEvent::Fetched(outcome) => {
+                    self.fetch = None;
                     match result(outcome) {
-                        // The watch will tell when it is worth another try.
+                        // The poller signals when another attempt is useful.
                         Err(error) if is_interruption(&error) => {}
-                        end => return end.map_err(Ending::Over),
+                        end => return end.map_err(FollowError::Over),
                     }
                 }
             }
         }
     }
 
-    async fn next(&mut self) -> Happened {
+    async fn next(&mut self) -> FollowEvent {
         poll_fn(|cx| {
-            if let Some(round) = &mut self.fetching
-                && let Poll::Ready((outcome, asked)) = round.poll_end(self.company, cx)
+            if let Some(attempt) = &mut self.fetch
+                && let Poll::Ready((outcome, input_requested)) = attempt.poll_end(self.events, cx)
             {
-                self.asked |= asked;
-                return Poll::Ready(Happened::Fetched(outcome));
+                self.input_requested |= input_requested;
+                return Poll::Ready(FollowEvent::Fetched(outcome));
             }
             if let Poll::Ready(answered) = self.poll_answers(cx) {
-                return Poll::Ready(Happened::Answered(answered));
+                return Poll::Ready(FollowEvent::Answered(answered));
             }
-            let company = &mut *self.company;
-            self.watch.poll_task(&mut |said| company.hear(said), cx).map(Happened::Saw)
+            let events = &mut *self.events;
+            self.poller
+                .poll_task(&mut |notification| events.notify(notification), cx)
+                .map(FollowEvent::Saw)
         })
         .await
     }
 
-    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
+    fn poll_answers(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), AnswerError>> {
         let (answers, mut failed) = (&mut self.answers, None);
         self.answering.retain_mut(|(key, answering)| match answering.as_mut().poll(cx) {
             Poll::Pending => true,
@@ -174,39 +179,39 @@ impl Follow<'_> {
         }
     }
 
-    /// Takes note of where the task stands; its result, if it has come.
-    async fn saw(&mut self, task: Task) -> Result<Option<ToolResult>, Ending> {
-        self.company.see(&task);
-        Ok(match (task.state, self.manner) {
-            (TaskState::Cancelled, _) => return Err(Ending::Over(cancelled(task.message))),
-            (TaskState::Completed(_) | TaskState::Failed(_), Manner::Fetched) => {
-                Some(self.fetched().await.map_err(Ending::of)?)
+    /// Handles the state of the task; returns the result if there is one.
+    async fn on_task(&mut self, task: Task) -> Result<Option<ToolResult>, FollowError> {
+        self.events.on_task(&task);
+        Ok(match (task.state, self.task_dialect) {
+            (TaskState::Cancelled, _) => return Err(FollowError::Over(cancelled(task.message))),
+            (TaskState::Completed(_) | TaskState::Failed(_), TaskDialect::Legacy) => {
+                Some(self.fetch_result().await.map_err(FollowError::of)?)
             }
-            (TaskState::InputRequired(_), Manner::Fetched) => {
-                let begin = || fetch(self.watch.caller(), self.watch.id(), None);
-                self.fetching.get_or_insert_with(begin);
+            (TaskState::InputRequired(_), TaskDialect::Legacy) => {
+                let begin = || start_fetch(self.poller.caller(), self.poller.id(), None);
+                self.fetch.get_or_insert_with(begin);
                 None
             }
             (TaskState::InputRequired(requests), _) => {
-                self.put(requests).map_err(Ending::GaveUp)?;
+                self.add_requests(requests).map_err(FollowError::Abandoned)?;
                 None
             }
             (TaskState::Completed(result), _) => Some(*result),
-            (TaskState::Failed(error), _) => return Err(Ending::Over(*error)),
+            (TaskState::Failed(error), _) => return Err(FollowError::Over(*error)),
             _ => {
-                self.withdraw(&[]);
+                self.drop_closed(&[]);
                 None
             }
         })
     }
 
-    /// Puts those questions that are new.
-    fn put(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
-        self.withdraw(&requests);
-        if requests.len() > dispatch::MOST {
-            return Err(run::broken(&format!(
-                "asks more than {} questions at once",
-                dispatch::MOST
+    /// Passes on the input requests that are new.
+    fn add_requests(&mut self, requests: Vec<(String, ClientRequest)>) -> Result<(), Error> {
+        self.drop_closed(&requests);
+        if requests.len() > dispatch::MAX_OPEN_REQUESTS {
+            return Err(run::protocol_violation(&format!(
+                "sent more than {} input requests at once",
+                dispatch::MAX_OPEN_REQUESTS
             )));
         }
         let mut is_new = false;
@@ -214,26 +219,30 @@ impl Follow<'_> {
             match self.known.get(&key) {
                 Some(known) if *known == ask => continue,
                 Some(_) => {
-                    return Err(run::broken("asks another question under a key it has used"));
+                    return Err(run::protocol_violation(
+                        "sent another input request with a key it has used",
+                    ));
                 }
                 None => {}
             }
-            (is_new, self.asked) = (true, true);
-            self.answering.push((key.clone(), self.company.ask(ask.clone())));
+            (is_new, self.input_requested) = (true, true);
+            self.answering.push((key.clone(), self.events.ask(ask.clone())));
             self.known.insert(key, ask);
         }
-        let most = self.watch.caller().options().rounds;
+        let most = self.poller.caller().options().rounds;
         if is_new {
             self.rounds += 1;
             if self.rounds > most {
-                return Err(run::endless(&format!("asked for input more than {most} times")));
+                return Err(run::limit_exceeded(&format!(
+                    "requested input more than {most} times"
+                )));
             }
         }
         Ok(())
     }
 
-    /// Lets go of questions that are no longer open: somebody else has settled them.
-    fn withdraw(&mut self, open: &[(String, ClientRequest)]) {
+    /// Drops requests that are no longer open: another client has answered them.
+    fn drop_closed(&mut self, open: &[(String, ClientRequest)]) {
         let known = &mut self.known;
         self.answering.retain(|(key, _)| {
             let is_open = open.iter().any(|(open, _)| open == key);
@@ -244,17 +253,17 @@ impl Follow<'_> {
         });
     }
 
-    /// Brings the answers to the server. It takes each of them once, so they may be sent again.
-    async fn bring(&mut self) -> Result<(), Error> {
+    /// Sends the answers (`tasks/update`). The server applies each once, so a retry is safe.
+    async fn send_answers(&mut self) -> Result<(), Error> {
         let answers = std::mem::take(&mut self.answers);
         let pairs = answers.into_iter().map(|(key, json)| format!("{}:{json}", Value::from(key)));
         let answers = format!("{{{}}}", pairs.collect::<Vec<_>>().join(","));
-        let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
+        let (caller, id) = (self.poller.caller().clone(), self.poller.id().to_owned());
         let mut tries = 0;
         loop {
-            match update(&caller, &id, answers.clone(), self.watch.idle()).await {
-                Err(error) if is_interruption(&error) && tries < REISSUES => {
-                    let pause = deadline::backoff(REISSUE, tries, REISSUE * 16);
+            match update(&caller, &id, answers.clone(), self.poller.idle()).await {
+                Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
+                    let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
                     deadline::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
@@ -263,17 +272,18 @@ impl Follow<'_> {
         }
     }
 
-    /// The result of a task that is over.
-    async fn fetched(&mut self) -> Result<ToolResult, Error> {
-        let (caller, id) = (self.watch.caller().clone(), self.watch.id().to_owned());
+    /// Fetches the result of a task that has ended.
+    async fn fetch_result(&mut self) -> Result<ToolResult, Error> {
+        let (caller, id) = (self.poller.caller().clone(), self.poller.id().to_owned());
         let mut tries = 0;
         loop {
-            let idle = self.watch.idle();
-            let mut round = self.fetching.take().unwrap_or_else(|| fetch(&caller, &id, Some(idle)));
-            let ended = poll_fn(|cx| round.poll_end(self.company, cx).map(|(end, _)| Ok(end)));
+            let idle = self.poller.idle();
+            let mut attempt =
+                self.fetch.take().unwrap_or_else(|| start_fetch(&caller, &id, Some(idle)));
+            let ended = poll_fn(|cx| attempt.poll_end(self.events, cx).map(|(end, _)| Ok(end)));
             match result(deadline::within(caller.timer(), idle, "timeout", ended).await?) {
-                Err(error) if is_interruption(&error) && tries < REISSUES => {
-                    let pause = deadline::backoff(REISSUE, tries, REISSUE * 16);
+                Err(error) if is_interruption(&error) && tries < MAX_RETRIES => {
+                    let pause = deadline::backoff(RETRY_DELAY, tries, RETRY_DELAY * 16);
                     deadline::sleep(caller.timer(), pause).await;
                     tries += 1;
                 }
@@ -283,16 +293,21 @@ impl Follow<'_> {
     }
 }
 
-/// Asks for a task's result. The server asks meanwhile what it must know.
-pub(crate) fn fetch(caller: &ClientHandle, id: &str, idle: Option<Duration>) -> Round {
-    let spec = Spec::named(Method::TaskResult, id);
+/// Starts `tasks/result`. The server may send input requests during it.
+pub(crate) fn start_fetch(
+    caller: &ClientHandle,
+    id: &str,
+    idle: Option<Duration>,
+) -> RequestAttempt {
+    let spec = CallSpec::named(Method::TaskResult, id);
     let mut request = spec.build(None).from_peer(caller.peer().clone());
-    request.scope = caller.link().scope();
+    request.scope = caller.transport().scope();
     request.asks = InputMode::Deliver;
     request.tasking = TaskRequest::Welcome;
     let deadlines = Deadlines { idle, total: None };
-    let exchange = ActiveCall::start(&*caller.link(), request, caller.timer().clone(), deadlines);
-    Round::new(exchange.for_caller())
+    let active_call =
+        ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), deadlines);
+    RequestAttempt::new(active_call.for_caller())
 }
 
 pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
@@ -303,16 +318,16 @@ pub(crate) fn result(outcome: Outcome) -> Result<ToolResult, Error> {
     }
 }
 
-/// Brings answers to a task: the text of a JSON object.
+/// Sends answers to a task: a JSON object, as text.
 pub(crate) async fn update(
     caller: &ClientHandle,
     id: &str,
     answers: String,
     idle: Duration,
 ) -> Result<(), Error> {
-    let spec = Spec::named(Method::UpdateTask, id);
-    let retry = Retry { responses: Some(answers), state: None };
-    match request_mode::plain_with(caller, spec, Some(&retry), idle).await {
+    let spec = CallSpec::named(Method::UpdateTask, id);
+    let retry = RetryParams { responses: Some(answers), state: None };
+    match request_mode::send_with(caller, spec, Some(&retry), idle).await {
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),
@@ -322,7 +337,8 @@ pub(crate) async fn update(
 fn is_interruption(error: &Error) -> bool {
     match error.kind {
         ErrorKind::ConnectionClosed | ErrorKind::TransportError => true,
-        // Said on a stream that had begun: the token ended while we waited, and asking again shows the next one.
+        // On an open stream this means that the token expired meanwhile; a retry attaches a new
+        // one.
         ErrorKind::Unauthenticated => {
             error.data.as_ref().is_none_or(|it| it.get("httpStatus").is_none())
         }

@@ -1,4 +1,4 @@
-//! A task in the caller's hands.
+//! [`TaskHandle`]: a task that the caller controls.
 
 use std::{
     fmt,
@@ -9,18 +9,18 @@ use std::{
 use serde::Serialize;
 use wharf_model::{Error, ErrorKind, Task, TaskState, ToolResult};
 
-use super::{Manner, TaskChanges, Watch, follow, follow::fetch};
+use super::{TaskChanges, TaskDialect, TaskPoller, follow, follow::start_fetch};
 use crate::call::{
-    attempt::Own,
-    builder::{Hooks, What},
+    attempt::CallerEvents,
+    builder::{CallHooks, CallKind},
     request::object,
     result,
 };
 use crate::task::{cancel_on_drop, poll};
 use crate::{CallBuilder, ClientHandle};
 
-/// A task in the caller's hands. Dropping the handle leaves the task alone: whoever keeps its
-/// [id](TaskHandle::id) comes back to it with [`ClientHandle::task`], in another process too.
+/// A task that the caller controls. Dropping the handle does not cancel the task:
+/// [`ClientHandle::task`] with its [id](TaskHandle::id) returns to it, in another process as well.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -35,59 +35,64 @@ use crate::{CallBuilder, ClientHandle};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct TaskHandle(Arc<Inner>);
+pub struct TaskHandle(Arc<TaskHandleState>);
 
-struct Inner {
+struct TaskHandleState {
     caller: ClientHandle,
-    /// None if the server answered at once, so that there is no task.
+    /// `None` if the server returned the result without creating a task.
     id: Option<String>,
-    /// The tool, if it was called here.
+    /// The tool's name, if this client called it.
     tool: Option<String>,
-    state: Mutex<Kept>,
+    state: Mutex<KnownTask>,
 }
 
-/// What is known of a task.
-enum Kept {
-    Nothing,
-    /// Where it stood when it was made.
+/// The last known state of a task.
+enum KnownTask {
+    Unknown,
+    /// The state at creation.
     First(Task),
-    /// How it ended, which never changes.
+    /// The final state.
     End(Task),
-    /// There is no task: only a result.
+    /// There is no task, only a result.
     Result(ToolResult),
 }
 
 impl TaskHandle {
     pub(crate) fn new(caller: &ClientHandle, id: String) -> Self {
-        Self::with(caller, Some(id), None, Kept::Nothing)
+        Self::with(caller, Some(id), None, KnownTask::Unknown)
     }
 
-    pub(crate) fn made(caller: &ClientHandle, tool: Option<String>, task: Task) -> Self {
-        Self::with(caller, Some(task.id.clone()), tool, Kept::First(task))
+    pub(crate) fn created(caller: &ClientHandle, tool: Option<String>, task: Task) -> Self {
+        Self::with(caller, Some(task.id.clone()), tool, KnownTask::First(task))
     }
 
     pub(crate) fn done(caller: &ClientHandle, tool: Option<String>, result: ToolResult) -> Self {
-        Self::with(caller, None, tool, Kept::Result(result))
+        Self::with(caller, None, tool, KnownTask::Result(result))
     }
 
-    fn with(caller: &ClientHandle, id: Option<String>, tool: Option<String>, state: Kept) -> Self {
+    fn with(
+        caller: &ClientHandle,
+        id: Option<String>,
+        tool: Option<String>,
+        state: KnownTask,
+    ) -> Self {
         let (caller, state) = (caller.clone(), Mutex::new(state));
-        TaskHandle(Arc::new(Inner { caller, id, tool, state }))
+        TaskHandle(Arc::new(TaskHandleState { caller, id, tool, state }))
     }
 
-    /// What names the task, to be kept by whoever wants to come back to it. None if the server
-    /// answered at once: then there is no task, and [`wait`](TaskHandle::wait) has the result.
+    /// The task's id, to return to the task later. `None` if the server returned the result without
+    /// creating a task: then [`wait`](TaskHandle::wait) returns it.
     #[must_use]
     pub fn id(&self) -> Option<&str> {
         self.0.id.as_deref()
     }
 
-    /// Where the task stands. Once it is over, that never changes.
+    /// Gets the state of the task. The final state is cached.
     ///
     /// # Errors
-    /// If there is no task, the server does not know it, or cannot be reached.
+    /// If there is no task, the server does not have it, or cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
-        if let Kept::End(task) = &*self.kept() {
+        if let KnownTask::End(task) = &*self.known() {
             return Ok(task.clone());
         }
         let (caller, id) = (&self.0.caller, self.known_id()?);
@@ -95,39 +100,38 @@ impl TaskHandle {
         self.settle(poll::read(outcome, id)?).await
     }
 
-    /// Waits for the end of the task: its result, as if the tool had been called. What it asks
-    /// meanwhile is answered. Giving up the wait leaves the task alone.
+    /// Waits for the end of the task and returns its result, like a call of the tool. Input
+    /// requests are answered meanwhile. Dropping the future does not cancel the task.
     pub fn wait(&self) -> CallBuilder<ToolResult> {
-        CallBuilder::new(&self.0.caller, Ok(What::Wait(self.clone())), result::tool)
+        CallBuilder::new(&self.0.caller, Ok(CallKind::Wait(self.clone())), result::tool)
     }
 
-    /// Asks the server to stop it. It may end otherwise nevertheless.
+    /// Requests cancellation. The task may still end in another state.
     ///
     /// # Errors
-    /// If there is no task, the server does not know it or says that it is over, or cannot be
-    /// reached.
+    /// If there is no task, the server does not have it, the task has ended, or the server cannot
+    /// be reached.
     pub async fn cancel(&self) -> Result<(), Error> {
         cancel_on_drop::cancel(&self.0.caller, self.known_id()?).await
     }
 
-    /// Answers questions of the task: an object with an answer for each key, as
-    /// [`TaskState::InputRequired`] has them. [`wait`](TaskHandle::wait) does it by itself.
+    /// Answers input requests of the task: an object with one answer for each key of
+    /// [`TaskState::InputRequired`]. [`wait`](TaskHandle::wait) does this itself.
     ///
     /// # Errors
-    /// If the answers are no object, the server takes answers only from those who wait, does not
-    /// know the task, or cannot be reached.
+    /// If the answers are not an object, the server accepts answers only during
+    /// [`wait`](TaskHandle::wait), does not have the task, or cannot be reached.
     pub async fn update(&self, answers: impl Serialize) -> Result<(), Error> {
         let (caller, id) = (&self.0.caller, self.known_id()?);
-        if caller.manner() == Manner::Fetched {
-            let problem =
-                "This server puts the questions of a task to whoever waits for it: `wait`";
+        if caller.task_dialect() == TaskDialect::Legacy {
+            let problem = "This server sends the input requests of a task only while the client waits for it: use `wait`";
             return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
         }
         let answers = object("Answers", &answers)?.unwrap_or_else(|| "{}".into());
         follow::update(caller, id, answers, caller.options().idle).await
     }
 
-    /// Where it stands now, and each time that changes, up to its end.
+    /// A stream of the task's states, from the current one to the final one.
     pub fn changes(&self) -> TaskChanges {
         TaskChanges::new(self.clone())
     }
@@ -136,50 +140,51 @@ impl TaskHandle {
         self.0.tool.as_deref()
     }
 
-    /// Follows it to its end.
+    /// Follows the task to its end.
     pub(crate) async fn follow(
         &self,
-        hooks: &mut Hooks,
+        hooks: &mut CallHooks,
         idle: std::time::Duration,
     ) -> Result<ToolResult, Error> {
         let caller = &self.0.caller;
-        let first = match &*self.kept() {
-            Kept::Nothing => None,
-            Kept::First(task) => Some(task.clone()),
-            Kept::Result(result) => return Ok(result.clone()),
-            Kept::End(task) => return ended(task),
+        let first = match &*self.known() {
+            KnownTask::Unknown => None,
+            KnownTask::First(task) => Some(task.clone()),
+            KnownTask::Result(result) => return Ok(result.clone()),
+            KnownTask::End(task) => return ended(task),
         };
-        let watch = Watch::new(caller, self.known_id()?, first.clone(), idle)?;
-        let (result, _) = follow::follow(watch, first, &mut Own { caller, hooks }).await;
+        let poller = TaskPoller::new(caller, self.known_id()?, first.clone(), idle)?;
+        let (result, _) = follow::follow(poller, first, &mut CallerEvents { caller, hooks }).await;
         result.map_err(Error::from)
     }
 
-    /// A look at it after the other; none if it is over.
-    pub(super) fn watch(&self) -> Result<Option<Watch>, Error> {
-        if matches!(*self.kept(), Kept::End(_)) {
+    /// A poller of the task; `None` if it has ended.
+    pub(super) fn poller(&self) -> Result<Option<TaskPoller>, Error> {
+        if matches!(*self.known(), KnownTask::End(_)) {
             return Ok(None);
         }
         let idle = self.0.caller.options().idle;
-        Watch::new(&self.0.caller, self.known_id()?, None, idle).map(Some)
+        TaskPoller::new(&self.0.caller, self.known_id()?, None, idle).map(Some)
     }
 
-    /// The task with its result, where that takes a request of its own; its end is kept.
+    /// Completes a final state with its result, if that needs a request of its own, and caches it.
     pub(super) async fn settle(&self, mut task: Task) -> Result<Task, Error> {
         if !task.status().is_terminal() {
             return Ok(task);
         }
-        if self.0.caller.manner() == Manner::Fetched && task.state != TaskState::Cancelled {
-            task.state = self.fetched(&task.id).await?;
+        if self.0.caller.task_dialect() == TaskDialect::Legacy && task.state != TaskState::Cancelled
+        {
+            task.state = self.fetch_result(&task.id).await?;
         }
-        *self.kept() = Kept::End(task.clone());
+        *self.known() = KnownTask::End(task.clone());
         Ok(task)
     }
 
-    async fn fetched(&self, id: &str) -> Result<TaskState, Error> {
-        let (caller, mut hooks) = (&self.0.caller, Hooks::default());
-        let mut round = fetch(caller, id, Some(caller.options().idle));
-        let mut company = Own { caller, hooks: &mut hooks };
-        let (outcome, _) = poll_fn(|cx| round.poll_end(&mut company, cx)).await;
+    async fn fetch_result(&self, id: &str) -> Result<TaskState, Error> {
+        let (caller, mut hooks) = (&self.0.caller, CallHooks::default());
+        let mut attempt = start_fetch(caller, id, Some(caller.options().idle));
+        let mut events = CallerEvents { caller, hooks: &mut hooks };
+        let (outcome, _) = poll_fn(|cx| attempt.poll_end(&mut events, cx)).await;
         match follow::result(outcome) {
             Ok(result) => Ok(TaskState::Completed(Box::new(result))),
             Err(error) if error.kind.is_retryable() => Err(error),
@@ -189,17 +194,18 @@ impl TaskHandle {
 
     fn known_id(&self) -> Result<&str, Error> {
         self.id().ok_or_else(|| {
-            let problem = "The server answered at once, so there is no task: `wait` has the result";
+            let problem =
+                "The server returned the result without creating a task: `wait` returns it";
             Error::new(ErrorKind::TaskNotFound).with_message(problem)
         })
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn known(&self) -> std::sync::MutexGuard<'_, KnownTask> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What the end of a task means to whoever called the tool.
+/// Converts a final state to the result of the tool call.
 fn ended(task: &Task) -> Result<ToolResult, Error> {
     match &task.state {
         TaskState::Completed(result) => Ok((**result).clone()),

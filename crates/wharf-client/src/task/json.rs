@@ -1,10 +1,10 @@
-//! Tasks as JSON.
+//! Tasks in the JSON format of the canonical protocol.
 
 use serde_json::{Map, Value, json};
 use wharf_model::{ClientRequest, Error, Task, TaskState};
 
-/// A task as JSON, in the way of the canonical protocol: with its result, its error or its open
-/// questions.
+/// A task in the JSON format of the canonical protocol, with its result, its error or its open
+/// input requests.
 ///
 /// ```
 /// # mod wharf { pub use wharf_client::*; }
@@ -37,7 +37,7 @@ pub fn task_json(task: &Task) -> Value {
     json
 }
 
-/// Questions, each under its key.
+/// Input requests, by key.
 pub(crate) fn asks_json(requests: &[(String, ClientRequest)]) -> Value {
     let ask = |ask: &ClientRequest| {
         let params = match ask {

@@ -1,4 +1,4 @@
-//! The caller's tasks, where servers list them.
+//! Lists the client's tasks (`tasks/list`).
 
 use std::collections::HashSet;
 
@@ -6,22 +6,22 @@ use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task};
 
 use crate::{
     ClientHandle,
-    call::{request::Spec, result::unexpected},
+    call::{request::CallSpec, result::unexpected},
     task::request_mode,
 };
 
-/// All of the caller's tasks, page by page.
+/// All tasks of the client, over all pages.
 pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
     let lists = |can: &wharf_model::Meta| can.contains_key("list");
     if !caller.capabilities().tasks.as_deref().is_some_and(lists) {
-        let problem = "This server does not list tasks: keep the ids that `call_task` gives";
+        let problem = "The server does not list tasks: store the ids that `call_task` returns";
         return Err(Error::new(ErrorKind::CapabilityNotSupported).with_message(problem));
     }
     let options = caller.options();
     let (mut all, mut cursors, mut cursor) = (Vec::new(), HashSet::new(), None);
     for _ in 0..options.pages {
-        let spec = Spec { cursor: cursor.take(), ..Spec::new(Method::ListTasks) };
-        let (tasks, next) = match request_mode::plain(caller, spec, options.idle).await {
+        let spec = CallSpec { cursor: cursor.take(), ..CallSpec::new(Method::ListTasks) };
+        let (tasks, next) = match request_mode::send(caller, spec, options.idle).await {
             Outcome::Complete(Reply::TaskList { tasks, next }) => (tasks, next),
             Outcome::Failed(error) => return Err(*error),
             _ => return Err(unexpected()),
@@ -35,6 +35,7 @@ pub(crate) async fn all(caller: &ClientHandle) -> Result<Vec<Task>, Error> {
             Some(_) => break,
         }
     }
-    let message = "The server's list of tasks does not end, so the listing was stopped";
+    let message = "The server's list of tasks exceeds the limits, so reading it was \
+                   stopped; raise `CallOptions::{pages, items}` to read more";
     Err(Error::new(ErrorKind::ContentTooLarge).with_message(message))
 }

@@ -1,4 +1,4 @@
-//! Calls that became tasks: followed for the caller, or held by a handle.
+//! Calls that became tasks: followed to their end, or controlled by a handle.
 
 mod cancel_on_drop;
 mod dialect;
@@ -14,8 +14,8 @@ pub use crate::task::status_stream::TaskChanges;
 pub use handle::TaskHandle;
 pub use json::task_json;
 
-pub(crate) use crate::task::cancel_on_drop::{Farewells, Leash};
-pub(crate) use crate::task::dialect::Manner;
-pub(crate) use crate::task::poll::Watch;
-pub(crate) use follow::{Ending, follow};
+pub(crate) use crate::task::cancel_on_drop::{CancelOnDrop, PendingCancels};
+pub(crate) use crate::task::dialect::TaskDialect;
+pub(crate) use crate::task::poll::TaskPoller;
+pub(crate) use follow::{FollowError, follow};
 pub(crate) use json::asks_json;

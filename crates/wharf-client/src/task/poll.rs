@@ -1,4 +1,4 @@
-//! Looking at a task again and again, and being told of it where the server tells.
+//! Polls a task with `tasks/get`, and subscribes to its status notifications.
 
 use std::{
     task::{Context, Poll, ready},
@@ -10,65 +10,74 @@ use wharf_model::{
     Outcome, Reply, SubscriptionFilter, Task, TaskRequest,
 };
 
-use crate::task::{Manner, request_mode};
+use crate::task::{TaskDialect, request_mode};
 use crate::{
     ClientHandle,
     call::{
-        attempt::{MOST_EVENTS, refuse_here},
+        attempt::{MAX_EVENTS_PER_POLL, refuse_here},
         deadline,
-        request::Spec,
+        request::CallSpec,
         run,
     },
 };
 
-/// How long to wait between two looks if the server does not say.
-const UNSAID: Duration = Duration::from_secs(1);
-/// How often it may be looked at, and how seldom, whatever the server says.
-const SHORTEST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(60);
-/// How often to look at it, at most, where the server agreed to tell: word may be lost.
-const TOLD: Duration = Duration::from_secs(10);
-/// How long the id of a task may be: it is sent with each look.
-const LONGEST_ID: usize = 4096;
+/// Poll interval if the server sends none.
+const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Limits of the poll interval, whatever the server sends.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
+/// Shortest poll interval while subscribed: notifications may be lost.
+const SUBSCRIBED_POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum length of a task id: it is sent with each poll.
+const MAX_TASK_ID_BYTES: usize = 4096;
 
-/// Looks at a task until nobody wants to know any more.
-pub(crate) struct Watch {
+/// Polls the state of a task.
+pub(crate) struct TaskPoller {
     caller: ClientHandle,
     id: String,
     idle: Duration,
-    look: Look,
-    /// Hears of the task; gone if the server does not tell.
-    ear: Option<ActiveCall>,
-    /// Whether the server agreed to tell.
-    told: bool,
-    /// What was seen last.
+    poll: PollState,
+    /// Subscription to the task; `None` if the server does not support it.
+    subscription: Option<ActiveCall>,
+    /// Set once the server has acknowledged the subscription.
+    subscribed: bool,
+    /// The last known state.
     seen: Option<Task>,
-    /// Since when there was no sign of life, and how often it was looked for in vain.
-    trouble: Option<(Instant, usize)>,
+    /// Start of the current series of failed polls, and their number.
+    failing_since: Option<(Instant, usize)>,
 }
 
-enum Look {
+enum PollState {
     Pause(BoxFuture<()>),
-    /// Since when, and what will be seen.
+    /// Start of the poll, and its future.
     At(Instant, BoxFuture<Outcome>),
 }
 
-impl Watch {
-    /// `seen` is what is known of the task; without it, the first look is at once.
+impl TaskPoller {
+    /// `seen` is the known state of the task; without it, the first poll is sent immediately.
     pub(crate) fn new(
         caller: &ClientHandle,
         id: &str,
         seen: Option<Task>,
         idle: Duration,
     ) -> Result<Self, Error> {
-        if id.len() > LONGEST_ID {
-            let what = format!("names a task with more than {LONGEST_ID} bytes");
-            return Err(run::broken(&what));
+        if id.len() > MAX_TASK_ID_BYTES {
+            let what = format!("sent a task id of more than {MAX_TASK_ID_BYTES} bytes");
+            return Err(run::protocol_violation(&what));
         }
         let pause = seen.as_ref().map_or(Duration::ZERO, |task| interval(task, false));
-        let look = Look::Pause(after(caller, pause));
-        let (caller, id, ear) = (caller.clone(), id.to_owned(), Some(listen(caller, id)));
-        Ok(Watch { caller, id, idle, look, ear, told: false, seen, trouble: None })
+        let poll = PollState::Pause(sleep_for(caller, pause));
+        let (caller, id, subscription) = (caller.clone(), id.to_owned(), Some(listen(caller, id)));
+        Ok(TaskPoller {
+            caller,
+            id,
+            idle,
+            poll,
+            subscription,
+            subscribed: false,
+            seen,
+            failing_since: None,
+        })
     }
 
     pub(crate) fn caller(&self) -> &ClientHandle {
@@ -83,30 +92,30 @@ impl Watch {
         &self.id
     }
 
-    /// Where the task stands, each time there is reason to think that it has changed. What the
-    /// server says of its progress meanwhile goes to `hear`.
+    /// The state of the task, whenever it may have changed. Progress notifications are passed to
+    /// `on_progress`.
     pub(crate) fn poll_task(
         &mut self,
-        hear: &mut dyn FnMut(Notification),
+        on_progress: &mut dyn FnMut(Notification),
         cx: &mut Context<'_>,
     ) -> Poll<Result<Task, Error>> {
-        if let Poll::Ready(task) = self.poll_ear(hear, cx) {
-            if matches!(self.look, Look::Pause(_)) {
-                self.pause(interval(&task, self.told));
+        if let Poll::Ready(task) = self.poll_subscription(on_progress, cx) {
+            if matches!(self.poll, PollState::Pause(_)) {
+                self.pause(interval(&task, self.subscribed));
             }
-            return Poll::Ready(Ok(self.saw(task)));
+            return Poll::Ready(Ok(self.record(task)));
         }
         loop {
-            match &mut self.look {
-                Look::Pause(pause) => {
+            match &mut self.poll {
+                PollState::Pause(pause) => {
                     ready!(pause.as_mut().poll(cx));
-                    let look = get(&self.caller, &self.id, self.idle);
-                    self.look = Look::At(self.caller.timer().now(), look);
+                    let poll = get(&self.caller, &self.id, self.idle);
+                    self.poll = PollState::At(self.caller.timer().now(), poll);
                 }
-                Look::At(since, look) => {
-                    let outcome = ready!(look.as_mut().poll(cx));
+                PollState::At(since, poll) => {
+                    let outcome = ready!(poll.as_mut().poll(cx));
                     let since = *since;
-                    match self.looked(since, outcome) {
+                    match self.polled(since, outcome) {
                         Ok(Some(task)) => return Poll::Ready(Ok(task)),
                         Ok(None) => {}
                         Err(error) => return Poll::Ready(Err(error)),
@@ -116,137 +125,145 @@ impl Watch {
         }
     }
 
-    fn looked(&mut self, since: Instant, outcome: Outcome) -> Result<Option<Task>, Error> {
+    fn polled(&mut self, since: Instant, outcome: Outcome) -> Result<Option<Task>, Error> {
         match read(outcome, &self.id) {
             Ok(task) => {
-                self.pause(interval(&task, self.told));
-                Ok(Some(self.saw(task)))
+                self.pause(interval(&task, self.subscribed));
+                Ok(Some(self.record(task)))
             }
-            Err(error) if error.kind.is_retryable() => self.bear(since, error).map(|()| None),
+            Err(error) if error.kind.is_retryable() => {
+                self.retry_later(since, error).map(|()| None)
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Tries again later, unless there was no sign of life for too long.
-    fn bear(&mut self, since: Instant, error: Error) -> Result<(), Error> {
-        let (since, tries) = self.trouble.unwrap_or((since, 0));
+    /// Schedules a retry, unless polls have failed for longer than the idle timeout.
+    fn retry_later(&mut self, since: Instant, error: Error) -> Result<(), Error> {
+        let (since, tries) = self.failing_since.unwrap_or((since, 0));
         if self.caller.timer().now().saturating_duration_since(since) >= self.idle {
             return Err(error);
         }
-        self.trouble = Some((since, tries + 1));
-        let first = self.seen.as_ref().map_or(SHORTEST, |task| interval(task, false));
-        self.pause(deadline::backoff(first, tries, LONGEST));
+        self.failing_since = Some((since, tries + 1));
+        let first = self.seen.as_ref().map_or(MIN_POLL_INTERVAL, |task| interval(task, false));
+        self.pause(deadline::backoff(first, tries, MAX_POLL_INTERVAL));
         Ok(())
     }
 
-    fn saw(&mut self, task: Task) -> Task {
-        self.trouble = None;
+    fn record(&mut self, task: Task) -> Task {
+        self.failing_since = None;
         self.seen = Some(task.clone());
         task
     }
 
     fn pause(&mut self, pause: Duration) {
-        self.look = Look::Pause(after(&self.caller, jittered(pause)));
+        self.poll = PollState::Pause(sleep_for(&self.caller, jittered(pause)));
     }
 
-    /// What the server tells of the task.
-    fn poll_ear(&mut self, hear: &mut dyn FnMut(Notification), cx: &mut Context<'_>) -> Poll<Task> {
-        for _ in 0..MOST_EVENTS {
-            let Some(ear) = &mut self.ear else { return Poll::Pending };
-            match ready!(ear.poll_event(cx)) {
-                Event::Notify(Notification::Task(task)) if self.is_news(&task) => {
+    /// Polls the subscription for a new state of the task.
+    fn poll_subscription(
+        &mut self,
+        on_progress: &mut dyn FnMut(Notification),
+        cx: &mut Context<'_>,
+    ) -> Poll<Task> {
+        for _ in 0..MAX_EVENTS_PER_POLL {
+            let Some(subscription) = &mut self.subscription else { return Poll::Pending };
+            match ready!(subscription.poll_event(cx)) {
+                Event::Notify(Notification::Task(task)) if self.is_newer(&task) => {
                     return Poll::Ready(*task);
                 }
-                // It goes on under the token of the call, which the call itself no longer hears.
+                // Task progress uses the token of the call, which has ended: the subscription
+                // receives it.
                 Event::Notify(Notification::TaskProgress {
                     id, progress, total, message, ..
                 }) if id == self.id => {
-                    hear(Notification::Progress { progress, total, message });
+                    on_progress(Notification::Progress { progress, total, message });
                 }
                 Event::Notify(Notification::Acknowledged(agreed)) => {
-                    self.told = agreed.tasks.contains(&self.id) && is_shown(&self.caller);
+                    self.subscribed = agreed.tasks.contains(&self.id) && is_extension(&self.caller);
                     if !agreed.tasks.contains(&self.id) {
-                        self.ear = None;
+                        self.subscription = None;
                     }
                 }
                 Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
                 Event::ClientRequest(id, ask) => {
-                    let answers = self.ear.as_ref().map(ActiveCall::answers);
+                    let answers = self.subscription.as_ref().map(ActiveCall::answers);
                     answers.map(|it| it.deliver(id, Err(refuse_here(&ask))));
                 }
-                // It is no loss: who is not told looks.
-                Event::Done(_) => (self.ear, self.told) = (None, false),
+                // Without a subscription, polling suffices.
+                Event::Done(_) => (self.subscription, self.subscribed) = (None, false),
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Word may come late, after a look that saw more.
-    fn is_news(&self, task: &Task) -> bool {
+    /// A notification may arrive after a poll that returned a newer state.
+    fn is_newer(&self, task: &Task) -> bool {
         let is_older = |seen: &Task| task.updated_at < seen.updated_at || task == seen;
         task.id == self.id && !self.seen.as_ref().is_some_and(is_older)
     }
 }
 
-fn is_shown(caller: &ClientHandle) -> bool {
-    caller.manner() == Manner::AuthHeaders
+fn is_extension(caller: &ClientHandle) -> bool {
+    caller.task_dialect() == TaskDialect::Extension
 }
 
-/// How long to wait until the next look.
-fn interval(task: &Task, told: bool) -> Duration {
-    let asked = task.poll_interval.map_or(UNSAID, Duration::from_millis);
-    let asked = if told { asked.max(TOLD) } else { asked };
-    asked.clamp(SHORTEST, LONGEST)
+/// The delay before the next poll.
+fn interval(task: &Task, subscribed: bool) -> Duration {
+    let interval = task.poll_interval.map_or(DEFAULT_POLL_INTERVAL, Duration::from_millis);
+    let interval = if subscribed { interval.max(SUBSCRIBED_POLL_INTERVAL) } else { interval };
+    interval.clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
-/// Up to a tenth longer: many who began together must not look together.
+/// Adds up to 10 % of jitter, so that many clients do not poll at the same time.
 fn jittered(pause: Duration) -> Duration {
     let mut random = [0; 1];
-    // Without random numbers there is no jitter, which is no reason to fail.
+    // Without random numbers there is no jitter, which is not a reason to fail.
     let _ = getrandom::fill(&mut random);
     pause + pause.mul_f64(f64::from(random[0]) / 2560.0)
 }
 
-fn after(caller: &ClientHandle, pause: Duration) -> BoxFuture<()> {
+fn sleep_for(caller: &ClientHandle, pause: Duration) -> BoxFuture<()> {
     let timer = caller.timer().clone();
     Box::pin(async move { deadline::sleep(&timer, pause).await })
 }
 
-/// One look.
+/// Sends `tasks/get`.
 pub(crate) fn get(caller: &ClientHandle, id: &str, idle: Duration) -> BoxFuture<Outcome> {
     let (caller, id) = (caller.clone(), id.to_owned());
-    Box::pin(
-        async move { request_mode::plain(&caller, Spec::named(Method::GetTask, id), idle).await },
-    )
+    Box::pin(async move {
+        request_mode::send(&caller, CallSpec::named(Method::GetTask, id), idle).await
+    })
 }
 
-/// The task that was asked for, and no other.
+/// Checks that the outcome is the requested task.
 pub(crate) fn read(outcome: Outcome, id: &str) -> Result<Task, Error> {
     match outcome {
         Outcome::Complete(Reply::Task(task)) if task.id == id => Ok(*task),
-        Outcome::Complete(Reply::Task(_)) => Err(run::broken("shows another task")),
+        Outcome::Complete(Reply::Task(_)) => Err(run::protocol_violation("returned another task")),
         Outcome::Failed(error) => Err(*error),
         _ => Err(crate::call::result::unexpected()),
     }
 }
 
 fn listen(caller: &ClientHandle, id: &str) -> ActiveCall {
-    let mut request = Spec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
-    request.scope = caller.link().scope();
+    let mut request = CallSpec::new(Method::Listen).build(None).from_peer(caller.peer().clone());
+    request.scope = caller.transport().scope();
     let tasks = [id.to_owned()].into();
     request.filter = Some(LiveSubscriptionFilter::new(SubscriptionFilter {
         tasks,
         ..SubscriptionFilter::default()
     }));
     request.tasking = TaskRequest::Welcome;
-    let endless = Deadlines { idle: None, total: None };
-    ActiveCall::start(&*caller.link(), request, caller.timer().clone(), endless).for_caller()
+    let limit_exceeded = Deadlines { idle: None, total: None };
+    ActiveCall::start(&*caller.transport(), request, caller.timer().clone(), limit_exceeded)
+        .for_caller()
 }
 
-/// What is told of a task that nobody can reach any more.
-pub(crate) fn out_of_reach(mut error: Error, id: &str) -> Error {
-    let lost = "; the server may still be at work on the task";
+/// Adds the id of a task that cannot be reached to the error.
+pub(crate) fn with_task_id(mut error: Error, id: &str) -> Error {
+    let lost = "; the server may still be running the task";
     error.message = format!("{}{lost} {}", error.message, wharf_model::excerpt(id)).into();
     error
 }

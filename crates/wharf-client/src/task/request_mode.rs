@@ -1,4 +1,4 @@
-//! What a caller says about tasks, and asks about them.
+//! Decides whether a call requests a task, and sends task requests.
 
 use std::time::Duration;
 
@@ -6,29 +6,29 @@ use wharf_model::{
     Content, Error, ErrorKind, Method, Outcome, TaskRequest, TaskSupport, ToolResult,
 };
 
-use crate::task::Manner;
+use crate::task::TaskDialect;
 use crate::{
     ClientHandle,
     cache::tool_schemas,
     call::{
-        builder::Hooks,
-        request::{Retry, Spec},
+        builder::CallHooks,
+        request::{CallSpec, RetryParams},
         run,
     },
 };
 
-/// What a caller says about tasks who needs none.
-pub(crate) fn tasking(caller: &ClientHandle, spec: &Spec) -> TaskRequest {
+/// The task request of a call that does not need a task itself.
+pub(crate) fn tasking(caller: &ClientHandle, spec: &CallSpec) -> TaskRequest {
     if spec.method != Method::CallTool {
         return TaskRequest::default();
     }
     let tool = spec.target.as_deref().unwrap_or_default();
-    let support = caller.memory().task_support(tool);
-    caller.manner().tasking(support == Some(TaskSupport::Required))
+    let support = caller.server_state().task_support(tool);
+    caller.task_dialect().tasking(support == Some(TaskSupport::Required))
 }
 
-/// Whether `error` may mean that the tool runs only as a task, and was called without one.
-pub(crate) fn may_want_task(
+/// Returns whether `error` may mean that the tool is task-only and was called without a task.
+pub(crate) fn may_require_task(
     caller: &ClientHandle,
     method: Method,
     tasking: TaskRequest,
@@ -37,16 +37,16 @@ pub(crate) fn may_want_task(
     use ErrorKind::{CapabilityNotSupported, InvalidRequest, MethodNotFound, TaskRequired};
     method == Method::CallTool
         && tasking == TaskRequest::Declined
-        && caller.manner() == Manner::Fetched
+        && caller.task_dialect() == TaskDialect::Legacy
         && matches!(
             error.kind,
             MethodNotFound | CapabilityNotSupported | InvalidRequest | TaskRequired
         )
 }
 
-/// Whether a failure of the tool may mean that it runs only as a task: not every server says so with
-/// an error. What it says decides only whether the list is looked at once more.
-pub(crate) fn may_mean_task(
+/// Returns whether a failed result may mean that the tool is task-only: not every server reports
+/// this as an error. The text only decides whether the tool is listed again.
+pub(crate) fn may_be_task_required(
     caller: &ClientHandle,
     tasking: TaskRequest,
     result: &ToolResult,
@@ -54,38 +54,38 @@ pub(crate) fn may_mean_task(
     let names_tasks = |text: &str| text.to_ascii_lowercase().contains("task");
     tasking == TaskRequest::Declined
         && result.is_error
-        && caller.manner() == Manner::Fetched
+        && caller.task_dialect() == TaskDialect::Legacy
         && result.content.iter().take(8).filter_map(Content::as_text).any(|text| {
-            // Such a text is short, and a long one must not be copied.
+            // Such a message is short, and a long one must not be copied.
             text.len() <= 4096 && names_tasks(text)
         })
 }
 
-/// Whether the tool runs as a task, by its own account, for which it is asked if nobody has it. A
-/// list that changes while it is asked for is not remembered, and counts here nevertheless.
+/// The tool's declared task support; lists the tool if it is not cached. A list that changes
+/// meanwhile is not cached, but counts here.
 pub(crate) async fn support(caller: &ClientHandle, tool: &str) -> Result<TaskSupport, Error> {
-    if let Some(known) = caller.memory().task_support(tool) {
+    if let Some(known) = caller.server_state().task_support(tool) {
         return Ok(known);
     }
-    let listed = run::look_up(caller, tool).await?;
+    let listed = run::find_tool(caller, tool).await?;
     Ok(listed.map_or(TaskSupport::Forbidden, |info| tool_schemas::task_support(&info)))
 }
 
-/// Sends one request about tasks that asks nothing and says nothing on the way.
-pub(crate) async fn plain(caller: &ClientHandle, spec: Spec, idle: Duration) -> Outcome {
-    plain_with(caller, spec, None, idle).await
+/// Sends one task request, without callbacks.
+pub(crate) async fn send(caller: &ClientHandle, spec: CallSpec, idle: Duration) -> Outcome {
+    send_with(caller, spec, None, idle).await
 }
 
-/// The same, with answers.
-pub(crate) async fn plain_with(
+/// Sends one task request with the fields of a retry.
+pub(crate) async fn send_with(
     caller: &ClientHandle,
-    spec: Spec,
-    retry: Option<&Retry>,
+    spec: CallSpec,
+    retry: Option<&RetryParams>,
     idle: Duration,
 ) -> Outcome {
     let mut request = spec.build(retry).from_peer(caller.peer().clone());
     request.tasking = TaskRequest::Welcome;
-    let (link, mut hooks) = (caller.link(), Hooks::default());
-    request.scope = link.scope();
-    run::exchange(caller, &*link, request, &mut hooks, idle).await.0
+    let (transport, mut hooks) = (caller.transport(), CallHooks::default());
+    request.scope = transport.scope();
+    run::send_request(caller, &*transport, request, &mut hooks, idle).await.0
 }

@@ -1,4 +1,4 @@
-//! Where a task stands, each time it stands otherwise.
+//! [`TaskChanges`]: a stream of the states of a task.
 
 use std::{
     fmt,
@@ -10,20 +10,20 @@ use std::{
 use futures_core::Stream;
 use wharf_model::{BoxFuture, Error, Task};
 
-use crate::task::{TaskHandle, Watch};
+use crate::task::{TaskHandle, TaskPoller};
 
-/// Where a task stands: now, and each time that changes. The stream ends with the task, and after an
-/// error. Made by [`TaskHandle::changes`].
-#[must_use = "changes are heard when the stream is polled"]
+/// A stream of the states of a task: the current one, and each change. It ends with the final state
+/// or after an error. Created by [`TaskHandle::changes`].
+#[must_use = "the stream does nothing unless polled"]
 pub struct TaskChanges {
     handle: TaskHandle,
-    step: Step,
+    state: ChangesState,
     last: Option<Task>,
 }
 
-enum Step {
-    Watching(Box<Watch>),
-    /// It is over; its result is on the way.
+enum ChangesState {
+    Watching(Box<TaskPoller>),
+    /// The task has ended; its result is being fetched.
     Settling(BoxFuture<Result<Task, Error>>),
     Failed(Option<Error>),
     Over,
@@ -31,36 +31,36 @@ enum Step {
 
 impl TaskChanges {
     pub(super) fn new(handle: TaskHandle) -> Self {
-        let step = match handle.watch() {
-            Ok(Some(watch)) => Step::Watching(Box::new(watch)),
-            Ok(None) => Step::Settling(Box::pin(settled(handle.clone(), None))),
-            Err(error) => Step::Failed(Some(error)),
+        let state = match handle.poller() {
+            Ok(Some(poller)) => ChangesState::Watching(Box::new(poller)),
+            Ok(None) => ChangesState::Settling(Box::pin(settled(handle.clone(), None))),
+            Err(error) => ChangesState::Failed(Some(error)),
         };
-        TaskChanges { handle, step, last: None }
+        TaskChanges { handle, state, last: None }
     }
 
-    /// Where the task stands next; none after its end.
+    /// The next state; `None` after the final one.
     pub async fn next(&mut self) -> Option<Result<Task, Error>> {
         poll_fn(|cx| self.poll_task(cx)).await
     }
 
     fn poll_task(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Task, Error>>> {
         loop {
-            self.step = match &mut self.step {
-                Step::Over => return Poll::Ready(None),
-                Step::Failed(error) => match error.take() {
+            self.state = match &mut self.state {
+                ChangesState::Over => return Poll::Ready(None),
+                ChangesState::Failed(error) => match error.take() {
                     Some(error) => return Poll::Ready(Some(Err(error))),
-                    None => Step::Over,
+                    None => ChangesState::Over,
                 },
-                Step::Settling(settling) => {
+                ChangesState::Settling(settling) => {
                     let end = ready!(settling.as_mut().poll(cx));
-                    self.step = Step::Over;
+                    self.state = ChangesState::Over;
                     return Poll::Ready(Some(end));
                 }
-                Step::Watching(watch) => match ready!(watch.poll_task(&mut |_| (), cx)) {
-                    Err(error) => Step::Failed(Some(error)),
+                ChangesState::Watching(poller) => match ready!(poller.poll_task(&mut |_| (), cx)) {
+                    Err(error) => ChangesState::Failed(Some(error)),
                     Ok(task) if task.status().is_terminal() => {
-                        Step::Settling(Box::pin(settled(self.handle.clone(), Some(task))))
+                        ChangesState::Settling(Box::pin(settled(self.handle.clone(), Some(task))))
                     }
                     Ok(task) if self.last.as_ref() == Some(&task) => continue,
                     Ok(task) => {

@@ -1,4 +1,4 @@
-//! A link that plays back what a test says.
+//! A fake transport that plays back scripted steps.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 pub mod played;
@@ -15,8 +15,8 @@ use wharf_client::{
     ControlRequest, NotificationListener, ServerInfo,
 };
 use wharf_model::{
-    BoxFuture, CacheHint, Discovery, Error, Implementation, InputMode, InputRequired, LogLevel,
-    Method, Mirrored, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service,
+    BoxFuture, CacheHint, Discovery, Error, HeaderParams, Implementation, InputMode, InputRequired,
+    LogLevel, Method, Notification, Outbox, Outcome, Page, PageBody, Reply, Request, Service,
     TaskRequest, Timer, ToolInfo,
 };
 
@@ -32,74 +32,74 @@ impl Timer for TokioTimer {
     }
 }
 
-/// What the link was asked to carry.
+/// A request that the transport received.
 #[derive(Clone, Debug)]
-pub struct Sent {
+pub struct SentRequest {
     pub method: Method,
     pub params: Value,
     pub asks: InputMode,
     pub progress: bool,
     pub log_level: Option<LogLevel>,
-    pub mirrored: Option<Mirrored>,
+    pub mirrored: Option<HeaderParams>,
     pub tasking: TaskRequest,
     pub at: Instant,
 }
 
-type Step = Box<dyn FnOnce(Request, Outbox) -> BoxFuture<Outcome> + Send>;
-type Always = Box<dyn Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync>;
+type CallStep = Box<dyn FnOnce(Request, Outbox) -> BoxFuture<Outcome> + Send>;
+type DefaultStep = Box<dyn Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync>;
 
-/// A link that plays back steps in order, and then what it always does.
-pub struct Fake {
+/// A fake transport that plays back steps in order, and then its default step.
+pub struct FakeTransport {
     pub about: ServerInfo,
-    pub mirrors: bool,
-    steps: Mutex<VecDeque<Step>>,
-    always: Mutex<Option<Always>>,
-    sent: Mutex<Vec<Sent>>,
-    ears: Mutex<Vec<Weak<dyn NotificationListener>>>,
-    errands: Mutex<Vec<ControlRequest>>,
-    /// How many calls were dropped before their end.
+    pub sends_param_headers: bool,
+    steps: Mutex<VecDeque<CallStep>>,
+    always: Mutex<Option<DefaultStep>>,
+    sent: Mutex<Vec<SentRequest>>,
+    listeners: Mutex<Vec<Weak<dyn NotificationListener>>>,
+    control_requests: Mutex<Vec<ControlRequest>>,
+    /// Number of calls dropped before their end.
     pub dropped: Arc<Mutex<usize>>,
-    /// How a task goes, if there is one.
-    pub script: Option<Arc<Mutex<played::Script>>>,
+    /// The script of a task, if there is one.
+    pub script: Option<Arc<Mutex<played::TaskScript>>>,
 }
 
-impl Default for Fake {
+impl Default for FakeTransport {
     fn default() -> Self {
-        Fake::with(json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true},
+        FakeTransport::with(json!({"tools": {}, "prompts": {}, "resources": {"subscribe": true},
             "completions": {}, "logging": {}}))
     }
 }
 
-impl Fake {
+impl FakeTransport {
     /// A server with these capabilities.
     pub fn with(capabilities: Value) -> Self {
         let capabilities = serde_json::from_value(capabilities).unwrap();
         let discovery = Discovery { capabilities, ..Discovery::default() };
-        Fake {
+        FakeTransport {
             about: ServerInfo::new(Implementation::new("fake", "1"), discovery),
-            mirrors: false,
+            sends_param_headers: false,
             steps: Mutex::default(),
             always: Mutex::default(),
             sent: Mutex::default(),
-            ears: Mutex::default(),
-            errands: Mutex::default(),
+            listeners: Mutex::default(),
+            control_requests: Mutex::default(),
             dropped: Arc::default(),
             script: None,
         }
     }
 
-    pub fn mirroring(mut self) -> Self {
-        self.mirrors = true;
+    pub fn with_param_headers(mut self) -> Self {
+        self.sends_param_headers = true;
         self
     }
 
-    /// The next call ends so at once.
+    /// The next call ends immediately with this outcome.
     pub fn then(self, outcome: impl Into<Outcome>) -> Self {
         let outcome = outcome.into();
         self.play(async move |_, _| outcome)
     }
 
-    /// The next call does this.
+    /// The next call runs this step.
     pub fn play<Fut>(self, step: impl FnOnce(Request, Outbox) -> Fut + Send + 'static) -> Self
     where
         Fut: Future<Output = Outcome> + Send + 'static,
@@ -108,7 +108,7 @@ impl Fake {
         self.steps.lock().unwrap().push_back(Box::new(move |request, outbox| {
             let call = step(request, outbox);
             Box::pin(async move {
-                let mut guard = Guard(Some(dropped));
+                let mut guard = DropCounter(Some(dropped));
                 let outcome = call.await;
                 guard.0 = None;
                 outcome
@@ -117,12 +117,12 @@ impl Fake {
         self
     }
 
-    /// Every call beyond the steps does this.
+    /// Every call after the steps ends with this outcome.
     pub fn always(self, outcome: impl Fn(Request) -> Outcome + Send + Sync + 'static) -> Self {
         self.always_does(move |request, _| Box::pin(std::future::ready(outcome(request))))
     }
 
-    /// Every call beyond the steps does this.
+    /// Every call after the steps runs this.
     pub fn always_does(
         self,
         does: impl Fn(Request, Outbox) -> BoxFuture<Outcome> + Send + Sync + 'static,
@@ -131,11 +131,11 @@ impl Fake {
         self
     }
 
-    pub fn link(self) -> Arc<Self> {
+    pub fn transport(self) -> Arc<Self> {
         Arc::new(self)
     }
 
-    pub fn sent(&self) -> Vec<Sent> {
+    pub fn sent(&self) -> Vec<SentRequest> {
         self.sent.lock().unwrap().clone()
     }
 
@@ -147,25 +147,25 @@ impl Fake {
         self.sent.lock().unwrap().len()
     }
 
-    pub fn errands(&self) -> Vec<ControlRequest> {
-        self.errands.lock().unwrap().clone()
+    pub fn control_requests(&self) -> Vec<ControlRequest> {
+        self.control_requests.lock().unwrap().clone()
     }
 
     pub fn dropped(&self) -> usize {
         *self.dropped.lock().unwrap()
     }
 
-    /// Says something outside of any call.
-    pub fn say(&self, notification: Notification) {
-        for ear in &*self.ears.lock().unwrap() {
-            ear.upgrade().unwrap().heard(&notification);
+    /// Sends a notification outside of any call.
+    pub fn notify(&self, notification: Notification) {
+        for listener in &*self.listeners.lock().unwrap() {
+            listener.upgrade().unwrap().on_notification(&notification);
         }
     }
 }
 
-struct Guard(Option<Arc<Mutex<usize>>>);
+struct DropCounter(Option<Arc<Mutex<usize>>>);
 
-impl Drop for Guard {
+impl Drop for DropCounter {
     fn drop(&mut self) {
         if let Some(dropped) = self.0.take() {
             *dropped.lock().unwrap() += 1;
@@ -173,9 +173,9 @@ impl Drop for Guard {
     }
 }
 
-impl Service for Fake {
+impl Service for FakeTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        self.sent.lock().unwrap().push(Sent {
+        self.sent.lock().unwrap().push(SentRequest {
             method: request.method,
             params: serde_json::from_str(request.params()).unwrap(),
             asks: request.asks,
@@ -187,7 +187,7 @@ impl Service for Fake {
         });
         let changes = self.script.as_ref().is_some_and(|it| it.lock().unwrap().changes());
         if changes && request.method == Method::ListTools {
-            self.say(Notification::ToolsChanged);
+            self.notify(Notification::ToolsChanged);
         }
         let step = self.steps.lock().unwrap().pop_front();
         match (step, &*self.always.lock().unwrap()) {
@@ -198,7 +198,7 @@ impl Service for Fake {
     }
 }
 
-impl ClientTransport for Fake {
+impl ClientTransport for FakeTransport {
     fn about(&self) -> Arc<ServerInfo> {
         Arc::new(self.about.clone())
     }
@@ -224,18 +224,18 @@ impl ClientTransport for Fake {
         })
     }
 
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
-        let silent = errand == ControlRequest::Ping && self.about.info.name == "silent";
-        self.errands.lock().unwrap().push(errand);
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
+        let silent = control == ControlRequest::Ping && self.about.info.name == "silent";
+        self.control_requests.lock().unwrap().push(control);
         Box::pin(async move { if silent { std::future::pending().await } else { Ok(()) } })
     }
 
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
-        self.ears.lock().unwrap().push(ear);
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
+        self.listeners.lock().unwrap().push(listener);
     }
 
-    fn mirrors(&self) -> bool {
-        self.mirrors
+    fn sends_param_headers(&self) -> bool {
+        self.sends_param_headers
     }
 
     fn close(&self) -> BoxFuture<()> {
@@ -243,20 +243,20 @@ impl ClientTransport for Fake {
     }
 }
 
-pub fn caller(link: &Arc<Fake>) -> ClientHandle {
-    caller_with(link, ClientHandlerBuilder::new(), CallOptions::default())
+pub fn caller(transport: &Arc<FakeTransport>) -> ClientHandle {
+    caller_with(transport, ClientHandlerBuilder::new(), CallOptions::default())
 }
 
-pub fn answering(link: &Arc<Fake>, answers: impl ClientHandler) -> ClientHandle {
-    caller_with(link, answers, CallOptions::default())
+pub fn answering(transport: &Arc<FakeTransport>, answers: impl ClientHandler) -> ClientHandle {
+    caller_with(transport, answers, CallOptions::default())
 }
 
 pub fn caller_with(
-    link: &Arc<Fake>,
+    transport: &Arc<FakeTransport>,
     answers: impl ClientHandler,
     options: CallOptions,
 ) -> ClientHandle {
-    ClientHandle::new(link.clone(), Arc::new(TokioTimer), options, Arc::new(answers))
+    ClientHandle::new(transport.clone(), Arc::new(TokioTimer), options, Arc::new(answers))
 }
 
 pub fn page<T>(items: impl IntoIterator<Item = T>, next: Option<&str>, ttl: u64) -> Page<T> {

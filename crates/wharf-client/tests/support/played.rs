@@ -1,4 +1,4 @@
-//! A server with one task, `t-1`, that plays back how it goes.
+//! A fake server with one task, `t-1`, that plays back its states.
 
 use std::{
     collections::VecDeque,
@@ -12,40 +12,40 @@ use wharf_model::{
     SubscriptionFilter, Task, TaskRequest, TaskState, Timestamp, ToolResult,
 };
 
-use super::{Fake, tool};
+use super::{FakeTransport, tool};
 
-type Tell = Box<dyn Fn(Task) + Send>;
-type Telling = Box<dyn Fn(Tell) -> BoxFuture<()> + Send + Sync>;
-type Fetching = Box<dyn Fn(Outbox) -> BoxFuture<Outcome> + Send + Sync>;
+type SendStatus = Box<dyn Fn(Task) + Send>;
+type StatusNotifier = Box<dyn Fn(SendStatus) -> BoxFuture<()> + Send + Sync>;
+type ResultHandler = Box<dyn Fn(Outbox) -> BoxFuture<Outcome> + Send + Sync>;
 
-/// How the task goes, as far as a test has said.
+/// The script of the task.
 #[derive(Default)]
-pub struct Script {
+pub struct TaskScript {
     first: Option<Task>,
-    looks: VecDeque<Outcome>,
+    states: VecDeque<Outcome>,
     last_look: Option<Outcome>,
     updates: VecDeque<Outcome>,
     results: VecDeque<Outcome>,
     at_once: Option<ToolResult>,
-    fetching: Option<Arc<Fetching>>,
-    telling: Option<Arc<Telling>>,
+    fetching: Option<Arc<ResultHandler>>,
+    status_notifications: Option<Arc<StatusNotifier>>,
     tool: Option<Value>,
     refusal: Option<Outcome>,
-    /// Said while the tools are listed.
+    /// Sent while the tools are listed.
     changes: bool,
     silent: bool,
     progress: Option<f64>,
 }
 
-impl Script {
+impl TaskScript {
     pub fn changes(&self) -> bool {
         self.changes
     }
 }
 
-pub struct Played {
-    fake: Fake,
-    script: Arc<Mutex<Script>>,
+pub struct FakeTaskServer {
+    fake: FakeTransport,
+    script: Arc<Mutex<TaskScript>>,
 }
 
 pub fn task(state: TaskState) -> Task {
@@ -64,7 +64,7 @@ pub fn working(message: &str) -> Task {
     task
 }
 
-/// A task to be looked at every so many milliseconds.
+/// A task with this poll interval, in milliseconds.
 pub fn every(interval: Option<u64>) -> Task {
     let mut task = task(TaskState::Working);
     task.poll_interval = interval;
@@ -86,48 +86,49 @@ pub fn shown(task: Task) -> Outcome {
     Reply::Task(Box::new(task)).into()
 }
 
-impl Played {
-    /// A server that makes tasks as it likes, and shows all of them.
-    pub fn shown(looks: impl IntoIterator<Item = Task>) -> Self {
+impl FakeTaskServer {
+    /// A server with the tasks extension.
+    pub fn extension(states: impl IntoIterator<Item = Task>) -> Self {
         let can =
             json!({"tools": {}, "prompts": {}, "extensions": {wharf_model::TASKS_EXTENSION: {}}});
-        Self::new(can, looks)
+        Self::new(can, states)
     }
 
-    /// A server that makes tasks when it is asked for them, and gives results when asked for them.
-    pub fn fetched(looks: impl IntoIterator<Item = Task>) -> Self {
+    /// A server with legacy tasks.
+    pub fn legacy(states: impl IntoIterator<Item = Task>) -> Self {
         let can = json!({"tools": {}, "tasks": {"list": {}, "cancel": {},
             "requests": {"tools": {"call": {}}}}});
-        Self::new(can, looks)
+        Self::new(can, states)
     }
 
-    fn new(can: Value, looks: impl IntoIterator<Item = Task>) -> Self {
-        let script = Script { looks: looks.into_iter().map(shown).collect(), ..Script::default() };
-        Played { fake: Fake::with(can), script: Arc::new(Mutex::new(script)) }
+    fn new(can: Value, states: impl IntoIterator<Item = Task>) -> Self {
+        let script =
+            TaskScript { states: states.into_iter().map(shown).collect(), ..TaskScript::default() };
+        FakeTaskServer { fake: FakeTransport::with(can), script: Arc::new(Mutex::new(script)) }
     }
 
-    fn set(self, change: impl FnOnce(&mut Script)) -> Self {
+    fn set(self, change: impl FnOnce(&mut TaskScript)) -> Self {
         change(&mut self.script.lock().unwrap());
         self
     }
 
-    pub fn looks(self, looks: impl IntoIterator<Item = Outcome>) -> Self {
-        self.set(|script| script.looks = looks.into_iter().collect())
+    pub fn states(self, states: impl IntoIterator<Item = Outcome>) -> Self {
+        self.set(|script| script.states = states.into_iter().collect())
     }
 
-    pub fn always_looks(self, outcome: impl Into<Outcome>) -> Self {
+    pub fn always_state(self, outcome: impl Into<Outcome>) -> Self {
         self.set(|script| script.last_look = Some(outcome.into()))
     }
 
     pub fn always_works(self) -> Self {
-        self.always_looks(shown(task(TaskState::Working)))
+        self.always_state(shown(task(TaskState::Working)))
     }
 
-    pub fn silent_looks(self) -> Self {
+    pub fn silent_states(self) -> Self {
         self.set(|script| script.silent = true)
     }
 
-    /// Says to those who listen how far it has come, under a token of the link's own.
+    /// Sends task progress to subscribers, with a token of the transport.
     pub fn progress(self, progress: f64) -> Self {
         self.set(|script| script.progress = Some(progress))
     }
@@ -136,7 +137,7 @@ impl Played {
         self.set(|script| script.updates = updates.into_iter().collect())
     }
 
-    /// What the tool gives, at once where no task is asked for.
+    /// The result of the tool, returned immediately if no task is requested.
     pub fn result(self, text: &str) -> Self {
         self.set(|script| script.at_once = Some(ToolResult::text(text)))
     }
@@ -149,24 +150,28 @@ impl Played {
     where
         Fut: Future<Output = Outcome> + Send + 'static,
     {
-        let fetch: Fetching = Box::new(move |outbox| Box::pin(fetch(outbox)));
+        let fetch: ResultHandler = Box::new(move |outbox| Box::pin(fetch(outbox)));
         self.set(|script| script.fetching = Some(Arc::new(fetch)))
     }
 
-    /// Tells whoever listens to the task.
-    pub fn telling<Fut>(self, telling: impl FnOnce(Tell) -> Fut + Send + Sync + 'static) -> Self
+    /// Sends status notifications to subscribers of the task.
+    pub fn status_notifications<Fut>(
+        self,
+        status_notifications: impl FnOnce(SendStatus) -> Fut + Send + Sync + 'static,
+    ) -> Self
     where
         Fut: Future<Output = ()> + Send + 'static,
     {
-        let once = Mutex::new(Some(telling));
-        let telling: Telling = Box::new(move |tell| match once.lock().unwrap().take() {
-            Some(telling) => Box::pin(telling(tell)),
-            None => Box::pin(pending()),
-        });
-        self.set(|script| script.telling = Some(Arc::new(telling)))
+        let once = Mutex::new(Some(status_notifications));
+        let status_notifications: StatusNotifier =
+            Box::new(move |tell| match once.lock().unwrap().take() {
+                Some(status_notifications) => Box::pin(status_notifications(tell)),
+                None => Box::pin(pending()),
+            });
+        self.set(|script| script.status_notifications = Some(Arc::new(status_notifications)))
     }
 
-    pub fn link(self) -> Arc<Fake> {
+    pub fn transport(self) -> Arc<FakeTransport> {
         let script = self.script.clone();
         let mut fake = self.fake.always_does(move |request, outbox| {
             let tasking = request.tasking;
@@ -174,13 +179,13 @@ impl Played {
             answer(&script, request.method, tasking, wanted, outbox)
         });
         fake.script = Some(self.script);
-        fake.link()
+        fake.transport()
     }
 }
 
-/// What a test says once the link is made.
-impl Fake {
-    fn script(&self) -> std::sync::MutexGuard<'_, Script> {
+/// Changes to the script after the transport is created.
+impl FakeTransport {
+    fn script(&self) -> std::sync::MutexGuard<'_, TaskScript> {
         self.script.as_ref().unwrap().lock().unwrap()
     }
 
@@ -200,12 +205,12 @@ impl Fake {
         self.script().refusal = Some(result.into());
     }
 
-    /// Says that the tools have changed before each list of them.
+    /// Sends `ToolsChanged` before each list of tools.
     pub fn changes_while_listed(&self) {
         self.script().changes = true;
     }
 
-    /// The parameters of every request for this method.
+    /// The parameters of every request with this method.
     pub fn of(&self, method: Method) -> Vec<Value> {
         let sent = self.sent().into_iter().filter(|it| it.method == method);
         sent.map(|it| it.params).collect()
@@ -213,7 +218,7 @@ impl Fake {
 }
 
 fn answer(
-    script: &Arc<Mutex<Script>>,
+    script: &Arc<Mutex<TaskScript>>,
     method: Method,
     tasking: TaskRequest,
     wanted: Option<SubscriptionFilter>,
@@ -231,7 +236,7 @@ fn answer(
             }
         },
         Method::GetTask if it.silent => return Box::pin(pending()),
-        Method::GetTask => match it.looks.pop_front().or_else(|| it.last_look.clone()) {
+        Method::GetTask => match it.states.pop_front().or_else(|| it.last_look.clone()) {
             Some(look) => look,
             None => panic!("the script has no more looks"),
         },
@@ -248,7 +253,7 @@ fn answer(
         Method::ListTasks => {
             Reply::TaskList { tasks: vec![working("one"), completed("")], next: None }.into()
         }
-        Method::Listen => match (&it.telling, wanted) {
+        Method::Listen => match (&it.status_notifications, wanted) {
             (None, Some(wanted)) if it.progress.is_some() => {
                 let token = serde_json::value::to_raw_value("of the link").unwrap();
                 let (id, progress) = ("t-1".into(), it.progress.unwrap());
@@ -259,13 +264,14 @@ fn answer(
                 }
                 return Box::pin(pending());
             }
-            (Some(telling), Some(wanted)) => {
+            (Some(status_notifications), Some(wanted)) => {
                 outbox.notify(Notification::Acknowledged(wanted));
                 let tell = outbox.clone();
-                let telling =
-                    telling(Box::new(move |task| tell.notify(Notification::Task(Box::new(task)))));
+                let status_notifications = status_notifications(Box::new(move |task| {
+                    tell.notify(Notification::Task(Box::new(task)))
+                }));
                 return Box::pin(async move {
-                    telling.await;
+                    status_notifications.await;
                     pending().await
                 });
             }

@@ -1,4 +1,4 @@
-//! Who decides who may come in over HTTP.
+//! HTTP authentication trait of servers, its request and its result.
 
 use std::{borrow::Cow, fmt, sync::Arc, time::SystemTime};
 
@@ -9,10 +9,10 @@ use http::{
 
 use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores};
 
-/// Decides who may come in over HTTP, before anything else of a request is read.
+/// Authenticates HTTP requests, before anything else of them is read.
 ///
-/// It is asked at every door: for each message, each stream, each WebSocket and the end of each session. Nothing
-/// that it said about an earlier request counts for a later one.
+/// It is called for each message, each stream, each WebSocket and the end of each session. A result is never
+/// reused for another request.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -21,8 +21,8 @@ use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores}
 /// struct Badge;
 ///
 /// impl Authenticator for Badge {
-///     fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-///         AuthDecision::Now(match knock.headers.get("x-badge") {
+///     fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+///         AuthDecision::Now(match request.headers.get("x-badge") {
 ///             Some(badge) if badge == "alice's" => Ok(Authenticated::new(Principal::new("alice"))),
 ///             _ => Err(AuthRejection::new(401, "Show your badge")),
 ///         })
@@ -30,17 +30,17 @@ use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores}
 /// }
 /// ```
 pub trait Authenticator: Send + Sync + 'static {
-    /// Whether this request may come in, and whose it is.
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision;
+    /// Authenticates the request: returns the principal or a rejection.
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision;
 
-    /// The challenges for a call that was let in and then failed for want of rights: what the caller would need.
+    /// Returns the `WWW-Authenticate` challenges for a call that was authenticated but lacks permissions.
     fn denied(
         &self,
         error: &Error,
-        knock: &AuthRequest<'_>,
+        request: &AuthRequest<'_>,
         principal: &Principal,
     ) -> Vec<HeaderValue> {
-        let _ = (knock, principal);
+        let _ = (request, principal);
         let challenge = match error.kind.is_insufficient_scope() {
             true => r#"Bearer error="insufficient_scope""#,
             false => "Bearer",
@@ -48,14 +48,15 @@ pub trait Authenticator: Send + Sync + 'static {
         vec![HeaderValue::from_static(challenge)]
     }
 
-    /// The paths of [pages](Authority::page) that anybody may read, each whole and with a slash before it.
+    /// Returns the paths of [pages](Authenticator::page) that need no authentication; each is complete and
+    /// starts with a slash.
     fn paths(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Answers a request to one of [its paths](Authority::paths), for which nobody needs to be let in. Its host was
-    /// checked, and its origin unless it only reads; its body was bounded. Its extensions hold the `SocketAddr` that it
-    /// came from, if that is known.
+    /// Handles a request to one of [its paths](Authenticator::paths), without authentication. `Host` was
+    /// checked before, `Origin` as well unless the request only reads, and the size of the body. The extensions
+    /// hold the client's `SocketAddr`, if known.
     fn page(&self, request: Request<Bytes>) -> BoxFuture<Response<Bytes>> {
         drop(request);
         Box::pin(async {
@@ -65,29 +66,30 @@ pub trait Authenticator: Send + Sync + 'static {
         })
     }
 
-    /// The origin of [its pages](Authority::page) as browsers see it, such as `https://mcp.example.com`: what its own
-    /// forms send comes from there, whatever `ServerContext` a reverse proxy makes of it.
+    /// Returns the origin of [its pages](Authenticator::page) as browsers see it, such as
+    /// `https://mcp.example.com`. Its own forms are accepted from there, whatever `Host` a reverse proxy sets.
     fn origin(&self) -> Option<String> {
         None
     }
 
-    /// What is wrong with how it was put together, in words: a server with such an authority is not built.
+    /// Returns configuration errors as text; the server is not built if there are any.
     fn problems(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// The server's own stores, if it has any, before the first request: what must be told once in a fleet
-    /// belongs there.
+    /// Receives the server's own stores, if it has any, before the first request. State that must be unique in
+    /// a cluster belongs there.
     fn join(&self, stores: &Stores) {
         let _ = stores;
     }
 
-    /// Where to keep things, and the keys to seal them with: once, when the server is built. The stores are the
-    /// server's own, or are in memory if it has none.
+    /// Receives stores and a cipher once, when the server is built. The stores are the server's own, or in
+    /// memory if it has none.
     ///
     /// # Errors
     ///
-    /// When it cannot work like this: what to do about it. The server is not built then.
+    /// A message that explains what to do, if it cannot work in this configuration. The server is not built
+    /// then.
     fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         let _ = (stores, seal);
         Ok(())
@@ -95,17 +97,17 @@ pub trait Authenticator: Send + Sync + 'static {
 }
 
 impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
-    fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
-        (**self).admit(knock)
+    fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
+        (**self).admit(request)
     }
 
     fn denied(
         &self,
         error: &Error,
-        knock: &AuthRequest<'_>,
+        request: &AuthRequest<'_>,
         principal: &Principal,
     ) -> Vec<HeaderValue> {
-        (**self).denied(error, knock, principal)
+        (**self).denied(error, request, principal)
     }
 
     fn paths(&self) -> Vec<String> {
@@ -133,22 +135,22 @@ impl<A: Authenticator + ?Sized> Authenticator for Arc<A> {
     }
 }
 
-/// A request that wants to come in: all of it but its body.
+/// Head of an HTTP request to be authenticated: everything but the body.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub struct AuthRequest<'a> {
-    /// The verb.
+    /// HTTP method.
     pub method: &'a Method,
-    /// What is asked for, as it stood in the request: mostly a path.
+    /// Request target as received, usually a path.
     pub uri: &'a Uri,
-    /// The headers. They may hold secrets.
+    /// Headers. They may contain secrets.
     pub headers: &'a HeaderMap,
-    /// What outer layers put there: a [`ClientCertificate`], where the client has one.
+    /// Typed extensions, such as the [`ClientCertificate`].
     pub scope: &'a RequestExtensions,
 }
 
 impl<'a> AuthRequest<'a> {
-    /// A request with this verb, target and headers, and what outer layers put there.
+    /// Creates a request from its method, target, headers and extensions.
     #[must_use]
     pub fn new(
         method: &'a Method,
@@ -162,27 +164,27 @@ impl<'a> AuthRequest<'a> {
 
 impl fmt::Debug for AuthRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Knock").field("method", self.method).finish_non_exhaustive()
+        f.debug_struct("AuthRequest").field("method", self.method).finish_non_exhaustive()
     }
 }
 
-/// Whether somebody comes in.
+/// Result of an authentication.
 pub type AuthResult = Result<Authenticated, AuthRejection>;
 
-/// How an [`Authenticator`] answers: at once where it knows the caller, later where it must ask.
+/// Decision of an [`Authenticator`]: immediate, or a future if it has to query another service.
 pub enum AuthDecision {
-    /// This is the answer.
+    /// Immediate result.
     Now(AuthResult),
-    /// The answer will come.
+    /// Future result.
     Later(BoxFuture<AuthResult>),
 }
 
 impl AuthDecision {
-    /// The answer, awaited if it must be.
+    /// Returns the result; awaits it if necessary.
     ///
     /// # Errors
     ///
-    /// When the request may not come in.
+    /// If the request is rejected.
     pub async fn verdict(self) -> AuthResult {
         match self {
             AuthDecision::Now(verdict) => verdict,
@@ -200,29 +202,29 @@ impl fmt::Debug for AuthDecision {
     }
 }
 
-/// Somebody came in.
+/// Successful authentication.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Authenticated {
-    /// Who it is.
+    /// Authenticated principal.
     pub principal: Principal,
-    /// Until when. Streams and WebSockets end then; a call that has begun does not.
+    /// Expiry time. Streams and WebSockets end then; a call in flight does not.
     pub until: Option<SystemTime>,
-    /// What the response says besides, such as a nonce for the next proof.
+    /// Additional response headers, such as a DPoP nonce for the next proof.
     pub headers: HeaderMap,
-    /// What handlers may look at besides, by its type.
+    /// Typed extensions for handlers.
     pub extensions: Extensions,
 }
 
 impl Authenticated {
-    /// A pass without an end.
+    /// Creates a result without an expiry time.
     #[must_use]
     pub fn new(principal: Principal) -> Self {
         let (headers, extensions) = (HeaderMap::new(), Extensions::new());
         Authenticated { principal, until: None, headers, extensions }
     }
 
-    /// The same until then, and no longer.
+    /// Sets the expiry time.
     #[must_use]
     pub fn until(mut self, until: SystemTime) -> Self {
         self.until = Some(until);
@@ -236,26 +238,26 @@ impl From<Principal> for Authenticated {
     }
 }
 
-/// Somebody did not come in.
+/// Rejected authentication.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AuthRejection {
-    /// The status: 401 if it might with other credentials, 403 if not, 400 if nobody can tell.
+    /// HTTP status: 401 if other credentials may succeed, 403 if not, 400 for an invalid request.
     pub status: u16,
-    /// What to do about it, for people. It goes to the client.
+    /// Human-readable message for the client: how to resolve the problem.
     pub message: Cow<'static, str>,
-    /// The challenges, and whatever else the response says.
+    /// Challenges and other response headers.
     pub headers: Box<HeaderMap>,
 }
 
 impl AuthRejection {
-    /// Without a challenge.
+    /// Creates a rejection without a challenge.
     #[must_use]
     pub fn new(status: u16, message: impl Into<Cow<'static, str>>) -> Self {
         AuthRejection { status, message: message.into(), headers: Box::default() }
     }
 
-    /// With one more challenge.
+    /// Adds a challenge.
     #[must_use]
     pub fn challenge(mut self, challenge: HeaderValue) -> Self {
         self.headers.append(header::WWW_AUTHENTICATE, challenge);
@@ -263,8 +265,8 @@ impl AuthRejection {
     }
 }
 
-/// The certificate that a client showed when it connected, in DER. Whoever put it into the
-/// [`RequestExtensions`] has seen the client prove that it has the key.
+/// TLS client certificate in DER. The transport that inserted it into the [`RequestExtensions`] has verified
+/// that the client holds the key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientCertificate(pub Arc<[u8]>);
 

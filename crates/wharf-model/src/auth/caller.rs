@@ -7,8 +7,8 @@ use std::{
 
 use crate::{Principal, RequestExtensions};
 
-/// The network address of the client. Transports put it into the [`RequestExtensions`] of each request; behind a reverse proxy, put
-/// the address there that the proxy names.
+/// Network address of the client, which transports put into the [`RequestExtensions`] of each request. Behind a
+/// reverse proxy, insert the address that the proxy reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAddress(pub SocketAddr);
 
@@ -38,7 +38,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// The caller of a request with this scope.
+    /// Returns the caller of a request with these extensions.
     #[must_use]
     pub fn of(scope: &RequestExtensions) -> Self {
         match (scope.get::<Principal>(), scope.get::<RemoteAddress>()) {
@@ -48,7 +48,7 @@ impl Caller {
         }
     }
 
-    /// The group of an unauthenticated caller's address, below `groups`; `None` for other callers.
+    /// Returns the group of an unauthenticated caller's address, below `groups`; `None` for other callers.
     ///
     /// Stores that several processes share count unauthenticated callers by this group. An address is personal data, and
     /// its digest could be reversed by trying all addresses; a group has too many addresses for that.

@@ -1,24 +1,24 @@
-//! What a client shows a server that wants to know who is calling.
+//! Credentials provider of HTTP clients: authorization headers, and the reaction to 401 and 403.
 
 use std::fmt;
 
 use crate::{BoxFuture, Error};
 
-/// Gets a client in where a server wants to know who is calling. A link asks it before every request
-/// to the server's own origin, and tells it of every refusal.
+/// Provides credentials for a server that requires authorization. The client transport calls it before every
+/// request to the server's own origin, and after every authentication failure.
 pub trait CredentialsProvider: Send + Sync + 'static {
     /// What to show with a request: `verb` and `url` are its own, without a query.
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>>;
+    fn attach(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>>;
 
     /// A request was answered. `nonce` is what the server wants to see in the next proof.
-    fn answered(&self, mark: u64, status: u16, nonce: Option<&str>);
+    fn on_response(&self, mark: u64, status: u16, nonce: Option<&str>);
 
     /// A request was refused with 401 or 403: whether to send it once more. If not, the refusal is
     /// the answer; an error takes its place.
-    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>>;
+    fn on_auth_failure(&self, failure: AuthFailure) -> BoxFuture<Result<bool, Error>>;
 }
 
-/// What to show with a request.
+/// Authorization headers of a request.
 #[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthHeaders {
@@ -43,7 +43,7 @@ impl fmt::Debug for AuthHeaders {
     }
 }
 
-/// A request that was refused.
+/// Authentication failure of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AuthFailure {

@@ -1,4 +1,4 @@
-//! Authentication: who calls, and the traits that servers and clients implement for it.
+//! Authentication: principals, callers, and the traits that servers and clients implement.
 
 pub(crate) mod authenticator;
 pub(crate) mod caller;

@@ -1,8 +1,8 @@
-//! Who is calling.
+//! Authenticated principal.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Who is calling, as whoever authenticated the caller put it into the request's scope.
+/// Authenticated principal, which the authenticator puts into the request's extensions.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -19,27 +19,27 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// A caller known by this identifier, unique among all callers.
+    /// Creates a principal with a unique identifier.
     #[must_use]
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Principal { id: id.into(), scopes: Arc::default(), roles: Arc::default() }
     }
 
-    /// The same caller, granted one more scope.
+    /// Adds a scope.
     #[must_use]
     pub fn with_scope(mut self, scope: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.scopes).insert(scope.into());
         self
     }
 
-    /// The same caller, in one more role.
+    /// Adds a role.
     #[must_use]
     pub fn with_role(mut self, role: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.roles).insert(role.into());
         self
     }
 
-    /// The caller's identifier.
+    /// Returns the identifier.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -49,24 +49,24 @@ impl Principal {
         self.id.clone()
     }
 
-    /// Whether the caller was granted `scope`.
+    /// Returns whether the principal has `scope`.
     #[must_use]
     pub fn has_scope(&self, scope: &str) -> bool {
         self.scopes.contains(scope)
     }
 
-    /// The scopes the caller was granted, in order.
+    /// Returns the scopes, in order.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.scopes.iter().map(String::as_str)
     }
 
-    /// Whether the caller has `role`.
+    /// Returns whether the principal has `role`.
     #[must_use]
     pub fn has_role(&self, role: &str) -> bool {
         self.roles.contains(role)
     }
 
-    /// The caller's roles, in order.
+    /// Returns the roles, in order.
     pub fn roles(&self) -> impl Iterator<Item = &str> {
         self.roles.iter().map(String::as_str)
     }

@@ -1,4 +1,4 @@
-//! One call in progress.
+//! Call in flight: its events and deadlines.
 
 use std::{
     fmt,
@@ -13,95 +13,109 @@ use crate::{
     Notification, Outbox, Outcome, Request, ResponseSender, Service, Timer, ToolResult,
 };
 
-/// What happens next in a call.
+/// Next event of a call.
 #[derive(Debug)]
 pub enum Event {
-    /// A notification for the client.
+    /// Notification to the client.
     Notify(Notification),
-    /// A question for the client; its answer goes to [`ActiveCall::answers`].
+    /// Request to the client; its response goes to [`ActiveCall::answers`].
     ClientRequest(ClientRequestId, ClientRequest),
-    /// An open question nobody waits for any more.
+    /// Cancellation of a client request that is still open.
     Withdraw(ClientRequestId),
-    /// The call takes a while: the connection may close if the client can come back for the rest.
+    /// The call takes long: the connection may close if the client can reconnect and resume.
     LetGo,
-    /// The end. Nothing comes after it.
+    /// Outcome of the call; the last event.
     Done(Outcome),
 }
 
-/// One call in progress: a stream of events that ends with [`Event::Done`].
+/// Call in flight: a stream of events that ends with [`Event::Done`].
 ///
-/// It is `'static` and `Unpin`: poll it in place, and move it into a task or a body only if it is
-/// not done at once. Dropping it cancels the call.
+/// It is `'static` and `Unpin`: poll it in place, and move it into a task or a body only if it is still
+/// pending. Dropping it cancels the call.
 pub struct ActiveCall {
     method: Method,
     call: Option<BoxFuture<Outcome>>,
     outbox: Outbox,
     outcome: Option<Outcome>,
-    clock: Option<Clock>,
-    /// How long any call may take, whatever its own deadlines.
+    clock: Option<CallClock>,
+    /// Upper limit for the duration of any call, whatever its own deadlines.
     limit: Option<Duration>,
-    /// Who learns that time ran out: a model that reads results, or the code that called.
-    told: Told,
+    /// Form in which a timeout is reported.
+    timeout_report: TimeoutReport,
 }
 
 #[derive(Clone, Copy)]
-enum Told {
+enum TimeoutReport {
     Model,
     Caller,
 }
 
-struct Clock {
+struct CallClock {
     deadlines: Deadlines,
-    begun: Instant,
-    /// When the time that counts began.
+    created: Instant,
+    /// Start of the time that counts.
     started: Instant,
-    last_sign: Instant,
-    /// Since when an ask is open: that is the client's time, not the handler's.
-    asking: Option<Instant>,
+    last_activity: Instant,
+    /// Set while a client request is open: this time does not count for the handler.
+    waiting_for_client: Option<Instant>,
     alarm: Option<BoxFuture<()>>,
 }
 
-impl Clock {
+impl CallClock {
     fn new(deadlines: Deadlines, now: Instant) -> Self {
-        let (begun, started, last_sign) = (now, now, now);
-        Clock { deadlines, begun, started, last_sign, asking: None, alarm: None }
+        let (created, started, last_activity) = (now, now, now);
+        CallClock {
+            deadlines,
+            created,
+            started,
+            last_activity,
+            waiting_for_client: None,
+            alarm: None,
+        }
     }
 
-    /// Takes note of what happened since the last look.
-    fn look(&mut self, deadlines: Deadlines, touched: bool, asking: bool, now: Instant) {
+    /// Updates the clock after activity of the call.
+    fn update(
+        &mut self,
+        deadlines: Deadlines,
+        touched: bool,
+        waiting_for_client: bool,
+        now: Instant,
+    ) {
         if touched {
-            self.last_sign = now;
+            self.last_activity = now;
         }
-        match self.asking {
-            None if asking => (self.asking, self.alarm) = (Some(now), None),
-            Some(since) if !asking => {
+        match self.waiting_for_client {
+            None if waiting_for_client => (self.waiting_for_client, self.alarm) = (Some(now), None),
+            Some(since) if !waiting_for_client => {
                 self.started += now.saturating_duration_since(since);
-                (self.last_sign, self.asking, self.alarm) = (now, None, None);
+                (self.last_activity, self.waiting_for_client, self.alarm) = (now, None, None);
             }
             _ => {}
         }
         if self.deadlines != deadlines {
-            // A call that had to wait for its turn gets its own time from now on.
+            // A call that had to queue gets its full time from now on.
             (self.deadlines, self.alarm) = (deadlines, None);
-            (self.started, self.last_sign) = (now, now);
+            (self.started, self.last_activity) = (now, now);
         }
     }
 
-    /// When the time is up. An open ask stops the clock, but no call lasts longer than `limit`.
+    /// Returns the time of the next timeout. An open client request stops the clock, but no call exceeds
+    /// `limit`.
     fn end(&self, limit: Option<Duration>) -> Option<Instant> {
         let Deadlines { idle, total } = self.deadlines;
-        let own = |limit| self.asking.is_none().then_some(limit).flatten();
+        let own = |limit| self.waiting_for_client.is_none().then_some(limit).flatten();
         let ends = [
-            own(idle).and_then(|idle| self.last_sign.checked_add(idle)),
+            own(idle).and_then(|idle| self.last_activity.checked_add(idle)),
             own(total).and_then(|total| self.started.checked_add(total)),
-            limit.zip(total).and_then(|(limit, total)| self.begun.checked_add(limit.max(total))),
+            limit.zip(total).and_then(|(limit, total)| self.created.checked_add(limit.max(total))),
         ];
         ends.into_iter().flatten().min()
     }
 }
 
 impl ActiveCall {
-    /// Begins the call, with the code that reads its arguments already run.
+    /// Starts the call. The service reads the arguments before this returns.
     #[must_use]
     pub fn start(
         service: &dyn Service,
@@ -116,12 +130,11 @@ impl ActiveCall {
                 Ok(call) => (Some(call), None),
                 Err(_) => (None, Some(panicked(method))),
             };
-        let (limit, told) = (deadlines.total, Told::Model);
-        ActiveCall { method, call, outbox, outcome, clock: None, limit, told }
+        let (limit, timeout_report) = (deadlines.total, TimeoutReport::Model);
+        ActiveCall { method, call, outbox, outcome, clock: None, limit, timeout_report }
     }
 
-    /// Lets the call go on until `limit` from its beginning, if its own deadlines do. It is never
-    /// shortened.
+    /// Extends the upper limit to `limit` from the start of the call. It never shortens it.
     pub fn extend(&mut self, limit: Duration) {
         self.limit = self.limit.map(|before| before.max(limit));
         if let Some(clock) = &mut self.clock {
@@ -129,32 +142,31 @@ impl ActiveCall {
         }
     }
 
-    /// The same call, made by code of ours: that time ran out is an error, whatever was called, and
-    /// no result of a tool.
+    /// Reports timeouts as errors even for tool calls, for calls made by our own code instead of a model.
     #[must_use]
     pub fn for_caller(mut self) -> Self {
-        self.told = Told::Caller;
+        self.timeout_report = TimeoutReport::Caller;
         self
     }
 
-    /// A handle through which the client's answers come back.
+    /// Returns the sender for responses of the client.
     #[must_use]
     pub fn answers(&self) -> ResponseSender {
         self.outbox.answers()
     }
 
-    /// Answers a question that cannot be put to the client.
+    /// Responds to a client request that cannot be sent.
     pub fn refuse(&self, id: ClientRequestId, ask: &ClientRequest) {
         self.answers().deliver(id, Err(Error::missing_capability(ask.needs())));
     }
 
-    /// The next event. Do not poll again after [`Event::Done`].
+    /// Returns the next event. Do not poll again after [`Event::Done`].
     pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         if let Some(event) = self.next_message() {
             return Poll::Ready(event);
         }
         self.poll_call(cx);
-        // What the call sent goes out before its end, even if both came in one poll.
+        // Messages are delivered before the outcome, even if both came in one poll.
         if let Some(event) = self.next_message() {
             return Poll::Ready(event);
         }
@@ -163,7 +175,7 @@ impl ActiveCall {
             return Poll::Ready(Event::Done(outcome));
         }
         self.outbox.register(cx.waker());
-        // A message sent between the look above and the registration would wake nobody.
+        // A message sent before the registration would not wake the task.
         if let Some(event) = self.next_message() {
             return Poll::Ready(event);
         }
@@ -180,7 +192,7 @@ impl ActiveCall {
         self.drop_call();
     }
 
-    /// A handler's destructors are its own code, and may panic too.
+    /// Drops the handler's future; its destructors may panic too.
     fn drop_call(&mut self) {
         if let Some(call) = self.call.take() {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
@@ -196,30 +208,30 @@ impl ActiveCall {
         })
     }
 
-    /// Armed on the first pending poll, so that a call that ends at once costs no timer.
+    /// Polls the deadlines. The timer is created on the first pending poll, so that immediate calls need none.
     fn poll_clock(&mut self, cx: &mut Context<'_>) -> Poll<Event> {
         let (deadlines, timer) = (self.outbox.deadlines(), self.outbox.timer().clone());
-        let (touched, asking) = self.outbox.signs();
+        let (touched, waiting_for_client) = self.outbox.take_activity();
         let now = timer.now();
-        let clock = self.clock.get_or_insert_with(|| Clock::new(deadlines, now));
-        clock.look(deadlines, touched, asking, now);
+        let clock = self.clock.get_or_insert_with(|| CallClock::new(deadlines, now));
+        clock.update(deadlines, touched, waiting_for_client, now);
         loop {
             if clock.alarm.as_mut().is_some_and(|alarm| alarm.as_mut().poll(cx).is_pending()) {
                 return Poll::Pending;
             }
             let Some(end) = clock.end(self.limit) else { return Poll::Pending };
             if end <= timer.now() {
-                return self.out_of_time();
+                return self.time_out();
             }
             clock.alarm = Some(timer.sleep_until(end));
         }
     }
 
-    fn out_of_time(&mut self) -> Poll<Event> {
+    fn time_out(&mut self) -> Poll<Event> {
         self.drop_call();
         self.outbox.close();
-        Poll::Ready(Event::Done(match (self.method, self.told) {
-            (Method::CallTool, Told::Model) => {
+        Poll::Ready(Event::Done(match (self.method, self.timeout_report) {
+            (Method::CallTool, TimeoutReport::Model) => {
                 ToolResult::error(ErrorKind::ToolTimeout.message()).into()
             }
             _ => Error::new(ErrorKind::RequestTimeout).into(),
@@ -236,11 +248,11 @@ impl Drop for ActiveCall {
 
 impl fmt::Debug for ActiveCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exchange").field("method", &self.method).finish_non_exhaustive()
+        f.debug_struct("ActiveCall").field("method", &self.method).finish_non_exhaustive()
     }
 }
 
-/// The panic's own text stays in the server's log: it may say what clients should not read.
+/// Returns the outcome of a panic. Its text is only logged: it may contain confidential data.
 fn panicked(method: Method) -> Outcome {
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),

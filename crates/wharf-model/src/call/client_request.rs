@@ -1,25 +1,25 @@
-//! What a handler can ask the client.
+//! Server-to-client requests: elicitation, sampling and roots.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{ClientCapability, ElicitForm, ElicitUrl, Method, SamplingRequest};
 
-/// A question from a handler to the client.
+/// Request from a handler to the client.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientRequest {
-    /// Fill in a form.
+    /// Elicitation with a form.
     Elicit(Box<ElicitForm>),
-    /// Open a URL and do something there.
+    /// Elicitation with a URL that the user has to open.
     ElicitUrl(Box<ElicitUrl>),
-    /// Let the client's model continue a conversation.
+    /// Sampling from the client's model.
     Sample(Box<SamplingRequest>),
-    /// List the directories the client works in.
+    /// List of the client's roots.
     Roots,
 }
 
 impl ClientRequest {
-    /// The method that carries this question.
+    /// Returns the method of this request.
     #[must_use]
     pub fn method(&self) -> Method {
         match self {
@@ -29,7 +29,7 @@ impl ClientRequest {
         }
     }
 
-    /// What the client must have declared to be asked this.
+    /// Returns the client capability that this request requires.
     #[must_use]
     pub fn needs(&self) -> ClientCapability {
         match self {
@@ -46,17 +46,17 @@ impl ClientRequest {
     }
 }
 
-/// Names one ask of one exchange.
+/// Id of a client request, unique within its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ClientRequestId(pub u32);
 
-/// How asks are met on this request. The handler does not see the difference.
+/// Delivery mode of client requests. Handlers do not see the difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputMode {
-    /// The ask goes to the client now, and the answer comes back while the handler waits.
+    /// The request is sent now, and the handler waits for the response.
     Deliver,
-    /// The call ends as [`InputRequired`](crate::InputRequired); a retry carries the answers.
+    /// The call ends as [`InputRequired`](crate::InputRequired); a retry carries the responses.
     Suspend,
-    /// The task waits, and its owner brings the answers.
+    /// The task waits until its owner sends the responses.
     Park,
 }

@@ -1,10 +1,10 @@
-//! What travels with a message besides the message.
+//! Typed extensions of a request.
 
 use std::sync::Arc;
 
 use http::Extensions;
 
-/// What travels with a message besides the message: whatever outer layers put there, by its type.
+/// Typed values that transports and middleware attach to a message.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -21,23 +21,23 @@ use http::Extensions;
 #[derive(Clone, Debug, Default)]
 pub struct RequestExtensions {
     own: Extensions,
-    /// What many messages have in common, so that none of them copies it.
+    /// Values shared by many messages, so that they are not copied.
     common: Option<Arc<RequestExtensions>>,
 }
 
 impl RequestExtensions {
-    /// Nothing.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         RequestExtensions::default()
     }
 
-    /// Puts something there, in place of what there may be of its type.
+    /// Inserts a value; replaces one of the same type.
     pub fn insert<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
         self.own.insert(value);
     }
 
-    /// What there is of this type.
+    /// Returns the value of this type.
     #[must_use]
     pub fn get<T: Send + Sync + 'static>(&self) -> Option<&T> {
         match (self.own.get(), &self.common) {
@@ -46,12 +46,12 @@ impl RequestExtensions {
         }
     }
 
-    /// Takes out what was put here. What is common to many messages stays.
+    /// Removes a value of this message. Shared values stay.
     pub fn remove<T: Send + Sync + 'static>(&mut self) -> Option<T> {
         self.own.remove()
     }
 
-    /// The same, of which every clone is cheap.
+    /// Moves the values behind an `Arc`, so that clones are cheap.
     #[must_use]
     pub fn shared(self) -> Self {
         if self.own.is_empty() {
@@ -61,8 +61,8 @@ impl RequestExtensions {
     }
 }
 
-/// In the [`RequestExtensions`] of whoever need not show any scope, because nobody else could have sent the request: who
-/// started the process and speaks to its stdin, or code within it.
+/// Extension that marks a trusted caller, exempt from scope checks: the parent process on stdin, or code within
+/// this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trusted;
 

@@ -1,44 +1,43 @@
-//! Arguments of a call that travel beside it as well.
+//! `Mcp-Param-*` headers: call arguments repeated as HTTP headers.
 
 use serde_json::json;
 
 use crate::{Error, ErrorKind};
 
-/// What headers beside a call say about its arguments.
+/// Values of the `Mcp-Param-*` headers of a call.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Mirrored;
+/// use wharf::HeaderParams;
 ///
-/// let mirrored: Mirrored = [("region".to_owned(), Some("us-west1".to_owned()))].into_iter().collect();
+/// let mirrored: HeaderParams = [("region".to_owned(), Some("us-west1".to_owned()))].into_iter().collect();
 /// assert_eq!(mirrored.of("Region").collect::<Vec<_>>(), [Some("us-west1")]);
 /// assert_eq!(mirrored.of("tenant").count(), 0);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored(Box<[(String, Option<String>)]>);
+pub struct HeaderParams(Box<[(String, Option<String>)]>);
 
-impl Mirrored {
-    /// Every value that is there under `name`, in whatever case: its text, or `None` where it is
-    /// malformed.
+impl HeaderParams {
+    /// Returns all values of the header `name`, ignoring case: the text, or `None` if malformed.
     pub fn of(&self, name: &str) -> impl Iterator<Item = Option<&str>> {
         let named = self.0.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_deref())
     }
 
-    /// Every name with its value's text, or `None` where it is malformed.
+    /// Returns all names with their values: the text, or `None` if malformed.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
         self.0.iter().map(|(name, value)| (&**name, value.as_deref()))
     }
 }
 
-impl FromIterator<(String, Option<String>)> for Mirrored {
+impl FromIterator<(String, Option<String>)> for HeaderParams {
     fn from_iter<I: IntoIterator<Item = (String, Option<String>)>>(pairs: I) -> Self {
-        Mirrored(pairs.into_iter().collect())
+        HeaderParams(pairs.into_iter().collect())
     }
 }
 
 impl Error {
-    /// A header does not say what the message says.
+    /// Error for a header that does not match the message.
     ///
     /// ```
     /// # mod wharf { pub use wharf_model::*; }

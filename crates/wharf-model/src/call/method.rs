@@ -1,10 +1,10 @@
-//! The methods of the canonical protocol, as one table.
+//! Table of the methods of the canonical protocol.
 
-/// A method of the canonical protocol: what a client calls, and what a server asks.
+/// Method of the canonical protocol: a call, or a server-to-client request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Method {
-    /// `server/discover`: who the server is and what it can do.
+    /// `server/discover`: identity and capabilities of the server.
     Discover,
     /// `tools/list`.
     ListTools,
@@ -24,13 +24,13 @@ pub enum Method {
     Complete,
     /// `subscriptions/listen`: a stream of change notifications.
     Listen,
-    /// `tasks/get`: where a task stands.
+    /// `tasks/get`: state of a task.
     GetTask,
-    /// `tasks/update`: answers to what a task asked.
+    /// `tasks/update`: input responses for a task.
     UpdateTask,
     /// `tasks/cancel`.
     CancelTask,
-    /// `tasks/result`: waits for the end of a task, and is its result.
+    /// `tasks/result`: waits for the end of a task and returns its result.
     TaskResult,
     /// `tasks/list`.
     ListTasks,
@@ -42,29 +42,29 @@ pub enum Method {
     ListRoots,
 }
 
-/// Who sends a method.
+/// Direction of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Client to server: a call.
     Call,
-    /// Server to client: an ask.
+    /// Server to client: a client request.
     ClientRequest,
 }
 
-/// What holds for a method in every revision that has it.
+/// Properties of a method that hold in every revision.
 #[derive(Debug)]
 pub struct MethodInfo {
     /// The method.
     pub method: Method,
     /// Its name on the wire.
     pub name: &'static str,
-    /// Who sends it.
+    /// Direction of the method.
     pub direction: Direction,
-    /// The parameter that names what is called, mirrored into a header on HTTP.
+    /// Parameter with the target of the call, repeated in an HTTP header.
     pub mirrored: Option<&'static str>,
-    /// Whether complete results carry cache hints.
+    /// True if complete results carry cache hints.
     pub cacheable: bool,
-    /// Whether the handler may ask the client.
+    /// True if the handler may send client requests.
     pub may_suspend: bool,
 }
 
@@ -79,7 +79,7 @@ const fn row(
     MethodInfo { method, name, direction, mirrored, cacheable, may_suspend }
 }
 
-/// Every method, in the order of [`Method`].
+/// All methods, in the order of [`Method`].
 pub static METHODS: [MethodInfo; 18] = {
     use Direction::{Call, ClientRequest};
     use Method::*;
@@ -107,13 +107,13 @@ pub static METHODS: [MethodInfo; 18] = {
 };
 
 impl Method {
-    /// The method's row in [`METHODS`].
+    /// Returns the row of the method in [`METHODS`].
     #[must_use]
     pub fn info(self) -> &'static MethodInfo {
         &METHODS[self as usize]
     }
 
-    /// The method's name on the wire.
+    /// Returns the name of the method on the wire.
     ///
     /// ```
     /// # mod wharf { pub use wharf_model::*; }
@@ -124,7 +124,7 @@ impl Method {
         self.info().name
     }
 
-    /// The method with this name, if there is one.
+    /// Returns the method with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Method> {
         METHODS.iter().find(|row| row.name == name).map(|row| row.method)
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_stand_in_the_order_of_the_enum() {
+    fn rows_are_in_the_order_of_the_enum() {
         for (index, row) in METHODS.iter().enumerate() {
             assert_eq!(row.method as usize, index, "{}", row.name);
             assert_eq!(Method::from_name(row.name), Some(row.method));

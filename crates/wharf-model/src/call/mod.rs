@@ -1,4 +1,4 @@
-//! One call: its method, its request, its notifications and its outcome.
+//! Calls: method, request, notifications, client requests and outcome.
 
 pub(crate) mod active_call;
 pub(crate) mod client_request;

@@ -1,4 +1,4 @@
-//! What a call sends while it runs: notifications and asks.
+//! Outgoing messages of a call: notifications and client requests, with back-pressure.
 
 use std::{
     collections::VecDeque,
@@ -16,22 +16,22 @@ use std::{
 
 use crate::{ClientRequest, ClientRequestId, Error, ErrorKind, Notification, OnCallEnd, Timer};
 
-/// How many messages may wait before handlers are held back, and how many bytes.
-const ROOM: usize = 256;
-const ROOM_BYTES: usize = 32 << 10;
-/// From how many waiting bytes on reports are dropped, if their sender does not wait for room.
-const FULL_BYTES: usize = 256 << 10;
+/// Queue size at which back-pressure begins: number of messages, and bytes.
+const MAX_QUEUED_MESSAGES: usize = 256;
+const MAX_QUEUED_BYTES: usize = 32 << 10;
+/// Queue size in bytes from which progress and log messages are dropped, if their sender does not await `room`.
+const DROP_REPORTS_BYTES: usize = 256 << 10;
 
-/// For operators, beside how many.
-const UNREAD: &str = "progress and log messages of a call were dropped: its client reads more slowly than it sends, and \
-                      it does not wait for room (Outbox::room)";
+/// Log message for operators, with the number as a field.
+const DROPPED_REPORTS: &str = "dropped progress and log messages of a call: the client reads more slowly than the call \
+                               sends, and the handler does not await room (Outbox::room)";
 
-/// How long a call may take.
+/// Time limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Without a sign of life; `None` for ever.
+    /// Maximum time without activity; `None` for no limit.
     pub idle: Option<Duration>,
-    /// In all; `None` for ever.
+    /// Maximum total time; `None` for no limit.
     pub total: Option<Duration>,
 }
 
@@ -41,21 +41,22 @@ impl Default for Deadlines {
     }
 }
 
-/// One message of a call, on its way to the client.
+/// Message of a call to the client.
 #[derive(Debug)]
 pub enum Message {
     /// A notification.
     Notify(Notification),
-    /// A question the client must answer.
+    /// Request to the client.
     ClientRequest(ClientRequestId, ClientRequest),
-    /// A question nobody waits for any more.
+    /// Cancellation of a client request.
     Withdraw(ClientRequestId),
-    /// The connection is not needed for a while.
+    /// The connection may close for now.
     LetGo,
 }
 
 impl Message {
-    /// The memory that it takes while it waits. Questions are not measured: their senders wait for the answer.
+    /// Returns the memory that the message takes in the queue. Client requests are not counted: their senders
+    /// wait for the response.
     fn bytes(&self) -> usize {
         size_of::<Message>()
             + match self {
@@ -65,23 +66,23 @@ impl Message {
     }
 }
 
-/// Where a service puts what happens while it works on a call. Clones share one box.
+/// Queue into which a service puts the messages of a call. Clones share one queue.
 #[derive(Clone)]
 pub struct Outbox {
-    shared: Arc<Shared>,
+    shared: Arc<OutboxShared>,
 }
 
-struct Shared {
+struct OutboxShared {
     timer: Arc<dyn Timer>,
-    /// Lets a call that sends nothing never take the lock.
+    /// Set once anything was sent, so that other calls never take the lock.
     dirty: AtomicBool,
     closed: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<OutboxQueue>,
 }
 
-struct Queue {
-    /// What a call that sends nothing never needs.
-    busy: Option<Box<Busy>>,
+struct OutboxQueue {
+    /// State that a call without messages never needs.
+    traffic: Option<Box<OutboxTraffic>>,
     reader: Option<Waker>,
     held: Option<Arc<dyn OnCallEnd>>,
     deadlines: Deadlines,
@@ -89,96 +90,98 @@ struct Queue {
 }
 
 #[derive(Default)]
-struct Busy {
+struct OutboxTraffic {
     messages: VecDeque<Message>,
-    /// How many bytes they take.
+    /// Size of the messages in bytes.
     bytes: usize,
-    /// How many reports were dropped because their sender did not wait for room.
+    /// Number of reports dropped because their sender did not await `room`.
     dropped: u64,
     waiting_for_room: Vec<Waker>,
     waiting_for_close: Vec<Waker>,
-    asks: Vec<Slot>,
+    asks: Vec<ResponseSlot>,
     next_ask: u32,
-    /// How many wait for the client in a way of their own.
+    /// Number of `Pause` guards: code that waits for the client by other means.
     pauses: usize,
     held_more: Vec<Arc<dyn OnCallEnd>>,
 }
 
-impl Busy {
+impl OutboxTraffic {
     fn has_room(&self) -> bool {
-        self.messages.len() < ROOM && self.bytes < ROOM_BYTES
+        self.messages.len() < MAX_QUEUED_MESSAGES && self.bytes < MAX_QUEUED_BYTES
     }
 }
 
-impl Queue {
-    fn busy(&mut self) -> &mut Busy {
-        self.busy.get_or_insert_default()
+impl OutboxQueue {
+    fn traffic(&mut self) -> &mut OutboxTraffic {
+        self.traffic.get_or_insert_default()
     }
 
     fn has_room(&self) -> bool {
-        self.busy.as_ref().is_none_or(|busy| busy.has_room())
+        self.traffic.as_ref().is_none_or(|traffic| traffic.has_room())
     }
 
-    fn asks(&mut self) -> &mut [Slot] {
-        self.busy.as_mut().map_or(&mut [], |busy| &mut busy.asks)
+    fn asks(&mut self) -> &mut [ResponseSlot] {
+        self.traffic.as_mut().map_or(&mut [], |traffic| &mut traffic.asks)
     }
 }
 
-/// A box that no exchange ever closed ends with its last clone.
-impl Drop for Shared {
+/// Releases the resources of a call without an `ActiveCall`, with the last clone.
+impl Drop for OutboxShared {
     fn drop(&mut self) {
         let queue = self.queue.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(held) = queue.held.take() {
             held.release();
         }
-        if let Some(busy) = queue.busy.take() {
-            busy.held_more.into_iter().for_each(|held| held.release());
+        if let Some(traffic) = queue.traffic.take() {
+            traffic.held_more.into_iter().for_each(|held| held.release());
         }
     }
 }
 
-struct Slot {
+struct ResponseSlot {
     id: ClientRequestId,
     answer: Option<Result<String, Error>>,
     waker: Option<Waker>,
 }
 
 impl Outbox {
-    /// An empty box for a call that may take as long as `deadlines` say.
+    /// Creates an empty queue for a call with these deadlines.
     #[must_use]
     pub fn new(timer: Arc<dyn Timer>, deadlines: Deadlines) -> Self {
-        let queue = Queue { busy: None, reader: None, held: None, deadlines, touched: false };
+        let queue =
+            OutboxQueue { traffic: None, reader: None, held: None, deadlines, touched: false };
         let queue = Mutex::new(queue);
         let (dirty, closed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Outbox { shared: Arc::new(Shared { timer, dirty, closed, queue }) }
+        Outbox { shared: Arc::new(OutboxShared { timer, dirty, closed, queue }) }
     }
 
-    /// The clock of the runtime that drives the call.
+    /// Returns the clock of the runtime that drives the call.
     #[must_use]
     pub fn timer(&self) -> &Arc<dyn Timer> {
         &self.shared.timer
     }
 
-    /// Sends a notification. After the call is over, nothing is sent.
+    /// Sends a notification. Does nothing once the call has ended.
     ///
-    /// Await [`room`](Outbox::room) as well: progress and log messages are dropped while 256 KiB wait for the client.
+    /// Await [`room`](Outbox::room) as well: progress and log messages are dropped while 256 KiB wait for the
+    /// client.
     pub fn notify(&self, notification: Notification) {
         let mut queue = self.lock();
-        if let Some(busy) = &mut queue.busy
-            && busy.bytes >= FULL_BYTES
-            && notification.is_report()
+        if let Some(traffic) = &mut queue.traffic
+            && traffic.bytes >= DROP_REPORTS_BYTES
+            && notification.is_droppable()
         {
-            busy.dropped += 1;
+            traffic.dropped += 1;
             queue.touched = true;
             return;
         }
         self.send(queue, Message::Notify(notification));
     }
 
-    /// Completes once the box has room: await it before or after sending, to go no faster than the
-    /// client reads.
+    /// Completes once the queue has room (back-pressure): await it before or after sending, so that the call
+    /// sends no faster than the client reads.
     pub fn room(&self) -> impl Future<Output = ()> + Send + use<> {
-        // Most often there is room, and no need for a handle.
+        // Usually there is room, and no handle is needed.
         let full = (!self.has_room()).then(|| self.clone());
         std::future::poll_fn(move |cx| {
             let Some(outbox) = &full else { return Poll::Ready(()) };
@@ -186,7 +189,7 @@ impl Outbox {
             if queue.has_room() || outbox.is_closed() {
                 return Poll::Ready(());
             }
-            wait(&mut queue.busy().waiting_for_room, cx.waker());
+            wait(&mut queue.traffic().waiting_for_room, cx.waker());
             Poll::Pending
         })
     }
@@ -195,54 +198,54 @@ impl Outbox {
         !self.shared.dirty.load(Ordering::Acquire) || self.lock().has_room()
     }
 
-    /// Sends a question to the client and waits for the answer: the JSON text of its result.
+    /// Sends a request to the client and waits for its response: the JSON text of the result.
     ///
-    /// Dropping the future withdraws the question.
+    /// Dropping the future cancels the request.
     #[must_use]
-    pub fn ask(&self, ask: ClientRequest) -> Answering {
-        Answering { outbox: self.clone(), state: AnsweringState::Unsent(Some(ask)) }
+    pub fn ask(&self, ask: ClientRequest) -> ResponseFuture {
+        ResponseFuture { outbox: self.clone(), state: ResponseState::Unsent(Some(ask)) }
     }
 
-    /// Stops the clock of the call for as long as what this returns is kept: somebody waits for the
-    /// client without a question in this box.
+    /// Stops the clock of the call until the returned guard is dropped, for code that waits for the client
+    /// without a request in this queue.
     #[must_use = "the clock goes on when it is dropped"]
     pub fn pause(&self) -> Pause {
         let mut queue = self.lock();
         if !self.is_closed() {
-            queue.busy().pauses += 1;
+            queue.traffic().pauses += 1;
         }
         self.wake_reader(queue);
         Pause(self.clone())
     }
 
-    /// Lets the connection close, where the client can come back for the rest of the call.
+    /// Allows the connection to close, if the client can reconnect and resume the call.
     pub fn release_connection(&self) {
         let queue = self.lock();
-        // Once is enough, however often a loop says so.
-        let last = queue.busy.as_ref().and_then(|busy| busy.messages.back());
+        // One message is enough, even if a loop calls this often.
+        let last = queue.traffic.as_ref().and_then(|traffic| traffic.messages.back());
         if !matches!(last, Some(Message::LetGo)) {
             self.send(queue, Message::LetGo);
         }
     }
 
-    /// Shows life without sending anything: the idle clock starts again.
+    /// Restarts the idle timeout without sending anything.
     pub fn touch(&self) {
         self.lock().touched = true;
         self.shared.dirty.store(true, Ordering::Release);
     }
 
-    /// Changes how long this call may take.
+    /// Changes the deadlines of this call.
     pub fn set_deadlines(&self, deadlines: Deadlines) {
         self.lock().deadlines = deadlines;
     }
 
-    /// How long this call may take.
+    /// Returns the deadlines of this call.
     #[must_use]
     pub fn deadlines(&self) -> Deadlines {
         self.lock().deadlines
     }
 
-    /// Gives `held` back when the call is over, however it ends.
+    /// Releases `held` when the call ends, whatever its outcome.
     pub fn hold(&self, held: Arc<dyn OnCallEnd>) {
         let mut queue = self.lock();
         if self.is_closed() {
@@ -251,17 +254,17 @@ impl Outbox {
         } else if queue.held.is_none() {
             queue.held = Some(held);
         } else {
-            queue.busy().held_more.push(held);
+            queue.traffic().held_more.push(held);
         }
     }
 
-    /// Whether the call is over: finished, cancelled, or out of time.
+    /// Returns whether the call has ended: finished, cancelled, or timed out.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Completes when the call is over.
+    /// Completes when the call has ended.
     pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
         let outbox = self.clone();
         std::future::poll_fn(move |cx| {
@@ -272,35 +275,35 @@ impl Outbox {
             if outbox.is_closed() {
                 return Poll::Ready(());
             }
-            wait(&mut queue.busy().waiting_for_close, cx.waker());
+            wait(&mut queue.traffic().waiting_for_close, cx.waker());
             Poll::Pending
         })
     }
 
-    /// A handle through which the client's answers come back.
+    /// Returns the sender for responses of the client.
     #[must_use]
     pub fn answers(&self) -> ResponseSender {
         ResponseSender(self.clone())
     }
 
-    /// Takes the next message, if the call sent any.
+    /// Takes the next message, if there is one.
     pub fn take(&self) -> Option<Message> {
         if !self.shared.dirty.load(Ordering::Acquire) {
             return None;
         }
         let mut queue = self.lock();
-        let busy = queue.busy.as_mut()?;
-        let message = busy.messages.pop_front();
-        busy.bytes -= message.as_ref().map_or(0, Message::bytes);
-        if busy.has_room() {
-            let waiting = mem::take(&mut busy.waiting_for_room);
+        let traffic = queue.traffic.as_mut()?;
+        let message = traffic.messages.pop_front();
+        traffic.bytes -= message.as_ref().map_or(0, Message::bytes);
+        if traffic.has_room() {
+            let waiting = mem::take(&mut traffic.waiting_for_room);
             drop(queue);
             waiting.into_iter().for_each(Waker::wake);
         }
         message
     }
 
-    /// Registers who is woken by the next message.
+    /// Registers the waker for the next message.
     pub(crate) fn register(&self, waker: &Waker) {
         let mut queue = self.lock();
         match &mut queue.reader {
@@ -309,17 +312,17 @@ impl Outbox {
         }
     }
 
-    /// Whether anything happened since the last look, and whether the client is waited for.
-    pub(crate) fn signs(&self) -> (bool, bool) {
+    /// Returns whether there was activity since the last call, and whether the client is being waited for.
+    pub(crate) fn take_activity(&self) -> (bool, bool) {
         let mut queue = self.lock();
         let open = queue.asks().iter().any(|slot| slot.answer.is_none());
-        let paused = queue.busy.as_ref().is_some_and(|busy| busy.pauses > 0);
+        let paused = queue.traffic.as_ref().is_some_and(|traffic| traffic.pauses > 0);
         (mem::take(&mut queue.touched), open || paused)
     }
 
-    /// Ends the call: nothing is sent any more, and what it held is given back.
+    /// Ends the call: sends nothing more and releases its resources.
     pub(crate) fn close(&self) {
-        // Most often it is closed twice, and looking is cheaper.
+        // Usually it is closed twice, and this check is cheaper than the lock.
         if self.is_closed() {
             return;
         }
@@ -328,19 +331,27 @@ impl Outbox {
             return;
         }
         self.shared.closed.store(true, Ordering::Release);
-        let (reader, held, busy) = (queue.reader.take(), queue.held.take(), queue.busy.take());
-        // Dropping, releasing and waking may run anybody's code, which may want the lock.
+        let (reader, held, traffic) =
+            (queue.reader.take(), queue.held.take(), queue.traffic.take());
+        // Dropping, releasing and waking may run foreign code that takes the lock.
         drop(queue);
         drop(reader);
         if let Some(held) = held {
             held.release();
         }
-        if let Some(busy) = busy {
-            let Busy { messages, waiting_for_room, waiting_for_close, asks, held_more, .. } = *busy;
+        if let Some(traffic) = traffic {
+            let OutboxTraffic {
+                messages,
+                waiting_for_room,
+                waiting_for_close,
+                asks,
+                held_more,
+                ..
+            } = *traffic;
             drop(messages);
-            if busy.dropped > 0 {
-                let dropped = busy.dropped;
-                tracing::warn!(dropped, "{UNREAD}");
+            if traffic.dropped > 0 {
+                let dropped = traffic.dropped;
+                tracing::warn!(dropped, "{DROPPED_REPORTS}");
             }
             held_more.into_iter().for_each(|held| held.release());
             let asking = asks.into_iter().filter_map(|slot| slot.waker);
@@ -349,37 +360,37 @@ impl Outbox {
         }
     }
 
-    fn send(&self, mut queue: MutexGuard<'_, Queue>, message: Message) {
+    fn send(&self, mut queue: MutexGuard<'_, OutboxQueue>, message: Message) {
         if self.is_closed() {
             return;
         }
-        let busy = queue.busy();
-        if busy.messages.capacity() == 0 {
-            // A listen says one thing when it begins, and may stay silent for as long as it lives.
-            busy.messages.reserve_exact(1);
+        let traffic = queue.traffic();
+        if traffic.messages.capacity() == 0 {
+            // A subscription sends one message when it starts, and often nothing else.
+            traffic.messages.reserve_exact(1);
         }
-        busy.bytes += message.bytes();
-        busy.messages.push_back(message);
+        traffic.bytes += message.bytes();
+        traffic.messages.push_back(message);
         queue.touched = true;
         self.shared.dirty.store(true, Ordering::Release);
         self.wake_reader(queue);
     }
 
-    fn wake_reader(&self, queue: MutexGuard<'_, Queue>) {
+    fn wake_reader(&self, queue: MutexGuard<'_, OutboxQueue>) {
         let reader = queue.reader.clone();
-        // Waking may run anybody's code, which may want the lock.
+        // Waking may run foreign code that takes the lock.
         drop(queue);
         if let Some(reader) = reader {
             reader.wake();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
         self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Puts a waker among those that wait, unless it is there.
+/// Adds a waker, unless it is present.
 fn wait(waiting: &mut Vec<Waker>, waker: &Waker) {
     if !waiting.iter().any(|other| other.will_wake(waker)) {
         waiting.push(waker.clone());
@@ -392,27 +403,27 @@ impl fmt::Debug for Outbox {
     }
 }
 
-/// Keeps the clock of a call stopped. Made by [`Outbox::pause`].
+/// Guard that keeps the clock of a call stopped. Created by [`Outbox::pause`].
 #[derive(Debug)]
 pub struct Pause(Outbox);
 
 impl Drop for Pause {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
-        // A box that was closed meanwhile has forgotten it.
-        if let Some(busy) = &mut queue.busy {
-            busy.pauses = busy.pauses.saturating_sub(1);
+        // A queue that was closed meanwhile has no traffic state.
+        if let Some(traffic) = &mut queue.traffic {
+            traffic.pauses = traffic.pauses.saturating_sub(1);
         }
         self.0.wake_reader(queue);
     }
 }
 
-/// Brings the client's answers back to the call that asked.
+/// Delivers responses of the client to the call.
 #[derive(Clone, Debug)]
 pub struct ResponseSender(Outbox);
 
 impl ResponseSender {
-    /// Delivers the JSON text of the client's result, or its error. False if nobody waits for it.
+    /// Delivers the JSON text of the client's result, or its error. Returns false if the request is not open.
     pub fn deliver(&self, id: ClientRequestId, answer: Result<String, Error>) -> bool {
         let mut queue = self.0.lock();
         queue.touched = true;
@@ -427,55 +438,59 @@ impl ResponseSender {
     }
 }
 
-/// Waits for the client's answer to one question. Made by [`Outbox::ask`].
+/// Future of the response to a client request. Created by [`Outbox::ask`].
 #[derive(Debug)]
-pub struct Answering {
+pub struct ResponseFuture {
     outbox: Outbox,
-    state: AnsweringState,
+    state: ResponseState,
 }
 
 #[derive(Debug)]
-enum AnsweringState {
+enum ResponseState {
     Unsent(Option<ClientRequest>),
     Sent(ClientRequestId),
     Done,
 }
 
-impl Future for Answering {
+impl Future for ResponseFuture {
     type Output = Result<String, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let outbox = self.outbox.clone();
         let mut queue = outbox.lock();
-        // Looked at under the lock, or an end just now would leave this waiting for ever.
+        // Checked under the lock: otherwise a concurrent end would leave this future pending for ever.
         if outbox.is_closed() {
-            self.state = AnsweringState::Done;
+            self.state = ResponseState::Done;
             return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
         }
         let id = match &mut self.state {
-            AnsweringState::Unsent(ask) => {
+            ResponseState::Unsent(ask) => {
                 let ask = ask.take();
-                let busy = queue.busy();
-                let id = ClientRequestId(busy.next_ask);
-                busy.next_ask += 1;
-                busy.asks.push(Slot { id, answer: None, waker: Some(cx.waker().clone()) });
-                self.state = AnsweringState::Sent(id);
+                let traffic = queue.traffic();
+                let id = ClientRequestId(traffic.next_ask);
+                traffic.next_ask += 1;
+                traffic.asks.push(ResponseSlot {
+                    id,
+                    answer: None,
+                    waker: Some(cx.waker().clone()),
+                });
+                self.state = ResponseState::Sent(id);
                 if let Some(ask) = ask {
                     outbox.send(queue, Message::ClientRequest(id, ask));
                 }
                 return Poll::Pending;
             }
-            AnsweringState::Sent(id) => *id,
-            AnsweringState::Done => return Poll::Pending,
+            ResponseState::Sent(id) => *id,
+            ResponseState::Done => return Poll::Pending,
         };
-        let asks = &mut queue.busy().asks;
+        let asks = &mut queue.traffic().asks;
         let Some(index) = asks.iter().position(|slot| slot.id == id) else {
             return Poll::Ready(Err(Error::new(ErrorKind::RequestCancelled)));
         };
         if let Some(answer) = asks[index].answer.take() {
             asks.swap_remove(index);
             drop(queue);
-            self.state = AnsweringState::Done;
+            self.state = ResponseState::Done;
             return Poll::Ready(answer);
         }
         asks[index].waker = Some(cx.waker().clone());
@@ -483,12 +498,12 @@ impl Future for Answering {
     }
 }
 
-impl Drop for Answering {
+impl Drop for ResponseFuture {
     fn drop(&mut self) {
-        if let AnsweringState::Sent(id) = self.state {
+        if let ResponseState::Sent(id) = self.state {
             let mut queue = self.outbox.lock();
-            if let Some(busy) = &mut queue.busy {
-                busy.asks.retain(|slot| slot.id != id);
+            if let Some(traffic) = &mut queue.traffic {
+                traffic.asks.retain(|slot| slot.id != id);
             }
             self.outbox.send(queue, Message::Withdraw(id));
         }

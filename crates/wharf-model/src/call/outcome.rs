@@ -1,4 +1,4 @@
-//! How a call ended.
+//! Outcome of a call.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,17 +9,17 @@ use crate::{
     ReadResult, ResourceInfo, ServerCapabilities, Task, TemplateInfo, ToolInfo, ToolResult,
 };
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// With a result.
+    /// Result.
     Complete(Reply),
-    /// It needs answers from the client first; the client calls again with them.
+    /// The call needs input from the client, which calls again with it.
     InputRequired(Box<InputRequired>),
-    /// It goes on as a task, whose owner asks for the result later.
+    /// The call continues as a task; its owner requests the result later.
     Task(Box<Task>),
-    /// With an error.
+    /// Error.
     Failed(Box<Error>),
 }
 
@@ -41,7 +41,7 @@ impl From<ToolResult> for Outcome {
     }
 }
 
-/// A complete result, one variant a method.
+/// Complete result, with one variant for each method.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Reply {
@@ -67,94 +67,94 @@ pub enum Reply {
     Listened,
     /// Of `tasks/get`.
     Task(Box<Task>),
-    /// Of `tasks/update`: the answers were taken.
+    /// Of `tasks/update`: the input was accepted.
     TaskUpdated,
     /// Of `tasks/cancel`.
     TaskCancelled {
-        /// The task as it is now.
+        /// Current state of the task.
         task: Box<Task>,
-        /// Whether it had ended before, so that there was nothing to cancel.
+        /// True if the task had ended before, so that nothing was cancelled.
         too_late: bool,
     },
     /// Of `tasks/list`.
     TaskList {
-        /// The caller's tasks, in the order they were created.
+        /// Tasks of the caller, in the order of creation.
         tasks: Vec<Task>,
-        /// Where the next page begins; none on the last.
+        /// Cursor of the next page; none on the last page.
         next: Option<String>,
     },
 }
 
-/// What a server says about itself. Its name and version are the transport's to add.
+/// Discovery result of a server. The transport adds name and version.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Discovery {
-    /// What the server can do.
+    /// Capabilities of the server.
     pub capabilities: ServerCapabilities,
-    /// How a model should use the server.
+    /// Instructions for models that use the server.
     pub instructions: Option<String>,
-    /// How long this stays true.
+    /// Cache hint.
     pub cache: CacheHint,
 }
 
-/// What the client must answer before the call can end.
+/// Input that a call needs from the client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InputRequired {
-    /// The questions, each under its key, in the order they were asked.
+    /// Client requests, each under its key, in order.
     pub requests: Vec<(String, ClientRequest)>,
-    /// What the client sends back untouched.
+    /// State that the client returns unchanged.
     pub state: Option<String>,
 }
 
-/// One page of a list.
+/// Page of a list.
 #[derive(Clone, Debug)]
 pub struct Page<T> {
-    /// The items, shared by every caller that sees the same page.
+    /// Items, shared by all callers that see the same page.
     pub body: Arc<PageBody<T>>,
-    /// Where the next page begins; none on the last.
+    /// Cursor of the next page; none on the last page.
     pub next: Option<String>,
-    /// How long this stays true, and for whom.
+    /// Cache hint.
     pub cache: CacheHint,
-    /// The user's own metadata.
+    /// User-defined `_meta`.
     pub meta: Option<Box<LazyJson<Meta>>>,
 }
 
 impl<T> Page<T> {
-    /// The items of the page.
+    /// Returns the items of the page.
     #[must_use]
     pub fn items(&self) -> &[Arc<T>] {
         &self.body.items
     }
 }
 
-/// The items of a page, and their encoded forms.
+/// Items of a page, and their encoded forms.
 #[derive(Debug)]
 pub struct PageBody<T> {
     /// The items.
     pub items: Vec<Arc<T>>,
-    /// What they weigh: the bytes of their JSON text, and 32 for each value in it, for what is made
-    /// of them takes more room than text. 0 if they never were text.
+    /// Approximate memory of the items: the bytes of their JSON text, and 32 for each value. 0 if they were not
+    /// read from text.
     pub weight: usize,
-    /// Their encoded forms, filled in by whoever encodes.
-    pub memo: Memo,
+    /// Cache of their encoded forms.
+    pub memo: EncodedForms,
 }
 
 impl<T> PageBody<T> {
-    /// A page body with nothing encoded yet.
+    /// Creates a page body without encoded forms.
     #[must_use]
     pub fn new(items: Vec<Arc<T>>) -> Self {
-        PageBody { items, weight: 0, memo: Memo::default() }
+        PageBody { items, weight: 0, memo: EncodedForms::default() }
     }
 }
 
-/// Encoded forms of something that does not change, one slot a form.
+/// Cache of the encoded forms of an immutable value, with one slot for each form.
 #[derive(Debug, Default)]
-pub struct Memo([OnceLock<Bytes>; Memo::SLOTS]);
+pub struct EncodedForms([OnceLock<Bytes>; EncodedForms::SLOTS]);
 
-impl Memo {
-    /// How many forms a memo holds.
+impl EncodedForms {
+    /// Number of slots.
     pub const SLOTS: usize = 8;
 
-    /// The bytes in `slot`, made on the first call. A slot past the last is never kept.
+    /// Returns the bytes in `slot`; encodes them on the first call. A slot beyond the last is not cached.
     pub fn get(&self, slot: usize, encode: impl FnOnce() -> Bytes) -> Bytes {
         match self.0.get(slot) {
             Some(cell) => cell.get_or_init(encode).clone(),

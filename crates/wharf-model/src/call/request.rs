@@ -1,4 +1,4 @@
-//! One call, as it came in: the message's bytes, and where in them its parts lie.
+//! Request of a call: the bytes of the message, and the positions of its parts.
 
 use std::{
     borrow::Cow,
@@ -12,11 +12,11 @@ use std::{
 use bytestring::ByteString;
 
 use crate::{
-    ChangeVersion, ClientCapabilities, Implementation, InputMode, LiveSubscriptionFilter, LogLevel,
-    Method, Mirrored, Principal, RequestExtensions, TaskRequest,
+    ChangeVersion, ClientCapabilities, HeaderParams, Implementation, InputMode,
+    LiveSubscriptionFilter, LogLevel, Method, Principal, RequestExtensions, TaskRequest,
 };
 
-/// Where a JSON value lies in a message. The default is nowhere.
+/// Position of a JSON value in a message. The default is an absent value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     start: u32,
@@ -24,32 +24,32 @@ pub struct Span {
 }
 
 impl Span {
-    /// From `start` up to `end`, both in bytes.
+    /// Creates a span from `start` to `end` (exclusive), in bytes.
     #[must_use]
     pub fn new(start: u32, end: u32) -> Self {
         Span { start, end }
     }
 
-    /// Whether there is such a value.
+    /// Returns whether the value is present.
     #[must_use]
     pub fn is_some(self) -> bool {
         self.end != 0
     }
 
-    /// The bytes it covers.
+    /// Returns the byte range.
     #[must_use]
     pub fn range(self) -> std::ops::Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// The value's JSON text in `body`.
+    /// Returns the JSON text of the value in `body`.
     #[must_use]
     pub fn of(self, body: &str) -> Option<&str> {
         if self.is_some() { body.get(self.start as usize..self.end as usize) } else { None }
     }
 }
 
-/// Where the parts of a call lie in its message. Each span covers one whole JSON value.
+/// Positions of the parts of a request. Each span covers one complete JSON value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// `params`.
@@ -74,65 +74,65 @@ pub struct Parts {
     pub client_capabilities: Span,
 }
 
-/// What a client says about itself.
+/// Client info and capabilities, as the client declared them.
 #[derive(Debug, Default, PartialEq)]
 pub struct ClientInfo {
-    /// What the client calls itself. Nobody has verified it.
+    /// Name and version of the client, not verified.
     pub info: Option<Implementation>,
-    /// What the client can do.
+    /// Declared capabilities.
     pub capabilities: ClientCapabilities,
 }
 
-/// The client at the other end: what it said about itself, and that it is nobody else.
+/// Client of a session or request, identified by pointer.
 #[derive(Debug, Default)]
 pub struct Peer {
-    /// Sessions of one program may share it.
-    said: Arc<ClientInfo>,
+    /// Shared between sessions of the same client program.
+    client_info: Arc<ClientInfo>,
     roots_generation: AtomicU64,
-    /// By what name the other processes of the server know it. Few have one, and all would pay.
-    name: Option<Box<Name>>,
+    /// Name of the client in all processes of the server. Boxed, because few clients have one.
+    name: Option<Box<PeerName>>,
 }
 
 #[derive(Debug)]
-struct Name(Box<str>);
+struct PeerName(Box<str>);
 
 impl Peer {
-    /// A client that calls itself `info` and can do `capabilities`.
+    /// Creates a peer from client info and capabilities.
     #[must_use]
     pub fn new(info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
         Peer::introduced(Arc::new(ClientInfo { info, capabilities }))
     }
 
-    /// A client that says this about itself, as others may do too.
+    /// Creates a peer from shared client info.
     #[must_use]
-    pub fn introduced(said: Arc<ClientInfo>) -> Self {
-        Peer { said, roots_generation: AtomicU64::new(0), name: None }
+    pub fn introduced(client_info: Arc<ClientInfo>) -> Self {
+        Peer { client_info, roots_generation: AtomicU64::new(0), name: None }
     }
 
-    /// The same client, whom other processes of the server know too, by this name.
+    /// Sets the name of the client in all processes of the server.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
-        Peer { name: Some(Box::new(Name(name.into()))), ..self }
+        Peer { name: Some(Box::new(PeerName(name.into()))), ..self }
     }
 
-    /// By what name the other processes of the server know it, if they do.
+    /// Returns the name of the client in all processes of the server.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref().map(|name| &*name.0)
     }
 
-    /// How often the client has said that its roots are others now.
+    /// Returns the number of `roots/list_changed` notifications of the client.
     #[must_use]
     pub fn roots_generation(&self) -> u64 {
         self.roots_generation.load(Ordering::Acquire)
     }
 
-    /// Notes that the client's roots are others now.
+    /// Records a change of the client's roots.
     pub fn roots_changed(&self) {
         self.roots_generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Notes that the client has said so this often, to any process of the server.
+    /// Records the number of changes of the client's roots that any process received.
     pub fn roots_changed_by(&self, generation: u64) {
         self.roots_generation.fetch_max(generation, Ordering::AcqRel);
     }
@@ -142,38 +142,38 @@ impl Deref for Peer {
     type Target = ClientInfo;
 
     fn deref(&self) -> &ClientInfo {
-        &self.said
+        &self.client_info
     }
 }
 
-/// One call in canonical form: owned, and raw until the handler's own types read it.
+/// Request in canonical form: owned, and not parsed until the handler's types read it.
 ///
-/// It is one pointer, because every layer between the wire and the handler passes it on. What it
-/// holds are the fields of [`Envelope`], which are read and set as if they were its own.
+/// It is a single pointer, because every layer between wire and handler passes it on. The fields of
+/// [`Envelope`] are accessible through `Deref`.
 #[derive(Debug)]
 pub struct Request(Box<Envelope>);
 
-/// What a [`Request`] holds.
+/// Fields of a [`Request`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Envelope {
-    /// What is called.
+    /// Method.
     pub method: Method,
-    /// How asks are met.
+    /// Delivery mode of client requests.
     pub asks: InputMode,
-    /// The least grave log messages the client wants; none at all if `None`.
+    /// Minimum severity of log messages for the client; `None` for no log messages.
     pub log_level: Option<LogLevel>,
-    /// Whether the client wants progress.
+    /// True if the client requested progress.
     pub progress: bool,
-    /// What a listen listens to.
+    /// Filter of a subscription.
     pub filter: Option<LiveSubscriptionFilter>,
-    /// Since when a listen hears of changes; from its beginning on if `None`.
+    /// Change version since which a subscription reports changes; from its start if `None`.
     pub since: Option<ChangeVersion>,
-    /// What the caller said about tasks.
+    /// Task request of the caller.
     pub tasking: TaskRequest,
-    /// What headers say about the arguments; `None` if the call came without headers.
-    pub mirrored: Option<Mirrored>,
-    /// What outer layers put beside the message.
+    /// `Mcp-Param-*` headers; `None` if the call came without headers.
+    pub mirrored: Option<HeaderParams>,
+    /// Typed extensions from transports and middleware.
     pub scope: RequestExtensions,
     peer: Option<Arc<Peer>>,
     body: ByteString,
@@ -181,7 +181,7 @@ pub struct Envelope {
 }
 
 impl Request {
-    /// A call whose parts lie in `body` as `parts` says.
+    /// Creates a request from a message and the positions of its parts.
     #[must_use]
     pub fn new(method: Method, body: ByteString, parts: Parts) -> Self {
         Request(Box::new(Envelope {
@@ -200,80 +200,80 @@ impl Request {
         }))
     }
 
-    /// The same call, from a client that said who it is earlier.
+    /// Sets the peer, for clients that declared their info in a handshake.
     #[must_use]
     pub fn from_peer(mut self, peer: Arc<Peer>) -> Self {
         self.peer = Some(peer);
         self
     }
 
-    /// Where the parts lie.
+    /// Returns the positions of the parts.
     #[must_use]
     pub fn parts(&self) -> &Parts {
         &self.parts
     }
 
-    /// The JSON text of `span`.
+    /// Returns the JSON text of `span`.
     #[must_use]
     pub fn json(&self, span: Span) -> Option<&str> {
         span.of(&self.body)
     }
 
-    /// The parameters, as a JSON object.
+    /// Returns the parameters as a JSON object.
     #[must_use]
     pub fn params(&self) -> &str {
         self.json(self.parts.params).unwrap_or("{}")
     }
 
-    /// The name or URI of what is called; empty for methods that name nothing.
+    /// Returns the name or URI of the target; empty for methods without one.
     #[must_use]
     pub fn target(&self) -> Cow<'_, str> {
         self.text(self.parts.target).unwrap_or_default()
     }
 
-    /// The arguments, as a JSON object. Many clients write `null` where there are none.
+    /// Returns the arguments as a JSON object. Many clients write `null` for none.
     #[must_use]
     pub fn arguments(&self) -> &str {
         self.json(self.parts.arguments).filter(|json| *json != "null").unwrap_or("{}")
     }
 
-    /// Where a list goes on.
+    /// Returns the pagination cursor.
     #[must_use]
     pub fn cursor(&self) -> Option<Cow<'_, str>> {
         self.text(self.parts.cursor)
     }
 
-    /// How many items the client would like on a page.
+    /// Returns the page size that the client requested.
     #[must_use]
     pub fn limit(&self) -> Option<u64> {
         self.json(self.parts.limit)?.parse().ok()
     }
 
-    /// The request's metadata, as a JSON object.
+    /// Returns `_meta` as a JSON object.
     #[must_use]
     pub fn meta(&self) -> Option<&str> {
         self.json(self.parts.meta)
     }
 
-    /// The answers to an earlier round's questions, as a JSON object.
+    /// Returns the responses to earlier input requests as a JSON object.
     #[must_use]
     pub fn input_responses(&self) -> Option<&str> {
         self.json(self.parts.input_responses)
     }
 
-    /// The state an earlier round sealed.
+    /// Returns the encrypted state of an earlier attempt.
     #[must_use]
     pub fn request_state(&self) -> Option<Cow<'_, str>> {
         self.text(self.parts.request_state)
     }
 
-    /// Who is calling, if anybody authenticated the caller.
+    /// Returns the authenticated principal.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.scope.get()
     }
 
-    /// The client at the other end: what it said earlier, or says with this request.
+    /// Returns the client, from the handshake or from this request.
     #[must_use]
     pub fn peer(&self) -> Arc<Peer> {
         if let Some(peer) = &self.peer {
@@ -287,20 +287,20 @@ impl Request {
         Arc::new(Peer::new(info, capabilities))
     }
 
-    /// The client at the other end, if it said earlier who it is.
+    /// Returns the client, if it declared its info in a handshake.
     #[must_use]
     pub fn known_peer(&self) -> Option<&Arc<Peer>> {
         self.peer.as_ref()
     }
 
-    /// How many bytes the message has that the call came in, or was written as.
+    /// Returns the size in bytes of the message.
     #[must_use]
     pub fn message_len(&self) -> usize {
         self.body.len()
     }
 
-    /// Forgets the message: its parameters and its metadata. A call that lasts, such as a listen, would
-    /// otherwise keep the memory that the message takes.
+    /// Drops the message with its parameters and metadata, to release its memory during long calls such as
+    /// subscriptions.
     pub fn forget_message(&mut self) {
         (self.body, self.parts) = (ByteString::default(), Parts::default());
     }
@@ -308,7 +308,7 @@ impl Request {
     fn text(&self, span: Span) -> Option<Cow<'_, str>> {
         let quoted = self.json(span)?;
         let inside = quoted.strip_prefix('"')?.strip_suffix('"')?;
-        // Names are short: too short for a search by vectors to pay.
+        // Names are too short for a vectorized search to pay off.
         if inside.bytes().any(|byte| byte == b'\\') {
             serde_json::from_str(quoted).ok().map(Cow::Owned)
         } else {
@@ -331,7 +331,7 @@ impl DerefMut for Request {
     }
 }
 
-/// Writes a [`Request`] for callers in the same process, who have no message to decode.
+/// Builder of a [`Request`] for callers in the same process, without a message to decode.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -352,13 +352,13 @@ pub struct RequestBuilder {
 }
 
 impl RequestBuilder {
-    /// A request for `method` without parameters.
+    /// Creates a request for `method` without parameters.
     #[must_use]
     pub fn new(method: Method) -> Self {
         RequestBuilder { method, body: "{".into(), parts: Parts::default() }
     }
 
-    /// Names the tool, prompt or resource.
+    /// Sets the tool, prompt, resource or task.
     #[must_use]
     pub fn target(mut self, target: &str) -> Self {
         let field = self.method.info().mirrored.unwrap_or("name");
@@ -366,56 +366,56 @@ impl RequestBuilder {
         self
     }
 
-    /// The arguments: the text of a JSON object.
+    /// Sets the arguments: the text of a JSON object.
     #[must_use]
     pub fn arguments(mut self, json: &str) -> Self {
         self.parts.arguments = self.put("arguments", json);
         self
     }
 
-    /// Where a list goes on.
+    /// Sets the pagination cursor.
     #[must_use]
     pub fn cursor(mut self, cursor: &str) -> Self {
         self.parts.cursor = self.put_text("cursor", cursor);
         self
     }
 
-    /// How many items a page should have.
+    /// Sets the requested page size.
     #[must_use]
     pub fn limit(mut self, limit: u64) -> Self {
         self.parts.limit = self.put("limit", &limit.to_string());
         self
     }
 
-    /// The answers to an earlier round's questions: the text of a JSON object.
+    /// Sets the responses to earlier input requests: the text of a JSON object.
     #[must_use]
     pub fn input_responses(mut self, json: &str) -> Self {
         self.parts.input_responses = self.put("inputResponses", json);
         self
     }
 
-    /// The state an earlier round returned.
+    /// Sets the state that an earlier attempt returned.
     #[must_use]
     pub fn request_state(mut self, state: &str) -> Self {
         self.parts.request_state = self.put_text("requestState", state);
         self
     }
 
-    /// The request's metadata: the text of a JSON object.
+    /// Sets `_meta`: the text of a JSON object.
     #[must_use]
     pub fn meta(mut self, json: &str) -> Self {
         self.parts.meta = self.put("_meta", json);
         self
     }
 
-    /// Any other parameter: its name and the text of its JSON value.
+    /// Adds any other parameter: its name and the text of its JSON value.
     #[must_use]
     pub fn param(mut self, name: &str, json: &str) -> Self {
         self.put(name, json);
         self
     }
 
-    /// The request.
+    /// Builds the request.
     #[must_use]
     pub fn build(mut self) -> Request {
         self.body.push('}');
@@ -440,7 +440,7 @@ impl RequestBuilder {
     }
 }
 
-/// Messages are far below 4 GiB; a longer one has no parts.
+/// Returns the span. Messages are far below 4 GiB; a longer one has no parts.
 fn span(start: usize, end: usize) -> Span {
     match (u32::try_from(start), u32::try_from(end)) {
         (Ok(start), Ok(end)) => Span::new(start, end),

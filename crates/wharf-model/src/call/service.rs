@@ -1,4 +1,4 @@
-//! The seam: everything that answers calls is a [`Service`].
+//! `Service`, the interface of everything that handles calls.
 
 use std::{
     future::Future,
@@ -9,10 +9,10 @@ use std::{
 
 use crate::{ChangeVersion, Outbox, Outcome, Request};
 
-/// An owned future on the heap.
+/// Owned future on the heap.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 
-/// Takes a request and an outbox for what happens on the way; ends with one outcome.
+/// Handles a request: sends events through the outbox and returns one outcome.
 ///
 /// A router, a connected client, a gateway and a middleware are all services. The trait is
 /// dyn-compatible, and a router returns its handler's own box, so a call is boxed once.
@@ -31,13 +31,13 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 /// }
 /// ```
 pub trait Service: Send + Sync + 'static {
-    /// Begins the call. Dropping the future cancels it.
+    /// Starts the call. Dropping the future cancels it.
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome>;
 
-    /// What time it is for listeners: a listen that begins later [since](crate::Envelope::since)
-    /// this moment hears all that it would have heard of lists and elicitations, and is
-    /// [acknowledged](crate::Notification::Acknowledged) when it hears of updates too. None, as by
-    /// default, if the service cannot look back.
+    /// Returns the current change version. A subscription that starts later, [since](crate::Envelope::since)
+    /// this version, reports all changes of lists and elicitations in between, and is
+    /// [acknowledged](crate::Notification::Acknowledged) once it reports resource updates too. The default is
+    /// `None`: the service keeps no history.
     fn moment(&self) -> Option<ChangeVersion> {
         None
     }
@@ -53,11 +53,11 @@ impl<S: Service + ?Sized> Service for Arc<S> {
     }
 }
 
-/// The clock of whatever runtime drives the calls.
+/// Clock of the runtime that drives the calls.
 pub trait Timer: Send + Sync + 'static {
-    /// The time now.
+    /// Returns the current time.
     fn now(&self) -> Instant;
-    /// The time of day, by which what outlives this process expires.
+    /// Returns the time of day, for expiry times that outlive this process.
     fn wall(&self) -> SystemTime {
         SystemTime::now()
     }
@@ -65,8 +65,8 @@ pub trait Timer: Send + Sync + 'static {
     fn sleep_until(&self, deadline: Instant) -> BoxFuture<()>;
 }
 
-/// Something to give back when a call is over, however it ends.
+/// Resource to release when a call ends, whatever its outcome.
 pub trait OnCallEnd: Send + Sync + 'static {
-    /// Called once, when the call is over.
+    /// Releases the resource; called once at the end of the call.
     fn release(&self);
 }

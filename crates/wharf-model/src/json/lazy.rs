@@ -1,4 +1,4 @@
-//! JSON that stays text until it is read.
+//! JSON value that is parsed when it is first read.
 
 use std::{
     borrow::Cow,
@@ -16,12 +16,12 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{Icon, Meta};
 
-/// A JSON value that is kept as text until it is read, because a tree takes up to 65 times the
-/// memory of its text and most values of a peer are never looked at.
+/// JSON value that is kept as text until it is read, because a tree takes up to 65 times the memory of its text
+/// and most values of a peer are never read.
 ///
-/// It reads as a `T`: the first use builds the tree and keeps it. No tree of more than
-/// [`LazyJson::MOST_VALUES`] values is built: such a value reads as empty, and
-/// [`text`](LazyJson::text) has all of it.
+/// It dereferences to a `T`: the first use builds the tree and caches it. A tree of more than
+/// [`LazyJson::MOST_VALUES`] values is not built: the value then reads as empty, and [`text`](LazyJson::text)
+/// has all of it.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -33,16 +33,16 @@ use crate::{Icon, Meta};
 /// ```
 #[derive(Clone, Default)]
 pub struct LazyJson<T> {
-    /// None if there is only the tree.
+    /// None if only the tree exists.
     text: Option<Box<str>>,
     tree: OnceLock<T>,
 }
 
-/// What a [`LazyJson`] can be read as.
-pub trait Tree: sealed::Tree {}
+/// Type that a [`LazyJson`] can be parsed into.
+pub trait LazyTree: sealed::LazyTree {}
 
 mod sealed {
-    pub trait Tree: Default {
+    pub trait LazyTree: Default {
         const EXPECTED: &str;
         fn parse(text: &str) -> Option<Self>;
         fn fits(text: &str) -> bool;
@@ -50,8 +50,8 @@ mod sealed {
     }
 }
 
-impl Tree for Meta {}
-impl sealed::Tree for Meta {
+impl LazyTree for Meta {}
+impl sealed::LazyTree for Meta {
     const EXPECTED: &str = "it must be a JSON object";
 
     fn parse(text: &str) -> Option<Self> {
@@ -67,9 +67,9 @@ impl sealed::Tree for Meta {
     }
 }
 
-// `Arc` without serde's `rc` feature, which every crate of a build would get.
-impl Tree for Arc<Value> {}
-impl sealed::Tree for Arc<Value> {
+// `Arc` is handled here, because serde's `rc` feature would be enabled for all crates of a build.
+impl LazyTree for Arc<Value> {}
+impl sealed::LazyTree for Arc<Value> {
     const EXPECTED: &str = "it must be JSON";
 
     fn parse(text: &str) -> Option<Self> {
@@ -85,8 +85,8 @@ impl sealed::Tree for Arc<Value> {
     }
 }
 
-impl Tree for Vec<Icon> {}
-impl sealed::Tree for Vec<Icon> {
+impl LazyTree for Vec<Icon> {}
+impl sealed::LazyTree for Vec<Icon> {
     const EXPECTED: &str = "it must be a list of icons";
 
     fn parse(text: &str) -> Option<Self> {
@@ -102,11 +102,11 @@ impl sealed::Tree for Vec<Icon> {
     }
 }
 
-impl<T: Tree> LazyJson<T> {
-    /// How many values a tree may have that is built from text.
+impl<T: LazyTree> LazyJson<T> {
+    /// Maximum number of values in a tree.
     pub const MOST_VALUES: usize = 250_000;
 
-    /// The JSON text, for which no tree is built.
+    /// Returns the JSON text; builds no tree.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match &self.text {
@@ -115,7 +115,7 @@ impl<T: Tree> LazyJson<T> {
         }
     }
 
-    /// The value, built once more and not kept: for those who look at many once.
+    /// Returns the parsed value without caching it, for callers that read many values once.
     #[must_use]
     pub fn read(&self) -> T
     where
@@ -124,9 +124,9 @@ impl<T: Tree> LazyJson<T> {
         self.tree.get().cloned().unwrap_or_else(|| self.parse())
     }
 
-    /// `text` must be JSON that fits.
+    /// Creates a value from valid JSON text of the right type.
     pub(crate) fn of_text(mut text: String) -> Self {
-        // Where it is passed on, a message is a line.
+        // Newlines are removed, because a forwarded message must be one line.
         text.retain(|letter| !matches!(letter, '\n' | '\r'));
         LazyJson { text: Some(text.into()), tree: OnceLock::new() }
     }
@@ -135,12 +135,12 @@ impl<T: Tree> LazyJson<T> {
         self.text.as_deref().and_then(Self::tree_of).unwrap_or_default()
     }
 
-    /// The tree of a text; none if it has too many values, or others than a tree can have.
+    /// Parses text; none if it has too many values, or values that a tree cannot represent.
     fn tree_of(text: &str) -> Option<T> {
         Some(text).filter(|text| has_at_most(text, Self::MOST_VALUES)).and_then(T::parse)
     }
 
-    /// Whether it reads as empty, although it is not.
+    /// Returns whether the text cannot be parsed, so that the value reads as empty.
     fn is_unreadable(&self) -> bool {
         self.text.as_deref().is_some_and(|text| Self::tree_of(text).is_none())
     }
@@ -153,7 +153,7 @@ impl<T: Tree> LazyJson<T> {
 }
 
 impl LazyJson<Meta> {
-    /// Sets a member. What cannot be read beside it stays.
+    /// Sets a member. Other members stay, even if they cannot be parsed.
     pub fn insert(&mut self, name: String, value: Value) {
         if self.is_unreadable() {
             self.remove_all(&[&name]);
@@ -168,7 +168,7 @@ impl LazyJson<Meta> {
         *self = tree.into();
     }
 
-    /// Takes members out. No tree is built.
+    /// Removes members; builds no tree.
     pub fn remove_all(&mut self, names: &[&str]) {
         let Some(text) = &self.text else {
             let mut tree = std::mem::take(self).into_tree();
@@ -192,25 +192,25 @@ impl LazyJson<Meta> {
         *self = LazyJson { text: Some(kept.into()), tree: OnceLock::new() };
     }
 
-    /// Whether it has no members. No tree is built.
+    /// Returns whether the object has no members; builds no tree.
     #[must_use]
     pub fn is_empty_object(&self) -> bool {
         match &self.text {
-            Some(text) => is_bare(text),
+            Some(text) => is_empty_text(text),
             None => self.is_empty(),
         }
     }
 
-    /// Calls `see` with each member. No tree is built.
-    pub fn each_member(&self, see: impl FnMut(&str, Member<'_>)) {
+    /// Calls `see` with each member; builds no tree.
+    pub fn each_member(&self, see: impl FnMut(&str, JsonMember<'_>)) {
         let mut see = see;
         match &self.text {
             Some(text) => {
                 let mut from = serde_json::Deserializer::from_str(text);
-                // Text that is no object has no members.
-                let _ = from.deserialize_map(Members(&mut see));
+                // Text that is not an object has no members.
+                let _ = from.deserialize_map(MemberVisitor(&mut see));
             }
-            None => self.iter().for_each(|(name, value)| see(name, Member::Tree(value))),
+            None => self.iter().for_each(|(name, value)| see(name, JsonMember::Tree(value))),
         }
     }
 }
@@ -223,45 +223,45 @@ impl LazyJson<Vec<Icon>> {
         *self = tree.into();
     }
 
-    /// Whether there is none. No tree is built.
+    /// Returns whether the list is empty; builds no tree.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match &self.text {
-            Some(text) => is_bare(text),
+            Some(text) => is_empty_text(text),
             None => (**self).is_empty(),
         }
     }
 }
 
-/// Whether this is the text of an array or object without anything in it.
-fn is_bare(text: &str) -> bool {
+/// Returns whether the text is that of an empty array or object.
+fn is_empty_text(text: &str) -> bool {
     text.trim_matches(['{', '}', '[', ']', ' ', '\t']).is_empty()
 }
 
-/// One member of an object, as text or as a tree.
+/// Member of an object, as text or as a tree.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum Member<'a> {
-    /// Its JSON text.
+pub enum JsonMember<'a> {
+    /// JSON text.
     Text(&'a str),
     /// A tree.
     Tree(&'a Value),
 }
 
-impl Member<'_> {
-    /// The JSON text.
+impl JsonMember<'_> {
+    /// Returns the JSON text.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
-            Member::Text(text) => Cow::Borrowed(text),
-            Member::Tree(value) => Cow::Owned(value.to_string()),
+            JsonMember::Text(text) => Cow::Borrowed(text),
+            JsonMember::Tree(value) => Cow::Owned(value.to_string()),
         }
     }
 }
 
-struct Members<'s, F>(&'s mut F);
+struct MemberVisitor<'s, F>(&'s mut F);
 
-impl<'de, F: FnMut(&str, Member<'_>)> Visitor<'de> for Members<'_, F> {
+impl<'de, F: FnMut(&str, JsonMember<'_>)> Visitor<'de> for MemberVisitor<'_, F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -271,13 +271,13 @@ impl<'de, F: FnMut(&str, Member<'_>)> Visitor<'de> for Members<'_, F> {
     fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<(), A::Error> {
         while let Some(name) = from.next_key::<Cow<'de, str>>()? {
             let value: &'de RawValue = from.next_value()?;
-            (self.0)(&name, Member::Text(value.get()));
+            (self.0)(&name, JsonMember::Text(value.get()));
         }
         Ok(())
     }
 }
 
-impl<T: Tree> Deref for LazyJson<T> {
+impl<T: LazyTree> Deref for LazyJson<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -297,8 +297,8 @@ impl From<Value> for LazyJson<Arc<Value>> {
     }
 }
 
-/// Values that cannot be read are equal if their texts are.
-impl<T: Tree + PartialEq> PartialEq for LazyJson<T> {
+/// Values that cannot be parsed are equal if their texts are.
+impl<T: LazyTree + PartialEq> PartialEq for LazyJson<T> {
     fn eq(&self, other: &Self) -> bool {
         if self.text.is_some() && self.text == other.text {
             return true;
@@ -308,21 +308,21 @@ impl<T: Tree + PartialEq> PartialEq for LazyJson<T> {
     }
 }
 
-impl<T: Tree + Eq> Eq for LazyJson<T> {}
+impl<T: LazyTree + Eq> Eq for LazyJson<T> {}
 
-impl<T: Tree> fmt::Debug for LazyJson<T> {
+impl<T: LazyTree> fmt::Debug for LazyJson<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
-impl<T: Tree> fmt::Display for LazyJson<T> {
+impl<T: LazyTree> fmt::Display for LazyJson<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())
     }
 }
 
-impl<T: Tree> Serialize for LazyJson<T> {
+impl<T: LazyTree> Serialize for LazyJson<T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match &self.text {
             Some(text) => {
@@ -334,7 +334,7 @@ impl<T: Tree> Serialize for LazyJson<T> {
     }
 }
 
-impl<'de, T: Tree> Deserialize<'de> for LazyJson<T> {
+impl<'de, T: LazyTree> Deserialize<'de> for LazyJson<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = Box::<str>::from(Box::<RawValue>::deserialize(from)?);
         if !T::fits(&text) {
@@ -344,14 +344,14 @@ impl<'de, T: Tree> Deserialize<'de> for LazyJson<T> {
     }
 }
 
-/// Whether a tree of `json` has at most `most` values.
+/// Returns whether a tree of `json` has at most `most` values.
 #[must_use]
 pub fn has_at_most(json: &str, most: usize) -> bool {
-    // Every value but the first has a byte before it.
+    // Every value but the first has at least one byte before it.
     json.len() < most || count_values(json) <= most
 }
 
-/// How many values a tree of `json` has, by what stands between them: nothing is built.
+/// Counts the values of `json` by its punctuation; builds no tree.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_neither_lost_nor_equal_to_other_things() {
+    fn unparsable_values_are_preserved_and_equal_only_by_text() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
         for odd in ["1e999", r#""\ud800""#, &deep] {
             let mut meta = read(&format!(r#"{{"a":{odd},"b":1}}"#));

@@ -1,4 +1,4 @@
-//! JSON that stays text until it is read.
+//! JSON types that stay text until they are read.
 
 pub(crate) mod lazy;
 pub(crate) mod object;

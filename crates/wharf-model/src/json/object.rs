@@ -1,4 +1,4 @@
-//! JSON objects that stay text until a field is read.
+//! JSON object that stays text until a field is read.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,10 +11,10 @@ use serde_json::{Value, value::RawValue};
 
 use crate::Meta;
 
-/// A JSON object that is kept as its text and parsed when a field is read.
+/// JSON object that is stored as text and parsed when a field is read.
 ///
-/// A tree of small values takes up to 65 times the memory of its text, so what a peer may fill as it likes, and what
-/// is kept for as long as the peer is there, stays text.
+/// A tree of small values takes up to 65 times the memory of its text. Objects of arbitrary size that are kept
+/// as long as the peer is connected therefore stay text.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -32,31 +32,31 @@ use crate::Meta;
 pub struct JsonObject(Option<Box<str>>);
 
 impl JsonObject {
-    /// The text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.as_deref().unwrap_or("{}")
     }
 
-    /// Whether there are no fields.
+    /// Returns whether there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether there is a field of this name. Its value is not parsed.
+    /// Returns whether the field exists; does not parse its value.
     #[must_use]
     pub fn contains_key(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
 
-    /// The value of a field, parsed.
+    /// Parses the value of a field.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.find(name)?.get()).ok()
     }
 
-    /// The names of the fields.
+    /// Returns the names of the fields.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let mut names = Vec::new();
@@ -64,13 +64,13 @@ impl JsonObject {
         names
     }
 
-    /// All fields, parsed.
+    /// Parses all fields.
     #[must_use]
     pub fn to_map(&self) -> Meta {
         serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 
-    /// Adds a field, or sets it.
+    /// Inserts or replaces a field.
     pub fn insert(&mut self, name: String, value: Value) -> Option<Value> {
         let mut fields = self.to_map();
         let before = fields.insert(name, value);
@@ -78,7 +78,7 @@ impl JsonObject {
         before
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let mut fields = self.to_map();
         let removed = fields.remove(name)?;
@@ -88,7 +88,7 @@ impl JsonObject {
 
     fn find(&self, name: &str) -> Option<&RawValue> {
         let mut found = None;
-        // Of several fields of one name the last counts, as in a map.
+        // Of duplicate fields the last one counts, as in a map.
         self.walk(|known, value| {
             if known == name {
                 found = Some(value);
@@ -100,18 +100,18 @@ impl JsonObject {
     fn walk<'a>(&'a self, field: impl FnMut(Cow<'a, str>, &'a RawValue)) {
         if let Some(text) = &self.0 {
             let mut parser = serde_json::Deserializer::from_str(text);
-            // It is known to be an object.
-            let _ = parser.deserialize_map(Walk(field));
+            // Cannot fail: the text is an object.
+            let _ = parser.deserialize_map(FieldVisitor(field));
         }
     }
 }
 
-struct Walk<F>(F);
+struct FieldVisitor<F>(F);
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct ObjectKey<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for Walk<F> {
+impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for FieldVisitor<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,7 +119,7 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for Walk<F> {
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((Name(name), value)) = map.next_entry()? {
+        while let Some((ObjectKey(name), value)) = map.next_entry()? {
             (self.0)(name, value);
         }
         Ok(())
@@ -145,7 +145,7 @@ impl Serialize for JsonObject {
     }
 }
 
-/// Whatever is no object counts as an empty one.
+/// Anything but an object is read as an empty object.
 impl<'de> Deserialize<'de> for JsonObject {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(from)?;
@@ -155,10 +155,10 @@ impl<'de> Deserialize<'de> for JsonObject {
     }
 }
 
-/// Whether a JSON value is there and says yes: neither `null` nor `false`. Nothing of it is kept.
-pub(crate) struct Flag(pub(crate) bool);
+/// True for any JSON value other than `null` and `false`; the value itself is discarded.
+pub(crate) struct JsonFlag(pub(crate) bool);
 
-impl<'de> Deserialize<'de> for Flag {
+impl<'de> Deserialize<'de> for JsonFlag {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(FlagVisitor)
     }
@@ -168,12 +168,12 @@ struct FlagVisitor;
 
 macro_rules! yes {
     ($($name:ident($type:ty)),*) => {
-        $(fn $name<E>(self, _: $type) -> Result<Flag, E> { Ok(Flag(true)) })*
+        $(fn $name<E>(self, _: $type) -> Result<JsonFlag, E> { Ok(JsonFlag(true)) })*
     };
 }
 
 impl<'de> Visitor<'de> for FlagVisitor {
-    type Value = Flag;
+    type Value = JsonFlag;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any value")
@@ -181,22 +181,22 @@ impl<'de> Visitor<'de> for FlagVisitor {
 
     yes! { visit_i64(i64), visit_u64(u64), visit_f64(f64), visit_str(&str) }
 
-    fn visit_bool<E>(self, is_set: bool) -> Result<Flag, E> {
-        Ok(Flag(is_set))
+    fn visit_bool<E>(self, is_set: bool) -> Result<JsonFlag, E> {
+        Ok(JsonFlag(is_set))
     }
 
-    fn visit_unit<E>(self) -> Result<Flag, E> {
-        Ok(Flag(false))
+    fn visit_unit<E>(self) -> Result<JsonFlag, E> {
+        Ok(JsonFlag(false))
     }
 
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Flag, A::Error> {
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<JsonFlag, A::Error> {
         while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Flag(true))
+        Ok(JsonFlag(true))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Flag, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonFlag, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Flag(true))
+        Ok(JsonFlag(true))
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_or_has_no_fields_is_empty() {
+    fn values_other_than_objects_with_fields_are_empty() {
         for json in ["{}", "{ }", "[]", "null", "7", "\"{\""] {
             let object: JsonObject = serde_json::from_str(json).unwrap();
             assert!(object.is_empty() && object.get("a").is_none(), "{json}");

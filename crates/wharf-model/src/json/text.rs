@@ -1,14 +1,14 @@
-//! JSON as text.
+//! JSON value as text.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::Error as _};
 use serde_json::value::RawValue;
 
-/// One JSON value as its text, as it came or as it goes out.
+/// JSON value as text, received or to be sent.
 ///
-/// It is serde_json's `RawValue` with room to spare: to cut the text of a small value to its length, as
-/// that does, takes longer than to write it.
+/// Like serde_json's `RawValue`, but without shrinking the allocation, which takes longer than writing a small
+/// value.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -22,15 +22,15 @@ use serde_json::value::RawValue;
 pub struct JsonText(String);
 
 impl JsonText {
-    /// The JSON of `value`.
+    /// Serializes `value`.
     ///
     /// # Errors
-    /// If it has none: a map whose keys are no texts, for one.
+    /// If `value` cannot be serialized, such as a map with keys that are not strings.
     pub fn of(value: &(impl Serialize + ?Sized)) -> Result<Self, serde_json::Error> {
         serde_json::to_string(value).map(JsonText)
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn get(&self) -> &str {
         &self.0

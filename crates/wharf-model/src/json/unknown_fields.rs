@@ -1,14 +1,14 @@
-//! What a peer says beyond what this version of Wharf knows.
+//! Unknown fields of protocol objects.
 
 use std::{borrow::Cow, ops::Deref, sync::LazyLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, value::RawValue};
 
-use crate::{LazyJson, Member, Meta};
+use crate::{JsonMember, LazyJson, Meta};
 
-/// Fields of an object that this version of Wharf does not know, kept as they came, so that they
-/// can be read and passed on. They stay text until they are read.
+/// Unknown fields of an object, preserved unchanged so that they can be read and forwarded. They stay text
+/// until they are read.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -20,17 +20,17 @@ use crate::{LazyJson, Member, Meta};
 /// assert_eq!(serde_json::to_string(&tool).unwrap(), json);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Extra(Option<Box<LazyJson<Meta>>>);
+pub struct UnknownFields(Option<Box<LazyJson<Meta>>>);
 
-static NOTHING: LazyLock<Meta> = LazyLock::new(Meta::new);
+static EMPTY_FIELDS: LazyLock<Meta> = LazyLock::new(Meta::new);
 
-impl Extra {
-    /// Adds a field, or sets it.
+impl UnknownFields {
+    /// Inserts or replaces a field.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
         self.0.get_or_insert_default().insert(name.into(), value.into());
     }
 
-    /// Takes a field out.
+    /// Removes a field.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let fields = self.0.as_mut()?;
         let mut found = None;
@@ -44,46 +44,46 @@ impl Extra {
         found
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no unknown fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Calls `see` with each field. No tree is built.
-    pub fn each_member(&self, see: impl FnMut(&str, Member<'_>)) {
+    /// Calls `see` with each field; builds no tree.
+    pub fn each_member(&self, see: impl FnMut(&str, JsonMember<'_>)) {
         if let Some(fields) = &self.0 {
             fields.each_member(see);
         }
     }
 }
 
-impl From<Meta> for Extra {
+impl From<Meta> for UnknownFields {
     fn from(fields: Meta) -> Self {
-        Extra((!fields.is_empty()).then(|| Box::new(fields.into())))
+        UnknownFields((!fields.is_empty()).then(|| Box::new(fields.into())))
     }
 }
 
-impl Deref for Extra {
+impl Deref for UnknownFields {
     type Target = Meta;
 
     fn deref(&self) -> &Meta {
-        self.0.as_deref().map_or(&NOTHING, |fields| fields)
+        self.0.as_deref().map_or(&EMPTY_FIELDS, |fields| fields)
     }
 }
 
-impl Serialize for Extra {
+impl Serialize for UnknownFields {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(None)?;
         let mut written = Ok(());
         self.each_member(|name, value| {
             if written.is_ok() {
                 written = match value {
-                    Member::Text(json) => match serde_json::from_str::<&RawValue>(json) {
+                    JsonMember::Text(json) => match serde_json::from_str::<&RawValue>(json) {
                         Ok(raw) => map.serialize_entry(name, raw),
                         Err(error) => Err(serde::ser::Error::custom(error)),
                     },
-                    Member::Tree(tree) => map.serialize_entry(name, tree),
+                    JsonMember::Tree(tree) => map.serialize_entry(name, tree),
                 };
             }
         });
@@ -92,17 +92,17 @@ impl Serialize for Extra {
     }
 }
 
-impl<'de> Deserialize<'de> for Extra {
+impl<'de> Deserialize<'de> for UnknownFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Meta::deserialize(from).map(Extra::from)
+        Meta::deserialize(from).map(UnknownFields::from)
     }
 }
 
-/// Unknown fields while an object is read: the text of an object without its last brace.
+/// Unknown fields of an object that is being read: JSON text without the closing brace.
 #[derive(Default)]
-pub(crate) struct Unknown(String);
+pub(crate) struct UnknownFieldText(String);
 
-impl Unknown {
+impl UnknownFieldText {
     pub(crate) fn keep(&mut self, name: &str, value: &RawValue) {
         self.0.push(if self.0.is_empty() { '{' } else { ',' });
         self.0.push_str(&Value::from(name).to_string());
@@ -111,33 +111,33 @@ impl Unknown {
     }
 }
 
-impl From<Unknown> for Extra {
-    fn from(Unknown(mut text): Unknown) -> Self {
+impl From<UnknownFieldText> for UnknownFields {
+    fn from(UnknownFieldText(mut text): UnknownFieldText) -> Self {
         if text.is_empty() {
-            return Extra(None);
+            return UnknownFields(None);
         }
         text.push('}');
-        Extra(Some(Box::new(LazyJson::of_text(text))))
+        UnknownFields(Some(Box::new(LazyJson::of_text(text))))
     }
 }
 
-/// The name of a field, borrowed where it is spelt plainly.
+/// Field name, borrowed if it has no escapes.
 #[derive(Deserialize)]
-pub(crate) struct Name<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub(crate) struct FieldName<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
-/// `Deserialize` for an object whose unknown fields stay text in `extra`. Serde's own `flatten`
-/// would make a tree of them first.
+/// Implements `Deserialize` for an object whose unknown fields stay text in `extra`. Serde's own `flatten`
+/// would build a tree.
 ///
-/// Each field has its name and how it is read: `must` be there; `maybe` there, as an `Option`;
-/// `or_default` if it is left out or `null`; `present` even if `null`. The field after `tag` is read
-/// past, those after `skip` are never read.
+/// Each field has its JSON name and a mode: `must` (required), `maybe` (an `Option`), `or_default` (absent or
+/// `null` allowed), `present` (keeps `null`). The field after `tag` is ignored, the one after `skip` is never
+/// read.
 macro_rules! reads_extra {
     ($T:ident { $($field:ident $name:literal $how:ident),* $(,)? } $(tag $tag:literal)? $(skip $skipped:ident)?) => {
         impl<'de> serde::Deserialize<'de> for $T {
             fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                struct Reader;
+                struct ObjectReader;
 
-                impl<'de> serde::de::Visitor<'de> for Reader {
+                impl<'de> serde::de::Visitor<'de> for ObjectReader {
                     type Value = $T;
 
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -150,8 +150,8 @@ macro_rules! reads_extra {
                     ) -> Result<$T, A::Error> {
                         use serde::de::Error as _;
                         $(let mut $field = None;)*
-                        let mut unknown = $crate::json::unknown_fields::Unknown::default();
-                        while let Some(name) = from.next_key::<$crate::json::unknown_fields::Name<'de>>()? {
+                        let mut unknown = $crate::json::unknown_fields::UnknownFieldText::default();
+                        while let Some(name) = from.next_key::<$crate::json::unknown_fields::FieldName<'de>>()? {
                             match &*name.0 {
                                 $($name if $field.is_none() => $field = Some(from.next_value()?),
                                 $name => return Err(A::Error::duplicate_field($name)),)*
@@ -170,7 +170,7 @@ macro_rules! reads_extra {
                     }
                 }
 
-                from.deserialize_map(Reader)
+                from.deserialize_map(ObjectReader)
             }
         }
     };

@@ -1,8 +1,8 @@
-//! How long an answer may be kept.
+//! Cache hints of results.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How long, and for whom, a result may be kept. By default: not at all.
+/// Cache hint of a result: lifetime and scope. The default is no caching.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -14,38 +14,38 @@ use serde::{Deserialize, Deserializer, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheHint {
-    /// For how many milliseconds it stays fresh; 0 means not at all.
+    /// Lifetime in milliseconds; 0 for no caching.
     pub ttl_ms: u64,
-    /// Who may share it.
+    /// Cache scope.
     #[serde(rename = "cacheScope")]
     pub scope: CacheScope,
 }
 
 impl CacheHint {
-    /// Fresh for this long, for everybody.
+    /// Creates a hint for a result that all callers may share.
     pub const fn public(ttl_ms: u64) -> Self {
         Self { ttl_ms, scope: CacheScope::Public }
     }
 
-    /// Fresh for this long, for the one who asked.
+    /// Creates a hint for a result that only its caller may reuse.
     pub const fn private(ttl_ms: u64) -> Self {
         Self { ttl_ms, scope: CacheScope::Private }
     }
 }
 
-/// Who may share a kept result.
+/// Scope of a cached result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheScope {
-    /// Everybody.
+    /// All callers share it.
     Public,
-    /// Only the one who asked.
+    /// Only its caller may reuse it.
     #[default]
     Private,
 }
 
 impl CacheScope {
-    /// The value as it is written on the wire.
+    /// Returns the value in its wire format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Public => "public",
@@ -56,7 +56,7 @@ impl CacheScope {
 
 impl<'de> Deserialize<'de> for CacheScope {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // A scope from the future is private: sharing too little only costs time.
+        // An unknown scope is private, which is always safe.
         let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
         Ok(if text == "public" { Self::Public } else { Self::Private })
     }

@@ -1,13 +1,13 @@
-//! What each side can do.
+//! Capabilities of clients and servers.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json, value::RawValue};
 
 use crate::builders::setters;
-use crate::json::object::Flag;
-use crate::{Extra, JsonObject, Meta};
+use crate::json::object::JsonFlag;
+use crate::{JsonObject, Meta, UnknownFields};
 
-/// What a client can do.
+/// Capabilities of a client.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -20,37 +20,37 @@ use crate::{Extra, JsonObject, Meta};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ClientCapabilities {
-    /// It can list roots.
+    /// Roots.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub roots: Option<RootsCapability>,
-    /// It can sample from a model.
+    /// Sampling.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub sampling: Option<SamplingCapability>,
-    /// It can ask its user.
+    /// Elicitation.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<ElicitationCapability>,
-    /// The tasks capability of legacy clients, as it came.
+    /// Tasks capability of legacy clients, unchanged.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub tasks: Option<JsonObject>,
     /// Extensions by identifier, with their settings.
     #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
     pub extensions: JsonObject,
-    /// Whatever is outside the specification.
+    /// Experimental capabilities.
     #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
     pub experimental: JsonObject,
 }
 
 setters! { ClientCapabilities {
-    /// Says that it can list roots.
+    /// Declares roots.
     roots(roots: some RootsCapability);
-    /// Says that it can sample from a model.
+    /// Declares sampling.
     sampling(sampling: some SamplingCapability);
-    /// Says that it can ask its user.
+    /// Declares elicitation.
     elicitation(elicitation: some ElicitationCapability);
 } }
 
 impl ClientCapabilities {
-    /// Whether the client can do this.
+    /// Returns whether the client declared the capability.
     pub fn has(&self, wanted: &ClientCapability) -> bool {
         let sampling = self.sampling.as_ref();
         let elicitation = self.elicitation.as_ref();
@@ -65,7 +65,7 @@ impl ClientCapabilities {
         }
     }
 
-    /// Says that it has an extension, with these settings.
+    /// Declares an extension with its settings.
     #[must_use]
     pub fn extension(mut self, id: impl Into<String>, settings: Meta) -> Self {
         self.extensions.insert(id.into(), Value::Object(settings));
@@ -73,26 +73,26 @@ impl ClientCapabilities {
     }
 }
 
-/// How a client lists roots.
+/// Roots capability of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RootsCapability {
-    /// It says when they change.
+    /// The client notifies the server of changes.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
 }
 
 setters! { RootsCapability {
-    /// Says whether it tells of changes.
+    /// Sets whether the client notifies the server of changes.
     list_changed(list_changed: set bool);
 } }
 
-/// How a client samples.
+/// Sampling capability of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingCapability {
-    /// It can include context from servers.
+    /// The client can include context from servers.
     #[serde(
         default,
         deserialize_with = "flag",
@@ -100,7 +100,7 @@ pub struct SamplingCapability {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub context: bool,
-    /// It can give tools to the model.
+    /// The client supports tools in sampling.
     #[serde(
         default,
         deserialize_with = "flag",
@@ -111,28 +111,28 @@ pub struct SamplingCapability {
 }
 
 setters! { SamplingCapability {
-    /// Says whether it can include context from servers.
+    /// Sets whether the client can include context from servers.
     context(context: set bool);
-    /// Says whether it can give tools to the model.
+    /// Sets whether the client supports tools in sampling.
     tools(tools: set bool);
 } }
 
-/// How a client asks its user.
+/// Elicitation capability of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ElicitationCapability {
-    /// It can show a form.
+    /// Form mode.
     #[serde(serialize_with = "mark", skip_serializing_if = "std::ops::Not::not")]
     pub form: bool,
-    /// It can send the user to a URL.
+    /// URL mode.
     #[serde(serialize_with = "mark", skip_serializing_if = "std::ops::Not::not")]
     pub url: bool,
 }
 
 setters! { ElicitationCapability {
-    /// Says whether it can show a form.
+    /// Sets form mode.
     form(form: set bool);
-    /// Says whether it can send the user to a URL.
+    /// Sets URL mode.
     url(url: set bool);
 } }
 
@@ -146,12 +146,12 @@ impl<'de> Deserialize<'de> for ElicitationCapability {
             url: bool,
         }
         let Fields { form, url } = Fields::deserialize(from)?;
-        // Clients from before URL mode send an empty object and mean forms.
+        // Clients of revisions before URL mode send an empty object for form mode.
         Ok(Self { form: form || !url, url })
     }
 }
 
-/// What a server can do.
+/// Capabilities of a server.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -163,16 +163,16 @@ impl<'de> Deserialize<'de> for ElicitationCapability {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ServerCapabilities {
-    /// It has tools.
+    /// Tools.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub tools: Option<ListCapability>,
-    /// It has prompts.
+    /// Prompts.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub prompts: Option<ListCapability>,
-    /// It has resources.
+    /// Resources.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourcesCapability>,
-    /// It completes arguments.
+    /// Argument completion.
     #[serde(
         default,
         deserialize_with = "flag",
@@ -180,7 +180,7 @@ pub struct ServerCapabilities {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub completions: bool,
-    /// It sends log messages.
+    /// Log messages.
     #[serde(
         default,
         deserialize_with = "flag",
@@ -188,35 +188,35 @@ pub struct ServerCapabilities {
         skip_serializing_if = "std::ops::Not::not"
     )]
     pub logging: bool,
-    /// The tasks capability of legacy servers, as it came.
+    /// Tasks capability of legacy servers, unchanged.
     #[serde(default, deserialize_with = "tolerant", skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Box<Meta>>,
     /// Extensions by identifier, with their settings.
     #[serde(default, deserialize_with = "object", skip_serializing_if = "Meta::is_empty")]
     pub extensions: Meta,
-    /// Whatever is outside the specification.
+    /// Experimental capabilities.
     #[serde(default, deserialize_with = "object", skip_serializing_if = "Meta::is_empty")]
     pub experimental: Meta,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 setters! { ServerCapabilities {
-    /// Says that it has tools.
+    /// Announces tools.
     tools(tools: some ListCapability);
-    /// Says that it has prompts.
+    /// Announces prompts.
     prompts(prompts: some ListCapability);
-    /// Says that it has resources.
+    /// Announces resources.
     resources(resources: some ResourcesCapability);
-    /// Says whether it completes arguments.
+    /// Sets whether the server completes arguments.
     completions(completions: set bool);
-    /// Says whether it sends log messages.
+    /// Sets whether the server sends log messages.
     logging(logging: set bool);
 } }
 
 impl ServerCapabilities {
-    /// Says that it has an extension, with these settings.
+    /// Announces an extension with its settings.
     #[must_use]
     pub fn extension(mut self, id: impl Into<String>, settings: Meta) -> Self {
         self.extensions.insert(id.into(), Value::Object(settings));
@@ -224,52 +224,52 @@ impl ServerCapabilities {
     }
 }
 
-/// How a server lists tools or prompts.
+/// Tools or prompts capability of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ListCapability {
-    /// It says when the list changes.
+    /// The server notifies clients of list changes.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 setters! { ListCapability {
-    /// Says whether it tells of changes.
+    /// Sets whether the server notifies clients of list changes.
     list_changed(list_changed: set bool);
 } }
 
-/// How a server offers resources.
+/// Resources capability of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourcesCapability {
-    /// Clients can follow single resources.
+    /// Clients can subscribe to single resources.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "std::ops::Not::not")]
     pub subscribe: bool,
-    /// It says when the list changes.
+    /// The server notifies clients of list changes.
     #[serde(default, deserialize_with = "flag", skip_serializing_if = "std::ops::Not::not")]
     pub list_changed: bool,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 setters! { ResourcesCapability {
-    /// Says whether clients can follow single resources.
+    /// Sets whether clients can subscribe to single resources.
     subscribe(subscribe: set bool);
-    /// Says whether it tells of changes.
+    /// Sets whether the server notifies clients of list changes.
     list_changed(list_changed: set bool);
 } }
 
-/// One thing that a server may need its client to do.
+/// Single client capability that a server may require.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ClientCapability {
-    /// Listing roots.
+    /// Roots.
     Roots,
     /// Sampling.
     Sampling,
@@ -277,17 +277,16 @@ pub enum ClientCapability {
     SamplingTools,
     /// Sampling with context from servers.
     SamplingContext,
-    /// Asking the user with a form.
+    /// Elicitation with a form.
     Elicitation,
-    /// Sending the user to a URL.
+    /// Elicitation with a URL.
     ElicitationUrl,
-    /// An extension, by identifier.
+    /// Extension, by identifier.
     Extension(String),
 }
 
 impl ClientCapability {
-    /// The capabilities object that would satisfy this, for
-    /// `data.requiredCapabilities`.
+    /// Returns the capabilities object that satisfies this requirement, for `data.requiredCapabilities`.
     ///
     /// ```
     /// # mod wharf { pub use wharf_model::*; }
@@ -309,14 +308,14 @@ impl ClientCapability {
     }
 }
 
-/// Peers disagree on how to spell a capability without settings: whatever is
-/// not `null` or `false` declares it.
+/// Reads a capability leniently: peers write a capability without settings differently, so any value but `null`
+/// and `false` declares it.
 fn tolerant<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
     T: for<'a> Deserialize<'a> + Default,
 {
-    // As text, because a tree of what is not even read may be many times as large.
+    // Read as text first, because a tree of an unused value may be many times as large.
     let raw = Box::<RawValue>::deserialize(from)?;
     let settings = match raw.get() {
         "null" | "false" => return Ok(None),
@@ -334,7 +333,7 @@ fn object<'de, D: Deserializer<'de>>(from: D) -> Result<Meta, D::Error> {
 }
 
 fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error> {
-    Flag::deserialize(from).map(|flag| flag.0)
+    JsonFlag::deserialize(from).map(|flag| flag.0)
 }
 
 fn mark<S: Serializer>(_: &bool, to: S) -> Result<S::Ok, S::Error> {

@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, or_default, setters};
-use crate::{Extra, LazyJson, Meta};
+use crate::{LazyJson, Meta, UnknownFields};
 
-/// The most values that one answer may hold.
+/// Maximum number of values in a result.
 const MAX_VALUES: usize = 100;
 
-/// What `completion/complete` asks: how may this argument go on?
+/// Parameters of `completion/complete`.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -27,18 +27,18 @@ const MAX_VALUES: usize = 100;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CompletionRequest {
-    /// Whose argument it is.
+    /// Prompt or resource template of the argument.
     pub reference: CompletionRef,
-    /// The argument's name.
+    /// Name of the argument.
     pub argument: String,
-    /// What has been typed so far.
+    /// Value typed so far.
     pub value: String,
-    /// The arguments that are already settled.
+    /// Other arguments that are already resolved.
     pub context: BTreeMap<String, String>,
 }
 
 impl CompletionRequest {
-    /// Asks how `value` may go on.
+    /// Creates a completion request for `value`.
     pub fn new(
         reference: CompletionRef,
         argument: impl Into<String>,
@@ -47,7 +47,7 @@ impl CompletionRequest {
         Self { reference, argument: argument.into(), value: value.into(), context: BTreeMap::new() }
     }
 
-    /// Adds an argument that is already settled.
+    /// Adds an argument that is already resolved.
     #[must_use]
     pub fn with_argument(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.context.insert(name.into(), value.into());
@@ -55,47 +55,47 @@ impl CompletionRequest {
     }
 }
 
-/// What a completion is for.
+/// Target of a completion.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum CompletionRef {
-    /// A prompt, by name.
+    /// Prompt, by name.
     Prompt(String),
-    /// A resource template, by its URI template.
+    /// Resource template, by its URI template.
     Resource(String),
-    /// A type this version of Wharf does not know, kept whole.
+    /// Unknown type, preserved unchanged.
     Other(Box<Meta>),
 }
 
 impl CompletionRef {
-    /// The prompt with this name.
+    /// Creates a reference to the prompt with this name.
     pub fn prompt(name: impl Into<String>) -> Self {
         CompletionRef::Prompt(name.into())
     }
 
-    /// The resource template with this URI template.
+    /// Creates a reference to the resource template with this URI template.
     pub fn resource(template: impl Into<String>) -> Self {
         CompletionRef::Resource(template.into())
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct Params {
+struct CompletionParams {
     #[serde(rename = "ref")]
     reference: CompletionRef,
-    argument: Argument,
+    argument: CompletionArgument,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    context: Option<Context>,
+    context: Option<CompletionContext>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Argument {
+struct CompletionArgument {
     name: String,
     value: String,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Context {
+struct CompletionContext {
     #[serde(default, deserialize_with = "or_default")]
     arguments: BTreeMap<String, String>,
 }
@@ -103,14 +103,20 @@ struct Context {
 impl Serialize for CompletionRequest {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Self { reference, argument, value, context } = self.clone();
-        let context = (!context.is_empty()).then_some(Context { arguments: context });
-        Params { reference, argument: Argument { name: argument, value }, context }.serialize(to)
+        let context = (!context.is_empty()).then_some(CompletionContext { arguments: context });
+        CompletionParams {
+            reference,
+            argument: CompletionArgument { name: argument, value },
+            context,
+        }
+        .serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for CompletionRequest {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Params { reference, argument, context } = Params::deserialize(from)?;
+        let CompletionParams { reference, argument, context } =
+            CompletionParams::deserialize(from)?;
         let context = context.map(|it| it.arguments).unwrap_or_default();
         Ok(Self { reference, argument: argument.name, value: argument.value, context })
     }
@@ -145,7 +151,7 @@ impl<'de> Deserialize<'de> for CompletionRef {
     }
 }
 
-/// How an argument may go on: the `completion` object of the answer.
+/// Completion values: the `completion` object of the result.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -161,35 +167,35 @@ pub struct Completion {
     /// At most 100 values, best first.
     #[serde(default, deserialize_with = "or_default")]
     pub values: Vec<String>,
-    /// How many there are in all.
+    /// Total number of values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// Whether there are more than these.
+    /// True if there are more values than these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub has_more: Option<bool>,
-    /// The `_meta` object of the result, which stands beside the completion and not in it.
+    /// `_meta` of the result, which is beside the completion and not in it.
     #[serde(skip)]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 impl Completion {
-    /// The first 100 of these values, with their number.
+    /// Creates a completion of the first 100 of these values, with their total number.
     pub fn new(values: impl IntoIterator<Item: Into<String>>) -> Self {
         let mut values: Vec<String> = values.into_iter().map(Into::into).collect();
         let total = values.len();
         values.truncate(MAX_VALUES);
         let (has_more, total) = (Some(total > values.len()), u64::try_from(total).ok());
-        Self { values, total, has_more, meta: None, extra: Extra::default() }
+        Self { values, total, has_more, meta: None, extra: UnknownFields::default() }
     }
 }
 
 setters! { Completion {
-    /// Sets how many there are in all.
+    /// Sets the total number of values.
     total(total: some u64);
-    /// Says whether there are more than these.
+    /// Sets whether there are more values than these.
     has_more(has_more: some bool);
 } }
 

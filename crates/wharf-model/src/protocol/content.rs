@@ -1,4 +1,4 @@
-//! Content: what tools return, prompts say and models read.
+//! Content items of tool results, prompts and sampling messages.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,22 +10,22 @@ use serde_json::{Value, value::RawValue};
 
 use crate::builders::{open_enum, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Extra, LazyJson, ResourceContents, ResourceInfo, ToolResultContent, ToolUse};
+use crate::{LazyJson, ResourceContents, ResourceInfo, ToolResultContent, ToolUse, UnknownFields};
 
-/// The free-form `_meta` object that most protocol objects may carry.
+/// Free-form `_meta` object of most protocol objects.
 pub type Meta = serde_json::Map<String, Value>;
 
 open_enum! {
-    /// Who speaks, or whom something is meant for.
+    /// Sender or audience of content.
     Role {
-        /// The person, or what acts for them.
+        /// User, or an agent acting for the user.
         User = "user",
-        /// The language model.
+        /// Language model.
         Assistant = "assistant",
     }
 }
 
-/// One item of content.
+/// Content item.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -41,19 +41,19 @@ open_enum! {
 pub enum Content {
     /// Plain text.
     Text(Text),
-    /// A picture.
+    /// Image.
     Image(Media),
-    /// A sound.
+    /// Audio.
     Audio(Media),
-    /// A resource that the client may read.
+    /// Link to a resource.
     Link(Box<ResourceInfo>),
-    /// A resource, contents and all.
+    /// Embedded resource.
     Resource(Box<EmbeddedResource>),
-    /// A model's wish to call a tool; in sampling only.
+    /// Tool call of a model; in sampling only.
     ToolUse(Box<ToolUse>),
-    /// What that tool answered; in sampling only.
+    /// Result of a tool call; in sampling only.
     ToolResult(Box<ToolResultContent>),
-    /// A type this version of Wharf does not know, kept whole.
+    /// Unknown type, preserved unchanged.
     Other(Box<LazyJson<Meta>>),
 }
 
@@ -63,15 +63,15 @@ pub enum Content {
 pub struct Text {
     /// The text.
     pub text: String,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Text {
@@ -85,19 +85,19 @@ reads_extra! { Text {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Media {
-    /// The bytes, in base64.
+    /// Bytes in base64.
     pub data: String,
-    /// The media type, such as `image/png`.
+    /// Media type, such as `image/png`.
     pub mime_type: String,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Media {
@@ -107,21 +107,21 @@ reads_extra! { Media {
     meta "_meta" maybe,
 } tag "type" }
 
-/// A resource inside a message.
+/// Resource embedded in a message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct EmbeddedResource {
-    /// The resource's contents.
+    /// Contents of the resource.
     pub resource: ResourceContents,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { EmbeddedResource {
@@ -130,23 +130,23 @@ reads_extra! { EmbeddedResource {
     meta "_meta" maybe,
 } tag "type" }
 
-/// Hints on how a client may use or show something.
+/// Annotations: hints for the use and display of an object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Annotations {
-    /// Whom it is meant for.
+    /// Intended audience.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub audience: Vec<Role>,
-    /// From 0 (optional) to 1 (effectively required).
+    /// Priority from 0 (optional) to 1 (effectively required).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<f64>,
-    /// When it last changed, in ISO 8601.
+    /// Time of the last modification, in ISO 8601.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Annotations {
@@ -156,46 +156,46 @@ reads_extra! { Annotations {
 } }
 
 setters! { Annotations {
-    /// Adds one reader it is meant for.
+    /// Adds an intended audience.
     audience(audience: push Role);
     /// Sets the priority, from 0 to 1.
     priority(priority: some f64);
-    /// Sets when it last changed, in ISO 8601.
+    /// Sets the time of the last modification, in ISO 8601.
     last_modified(last_modified: some String);
 } }
 
 impl Content {
-    /// Plain text.
+    /// Creates text content.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(Text { text: text.into(), ..Text::default() })
     }
 
-    /// A picture from its raw bytes.
+    /// Creates an image from its raw bytes.
     pub fn image(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Image(Media::new(bytes, mime_type))
     }
 
-    /// A sound from its raw bytes.
+    /// Creates audio from its raw bytes.
     pub fn audio(bytes: impl AsRef<[u8]>, mime_type: impl Into<String>) -> Self {
         Self::Audio(Media::new(bytes, mime_type))
     }
 
-    /// A link to a resource.
+    /// Creates a link to a resource.
     pub fn link(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self::Link(Box::new(ResourceInfo::new(uri, name)))
     }
 
-    /// A resource with its contents.
+    /// Creates an embedded resource.
     pub fn resource(resource: ResourceContents) -> Self {
         Self::Resource(Box::new(EmbeddedResource {
             resource,
             annotations: None,
             meta: None,
-            extra: Extra::default(),
+            extra: UnknownFields::default(),
         }))
     }
 
-    /// The text, when this is text.
+    /// Returns the text of text content.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(&text.text),
@@ -203,8 +203,8 @@ impl Content {
         }
     }
 
-    /// Adds one reader it is meant for. Like the other annotations, it is
-    /// ignored by content that has none: tool use, tool results, unknown types.
+    /// Adds an intended audience. Like other annotations, it is ignored by content that has none: tool use,
+    /// tool results, unknown types.
     #[must_use]
     pub fn audience(self, role: Role) -> Self {
         self.annotate(|hints| hints.audience.push(role))
@@ -216,7 +216,7 @@ impl Content {
         self.annotate(|hints| hints.priority = Some(priority))
     }
 
-    /// Sets when it last changed, in ISO 8601.
+    /// Sets the time of the last modification, in ISO 8601.
     #[must_use]
     pub fn last_modified(self, when: impl Into<String>) -> Self {
         self.annotate(|hints| hints.last_modified = Some(when.into()))
@@ -280,7 +280,7 @@ impl Serialize for Content {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(tag = "type", rename_all = "snake_case")]
-        enum Tagged<'a> {
+        enum TaggedContent<'a> {
             Text(&'a Text),
             Image(&'a Media),
             Audio(&'a Media),
@@ -290,13 +290,13 @@ impl Serialize for Content {
             ToolResult(&'a ToolResultContent),
         }
         let tagged = match self {
-            Self::Text(it) => Tagged::Text(it),
-            Self::Image(it) => Tagged::Image(it),
-            Self::Audio(it) => Tagged::Audio(it),
-            Self::Link(it) => Tagged::ResourceLink(it),
-            Self::Resource(it) => Tagged::Resource(it),
-            Self::ToolUse(it) => Tagged::ToolUse(it),
-            Self::ToolResult(it) => Tagged::ToolResult(it),
+            Self::Text(it) => TaggedContent::Text(it),
+            Self::Image(it) => TaggedContent::Image(it),
+            Self::Audio(it) => TaggedContent::Audio(it),
+            Self::Link(it) => TaggedContent::ResourceLink(it),
+            Self::Resource(it) => TaggedContent::Resource(it),
+            Self::ToolUse(it) => TaggedContent::ToolUse(it),
+            Self::ToolResult(it) => TaggedContent::ToolResult(it),
             Self::Other(fields) => return fields.serialize(to),
         };
         tagged.serialize(to)
@@ -306,7 +306,7 @@ impl Serialize for Content {
 impl<'de> Deserialize<'de> for Content {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Kind<'a> {
+        struct ContentType<'a> {
             #[serde(rename = "type", borrow)]
             kind: Cow<'a, str>,
         }
@@ -314,14 +314,14 @@ impl<'de> Deserialize<'de> for Content {
             serde_json::from_str(json.get()).map_err(E::custom)
         }
         let json = Box::<RawValue>::deserialize(from)?;
-        let Kind { kind } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+        let ContentType { kind } = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
         match &*kind {
             "text" => read(&json).map(Self::Text),
             "image" => read(&json).map(Self::Image),
             "audio" => read(&json).map(Self::Audio),
             "resource_link" => {
                 let mut link: Box<ResourceInfo> = read(&json)?;
-                // The variant says it already.
+                // The variant implies the type.
                 link.extra.remove("type");
                 Ok(Self::Link(link))
             }

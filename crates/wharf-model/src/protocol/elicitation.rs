@@ -1,11 +1,11 @@
-//! Elicitation: asking the user.
+//! Elicitation: input from the user.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::builders::setters;
 
-/// A form for the user to fill in.
+/// Elicitation with a form.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -19,21 +19,21 @@ use crate::builders::setters;
 #[serde(rename_all = "camelCase", rename = "form", tag = "mode")]
 #[non_exhaustive]
 pub struct ElicitForm {
-    /// What to tell the user.
+    /// Message for the user.
     pub message: String,
-    /// The JSON Schema of the answer: an object of primitive fields.
+    /// JSON Schema of the content: an object of primitive fields.
     #[serde(rename = "requestedSchema")]
     pub schema: Value,
 }
 
 impl ElicitForm {
-    /// A form whose answer fits `schema`.
+    /// Creates a form with this schema.
     pub fn new(message: impl Into<String>, schema: impl Into<Value>) -> Self {
         Self { message: message.into(), schema: schema.into() }
     }
 }
 
-/// A page for the user to visit; what happens there never passes the client.
+/// Elicitation with a URL; the data entered there does not pass through the client.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -46,40 +46,40 @@ impl ElicitForm {
 #[serde(rename = "url", tag = "mode")]
 #[non_exhaustive]
 pub struct ElicitUrl {
-    /// Why the user should go there.
+    /// Message for the user: the reason to open the URL.
     pub message: String,
-    /// Where to go.
+    /// URL to open.
     pub url: String,
-    /// What the server calls this elicitation.
+    /// Id of the elicitation.
     #[serde(default, rename = "elicitationId", skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
 
 impl ElicitUrl {
-    /// Sends the user to `url`.
+    /// Creates an elicitation for `url`.
     pub fn new(message: impl Into<String>, url: impl Into<String>) -> Self {
         Self { message: message.into(), url: url.into(), id: None }
     }
 }
 
 setters! { ElicitUrl {
-    /// Sets what the server calls this elicitation.
+    /// Sets the id of the elicitation.
     id(id: some String);
 } }
 
-/// What the user did.
+/// Action of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ElicitAction {
-    /// Agreed, and answered.
+    /// Accepted.
     Accept,
-    /// Said no.
+    /// Declined.
     Decline,
-    /// Went away without a choice.
+    /// Dismissed without a choice.
     Cancel,
 }
 
-/// The user's answer.
+/// Result of an elicitation.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -92,30 +92,30 @@ pub enum ElicitAction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ElicitResult {
-    /// What the user did.
+    /// Action of the user.
     pub action: ElicitAction,
-    /// The filled-in form; only when accepted.
+    /// Submitted content; only if accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<Value>,
 }
 
 impl ElicitResult {
-    /// The user filled in the form.
+    /// Creates the result of an accepted form.
     pub fn accept(content: impl Into<Value>) -> Self {
         Self { action: ElicitAction::Accept, content: Some(content.into()) }
     }
 
-    /// The user agreed to visit the page.
+    /// Creates the result of an accepted URL.
     pub const fn accept_url() -> Self {
         Self { action: ElicitAction::Accept, content: None }
     }
 
-    /// The user said no.
+    /// Creates the result of a declined elicitation.
     pub const fn decline() -> Self {
         Self { action: ElicitAction::Decline, content: None }
     }
 
-    /// The user went away without a choice.
+    /// Creates the result of a dismissed elicitation.
     pub const fn cancel() -> Self {
         Self { action: ElicitAction::Cancel, content: None }
     }

@@ -1,11 +1,11 @@
-//! Who a peer is.
+//! Identity of a client or server.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Extra;
+use crate::UnknownFields;
 use crate::builders::{or_default, setters};
 
-/// The name and version of a client or server.
+/// Name and version of a client or server.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -18,68 +18,68 @@ use crate::builders::{or_default, setters};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Implementation {
-    /// Its name in code.
+    /// Programmatic name.
     pub name: String,
-    /// Its version.
+    /// Version.
     pub version: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does.
+    /// Description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where to read about it.
+    /// URL of its website.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub website_url: Option<String>,
-    /// Pictures to show it with.
+    /// Icons for display.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub icons: Vec<Icon>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 impl Implementation {
-    /// An implementation by name and version.
+    /// Creates an implementation with a name and version.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), ..Self::default() }
     }
 }
 
 setters! { Implementation {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says what it does.
+    /// Sets the description.
     description(description: some String);
-    /// Says where to read about it.
+    /// Sets the URL of its website.
     website_url(website_url: some String);
     /// Adds an icon.
     icon(icons: push Icon);
 } }
 
-/// A picture that stands for something.
+/// Icon for display.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Icon {
     /// An HTTP(S) or `data:` URI.
     pub src: String,
-    /// Its media type.
+    /// Media type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Sizes such as `48x48`, or `any`.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<String>,
-    /// The background it is drawn for: `light` or `dark`.
+    /// Background theme of the icon: `light` or `dark`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub theme: Option<String>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 impl Icon {
-    /// The icon at `src`.
+    /// Creates an icon at `src`.
     pub fn new(src: impl Into<String>) -> Self {
         Self { src: src.into(), ..Self::default() }
     }
@@ -90,7 +90,7 @@ setters! { Icon {
     mime_type(mime_type: some String);
     /// Adds a size, such as `48x48`.
     size(sizes: push String);
-    /// Sets the background it is drawn for.
+    /// Sets the background theme.
     theme(theme: some String);
 } }
 

@@ -19,9 +19,9 @@ use crate::{Error, ErrorKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Details for finding faults.
+    /// Debugging details.
     Debug,
-    /// Ordinary news.
+    /// Ordinary information.
     Info,
     /// Normal but notable.
     Notice,
@@ -31,9 +31,9 @@ pub enum LogLevel {
     Error,
     /// A part is failing.
     Critical,
-    /// Someone must act now.
+    /// Immediate action required.
     Alert,
-    /// Nothing works.
+    /// System unusable.
     Emergency,
 }
 
@@ -50,7 +50,7 @@ impl LogLevel {
         Self::Emergency,
     ];
 
-    /// The level as it is written on the wire.
+    /// Returns the level in its wire format.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Debug => "debug",

@@ -1,12 +1,12 @@
-//! Prompts: messages that a user can pick.
+//! Prompts: message templates that a user can select.
 
 use serde::Serialize;
 
 use crate::builders::{meta_setter, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Content, Extra, Icon, LazyJson, Meta, Role};
+use crate::{Content, Icon, LazyJson, Meta, Role, UnknownFields};
 
-/// A prompt as `prompts/list` shows it.
+/// Prompt as listed by `prompts/list`.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -18,26 +18,26 @@ use crate::{Content, Extra, Icon, LazyJson, Meta, Role};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptInfo {
-    /// Its name in code.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for.
+    /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What it can be given.
+    /// Arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
-    /// Pictures to show it with.
+    /// Icons for display.
     #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
     pub icons: LazyJson<Vec<Icon>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptInfo {
@@ -50,16 +50,16 @@ reads_extra! { PromptInfo {
 } }
 
 impl PromptInfo {
-    /// A prompt without arguments.
+    /// Creates a prompt without arguments.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 }
 
 setters! { PromptInfo {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says what it is for.
+    /// Sets the description.
     description(description: some String);
     /// Adds an argument.
     argument(arguments: push PromptArgument);
@@ -67,24 +67,24 @@ setters! { PromptInfo {
     icon(icons: push Icon);
 } }
 
-/// One argument of a prompt.
+/// Argument of a prompt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptArgument {
-    /// Its name in code.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it means.
+    /// Description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether the prompt needs it.
+    /// True if the argument is required.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub required: bool,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptArgument {
@@ -95,22 +95,22 @@ reads_extra! { PromptArgument {
 } }
 
 impl PromptArgument {
-    /// An optional argument.
+    /// Creates an optional argument.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 }
 
 setters! { PromptArgument {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says what it means.
+    /// Sets the description.
     description(description: some String);
-    /// Says whether the prompt needs it.
+    /// Sets whether the argument is required.
     required(required: set bool);
 } }
 
-/// One message of a prompt.
+/// Message of a prompt.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -121,13 +121,13 @@ setters! { PromptArgument {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptMessage {
-    /// Who says it.
+    /// Sender.
     pub role: Role,
-    /// What is said.
+    /// Content.
     pub content: Content,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptMessage {
@@ -136,32 +136,32 @@ reads_extra! { PromptMessage {
 } }
 
 impl PromptMessage {
-    /// What the user says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
-        Self { role: Role::User, content: content.into(), extra: Extra::default() }
+        Self { role: Role::User, content: content.into(), extra: UnknownFields::default() }
     }
 
-    /// What the model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
-        Self { role: Role::Assistant, content: content.into(), extra: Extra::default() }
+        Self { role: Role::Assistant, content: content.into(), extra: UnknownFields::default() }
     }
 }
 
-/// The answer to `prompts/get`.
+/// Result of `prompts/get`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct PromptResult {
-    /// What the prompt is for.
+    /// Description of the prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The messages, in order.
+    /// Messages, in order.
     pub messages: Vec<PromptMessage>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { PromptResult {
@@ -171,14 +171,14 @@ reads_extra! { PromptResult {
 } }
 
 impl PromptResult {
-    /// A result with these messages.
+    /// Creates a result with these messages.
     pub fn new(messages: impl IntoIterator<Item = PromptMessage>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 }
 
 setters! { PromptResult {
-    /// Says what the prompt is for.
+    /// Sets the description of the prompt.
     description(description: some String);
     /// Adds a message.
     message(messages: push PromptMessage);

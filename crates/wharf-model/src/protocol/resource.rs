@@ -1,4 +1,4 @@
-//! Resources: data that a server lets clients read.
+//! Resources: data of a server that clients can read.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::builders::{meta_setter, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Annotations, CacheHint, Extra, Icon, LazyJson, Meta};
+use crate::{Annotations, CacheHint, Icon, LazyJson, Meta, UnknownFields};
 
-/// A resource as `resources/list` shows it.
+/// Resource as listed by `resources/list`.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -23,34 +23,34 @@ use crate::{Annotations, CacheHint, Extra, Icon, LazyJson, Meta};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ResourceInfo {
-    /// Where it is.
+    /// URI.
     pub uri: String,
-    /// Its name in code.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it holds; models read this.
+    /// Description, also for models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Pictures to show it with.
+    /// Icons for display.
     #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
     pub icons: LazyJson<Vec<Icon>>,
-    /// Its media type.
+    /// Media type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
-    /// Its raw size in bytes, before any encoding.
+    /// Raw size in bytes, before any encoding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ResourceInfo {
@@ -66,57 +66,57 @@ reads_extra! { ResourceInfo {
 } }
 
 impl ResourceInfo {
-    /// A resource at `uri`.
+    /// Creates a resource with a URI and a name.
     pub fn new(uri: impl Into<String>, name: impl Into<String>) -> Self {
         Self { uri: uri.into(), name: name.into(), ..Self::default() }
     }
 }
 
 setters! { ResourceInfo {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says what it holds.
+    /// Sets the description.
     description(description: some String);
     /// Adds an icon.
     icon(icons: push Icon);
     /// Sets the media type.
     mime_type(mime_type: some String);
-    /// Sets the hints for the client.
+    /// Sets the annotations.
     annotations(annotations: boxed Annotations);
     /// Sets the raw size in bytes.
     size(size: some u64);
 } }
 
-/// A family of resources, addressed by an RFC 6570 template.
+/// Resource template: a family of resources with an RFC 6570 URI template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct TemplateInfo {
-    /// The RFC 6570 template.
+    /// RFC 6570 URI template.
     pub uri_template: String,
-    /// Its name in code.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is for; models read this.
+    /// Description, also for models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Pictures to show it with.
+    /// Icons for display.
     #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
     pub icons: LazyJson<Vec<Icon>>,
-    /// The media type, when all that match share it.
+    /// Media type, if all matching resources share it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
-    /// Hints for the client.
+    /// Annotations for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Box<Annotations>>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { TemplateInfo {
@@ -131,26 +131,26 @@ reads_extra! { TemplateInfo {
 } }
 
 impl TemplateInfo {
-    /// A template such as `file:///{path}`.
+    /// Creates a template such as `file:///{path}`.
     pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
         Self { uri_template: uri_template.into(), name: name.into(), ..Self::default() }
     }
 }
 
 setters! { TemplateInfo {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says what it is for.
+    /// Sets the description.
     description(description: some String);
     /// Adds an icon.
     icon(icons: push Icon);
     /// Sets the media type.
     mime_type(mime_type: some String);
-    /// Sets the hints for the client.
+    /// Sets the annotations.
     annotations(annotations: boxed Annotations);
 } }
 
-/// What a resource, or a part of it, holds.
+/// Contents of a resource, or of a part of it.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -162,19 +162,19 @@ setters! { TemplateInfo {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceContents {
-    /// Where it is.
+    /// URI.
     pub uri: String,
-    /// Its media type.
+    /// Media type.
     pub mime_type: Option<String>,
-    /// The text or the bytes.
+    /// Text or bytes.
     pub body: Body,
     /// The `_meta` object.
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
-    pub extra: Extra,
+    /// Unknown fields, preserved unchanged.
+    pub extra: UnknownFields,
 }
 
-/// The body of a resource, written as the field `text` or `blob`.
+/// Body of a resource, serialized as the field `text` or `blob`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Text.
@@ -184,18 +184,18 @@ pub enum Body {
 }
 
 impl ResourceContents {
-    /// A text.
+    /// Creates text contents.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self::new(uri.into(), Body::Text(text.into()))
     }
 
-    /// Raw bytes; base64 is done here.
+    /// Creates binary contents from raw bytes, encoded in base64.
     pub fn blob(uri: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         Self::new(uri.into(), Body::Blob(STANDARD.encode(bytes)))
     }
 
     fn new(uri: String, body: Body) -> Self {
-        Self { uri, mime_type: None, body, meta: None, extra: Extra::default() }
+        Self { uri, mime_type: None, body, meta: None, extra: UnknownFields::default() }
     }
 }
 
@@ -233,7 +233,7 @@ impl<'de> Deserialize<'de> for ResourceContents {
             text: Option<String>,
             blob: Option<String>,
             meta: Option<Box<LazyJson<Meta>>>,
-            extra: Extra,
+            extra: UnknownFields,
         }
         reads_extra! { Fields {
             uri "uri" must,
@@ -250,22 +250,21 @@ impl<'de> Deserialize<'de> for ResourceContents {
     }
 }
 
-/// The answer to `resources/read`.
+/// Result of `resources/read`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ReadResult {
-    /// What was read.
+    /// Contents.
     pub contents: Vec<ResourceContents>,
-    /// How long it may be kept. Not part of the JSON here: whether a peer
-    /// knows these fields is for the wire to say.
+    /// Cache hint. It is not serialized here, because not every protocol revision has it.
     #[serde(skip)]
     pub cache: Option<CacheHint>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ReadResult {
@@ -274,14 +273,14 @@ reads_extra! { ReadResult {
 } skip cache }
 
 impl ReadResult {
-    /// A result with these contents.
+    /// Creates a result with these contents.
     pub fn new(contents: impl IntoIterator<Item = ResourceContents>) -> Self {
         Self { contents: contents.into_iter().collect(), ..Self::default() }
     }
 }
 
 setters! { ReadResult {
-    /// Says how long it may be kept.
+    /// Sets the cache hint.
     cache(cache: some CacheHint);
 } }
 

@@ -1,17 +1,17 @@
-//! Roots: the places a client lets a server work in.
+//! Roots: directories in which a client lets a server work.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Meta;
 use crate::builders::{meta_setter, or_default, setters};
 
-/// One place, today always a `file:` URI.
+/// Root, currently always a `file:` URI.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Root {
-    /// Where it is.
+    /// URI.
     pub uri: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The `_meta` object.
@@ -20,20 +20,20 @@ pub struct Root {
 }
 
 impl Root {
-    /// The root at `uri`.
+    /// Creates a root with a URI.
     pub fn new(uri: impl Into<String>) -> Self {
         Self { uri: uri.into(), ..Self::default() }
     }
 }
 
 setters! { Root {
-    /// Sets the name for people.
+    /// Sets the display name.
     name(name: some String);
 } }
 
 meta_setter!(Root);
 
-/// The answer to `roots/list`.
+/// Result of `roots/list`.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -51,7 +51,7 @@ pub struct RootsResult {
 }
 
 impl RootsResult {
-    /// A result with these roots.
+    /// Creates a result with these roots.
     pub fn new(roots: impl IntoIterator<Item = Root>) -> Self {
         Self { roots: roots.into_iter().collect() }
     }

@@ -1,4 +1,4 @@
-//! Sampling: asking the client's language model.
+//! Sampling: generation by the client's language model.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::{Value, value::RawValue};
@@ -7,7 +7,7 @@ use crate::builders::{meta_setter, open_enum, or_default, setters};
 use crate::protocol::tool::present;
 use crate::{Content, LazyJson, Meta, Role, ToolInfo};
 
-/// A question to the client's model.
+/// Parameters of `sampling/createMessage`.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -23,23 +23,23 @@ use crate::{Content, LazyJson, Meta, Role, ToolInfo};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SamplingRequest {
-    /// The conversation so far.
+    /// Messages so far.
     pub messages: Vec<SamplingMessage>,
-    /// Which model the server would like.
+    /// Model preferences of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_preferences: Option<ModelPreferences>,
-    /// What to tell the model first.
+    /// System prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Which servers' context to add: `none`, `thisServer` or `allServers`.
+    /// Servers with context to include: `none`, `thisServer` or `allServers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub include_context: Option<String>,
-    /// How freely the model may choose.
+    /// Temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
-    /// How much the model may write.
+    /// Maximum number of tokens to generate.
     pub max_tokens: u64,
-    /// Where the model must stop.
+    /// Stop sequences.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub stop_sequences: Vec<String>,
     /// Parameters for the model's provider.
@@ -48,7 +48,7 @@ pub struct SamplingRequest {
     /// Tools that the model may use.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolInfo>,
-    /// How the model may use them.
+    /// Tool choice of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_choice: Option<ToolChoice>,
     /// The `_meta` object.
@@ -57,12 +57,12 @@ pub struct SamplingRequest {
 }
 
 impl SamplingRequest {
-    /// A question, answered in at most this many tokens.
+    /// Creates a request with a maximum number of tokens.
     pub fn new(max_tokens: u64) -> Self {
         Self { max_tokens, ..Self::default() }
     }
 
-    /// Adds what the user says.
+    /// Adds a message of the user.
     #[must_use]
     pub fn user(self, content: impl Into<Content>) -> Self {
         self.message(SamplingMessage::user(content))
@@ -70,33 +70,33 @@ impl SamplingRequest {
 }
 
 setters! { SamplingRequest {
-    /// Adds a message to the conversation.
+    /// Adds a message.
     message(messages: push SamplingMessage);
-    /// Says which model would be best.
+    /// Sets the model preferences.
     model_preferences(model_preferences: some ModelPreferences);
-    /// Sets what to tell the model first.
+    /// Sets the system prompt.
     system_prompt(system_prompt: some String);
-    /// Says which servers' context to add.
+    /// Sets the servers with context to include.
     include_context(include_context: some String);
-    /// Sets how freely the model may choose.
+    /// Sets the temperature.
     temperature(temperature: some f64);
-    /// Adds a text at which the model must stop.
+    /// Adds a stop sequence.
     stop_sequence(stop_sequences: push String);
     /// Sets the parameters for the model's provider.
     metadata(metadata: some Value);
     /// Adds a tool that the model may use.
     tool(tools: push ToolInfo);
-    /// Says how the model may use tools.
+    /// Sets the tool choice.
     tool_choice(tool_choice: some ToolChoice);
 } }
 
-/// One message of a conversation with a model.
+/// Message of a sampling conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SamplingMessage {
-    /// Who says it.
+    /// Sender.
     pub role: Role,
-    /// What is said. One item is written as an object, others as an array.
+    /// Content. One item is serialized as an object, several as an array.
     #[serde(with = "one_or_many")]
     pub content: Vec<Content>,
     /// The `_meta` object.
@@ -105,53 +105,53 @@ pub struct SamplingMessage {
 }
 
 impl SamplingMessage {
-    /// A message of any number of items.
+    /// Creates a message of any number of items.
     pub fn new(role: Role, content: impl IntoIterator<Item = Content>) -> Self {
         Self { role, content: content.into_iter().collect(), meta: None }
     }
 
-    /// What the user says.
+    /// Creates a message of the user.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::new(Role::User, [content.into()])
     }
 
-    /// What the model says.
+    /// Creates a message of the model.
     pub fn assistant(content: impl Into<Content>) -> Self {
         Self::new(Role::Assistant, [content.into()])
     }
 }
 
-/// Which model a server would like. The client decides.
+/// Model preferences of a server. The client decides.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ModelPreferences {
-    /// Names to look for, best first.
+    /// Model name hints, best first.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<ModelHint>,
-    /// How much a low price matters, from 0 to 1.
+    /// Priority of low cost, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_priority: Option<f64>,
-    /// How much speed matters, from 0 to 1.
+    /// Priority of speed, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_priority: Option<f64>,
-    /// How much skill matters, from 0 to 1.
+    /// Priority of intelligence, from 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intelligence_priority: Option<f64>,
 }
 
 setters! { ModelPreferences {
-    /// Adds a name to look for.
+    /// Adds a model name hint.
     hint(hints: push ModelHint);
-    /// Says how much a low price matters, from 0 to 1.
+    /// Sets the priority of low cost, from 0 to 1.
     cost(cost_priority: some f64);
-    /// Says how much speed matters, from 0 to 1.
+    /// Sets the priority of speed, from 0 to 1.
     speed(speed_priority: some f64);
-    /// Says how much skill matters, from 0 to 1.
+    /// Sets the priority of intelligence, from 0 to 1.
     intelligence(intelligence_priority: some f64);
 } }
 
-/// Part of a model's name.
+/// Hint for the name of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ModelHint {
@@ -166,11 +166,11 @@ impl From<&str> for ModelHint {
     }
 }
 
-/// How a model may use tools.
+/// Tool choice of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolChoice {
-    /// The mode; `auto` when absent.
+    /// Mode; `auto` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<ToolChoiceMode>,
 }
@@ -182,30 +182,30 @@ impl From<ToolChoiceMode> for ToolChoice {
 }
 
 open_enum! {
-    /// Whether a model must use tools.
+    /// Mode of a tool choice.
     ToolChoiceMode {
-        /// As the model likes.
+        /// The model decides.
         Auto = "auto",
-        /// At least one.
+        /// The model must use at least one tool.
         Required = "required",
-        /// None at all.
+        /// The model must not use tools.
         None = "none",
     }
 }
 
-/// What the model said.
+/// Result of `sampling/createMessage`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct SamplingResult {
-    /// Who says it.
+    /// Sender.
     pub role: Role,
-    /// What is said. One item is written as an object, others as an array.
+    /// Content. One item is serialized as an object, several as an array.
     #[serde(with = "one_or_many")]
     pub content: Vec<Content>,
-    /// The model that answered.
+    /// Model that generated the message.
     pub model: String,
-    /// Why it stopped, such as `endTurn`, `maxTokens` or `toolUse`.
+    /// Stop reason, such as `endTurn`, `maxTokens` or `toolUse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
     /// The `_meta` object.
@@ -214,32 +214,32 @@ pub struct SamplingResult {
 }
 
 impl SamplingResult {
-    /// An answer from `model`.
+    /// Creates a result of `model`.
     pub fn new(model: impl Into<String>, content: impl Into<Content>) -> Self {
         let content = vec![content.into()];
         Self { role: Role::Assistant, content, model: model.into(), stop_reason: None, meta: None }
     }
 
-    /// All text of the answer, put together.
+    /// Returns all text of the message, concatenated.
     pub fn text(&self) -> String {
         self.content.iter().filter_map(Content::as_text).collect()
     }
 }
 
 setters! { SamplingResult {
-    /// Says why the model stopped.
+    /// Sets the stop reason.
     stop_reason(stop_reason: some String);
 } }
 
-/// A model's wish to call a tool.
+/// Tool call of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolUse {
-    /// What the result will refer to.
+    /// Id that the result refers to.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments.
+    /// Arguments.
     pub input: Value,
     /// The `_meta` object.
     #[serde(default, rename = "_meta", skip_serializing_if = "Option::is_none")]
@@ -247,23 +247,23 @@ pub struct ToolUse {
 }
 
 impl ToolUse {
-    /// A wish to call `name`.
+    /// Creates a tool call.
     pub fn new(id: impl Into<String>, name: impl Into<String>, input: impl Into<Value>) -> Self {
         Self { id: id.into(), name: name.into(), input: input.into(), meta: None }
     }
 }
 
-/// What a tool answered to the model.
+/// Result of a tool call for the model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResultContent {
-    /// The tool use that it answers.
+    /// Id of the tool call.
     pub tool_use_id: String,
-    /// What the model reads.
+    /// Content for the model.
     #[serde(default, deserialize_with = "or_default")]
     pub content: Vec<Content>,
-    /// What programs read.
+    /// Structured content.
     #[serde(
         default,
         rename = "structuredContent",
@@ -271,7 +271,7 @@ pub struct ToolResultContent {
         skip_serializing_if = "Option::is_none"
     )]
     pub structured: Option<Value>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
     /// The `_meta` object.
@@ -280,7 +280,7 @@ pub struct ToolResultContent {
 }
 
 impl ToolResultContent {
-    /// The answer to a tool use.
+    /// Creates the result of a tool call.
     pub fn new(tool_use_id: impl Into<String>, content: impl IntoIterator<Item = Content>) -> Self {
         let content = content.into_iter().collect();
         Self { tool_use_id: tool_use_id.into(), content, ..Self::default() }
@@ -288,9 +288,9 @@ impl ToolResultContent {
 }
 
 setters! { ToolResultContent {
-    /// Sets what programs read.
+    /// Sets the structured content.
     structured(structured: some Value);
-    /// Says whether the tool failed.
+    /// Sets whether the tool failed.
     is_error(is_error: set bool);
 } }
 
@@ -313,7 +313,7 @@ mod one_or_many {
 
     pub(crate) fn serialize<S: Serializer>(items: &[Content], to: S) -> Result<S::Ok, S::Error> {
         match items {
-            // Older revisions know only the single object.
+            // Older revisions allow only a single object.
             [item] => item.serialize(to),
             items => items.serialize(to),
         }

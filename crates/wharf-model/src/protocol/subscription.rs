@@ -1,4 +1,4 @@
-//! What a listener wants to hear.
+//! Notifications of a server, and the subscription filters for them.
 
 use std::{
     collections::BTreeSet,
@@ -13,70 +13,71 @@ use serde_json::value::RawValue;
 
 use crate::{LogLevel, Principal, Task};
 
-/// Something the server tells the client without being asked.
+/// Notification from the server to the client.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notification {
-    /// How far the call has come.
+    /// Progress of the call.
     Progress {
-        /// Rises with each notification.
+        /// Current progress; increases with each notification.
         progress: f64,
-        /// What `progress` will be at the end, if known.
+        /// Value of `progress` at the end, if known.
         total: Option<f64>,
-        /// What is going on, for people.
+        /// Human-readable message.
         message: Option<String>,
     },
     /// A log message of the call.
     Log {
-        /// How grave it is.
+        /// Severity.
         level: LogLevel,
-        /// Where it comes from.
+        /// Name of the logger.
         logger: Option<String>,
-        /// Any JSON.
+        /// Data: any JSON.
         data: Box<RawValue>,
     },
-    /// The first message of a listen: what the server agreed to send.
+    /// First message of a subscription: the notifications that the server agreed to send.
     Acknowledged(SubscriptionFilter),
-    /// The list of tools is another now.
+    /// The list of tools changed.
     ToolsChanged,
-    /// The list of prompts is another now.
+    /// The list of prompts changed.
     PromptsChanged,
-    /// The list of resources or of templates is another now.
+    /// The list of resources or resource templates changed.
     ResourcesChanged,
-    /// The resource's contents are others now.
+    /// The contents of a resource changed.
     ResourceUpdated {
-        /// Which resource.
+        /// URI of the resource.
         uri: Arc<str>,
     },
-    /// A task stands otherwise than before.
+    /// The state of a task changed.
     Task(Box<Task>),
-    /// How far a task has come, for an owner who asked for progress when it began.
+    /// Progress of a task, for an owner that requested progress with the call.
     TaskProgress {
-        /// Which task.
+        /// Id of the task.
         id: String,
-        /// The JSON text of the token that came with the call.
+        /// JSON text of the progress token of the call.
         token: Box<RawValue>,
-        /// Rises with each notification.
+        /// Current progress; increases with each notification.
         progress: f64,
-        /// What `progress` will be at the end, if known.
+        /// Value of `progress` at the end, if known.
         total: Option<f64>,
-        /// What is going on, for people.
+        /// Human-readable message.
         message: Option<String>,
     },
-    /// What a URL elicitation asked for has been done.
+    /// A URL elicitation was completed.
     ElicitationComplete {
-        /// Which elicitation.
+        /// Id of the elicitation.
         id: String,
     },
 }
 
 impl Notification {
-    /// Whether it only reports on a call that goes on, so that its loss is one of detail.
-    pub(crate) fn is_report(&self) -> bool {
+    /// Returns whether the notification may be dropped under back-pressure: it only reports on a call that
+    /// continues.
+    pub(crate) fn is_droppable(&self) -> bool {
         matches!(self, Notification::Progress { .. } | Notification::Log { .. })
     }
 
-    /// The bytes that its texts take.
+    /// Returns the heap size in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::capacity);
         match self {
@@ -86,13 +87,13 @@ impl Notification {
                 id.capacity() + token.get().len() + text(message)
             }
             Notification::ElicitationComplete { id } => id.capacity(),
-            // Changes are few: who sends them puts those together that are alike.
+            // Change notifications are few: senders coalesce them.
             _ => 0,
         }
     }
 }
 
-/// Which notifications a listener wants.
+/// Filter of the notifications of a subscription.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -105,25 +106,25 @@ impl Notification {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SubscriptionFilter {
-    /// Changes of the list of tools.
+    /// Changes to the list of tools.
     #[serde(rename = "toolsListChanged", skip_serializing_if = "std::ops::Not::not")]
     pub tools: bool,
-    /// Changes of the list of prompts.
+    /// Changes to the list of prompts.
     #[serde(rename = "promptsListChanged", skip_serializing_if = "std::ops::Not::not")]
     pub prompts: bool,
-    /// Changes of the lists of resources and templates.
+    /// Changes to the lists of resources and resource templates.
     #[serde(rename = "resourcesListChanged", skip_serializing_if = "std::ops::Not::not")]
     pub resources: bool,
     /// Updates of these resources.
     #[serde(rename = "resourceSubscriptions", skip_serializing_if = "BTreeSet::is_empty")]
     pub uris: BTreeSet<String>,
-    /// What happens to these tasks.
+    /// State changes and progress of these tasks.
     #[serde(rename = "taskIds", skip_serializing_if = "BTreeSet::is_empty")]
     pub tasks: BTreeSet<String>,
 }
 
 impl SubscriptionFilter {
-    /// Whether a listener with this filter hears `notification`.
+    /// Returns whether the filter includes `notification`.
     #[must_use]
     pub fn wants(&self, notification: &Notification) -> bool {
         match notification {
@@ -138,7 +139,7 @@ impl SubscriptionFilter {
     }
 }
 
-/// A moment between two changes of which a service tells its listeners.
+/// Change counter of a service: a version between two changes that subscriptions report.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -150,68 +151,71 @@ impl SubscriptionFilter {
 pub struct ChangeVersion(NonZeroU64);
 
 impl ChangeVersion {
-    /// Before anything has changed.
+    /// Version before the first change.
     pub const FIRST: ChangeVersion = ChangeVersion(NonZeroU64::MIN);
 
-    /// After one more change.
+    /// Returns the version after one more change.
     #[must_use]
     pub fn next(self) -> Self {
         ChangeVersion(self.0.saturating_add(1))
     }
 
-    /// The moment of this number, for those who kept it elsewhere.
+    /// Restores a version from its number.
     #[must_use]
     pub fn at(number: u64) -> Self {
         NonZeroU64::new(number).map_or(ChangeVersion::FIRST, ChangeVersion)
     }
 
-    /// Its number. Later moments have greater ones.
+    /// Returns the number. Later versions have greater ones.
     #[must_use]
     pub fn number(self) -> u64 {
         self.0.get()
     }
 }
 
-/// A filter that its owner may edit while the listen is under way.
+/// Subscription filter that can be edited while the subscription is active.
 ///
-/// A handshake-era session subscribes and unsubscribes by editing the filter of its one listen.
+/// A legacy session subscribes and unsubscribes by editing the filter of its one subscription.
 #[derive(Clone, Debug, Default)]
-pub struct LiveSubscriptionFilter(Arc<Live>);
+pub struct LiveSubscriptionFilter(Arc<LiveState>);
 
 #[derive(Debug, Default)]
-struct Live {
+struct LiveState {
     filter: RwLock<SubscriptionFilter>,
     listener: RwLock<Option<Arc<Principal>>>,
-    edits: Mutex<Edits>,
+    edits: Mutex<EditCount>,
 }
 
 #[derive(Debug, Default)]
-struct Edits {
+struct EditCount {
     count: u64,
     waiting: Vec<Waker>,
 }
 
 impl LiveSubscriptionFilter {
-    /// A live filter that starts as `filter`.
+    /// Creates a live filter with the initial value `filter`.
     #[must_use]
     pub fn new(filter: SubscriptionFilter) -> Self {
-        LiveSubscriptionFilter(Arc::new(Live { filter: RwLock::new(filter), ..Live::default() }))
+        LiveSubscriptionFilter(Arc::new(LiveState {
+            filter: RwLock::new(filter),
+            ..LiveState::default()
+        }))
     }
 
-    /// Reads the filter as it is now.
+    /// Reads the current filter.
     pub fn read<R>(&self, look: impl FnOnce(&SubscriptionFilter) -> R) -> R {
         look(&self.0.filter.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whose rights count for what is heard, as far as anybody said.
+    /// Returns the principal whose permissions apply to the notifications, if set.
     #[must_use]
     pub fn listener(&self) -> Option<Arc<Principal>> {
         self.0.listener.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Says with which rights its caller came last. A session's client may come with another token, which is good for
-    /// more or for less than the one that the listen began with. Whoever goes by another name further in keeps it, and
-    /// the rights that go with that.
+    /// Sets the permissions of the caller's newest request: the client of a session may use another token, with
+    /// more or fewer permissions than at the start of the subscription. If middleware replaced the principal,
+    /// the replaced principal is kept with its permissions.
     pub fn set_principal(&self, caller: &Principal) {
         let known = self.listener();
         let is_other = known.as_deref().is_some_and(|known| known.id() != caller.id());
@@ -220,7 +224,8 @@ impl LiveSubscriptionFilter {
         }
     }
 
-    /// Says who listens, as those know it who tell what happens. If the same came again since, its newest rights count.
+    /// Sets the principal that the service authenticated. If the same principal called again since, its newest
+    /// permissions are kept.
     pub fn begin_as(&self, listener: Option<&Principal>) {
         if self.listener().as_deref().map(Principal::id) != listener.map(Principal::id) {
             self.set_listener(listener);
@@ -232,8 +237,8 @@ impl LiveSubscriptionFilter {
         *place = listener.cloned().map(Arc::new);
     }
 
-    /// Completes when the filter has been edited more than `seen` times: how often by now. For those
-    /// who pass a listen on to somebody who cannot see it change.
+    /// Completes when the filter was edited more than `seen` times; returns the number of edits. For proxies,
+    /// which forward a subscription to an upstream server.
     pub fn edited(&self, seen: u64) -> impl Future<Output = u64> + Send + use<> {
         let live = self.0.clone();
         std::future::poll_fn(move |cx| {
@@ -248,7 +253,7 @@ impl LiveSubscriptionFilter {
         })
     }
 
-    /// Changes the filter; notifications from now on are judged by the new one.
+    /// Edits the filter; it applies to all later notifications.
     pub fn edit<R>(&self, change: impl FnOnce(&mut SubscriptionFilter) -> R) -> R {
         let changed = change(&mut self.0.filter.write().unwrap_or_else(PoisonError::into_inner));
         let mut edits = self.0.edits.lock().unwrap_or_else(PoisonError::into_inner);
@@ -265,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_rights_of_whoever_listens_count_and_nobody_elses() {
+    fn the_newest_permissions_of_the_same_principal_apply() {
         let filter = LiveSubscriptionFilter::default();
         let caller = |id: &str, scope: &str| Principal::new(id).with_scope(scope);
         let is = |expected: &Principal| filter.listener().as_deref() == Some(expected);

@@ -1,38 +1,38 @@
-//! Tasks: calls that outlive their connection.
+//! Tasks: calls that continue after their connection closes.
 
 use std::{fmt, str::FromStr, time::SystemTime};
 
 use crate::{ClientRequest, Error, ErrorKind, ToolResult};
 
-/// The extension by which modern clients and servers say that they know tasks.
+/// Extension with which modern clients and servers declare support for tasks.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// What the caller of a tool said about tasks.
+/// Task request of the caller of a tool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TaskRequest {
-    /// Its protocol has none: it waits for the result, however long that takes.
+    /// The protocol of the caller has no tasks: it waits for the result.
     #[default]
     Unknown,
-    /// Its protocol has tasks, and it did not say that it follows one.
+    /// The protocol has tasks, but the caller did not declare support for them.
     Declined,
-    /// It follows a task, if the server makes one.
+    /// The caller supports tasks; the server decides.
     Welcome,
-    /// It wants a task, which is kept for so many milliseconds.
+    /// The caller requests a task that is kept for this many milliseconds.
     Wanted(Option<u64>),
 }
 
-/// Where a task stands.
+/// Status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaskStatus {
-    /// It is being worked on.
+    /// In progress.
     Working,
-    /// It waits for answers from its owner.
+    /// Waiting for input from the owner.
     InputRequired,
-    /// It has a result.
+    /// Completed with a result.
     Completed,
-    /// It ended with an error.
+    /// Failed with an error.
     Failed,
-    /// It was cancelled.
+    /// Cancelled.
     Cancelled,
 }
 
@@ -42,13 +42,13 @@ impl TaskStatus {
         [Working, InputRequired, Completed, Failed, Cancelled]
     };
 
-    /// The status as it is written on the wire.
+    /// Returns the status in its wire format.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         ["working", "input_required", "completed", "failed", "cancelled"][self as usize]
     }
 
-    /// Whether the task is over: then its status never changes again.
+    /// Returns whether the status is terminal, so that it never changes again.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, TaskStatus::Working | TaskStatus::InputRequired)
@@ -64,7 +64,7 @@ impl FromStr for TaskStatus {
     }
 }
 
-/// A task, as its owner sees it.
+/// Task in the view of its owner.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -79,40 +79,40 @@ impl FromStr for TaskStatus {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Task {
-    /// Names it. Whoever knows the id and is its owner can read the result.
+    /// Id. Only the owner can read the task with it.
     pub id: String,
-    /// Where it stands, and what belongs to that.
+    /// State.
     pub state: TaskState,
-    /// What is going on, for people.
+    /// Human-readable status message.
     pub message: Option<String>,
-    /// When it was created.
+    /// Creation time.
     pub created_at: Timestamp,
-    /// When its state or message changed last.
+    /// Time of the last change of state or message.
     pub updated_at: Timestamp,
-    /// For how many milliseconds after its creation it is kept; `None` for ever.
+    /// Lifetime in milliseconds after creation; `None` for no limit.
     pub ttl: Option<u64>,
-    /// How many milliseconds its owner should wait between two looks at it.
+    /// Recommended poll interval in milliseconds.
     pub poll_interval: Option<u64>,
 }
 
-/// Where a task stands, and what belongs to that.
+/// State of a task with its data.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum TaskState {
-    /// It is being worked on.
+    /// In progress.
     Working,
-    /// It waits for answers to these questions, each under its key, in the order they were asked.
+    /// Waiting for responses to these client requests, each under its key, in order.
     InputRequired(Vec<(String, ClientRequest)>),
-    /// It has a result.
+    /// Completed with a result.
     Completed(Box<ToolResult>),
-    /// It ended with an error of the protocol.
+    /// Failed with a protocol error.
     Failed(Box<Error>),
-    /// It was cancelled.
+    /// Cancelled.
     Cancelled,
 }
 
 impl Task {
-    /// A task that is being worked on since `born`.
+    /// Creates a task in progress, created at `born`.
     #[must_use]
     pub fn new(id: impl Into<String>, born: Timestamp) -> Self {
         Task {
@@ -126,7 +126,7 @@ impl Task {
         }
     }
 
-    /// Where it stands.
+    /// Returns the status.
     #[must_use]
     pub fn status(&self) -> TaskStatus {
         match self.state {
@@ -139,7 +139,7 @@ impl Task {
     }
 }
 
-/// A moment in milliseconds since 1970, written as in RFC 3339.
+/// Time in milliseconds since 1970, formatted as in RFC 3339.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -153,19 +153,19 @@ impl Task {
 pub struct Timestamp(u64);
 
 const DAY: u64 = 86_400_000;
-/// Days from 0000-03-01, from which leap days are counted most easily, to 1970-01-01.
+/// Days from 0000-03-01, which simplifies leap days, to 1970-01-01.
 const EPOCH: i64 = 719_468;
 /// Days in 400 years, after which the calendar repeats.
 const CYCLE: i64 = 146_097;
 
 impl Timestamp {
-    /// So many milliseconds after the beginning of 1970.
+    /// Creates a time from milliseconds since the beginning of 1970.
     #[must_use]
     pub fn from_millis(millis: u64) -> Self {
         Timestamp(millis)
     }
 
-    /// Milliseconds since the beginning of 1970.
+    /// Returns the milliseconds since the beginning of 1970.
     #[must_use]
     pub fn as_millis(self) -> u64 {
         self.0
@@ -203,7 +203,7 @@ impl FromStr for Timestamp {
     }
 }
 
-/// Year, month and day of the day of this number since 1970.
+/// Converts a day number since 1970 to year, month and day.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + EPOCH;
     let (cycle, day) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
@@ -216,7 +216,7 @@ fn date(days: i64) -> (i64, i64, i64) {
     (year, if month < 10 { month + 3 } else { month - 9 }, day - (153 * month + 2) / 5 + 1)
 }
 
-/// The number of a day since 1970.
+/// Converts a date to a day number since 1970.
 fn day_number(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let (cycle, of_cycle) = (year.div_euclid(400), year.rem_euclid(400));
@@ -247,7 +247,7 @@ fn parse(text: &str) -> Option<Timestamp> {
     u64::try_from(total).ok().map(Timestamp)
 }
 
-/// Seconds by which a zone is ahead.
+/// Parses the offset of a time zone in seconds.
 fn offset(zone: &str) -> Option<i64> {
     let sign = match zone.get(..1)? {
         "Z" | "z" if zone.len() == 1 => return Some(0),

@@ -1,4 +1,4 @@
-//! Tools: what they look like and what they return.
+//! Tools and their results.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::builders::{meta_setter, open_enum, setters};
 use crate::json::unknown_fields::reads_extra;
-use crate::{Content, Extra, Icon, JsonText, LazyJson, Meta};
+use crate::{Content, Icon, JsonText, LazyJson, Meta, UnknownFields};
 
-/// A tool as `tools/list` shows it.
+/// Tool as listed by `tools/list`.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -25,34 +25,34 @@ use crate::{Content, Extra, Icon, JsonText, LazyJson, Meta};
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolInfo {
-    /// Its name in code.
+    /// Programmatic name.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does; models read this.
+    /// Description for models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema of its arguments. One that came from a server stays text until it is read.
+    /// JSON Schema of the arguments. If it came from a server, it stays text until it is read.
     pub input_schema: LazyJson<Arc<Value>>,
-    /// The JSON Schema of its structured content.
+    /// JSON Schema of the structured content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<LazyJson<Arc<Value>>>,
-    /// Hints on how it behaves.
+    /// Annotations: hints about the behaviour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<ToolAnnotations>,
-    /// Pictures to show it with.
+    /// Icons for display.
     #[serde(skip_serializing_if = "LazyJson::<Vec<Icon>>::is_empty")]
     pub icons: LazyJson<Vec<Icon>>,
-    /// How it may be run.
+    /// Execution options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Execution>,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ToolInfo {
@@ -68,7 +68,7 @@ reads_extra! { ToolInfo {
 } }
 
 impl ToolInfo {
-    /// A tool that takes what `input_schema` describes.
+    /// Creates a tool with this input schema.
     pub fn new(name: impl Into<String>, input_schema: impl Into<Arc<Value>>) -> Self {
         Self {
             name: name.into(),
@@ -80,59 +80,59 @@ impl ToolInfo {
             icons: LazyJson::default(),
             execution: None,
             meta: None,
-            extra: Extra::default(),
+            extra: UnknownFields::default(),
         }
     }
 
-    /// Sets the JSON Schema of its structured content.
+    /// Sets the JSON Schema of the structured content.
     #[must_use]
     pub fn output_schema(mut self, schema: impl Into<Arc<Value>>) -> Self {
         self.output_schema = Some(schema.into().into());
         self
     }
 
-    /// A tool without parameters.
+    /// Creates a tool without parameters.
     pub fn without_parameters(name: impl Into<String>) -> Self {
         Self::new(name, json!({"type": "object", "additionalProperties": false}))
     }
 }
 
 setters! { ToolInfo {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says what it does.
+    /// Sets the description.
     description(description: some String);
-    /// Sets the hints on how it behaves.
+    /// Sets the annotations.
     annotations(annotations: some ToolAnnotations);
     /// Adds an icon.
     icon(icons: push Icon);
-    /// Says how it may be run.
+    /// Sets the execution options.
     execution(execution: some Execution);
 } }
 
-/// Hints on how a tool behaves. A client must not trust them blindly.
+/// Annotations of a tool: hints about its behaviour. Clients must not trust them blindly.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolAnnotations {
-    /// Its name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// It changes nothing.
+    /// The tool is read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only_hint: Option<bool>,
-    /// It may destroy something.
+    /// The tool may be destructive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive_hint: Option<bool>,
-    /// Calling it twice does no more than calling it once.
+    /// The tool is idempotent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent_hint: Option<bool>,
-    /// It reaches out to the world.
+    /// The tool interacts with external systems.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world_hint: Option<bool>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ToolAnnotations {
@@ -144,29 +144,29 @@ reads_extra! { ToolAnnotations {
 } }
 
 setters! { ToolAnnotations {
-    /// Sets the name for people.
+    /// Sets the display name.
     title(title: some String);
-    /// Says whether it changes nothing.
+    /// Sets whether the tool is read-only.
     read_only(read_only_hint: some bool);
-    /// Says whether it may destroy something.
+    /// Sets whether the tool may be destructive.
     destructive(destructive_hint: some bool);
-    /// Says whether repeating it is harmless.
+    /// Sets whether the tool is idempotent.
     idempotent(idempotent_hint: some bool);
-    /// Says whether it reaches out to the world.
+    /// Sets whether the tool interacts with external systems.
     open_world(open_world_hint: some bool);
 } }
 
-/// How a tool may be run.
+/// Execution options of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Execution {
-    /// Whether it may run as a task.
+    /// Task support.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_support: Option<TaskSupport>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { Execution {
@@ -174,23 +174,23 @@ reads_extra! { Execution {
 } }
 
 setters! { Execution {
-    /// Says whether it may run as a task.
+    /// Sets the task support.
     task_support(task_support: some TaskSupport);
 } }
 
 open_enum! {
-    /// Whether a tool may run as a task.
+    /// Task support of a tool.
     TaskSupport {
-        /// It may not; the default.
+        /// Never runs as a task; the default.
         Forbidden = "forbidden",
-        /// As the caller likes.
+        /// The caller decides.
         Optional = "optional",
-        /// Only as a task.
+        /// Runs only as a task.
         Required = "required",
     }
 }
 
-/// What a tool call returns.
+/// Result of a tool call.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
@@ -207,20 +207,20 @@ open_enum! {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ToolResult {
-    /// What the model reads.
+    /// Content for the model.
     pub content: Vec<Content>,
-    /// What programs read.
+    /// Structured content for programs.
     #[serde(rename = "structuredContent", skip_serializing_if = "Option::is_none")]
     pub structured: Option<JsonText>,
-    /// Whether the tool failed.
+    /// True if the tool failed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_error: bool,
     /// The `_meta` object.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Box<LazyJson<Meta>>>,
-    /// Fields that this version of Wharf does not know, kept as they came.
+    /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
-    pub extra: Extra,
+    pub extra: UnknownFields,
 }
 
 reads_extra! { ToolResult {
@@ -231,23 +231,22 @@ reads_extra! { ToolResult {
 } }
 
 impl ToolResult {
-    /// A result with this content.
+    /// Creates a result with this content.
     pub fn new(content: impl IntoIterator<Item = Content>) -> Self {
         Self { content: content.into_iter().collect(), ..Self::default() }
     }
 
-    /// One text.
+    /// Creates a result with one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
 
-    /// A failure, in words that help the model to do better.
+    /// Creates an error result, with a text that helps the model to correct its call.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// Structured content, and the same JSON as text for clients that read
-    /// only text.
+    /// Creates a result with structured content, and the same JSON as text for clients that read only text.
     pub fn json(value: &impl Serialize) -> Result<Self, serde_json::Error> {
         let json = JsonText::of(value)?;
         let text = Self::text(json.get());
@@ -256,7 +255,7 @@ impl ToolResult {
 }
 
 setters! { ToolResult {
-    /// Adds one item of content.
+    /// Adds a content item.
     content(content: push Content);
     /// Sets the structured content.
     structured(structured: some JsonText);
@@ -264,7 +263,7 @@ setters! { ToolResult {
 
 meta_setter!(ToolInfo, ToolResult);
 
-/// Keeps `null` as a value: structured content may be any JSON.
+/// Reads `null` as a value: structured content may be any JSON.
 pub(crate) fn present<'de, D, T>(from: D) -> Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -285,7 +284,7 @@ mod tests {
             "icons": [{"src": "data:,"}], "execution": {"taskSupport": "someday"}, "_meta": {"k": 1}});
         let it: ToolInfo = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(serde_json::to_value(&it).unwrap(), json);
-        // As values: the order of a schema's keys hangs on features that other crates switch on.
+        // Compared as values: the key order of a schema depends on features that other crates enable.
         let bare =
             json!({"name": "a", "inputSchema": {"additionalProperties": false, "type": "object"}});
         assert_eq!(serde_json::to_value(ToolInfo::without_parameters("a")).unwrap(), bare);

@@ -1,31 +1,31 @@
-//! What is wrong with what a server is built from.
+//! Errors of building a server.
 
 use std::fmt;
 
-/// Why a server cannot be built: every problem at once, each with what to do about it.
+/// Error of building a server: contains every problem, each with what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildError {
     problems: Vec<Problem>,
 }
 
-/// One thing that must be changed before the server can be built.
+/// One problem that must be fixed before the server can be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
-    /// What it is about, such as "tool `add`".
+    /// The part it is about, such as "tool `add`".
     pub item: String,
-    /// What is wrong and what to do.
+    /// Description of the problem and of its solution.
     pub text: String,
 }
 
 impl BuildError {
-    /// The problems, in the order they were found.
+    /// Returns the problems, in the order they were found.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// One problem, found by whoever builds a server around a router.
+    /// Creates an error with one problem, for code that builds a server around a router.
     #[must_use]
     pub fn new(item: impl Into<String>, text: impl Into<String>) -> Self {
         let mut error = BuildError::default();
@@ -37,7 +37,7 @@ impl BuildError {
         self.problems.push(Problem { item: item.into(), text: text.into() });
     }
 
-    /// `value`, unless there is a problem.
+    /// Returns `value` if there are no problems.
     pub(crate) fn or<T>(self, value: T) -> Result<T, BuildError> {
         if self.problems.is_empty() { Ok(value) } else { Err(self) }
     }

@@ -1,4 +1,4 @@
-//! Puts a server together.
+//! Builder of a router.
 
 pub(crate) mod error;
 pub(crate) mod prepare;
@@ -12,19 +12,19 @@ use wharf_model::{
 use wharf_store::MemoryNonces;
 
 use crate::{
-    builder::{error::BuildError, prepare::Preparing},
-    handler::blocking::Pool,
+    builder::{error::BuildError, prepare::PartPreparer},
+    handler::blocking::BlockingPool,
     key_ring::KeyRing,
-    notifications::{Hub, subscription_limits::Listens},
+    notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     primitives::{prompt::Prompt, resource::Resource, tool::Tool},
     router::{
         access::Access,
-        catalog::Lists,
-        concurrency::Gate,
-        state::{Core, Describe, EditCapabilities, States},
+        catalog::CatalogLists,
+        concurrency::ConcurrencyLimit,
+        state::{EditCapabilities, ServerDescription, ServerState, StateMap},
     },
     tasks::{
-        runtime::{MACHINERY, Machinery, Tasks},
+        runtime::{ServerTasks, TASK_RUNTIME, TaskRuntime},
         scheduler::TaskStorage,
     },
 };
@@ -35,25 +35,25 @@ use crate::{
     tasks::TaskOptions,
 };
 
-/// A function that is a tool. `#[tool]` implements it.
+/// Function that is a tool. Implemented by `#[tool]`.
 pub trait ToolFn {
-    /// The tool.
+    /// Returns the tool.
     fn tool() -> Tool;
 }
 
-/// A function that is a resource. `#[resource]` implements it.
+/// Function that is a resource. Implemented by `#[resource]`.
 pub trait ResourceFn {
-    /// The resource.
+    /// Returns the resource.
     fn resource() -> Resource;
 }
 
-/// A function that is a prompt. `#[prompt]` implements it.
+/// Function that is a prompt. Implemented by `#[prompt]`.
 pub trait PromptFn {
-    /// The prompt.
+    /// Returns the prompt.
     fn prompt() -> Prompt;
 }
 
-/// Something a server offers.
+/// Tool, resource or prompt to register with a server.
 #[derive(Debug)]
 pub enum Part {
     /// A tool.
@@ -65,10 +65,10 @@ pub enum Part {
 }
 
 impl Part {
-    /// What runs the tasks that it may make.
-    pub(crate) fn machinery(&self) -> Option<&'static dyn Machinery> {
+    /// Returns the task runtime, if the part may create tasks.
+    pub(crate) fn task_runtime(&self) -> Option<&'static dyn TaskRuntime> {
         match self {
-            Part::Tool(tool) => tool.machinery,
+            Part::Tool(tool) => tool.task_runtime,
             Part::Resource(_) | Part::Prompt(_) => None,
         }
     }
@@ -92,17 +92,18 @@ impl From<Prompt> for Part {
     }
 }
 
-/// Keys for a store, with what seals it: a server without them does not link that.
+/// Keys of a store, with the function that encrypts it: a server without keys does not link that
+/// function.
 struct StoreKey {
     keys: Arc<dyn StateCipher>,
     seal: fn(Stores, Arc<dyn StateCipher>) -> Stores,
 }
 
-/// Puts a [`Router`] together.
+/// Builds a [`Router`].
 #[must_use]
 pub struct RouterBuilder {
     parts: Vec<Part>,
-    states: States,
+    states: StateMap,
     instructions: Option<String>,
     logging: bool,
     edit: Option<EditCapabilities>,
@@ -114,8 +115,8 @@ pub struct RouterBuilder {
     cache: CacheHint,
     upstream: Option<Arc<dyn Service>>,
     tasks: TaskOptions,
-    /// Comes with what may make tasks.
-    machinery: Option<&'static dyn Machinery>,
+    /// Set by every part or option that may create tasks.
+    task_runtime: Option<&'static dyn TaskRuntime>,
     stores: Option<Stores>,
     store_key: Option<StoreKey>,
     problems: BuildError,
@@ -125,7 +126,7 @@ impl RouterBuilder {
     pub(crate) fn new() -> Self {
         RouterBuilder {
             parts: Vec::new(),
-            states: States::default(),
+            states: StateMap::default(),
             instructions: None,
             logging: true,
             edit: None,
@@ -137,21 +138,21 @@ impl RouterBuilder {
             cache: CacheHint::public(0),
             upstream: None,
             tasks: TaskOptions::default(),
-            machinery: None,
+            task_runtime: None,
             stores: None,
             store_key: None,
             problems: BuildError::default(),
         }
     }
 
-    /// Says what else is wrong with the server, so that it is not built.
+    /// Adds a problem, so that building the server fails.
     pub fn problem(mut self, item: impl Into<String>, text: impl Into<String>) -> Self {
         self.problems.add(item, text);
         self
     }
 
-    /// Passes every call on to `service`, past limits and middleware: a proxy, which has no parts of
-    /// its own.
+    /// Forwards every call to `service`, bypassing limits and middleware: the server is a proxy and
+    /// has no parts of its own.
     pub fn upstream(mut self, service: Arc<dyn Service>) -> Self {
         self.upstream = Some(service);
         self
@@ -160,122 +161,124 @@ impl RouterBuilder {
     /// Shares `state` with all handlers that take [`State<T>`](crate::State).
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         if self.states.insert(TypeId::of::<T>(), Box::new(state)).is_some() {
-            let text = "it is given twice: give one, or wrap the two in types of their own";
+            let text = "it is set twice: remove one, or wrap each in a type of its own";
             self.problems.add(format!("state `{}`", type_name::<T>()), text);
         }
         self
     }
 
     /// Adds a tool, a resource or a prompt.
-    #[allow(clippy::should_implement_trait)] // nobody writes `builder + tool`
+    #[allow(clippy::should_implement_trait)] // `add` registers a part: it is not the operator `+`
     pub fn add(mut self, part: impl Into<Part>) -> Self {
         let part = part.into();
-        self.machinery = self.machinery.or(part.machinery());
+        self.task_runtime = self.task_runtime.or(part.task_runtime());
         self.parts.push(part);
         self
     }
 
-    /// Adds the tool that a function is.
+    /// Adds the tool that a function defines.
     pub fn tool<T: ToolFn>(self) -> Self {
         self.add(T::tool())
     }
 
-    /// Adds the resource that a function is.
+    /// Adds the resource that a function defines.
     pub fn resource<R: ResourceFn>(self) -> Self {
         self.add(R::resource())
     }
 
-    /// Adds the prompt that a function is.
+    /// Adds the prompt that a function defines.
     pub fn prompt<P: PromptFn>(self) -> Self {
         self.add(P::prompt())
     }
 
-    /// Tells models how to use the server.
+    /// Sets the instructions that tell models how to use the server.
     pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Changes the capabilities that were derived from what the server offers. Runs again
-    /// whenever what it offers changes.
+    /// Edits the capabilities that were derived from the registered parts. Runs again whenever
+    /// these change.
     pub fn capabilities(
         mut self,
         edit: impl Fn(&mut ServerCapabilities) + Send + Sync + 'static,
     ) -> Self {
         self.edit = Some(Box::new(edit));
-        // It may say that there are tasks.
-        self.machinery = Some(MACHINERY);
+        // It may add the tasks capability.
+        self.task_runtime = Some(TASK_RUNTIME);
         self
     }
 
-    /// Sets what the server takes on at most.
+    /// Sets the limits of the server.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Decides who may see and use what.
+    /// Sets the access hook: it decides which items a caller may see and use.
     pub fn access(mut self, access: impl Access) -> Self {
         self.access = Some(Box::new(access));
         self
     }
 
-    /// Puts a layer around the router; the first one added is the outermost.
+    /// Adds middleware; the first one added is the outermost.
     pub fn layer(mut self, layer: impl Middleware) -> Self {
         self.layers.push(Box::new(layer));
         self
     }
 
-    /// Seals what travels through clients. By default with the keys in `WHARF_STATE_KEY` or in the
-    /// file `WHARF_STATE_KEY_FILE`, or else with a random key of this process.
+    /// Sets the cipher for state that travels through clients. The default are the keys in
+    /// `WHARF_STATE_KEY` or in the file `WHARF_STATE_KEY_FILE`, or else a random key of this
+    /// process.
     pub fn seal(mut self, seal: Arc<dyn StateCipher>) -> Self {
         self.seal = Some(seal);
         self
     }
 
-    /// Remembers one-time claims; in memory by default.
+    /// Sets the store of one-time claims (nonces); in memory by default.
     pub fn nonces(mut self, nonces: Arc<dyn NonceStore>) -> Self {
         self.nonces = Some(nonces);
         self
     }
 
-    /// How tasks are kept and run.
+    /// Sets the options of tasks.
     pub fn tasks(mut self, options: TaskOptions) -> Self {
-        (self.tasks, self.machinery) = (options, Some(MACHINERY));
+        (self.tasks, self.task_runtime) = (options, Some(TASK_RUNTIME));
         self
     }
 
-    /// Keeps tasks, claims and rates here; in memory by default, where all ends with the process.
+    /// Sets the store of tasks, claims and rates; by default they are in memory and end with the
+    /// process.
     pub fn store(mut self, stores: Stores) -> Self {
-        (self.stores, self.machinery) = (Some(stores), Some(MACHINERY));
+        (self.stores, self.task_runtime) = (Some(stores), Some(TASK_RUNTIME));
         self
     }
 
-    /// Seals all that is written into the [store](RouterBuilder::store), with keys that every
-    /// process needs which shares it, and this one after a restart.
+    /// Encrypts everything that is written into the [store](RouterBuilder::store). Every process
+    /// that shares the store needs the same keys, and so does this one after a restart.
     pub fn store_key(mut self, seal: Arc<dyn StateCipher>) -> Self {
         self.store_key = Some(StoreKey { keys: seal, seal: wharf_store::sealed });
         self
     }
 
-    /// Says how long lists and the server's description may be kept. Lists are private as soon
-    /// as there is an access hook, whatever this says.
+    /// Sets the cache hint of lists and of the server's description. Lists are private as soon as
+    /// there is an access hook, whatever the hint is.
     pub fn cache(mut self, hint: CacheHint) -> Self {
         self.cache = hint;
         self
     }
 
-    /// Whether the server sends log messages at all; it does by default.
+    /// Enables log messages to clients; enabled by default.
     pub fn logging(mut self, logging: bool) -> Self {
         self.logging = logging;
         self
     }
 
-    /// Builds the router, or says everything that is wrong.
+    /// Builds the router, or returns all problems.
     pub fn build(mut self) -> Result<Router, BuildError> {
         let (lists, next) = self.lists();
-        let seal = self.own_seal();
-        let stores = self.own_stores(&*seal);
+        let seal = self.take_cipher();
+        let stores = self.take_stores(&*seal);
         self.problems.or(())?;
         let mut layers = self.layers;
         if let Some(rates) = self.limits.rates {
@@ -286,49 +289,49 @@ impl RouterBuilder {
             };
             layers.insert(0, Box::new(limit));
         }
-        let describe = Describe {
+        let description = ServerDescription {
             instructions: self.instructions,
             logging: self.logging,
             promotes: self.tasks.threshold.is_some(),
             edit: self.edit,
         };
         let nonces = self.nonces.or_else(|| stores.as_ref().map(|stores| stores.nonces.clone()));
-        let tasks = Tasks::new(stores.as_ref().map(keeping), self.tasks);
-        if let Some(machinery) = self.machinery {
-            tasks.bring(machinery);
+        let tasks = ServerTasks::new(stores.as_ref().map(task_storage), self.tasks);
+        if let Some(task_runtime) = self.task_runtime {
+            tasks.enable(task_runtime);
         }
-        let core = Arc::new(Core {
+        let server = Arc::new(ServerState {
             seal,
             nonces: nonces.unwrap_or_else(|| Arc::new(MemoryNonces::default())),
             states: self.states,
             access: self.access,
             cache: self.cache,
             upstream: self.upstream,
-            hub: Hub::new(self.limits.subscriptions),
-            listens: Listens::new(&self.limits),
-            gate: Gate::new(self.limits.concurrent, self.limits.queue),
-            blocking: Pool::new(self.limits.blocking),
+            subscription_table: SubscriptionTable::new(self.limits.subscriptions),
+            subscription_limits: SubscriptionLimits::new(&self.limits),
+            call_limit: ConcurrencyLimit::new(self.limits.concurrent, self.limits.queue),
+            blocking: BlockingPool::new(self.limits.blocking),
             tasks,
             stores,
-            snapshot: ArcSwap::from_pointee(describe.snapshot(lists, self.cache)),
-            describe,
+            catalog: ArcSwap::from_pointee(description.catalog(lists, self.cache)),
+            description,
             writing: Mutex::new(next),
             limits: self.limits,
         });
-        Ok(Router::layered(core, layers))
+        Ok(Router::layered(server, layers))
     }
 
-    /// All parts, ready to be called, and the number of the next one that may come.
-    fn lists(&mut self) -> (Lists, u64) {
-        let (mut lists, problems) = (Lists::default(), &mut self.problems);
+    /// Prepares all parts; also returns the order number of the next part.
+    fn lists(&mut self) -> (CatalogLists, u64) {
+        let (mut lists, problems) = (CatalogLists::default(), &mut self.problems);
         let parts = mem::take(&mut self.parts);
         if self.upstream.is_some() && !parts.is_empty() {
-            problems.add("server", "a proxy passes every call on: it has no parts of its own");
+            problems.add("server", "a proxy forwards every call: remove its own parts");
         }
-        let preparing = Preparing { limits: &self.limits, states: &self.states };
+        let preparer = PartPreparer { limits: &self.limits, states: &self.states };
         let mut order = 1;
         for part in parts {
-            if let Some(prepared) = preparing.part(part, order, problems) {
+            if let Some(prepared) = preparer.part(part, order, problems) {
                 prepared.insert(&mut lists, problems);
             }
             order += 1;
@@ -336,8 +339,8 @@ impl RouterBuilder {
         (lists, order)
     }
 
-    /// What seals state: as it was given, or with the keys that the surroundings name.
-    fn own_seal(&mut self) -> Arc<dyn StateCipher> {
+    /// Takes the configured cipher, or reads the keys that the environment names.
+    fn take_cipher(&mut self) -> Arc<dyn StateCipher> {
         let problems = &mut self.problems;
         self.seal.take().unwrap_or_else(|| {
             let keys = KeyRing::from_env_or_file().unwrap_or_else(|error| {
@@ -348,16 +351,16 @@ impl RouterBuilder {
         })
     }
 
-    /// The stores, sealed if there is a key for them.
-    fn own_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
+    /// Takes the stores, encrypted if there is a key for them.
+    fn take_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
         if stores.reach == Sharing::Fleet && !seal.is_shared() {
             self.problems.add(
                 "state key",
-                "its store is shared by several processes, and each of them would make a key of \
-                 its own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
-                 32` makes one), or give the server its keys with `.seal(…)`",
+                "its store is shared by several processes, and each would create a key of its \
+                 own: set `WHARF_STATE_KEY` to the same key everywhere (`openssl rand -base64 \
+                 32` creates one), or set the keys with `.seal(…)`",
             );
         }
         Some(match key {
@@ -367,21 +370,21 @@ impl RouterBuilder {
     }
 }
 
-/// Keys that end with the process are of no use where what they seal does not.
+/// Rejects keys that end with the process for a store that outlives it.
 fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut BuildError) {
     let outlives = stores.reach > Sharing::Process;
     if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
         problems.add(
             "store key",
-            "its store outlives the process, and nobody could read it after that: give the server \
-             a key that is kept somewhere (`openssl rand -base64 32` makes one), the same in every \
-             process that shares the store",
+            "its store outlives the process, and cannot be decrypted after a restart: set a \
+             persistent key (`openssl rand -base64 32` creates one), the same in every process that \
+             shares the store",
         );
     }
 }
 
-/// Where tasks are kept.
-fn keeping(stores: &Stores) -> TaskStorage {
+/// Returns the storage of tasks.
+fn task_storage(stores: &Stores) -> TaskStorage {
     let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
     TaskStorage { store, bus, reach: stores.reach }
 }

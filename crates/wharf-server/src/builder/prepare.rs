@@ -1,4 +1,4 @@
-//! Checks what a server is built from, and makes it ready to be called.
+//! Validates the parts of a server and prepares them for calls.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -11,58 +11,62 @@ use crate::{
     limits::Limits,
     param_headers::Mirrors,
     primitives::{
-        completion::Completions,
+        completion::CompleterTable,
         prompt::Prompt,
-        resource::{Reading, Resource},
+        resource::{ReadMetadata, Resource},
         tool::Tool,
         uri,
-        uri_template::Template,
+        uri_template::UriTemplate,
     },
     router::{
-        catalog::{Entry, List, Listed, Lists, TemplateExtra, ToolExtra},
-        state::States,
+        catalog::{CatalogEntry, CatalogLists, ItemList, ListedItem, TemplateExtra, ToolExtra},
+        state::StateMap,
     },
     schema,
-    schema::{Typed, lint, validator::Rules},
+    schema::{ArgumentSchema, lint, validator::SchemaValidator},
 };
 
-/// What parts are checked against.
-pub(crate) struct Preparing<'a> {
+/// Limits and state that parts are validated against.
+pub(crate) struct PartPreparer<'a> {
     pub(crate) limits: &'a Limits,
-    pub(crate) states: &'a States,
+    pub(crate) states: &'a StateMap,
 }
 
-/// A part that is ready to be called.
-pub(crate) enum Prepared {
-    Tool(Entry<ToolInfo>),
-    Resource(Entry<ResourceInfo>),
-    Template(Entry<TemplateInfo>),
-    Prompt(Entry<PromptInfo>),
+/// Part that is ready to be called.
+pub(crate) enum PreparedPart {
+    Tool(CatalogEntry<ToolInfo>),
+    Resource(CatalogEntry<ResourceInfo>),
+    Template(CatalogEntry<TemplateInfo>),
+    Prompt(CatalogEntry<PromptInfo>),
 }
 
-impl Prepared {
-    /// What listeners hear when it comes or goes.
+impl PreparedPart {
+    /// Returns the notification to send when the part is added or removed.
     pub(crate) fn changes(&self) -> Notification {
         match self {
-            Prepared::Tool(_) => Notification::ToolsChanged,
-            Prepared::Resource(_) | Prepared::Template(_) => Notification::ResourcesChanged,
-            Prepared::Prompt(_) => Notification::PromptsChanged,
+            PreparedPart::Tool(_) => Notification::ToolsChanged,
+            PreparedPart::Resource(_) | PreparedPart::Template(_) => Notification::ResourcesChanged,
+            PreparedPart::Prompt(_) => Notification::PromptsChanged,
         }
     }
 
-    pub(crate) fn insert(self, lists: &mut Lists, problems: &mut BuildError) {
+    pub(crate) fn insert(self, lists: &mut CatalogLists, problems: &mut BuildError) {
         match self {
-            Prepared::Tool(entry) => insert(&mut lists.tools, entry, "tool", problems),
-            Prepared::Resource(entry) => insert(&mut lists.resources, entry, "resource", problems),
-            Prepared::Template(entry) => insert(&mut lists.templates, entry, "resource", problems),
-            Prepared::Prompt(entry) => insert(&mut lists.prompts, entry, "prompt", problems),
+            PreparedPart::Tool(entry) => insert(&mut lists.tools, entry, "tool", problems),
+            PreparedPart::Resource(entry) => {
+                insert(&mut lists.resources, entry, "resource", problems)
+            }
+            PreparedPart::Template(entry) => {
+                insert(&mut lists.templates, entry, "resource", problems)
+            }
+            PreparedPart::Prompt(entry) => insert(&mut lists.prompts, entry, "prompt", problems),
         }
     }
 }
 
-fn insert<I: Listed>(
-    list: &mut Arc<List<I>>,
-    entry: Entry<I>,
+fn insert<I: ListedItem>(
+    list: &mut Arc<ItemList<I>>,
+    entry: CatalogEntry<I>,
     noun: &str,
     problems: &mut BuildError,
 ) {
@@ -70,18 +74,18 @@ fn insert<I: Listed>(
     if !Arc::make_mut(list).insert(entry) {
         problems.add(
             format!("{noun} `{key}`"),
-            "there is another one of that name: rename one, or remove the first before adding it",
+            "the name is taken: rename one, or remove the first before adding it",
         );
     }
 }
 
 /// Collects the problems of one part.
-struct Check<'a> {
+struct PartCheck<'a> {
     item: String,
     problems: &'a mut BuildError,
 }
 
-impl Check<'_> {
+impl PartCheck<'_> {
     fn add(&mut self, text: impl Into<String>) {
         self.problems.add(&self.item, text);
     }
@@ -91,29 +95,30 @@ impl Check<'_> {
     }
 }
 
-impl Preparing<'_> {
+impl PartPreparer<'_> {
     pub(crate) fn part(
         &self,
         part: Part,
         order: u64,
         problems: &mut BuildError,
-    ) -> Option<Prepared> {
+    ) -> Option<PreparedPart> {
         Some(match part {
-            Part::Tool(tool) => Prepared::Tool(self.tool(tool, order, problems)),
-            Part::Prompt(prompt) => Prepared::Prompt(self.prompt(prompt, order, problems)),
+            Part::Tool(tool) => PreparedPart::Tool(self.tool(tool, order, problems)),
+            Part::Prompt(prompt) => PreparedPart::Prompt(self.prompt(prompt, order, problems)),
             Part::Resource(resource) if resource.is_template() => {
-                Prepared::Template(self.template(resource, order, problems)?)
+                PreparedPart::Template(self.template(resource, order, problems)?)
             }
             Part::Resource(resource) => {
-                Prepared::Resource(self.resource(resource, order, problems))
+                PreparedPart::Resource(self.resource(resource, order, problems))
             }
         })
     }
 
-    fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> Entry<ToolInfo> {
+    fn tool(&self, tool: Tool, order: u64, problems: &mut BuildError) -> CatalogEntry<ToolInfo> {
         let Tool { info, endpoint, declaration, timeout, task, scopes, .. } = tool;
-        let (says_more, own_input, own_output) = (tool.says_more, tool.own_input, tool.own_output);
-        let mut check = Check { item: format!("tool `{}`", info.name), problems };
+        let (stricter_than_type, own_input, own_output) =
+            (tool.stricter_than_type, tool.own_input, tool.own_output);
+        let mut check = PartCheck { item: format!("tool `{}`", info.name), problems };
         if !is_tool_name(&info.name) {
             check.add(
                 "a tool's name is 1 to 128 ASCII letters, digits, `_`, `-` and `.`: choose another",
@@ -127,74 +132,87 @@ impl Preparing<'_> {
                 self.limits.description
             ));
         }
-        scoped(&scopes, &mut check);
+        check_scope_syntax(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
         if declaration.takes_uri || declaration.takes_completing {
-            check.add("a tool has neither a `Uri` nor a `Completing` to take");
+            check.add("a tool cannot take `Uri` or `Completing`");
         }
         let before = check.count();
         self.schema(&info.input_schema, own_input, "input", &mut check);
         if info.input_schema.get("type").and_then(serde_json::Value::as_str) != Some("object") {
             check.add(
-                "its arguments must be an object: take a struct as `Args<…>`, and say `\"type\": \
-                 \"object\"` in a schema of your own",
+                "its arguments must be an object: take a struct as `Args<…>`, or set `\"type\": \
+                 \"object\"` in your own schema",
             );
         }
         for problem in header::problems(&info.input_schema, self.limits.schema_depth) {
             check.add(problem);
         }
-        let rules = Rules::new((*info.input_schema).clone(), says_more);
+        let validator = SchemaValidator::new((*info.input_schema).clone(), stricter_than_type);
         if let Some(output) = &info.output_schema {
             self.schema(output, own_output, "output", &mut check);
         }
         let output = info.output_schema.as_deref().cloned().filter(|_| own_output);
-        let output = output.map(Rules::of_results);
-        // What was found wrong already is not compiled: it may be far too much.
+        let output = output.map(SchemaValidator::for_results);
+        // A schema with problems is not compiled: it may be far too large.
         let fine = check.count() == before;
-        if fine && says_more && !own_input {
-            lint::slips(&info.input_schema).into_iter().for_each(|slip| check.add(slip));
+        if fine && stricter_than_type && !own_input {
+            lint::mistakes(&info.input_schema).into_iter().for_each(|mistake| check.add(mistake));
         }
-        for (name, rules) in [("input", Some(&rules)), ("output", output.as_ref())] {
-            if let Some(Err(problem)) = rules.filter(|_| fine).map(Rules::prepare) {
+        for (name, validator) in [("input", Some(&validator)), ("output", output.as_ref())] {
+            if let Some(Err(problem)) = validator.filter(|_| fine).map(SchemaValidator::prepare) {
                 check.add(format!("its {name} schema does not compile: {problem}"));
             }
         }
         let mirrors = Mirrors::of(&info.input_schema, self.limits.schema_depth);
         let extra = ToolExtra { results: output, mirrors, task };
-        let deadlines = timeout.map(within);
-        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra }
+        let deadlines = timeout.map(fixed_deadlines);
+        CatalogEntry { order, info: Arc::new(info), endpoint, validator, deadlines, scopes, extra }
     }
 
-    fn prompt(&self, prompt: Prompt, order: u64, problems: &mut BuildError) -> Entry<PromptInfo> {
-        let Prompt { info, endpoint, declaration, typed, completions, untaken, timeout, scopes } =
-            prompt;
-        let mut check = Check { item: format!("prompt `{}`", info.name), problems };
+    fn prompt(
+        &self,
+        prompt: Prompt,
+        order: u64,
+        problems: &mut BuildError,
+    ) -> CatalogEntry<PromptInfo> {
+        let Prompt {
+            info,
+            endpoint,
+            declaration,
+            typed,
+            completions,
+            unknown_titles,
+            timeout,
+            scopes,
+        } = prompt;
+        let mut check = PartCheck { item: format!("prompt `{}`", info.name), problems };
         if info.name.is_empty() || info.name.chars().any(char::is_control) {
             check.add("a prompt's name is not empty and has no control characters: choose another");
         }
-        scoped(&scopes, &mut check);
+        check_scope_syntax(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
         if declaration.takes_uri || declaration.takes_completing || declaration.takes_raw {
-            check.add("a prompt has no `Uri`, `Completing` or `RawArgs` to take");
+            check.add("a prompt cannot take `Uri`, `Completing` or `RawArgs`");
         }
         let arguments: Vec<&str> = info.arguments.iter().map(|it| it.name.as_str()).collect();
         self.completions(&completions, &arguments, &mut check);
-        for name in untaken {
+        for name in unknown_titles {
             check.add(format!("it has a title for `{name}`, which it does not take"));
         }
-        for name in lint::unreadable(&typed.schema, false) {
+        for name in lint::not_from_string(&typed.schema, false) {
             check.add(format!(
-                "clients send the arguments of a prompt as texts, and no text can be read as \
-                 `{name}`: take a text, a number, a switch, an enum or a list of one of them"
+                "clients send the arguments of a prompt as strings, and `{name}` cannot be parsed \
+                 from a string: take a string, a number, a boolean, an enum or a list of these"
             ));
         }
-        let rules = self.rules(typed, &mut check);
-        let deadlines = timeout.map(within);
-        Entry {
+        let validator = self.validator(typed, &mut check);
+        let deadlines = timeout.map(fixed_deadlines);
+        CatalogEntry {
             order,
             info: Arc::new(info),
             endpoint,
-            rules,
+            validator,
             deadlines,
             scopes,
             extra: completions,
@@ -206,14 +224,14 @@ impl Preparing<'_> {
         resource: Resource,
         order: u64,
         problems: &mut BuildError,
-    ) -> Entry<ResourceInfo> {
+    ) -> CatalogEntry<ResourceInfo> {
         let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
             resource;
-        let mut check = Check { item: format!("resource `{}`", info.uri), problems };
+        let mut check = PartCheck { item: format!("resource `{}`", info.uri), problems };
         if let Err(problem) = uri::check(&info.uri, self.limits.uri) {
             check.add(problem);
         }
-        scoped(&scopes, &mut check);
+        check_scope_syntax(&scopes, &mut check);
         self.reader(&declaration, &mut check);
         if let Some(name) = declaration.arguments.first().and_then(|typed| typed.names().next()) {
             check.add(format!(
@@ -222,10 +240,18 @@ impl Preparing<'_> {
             ));
         }
         self.completions(&completions, &[], &mut check);
-        let reading = Reading { mime: info.mime_type.as_deref().map(Arc::from), cache };
-        let rules = Rules::new(Arc::new(Typed::anything().schema), false);
-        let deadlines = timeout.map(within);
-        Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra: reading }
+        let metadata = ReadMetadata { mime: info.mime_type.as_deref().map(Arc::from), cache };
+        let validator = SchemaValidator::new(Arc::new(ArgumentSchema::anything().schema), false);
+        let deadlines = timeout.map(fixed_deadlines);
+        CatalogEntry {
+            order,
+            info: Arc::new(info),
+            endpoint,
+            validator,
+            deadlines,
+            scopes,
+            extra: metadata,
+        }
     }
 
     fn template(
@@ -233,11 +259,11 @@ impl Preparing<'_> {
         resource: Resource,
         order: u64,
         problems: &mut BuildError,
-    ) -> Option<Entry<TemplateInfo>> {
+    ) -> Option<CatalogEntry<TemplateInfo>> {
         let Resource { info, endpoint, declaration, cache, completions, timeout, scopes } =
             resource;
-        let mut check = Check { item: format!("resource `{}`", info.uri), problems };
-        scoped(&scopes, &mut check);
+        let mut check = PartCheck { item: format!("resource `{}`", info.uri), problems };
+        check_scope_syntax(&scopes, &mut check);
         self.reader(&declaration, &mut check);
         if info.size.is_some() {
             check.add("a template has no size: its resources may differ");
@@ -245,54 +271,67 @@ impl Preparing<'_> {
         if let Err(problem) = uri::check_template(&info.uri, self.limits.uri) {
             check.add(problem);
         }
-        let template = match Template::parse(&info.uri) {
+        let template = match UriTemplate::parse(&info.uri) {
             Ok(template) => template,
             Err(problem) => {
-                check.add(format!("its URI template cannot be read: {problem}"));
+                check.add(format!("its URI template is not valid: {problem}"));
                 return None;
             }
         };
         let variables: Vec<&str> = template.variables().collect();
         self.completions(&completions, &variables, &mut check);
         let typed = declaration.arguments.first().cloned();
-        same_names(&variables, typed.as_ref(), declaration.takes_uri, &mut check);
-        let typed = typed.unwrap_or_else(Typed::anything);
-        for name in lint::unreadable(&typed.schema, true) {
+        check_variable_names(&variables, typed.as_ref(), declaration.takes_uri, &mut check);
+        let typed = typed.unwrap_or_else(ArgumentSchema::anything);
+        for name in lint::not_from_string(&typed.schema, true) {
             check.add(format!(
-                "the variables of a URI are texts, and no text can be read as `{name}`: take a \
-                 text, a number, a switch, an enum or a list of one of them"
+                "the variables of a URI are strings, and `{name}` cannot be parsed from a string: \
+                 take a string, a number, a boolean, an enum or a list of these"
             ));
         }
-        let rules = self.rules(typed, &mut check);
-        let reading = Reading { mime: info.mime_type.as_deref().map(Arc::from), cache };
-        let deadlines = timeout.map(within);
+        let validator = self.validator(typed, &mut check);
+        let metadata = ReadMetadata { mime: info.mime_type.as_deref().map(Arc::from), cache };
+        let deadlines = timeout.map(fixed_deadlines);
         let info = into_template(info);
-        let extra = TemplateExtra { template, reading, completions };
-        Some(Entry { order, info: Arc::new(info), endpoint, rules, deadlines, scopes, extra })
+        let extra = TemplateExtra { template, metadata, completions };
+        Some(CatalogEntry {
+            order,
+            info: Arc::new(info),
+            endpoint,
+            validator,
+            deadlines,
+            scopes,
+            extra,
+        })
     }
 
-    fn reader(&self, declaration: &Declaration, check: &mut Check<'_>) {
+    fn reader(&self, declaration: &Declaration, check: &mut PartCheck<'_>) {
         self.declaration(declaration, check);
         if declaration.takes_completing || declaration.takes_raw {
-            check.add("a resource has neither a `Completing` nor `RawArgs` to take");
+            check.add("a resource cannot take `Completing` or `RawArgs`");
         }
     }
 
-    fn declaration(&self, declaration: &Declaration, check: &mut Check<'_>) {
+    fn declaration(&self, declaration: &Declaration, check: &mut PartCheck<'_>) {
         if declaration.arguments.len() > 1 {
             check.add("its function takes arguments twice: put them into one `Args<…>`");
         }
         for (id, name) in &declaration.states {
             if !self.states.contains_key(id) {
                 check.add(format!(
-                    "its function takes `State<{name}>`, but the server has no such state: give it \
-                     one with `.state(…)`"
+                    "its function takes `State<{name}>`, but the server has no such state: add it \
+                     with `.state(…)`"
                 ));
             }
         }
     }
 
-    fn completions(&self, completions: &Completions, arguments: &[&str], check: &mut Check<'_>) {
+    fn completions(
+        &self,
+        completions: &CompleterTable,
+        arguments: &[&str],
+        check: &mut PartCheck<'_>,
+    ) {
         let mut seen = BTreeSet::new();
         for (argument, parts) in completions.iter() {
             if !arguments.contains(&argument.as_str()) {
@@ -304,13 +343,13 @@ impl Preparing<'_> {
             let needs = &parts.declaration;
             self.declaration(needs, check);
             if needs.takes_uri || needs.takes_raw || !needs.arguments.is_empty() {
-                check.add(format!("what completes `{argument}` has only a `Completing` to take"));
+                check.add(format!("the completer of `{argument}` takes `Completing`, and cannot take `Args`, `RawArgs` or `Uri`"));
             }
         }
     }
 
-    /// A schema made from a type is good by construction, except for what its author added.
-    fn schema(&self, schema: &serde_json::Value, own: bool, name: &str, check: &mut Check<'_>) {
+    /// Validates a schema. A derived one can have problems only in what its author added.
+    fn schema(&self, schema: &serde_json::Value, own: bool, name: &str, check: &mut PartCheck<'_>) {
         if own && !schema.is_object() {
             check.add(format!("its {name} schema must be an object"));
         }
@@ -319,20 +358,21 @@ impl Preparing<'_> {
         }
     }
 
-    fn rules(&self, typed: Typed, check: &mut Check<'_>) -> Rules {
-        if typed.says_more {
-            lint::slips(&typed.schema).into_iter().for_each(|slip| check.add(slip));
+    fn validator(&self, typed: ArgumentSchema, check: &mut PartCheck<'_>) -> SchemaValidator {
+        if typed.stricter_than_type {
+            lint::mistakes(&typed.schema).into_iter().for_each(|mistake| check.add(mistake));
         }
-        let rules = Rules::new(Arc::new(typed.schema), typed.says_more);
-        if let Err(problem) = rules.prepare() {
+        let validator = SchemaValidator::new(Arc::new(typed.schema), typed.stricter_than_type);
+        if let Err(problem) = validator.prepare() {
             check.add(format!("the schema of its arguments does not compile: {problem}"));
         }
-        rules
+        validator
     }
 }
 
-/// Scopes are told to clients in a list with spaces, within quotes.
-fn scoped(scopes: &[String], check: &mut Check<'_>) {
+/// Checks the syntax of scopes: clients receive them as a space-separated, quoted list
+/// (`WWW-Authenticate`).
+fn check_scope_syntax(scopes: &[String], check: &mut PartCheck<'_>) {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\';
     for scope in scopes {
         if scope.is_empty() || !scope.bytes().all(is_plain) {
@@ -344,10 +384,15 @@ fn scoped(scopes: &[String], check: &mut Check<'_>) {
     }
 }
 
-/// A template's variables and its function's parameters must be the same.
-fn same_names(variables: &[&str], typed: Option<&Typed>, takes_uri: bool, check: &mut Check<'_>) {
+/// Checks that a template's variables and its function's parameters are the same.
+fn check_variable_names(
+    variables: &[&str],
+    typed: Option<&ArgumentSchema>,
+    takes_uri: bool,
+    check: &mut PartCheck<'_>,
+) {
     let Some(typed) = typed else {
-        // Who reads the whole URI needs no variables.
+        // A function that takes the whole URI needs no variables.
         if !variables.is_empty() && !takes_uri {
             check.add(format!(
                 "its template has {}, but its function takes no arguments: take them with \
@@ -394,8 +439,8 @@ fn into_template(info: ResourceInfo) -> TemplateInfo {
     template
 }
 
-/// A call with a limit of its own may be silent for as long as it lasts.
-fn within(timeout: Duration) -> Deadlines {
+/// Deadlines of a call with its own timeout: it may be idle for as long as it may run.
+fn fixed_deadlines(timeout: Duration) -> Deadlines {
     Deadlines { idle: Some(timeout), total: Some(timeout) }
 }
 

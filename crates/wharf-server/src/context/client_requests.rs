@@ -1,4 +1,4 @@
-//! Questions to the client, and how they end.
+//! Requests from a handler to the client: elicitation, sampling and roots.
 
 use std::{
     fmt,
@@ -18,27 +18,27 @@ use wharf_schema::problems;
 use crate::{
     context::{Ctx, elicitation_form},
     key_ring, lenient_json,
-    tasks::runtime::Hold,
+    tasks::runtime::TaskRunApi,
 };
 
-/// Why an ask brought no answer.
+/// Error of a request to the client.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ClientRequestError {
-    /// The user said no.
+    /// The user declined.
     Declined,
-    /// The user dismissed the question without an answer.
+    /// The user dismissed the request without an answer.
     Cancelled,
-    /// The client answered with an error.
+    /// The client responded with an error.
     Refused(Error),
-    /// The client has not declared what the question needs.
+    /// The client has not declared the capability that the request needs.
     Unsupported(ClientCapability),
-    /// The question cannot be asked, or the answer does not fit it.
+    /// The request is not valid here, or the response does not fit it.
     Invalid(String),
-    /// Only tools, prompts and resources can ask.
+    /// Only tools, prompts and resources can send client requests.
     NotHere,
-    /// The call is over. Only tasks that a handler spawned see this, and plain functions that wait
-    /// with [`Ctx::block_on`].
+    /// The call has ended. Only futures that a handler spawned receive this, and plain functions
+    /// that wait with [`Ctx::block_on`].
     Suspended,
 }
 
@@ -47,17 +47,23 @@ impl fmt::Display for ClientRequestError {
         match self {
             ClientRequestError::Declined => f.write_str("the user declined to answer"),
             ClientRequestError::Cancelled => {
-                f.write_str("the user cancelled: the question was dismissed without an answer")
+                f.write_str("the user cancelled: the request was dismissed without an answer")
             }
             ClientRequestError::Refused(error) => {
-                write!(f, "the client refused to answer: {error}")
+                write!(f, "the client returned an error: {error}")
             }
             ClientRequestError::Unsupported(capability) => {
-                write!(f, "the client has not declared what this needs: {}", capability.required())
+                write!(
+                    f,
+                    "the client has not declared the required capability: {}",
+                    capability.required()
+                )
             }
             ClientRequestError::Invalid(reason) => f.write_str(reason),
-            ClientRequestError::NotHere => f.write_str("only tools, prompts and resources can ask"),
-            ClientRequestError::Suspended => f.write_str("the call is over"),
+            ClientRequestError::NotHere => {
+                f.write_str("only tools, prompts and resources can send client requests")
+            }
+            ClientRequestError::Suspended => f.write_str("the call has ended"),
         }
     }
 }
@@ -67,7 +73,7 @@ impl std::error::Error for ClientRequestError {}
 impl From<ClientRequestError> for Error {
     fn from(error: ClientRequestError) -> Self {
         let kind = match error {
-            // What the client answered must not pass for an error of the server's own.
+            // An error of the client must not look like an error of this server.
             ClientRequestError::Refused(_) => ErrorKind::RefusedDependencyFailed,
             ClientRequestError::Unsupported(capability) => {
                 return Error::missing_capability(capability);
@@ -83,24 +89,24 @@ impl From<ClientRequestError> for Error {
     }
 }
 
-/// An answer as it was read: what the handler gets, or why the text is no answer.
-type Read<T> = Result<Result<T, ClientRequestError>, String>;
+/// Parsed response: the value for the handler, or the reason why the text is not a valid response.
+type ParsedResponse<T> = Result<Result<T, ClientRequestError>, String>;
 
-/// # Asking the client
+/// # Client requests
 ///
-/// Every ask has a key, unique in the call: the same key with the same question has the same
-/// answer. Depending on the client, the await completes when the answer arrives, or the call ends
-/// here, and runs again from the top once the client calls again with the answer. So:
-/// - effects before or beside an ask belong in a [`step`](Ctx::step), or they are repeated;
-/// - a question must be the same on each run: no clock and no random number in its text;
-/// - asks that are awaited together (`join!`) go out together;
-/// - a race between an ask and something slower than it (`select!` with a timer) may end the call;
-/// - an ask from a spawned task may end with [`ClientRequestError::Suspended`].
+/// Every request has a key, unique in the call: the same key with the same request gives the same
+/// response. Depending on the client, the await completes when the response arrives, or the call
+/// ends here and runs again from the top once the client retries it with the response. So:
+/// - put effects before or beside a request into a [`step`](Ctx::step), or they are repeated;
+/// - a request must be the same on each run: no clock and no random number in its text;
+/// - requests that are awaited together (`join!`) are sent together;
+/// - a race between a request and something slower (`select!` with a timer) may end the call;
+/// - a request from a spawned task may end with [`ClientRequestError::Suspended`].
 impl Ctx {
     /// Asks the user to fill in a form with the fields of `T`.
     ///
-    /// `T` is a flat struct of texts, numbers, booleans, unit enums and lists of unit enums;
-    /// `Option` marks what may be left out.
+    /// `T` is a flat struct of strings, numbers, booleans, unit enums and lists of unit enums;
+    /// `Option` marks optional fields.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -134,7 +140,7 @@ impl Ctx {
         self.answer(key.into(), ClientRequest::Elicit(Box::new(form)), read).await
     }
 
-    /// Asks the user to fill in a form with a schema made at run time: a flat object of texts,
+    /// Asks the user to fill in a form with a schema made at run time: a flat object of strings,
     /// numbers, booleans and choices.
     ///
     /// # Errors
@@ -151,9 +157,9 @@ impl Ctx {
         self.answer(key.into(), ClientRequest::Elicit(Box::new(form)), read).await
     }
 
-    /// Asks the user to open `url`, for what must not pass through the client.
+    /// Asks the user to open `url`, for data that must not pass through the client.
     ///
-    /// `Ok` means that the user agreed to go there, not that anything was done there.
+    /// `Ok` means that the user agreed to open it, not that the user completed anything there.
     ///
     /// # Errors
     /// See [`ClientRequestError`].
@@ -167,9 +173,9 @@ impl Ctx {
         self.ask_url_as(key, id, message, url).await
     }
 
-    /// Like [`ask_url`](Ctx::ask_url), under an id of your own: with it,
-    /// [`Registry::elicitation_complete`](crate::Registry::elicitation_complete) can tell the
-    /// client later that it is done.
+    /// Like [`ask_url`](Ctx::ask_url), with an id of your own, so that
+    /// [`Registry::elicitation_complete`](crate::Registry::elicitation_complete) can notify the
+    /// client of the completion later.
     ///
     /// # Errors
     /// See [`ClientRequestError`].
@@ -185,10 +191,10 @@ impl Ctx {
         self.answer(key.into(), ask, |json| Ok(read_elicited(json)?.map(drop))).await
     }
 
-    /// Lets the client's model continue a conversation.
+    /// Requests a completion from the client's model (`sampling/createMessage`).
     ///
-    /// Offering the model tools needs a client that declared it ([`Ctx::can`]); a wish for more
-    /// context is left out for a client that did not.
+    /// Tools need a client that declared them ([`Ctx::can`]); `include_context` is removed for a
+    /// client that did not declare it.
     ///
     /// # Errors
     /// See [`ClientRequestError`].
@@ -197,7 +203,7 @@ impl Ctx {
         key: impl Into<String>,
         mut request: SamplingRequest,
     ) -> Result<SamplingResult, ClientRequestError> {
-        // A client that has not declared it need not know the word.
+        // A client that has not declared the capability need not support the field.
         if !self.can(ClientCapability::SamplingContext) {
             request.include_context = None;
         }
@@ -205,12 +211,12 @@ impl Ctx {
         self.answer(key.into(), ask, |json| Ok(Ok(parse(json)?))).await
     }
 
-    /// The directories the client works in.
+    /// Requests the client's roots: the directories it works in.
     ///
     /// # Errors
     /// See [`ClientRequestError`].
     pub async fn roots(&self, key: impl Into<String>) -> Result<Vec<Root>, ClientRequestError> {
-        // Stricter than the model's own type: an answer without roots is no answer.
+        // Stricter than the model's own type: a response without roots is not valid.
         #[derive(Deserialize)]
         struct Roots {
             roots: Vec<Root>,
@@ -223,10 +229,10 @@ impl Ctx {
         &self,
         key: String,
         ask: ClientRequest,
-        read: impl Fn(&str) -> Read<T>,
+        read: impl Fn(&str) -> ParsedResponse<T>,
     ) -> Result<T, ClientRequestError> {
         let question = self.question(&key, &ask)?;
-        if self.asks() == InputMode::Suspend {
+        if self.input_mode() == InputMode::Suspend {
             let known = self.run().answer_to(&key, &question);
             if let Some(json) = known {
                 match read(json.get()) {
@@ -234,7 +240,7 @@ impl Ctx {
                         self.run().keep_answer(key, question, json);
                         return answer;
                     }
-                    // What is no answer is asked again.
+                    // An invalid response is requested again.
                     Err(_) => self.run().drop_answer(&key),
                 }
             }
@@ -242,14 +248,14 @@ impl Ctx {
         }
         let _turn = self.turn(&key).await;
         let known = self.run().answer_to(&key, &question);
-        let json = match (known, self.link()) {
+        let json = match (known, self.task_run()) {
             (Some(json), _) => json,
-            (None, Some(link)) => self.park(&*link, &key, &question, &ask).await?,
+            (None, Some(task_run)) => self.park(&*task_run, &key, &question, &ask).await?,
             (None, None) => self.deliver(&key, ask).await?,
         };
-        let most = self.core().limits.argument_values;
+        let most = self.server().limits.argument_values;
         if !lenient_json::is_within(json.get(), most) {
-            let reason = format!("the answer has {}", lenient_json::too_many(most));
+            let reason = format!("the response has {}", lenient_json::too_many(most));
             return Err(ClientRequestError::Invalid(reason));
         }
         let answer = read(json.get()).map_err(ClientRequestError::Invalid)?;
@@ -257,7 +263,7 @@ impl Ctx {
         answer
     }
 
-    /// The fingerprint of a question that may be asked here and now.
+    /// Validates that the request may be sent here and now; returns its fingerprint.
     fn question(&self, key: &str, ask: &ClientRequest) -> Result<String, ClientRequestError> {
         if !self.request().is_some_and(|request| request.method.info().may_suspend) {
             return Err(ClientRequestError::NotHere);
@@ -272,32 +278,32 @@ impl Ctx {
         }
         let question = fingerprint(ask);
         if !self.run().ask(key, &question) {
-            let reason = format!("`{key}` stands for two different questions in one call");
+            let reason = format!("`{key}` is used for two different client requests in one call");
             return Err(ClientRequestError::Invalid(reason));
         }
         Ok(question)
     }
 
-    /// Leaves a question for the client, and waits until the call is over; or until it is a task,
-    /// which asks otherwise.
+    /// Leaves the request for the client and waits until the call ends, or until it becomes a task,
+    /// which sends requests differently.
     async fn wait_for_retry(
         &self,
         key: String,
         question: String,
         ask: ClientRequest,
     ) -> Result<(), ClientRequestError> {
-        struct Pending<'c>(&'c Ctx, u64);
-        impl Drop for Pending<'_> {
+        struct WithdrawOnDrop<'c>(&'c Ctx, u64);
+        impl Drop for WithdrawOnDrop<'_> {
             fn drop(&mut self) {
                 self.0.run().withdraw(self.1);
             }
         }
-        let number = self.run().leave(key, question, ask);
-        let _pending = Pending(self, number);
+        let number = self.run().add_question(key, question, ask);
+        let _pending = WithdrawOnDrop(self, number);
         self.wake_driver();
         poll_fn(|cx| {
             let mut run = self.run();
-            if run.over {
+            if run.is_over {
                 return Poll::Ready(Err(ClientRequestError::Suspended));
             }
             if run.is_task {
@@ -309,28 +315,28 @@ impl Ctx {
         .await
     }
 
-    /// Leaves a question with the task, and waits for its owner's answer.
+    /// Adds the request to the task, and waits for its owner's response.
     async fn park(
         &self,
-        link: &dyn Hold,
+        task_run: &dyn TaskRunApi,
         key: &str,
         question: &str,
         ask: &ClientRequest,
     ) -> Result<Box<RawValue>, ClientRequestError> {
         self.remember_url(ask);
-        // How long the owner takes is not the handler's time.
+        // The time that the owner takes does not count towards the deadlines.
         let _paused = self.outbox().pause();
-        self.unless_over(link.ask(key, question, ask))
+        self.or_closed(task_run.ask(key, question, ask))
             .await
             .unwrap_or(Err(ClientRequestError::Suspended))
     }
 
-    /// Who was sent to a URL may hear that all is done there.
+    /// Remembers the client of a URL elicitation, to notify it of the completion.
     fn remember_url(&self, ask: &ClientRequest) {
         if let ClientRequest::ElicitUrl(question) = ask
             && let Some(id) = &question.id
         {
-            self.core().hub.remember_elicitation(id, &self.client());
+            self.server().subscription_table.remember_elicitation(id, &self.client());
         }
     }
 
@@ -339,8 +345,8 @@ impl Ctx {
         key: &str,
         ask: ClientRequest,
     ) -> Result<Box<RawValue>, ClientRequestError> {
-        if let Some(keys) = self.extension::<crate::testing::Keys>() {
-            keys.note(key, &ask);
+        if let Some(keys) = self.extension::<crate::testing::RequestKeys>() {
+            keys.record(key, &ask);
         }
         self.remember_url(&ask);
         match self.outbox().ask(ask).await {
@@ -352,10 +358,10 @@ impl Ctx {
         }
     }
 
-    /// Waits until no other ask with this key is on its way.
+    /// Waits until no other request with this key is in flight.
     async fn turn(&self, key: &str) -> impl Drop + use<'_> {
-        struct Turn<'c>(&'c Ctx, String);
-        impl Drop for Turn<'_> {
+        struct TurnGuard<'c>(&'c Ctx, String);
+        impl Drop for TurnGuard<'_> {
             fn drop(&mut self) {
                 let waiting = self.0.run().end_turn(&self.1);
                 waiting.into_iter().for_each(Waker::wake);
@@ -370,7 +376,7 @@ impl Ctx {
             Poll::Pending
         })
         .await;
-        Turn(self, key.into())
+        TurnGuard(self, key.into())
     }
 }
 
@@ -378,7 +384,7 @@ fn parse<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     serde_json::from_str(json).map_err(|error| error.to_string())
 }
 
-fn read_elicited(json: &str) -> Read<Option<Value>> {
+fn read_elicited(json: &str) -> ParsedResponse<Option<Value>> {
     let result: ElicitResult = parse(json)?;
     Ok(match result.action {
         ElicitAction::Accept => Ok(result.content),
@@ -387,7 +393,7 @@ fn read_elicited(json: &str) -> Read<Option<Value>> {
     })
 }
 
-fn read_form(schema: &Value, json: &str) -> Read<Value> {
+fn read_form(schema: &Value, json: &str) -> ParsedResponse<Value> {
     match read_elicited(json)? {
         Ok(content) => elicitation_form::check(schema, content).map(Ok),
         Err(error) => Ok(Err(error)),
@@ -397,7 +403,7 @@ fn read_form(schema: &Value, json: &str) -> Read<Value> {
 fn fingerprint(ask: &ClientRequest) -> String {
     let question = match ask {
         ClientRequest::Elicit(form) => json!(form),
-        // The id is another on each run.
+        // The id differs on each run.
         ClientRequest::ElicitUrl(question) => json!([question.message, question.url]),
         ClientRequest::Sample(request) => json!(request),
         _ => Value::Null,

@@ -1,4 +1,4 @@
-//! Types as forms that a client can show, and filled-in forms as values.
+//! Converts types to elicitation forms.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -10,33 +10,33 @@ use crate::lenient_json::whole_numbers;
 
 pub(crate) use wharf_schema::elicitation_form::check;
 
-type Object = Map<String, Value>;
+type JsonObject = Map<String, Value>;
 
-/// The string formats that a form can ask for.
+/// String formats that a form supports.
 const FORMATS: [&str; 4] = ["email", "uri", "date", "date-time"];
 
-/// What a form cannot say, and must not silently lose.
-const LOST: [&str; 2] = ["pattern", "multipleOf"];
+/// Keywords that a form does not support. They are an error, so that they are not lost silently.
+const UNSUPPORTED_KEYWORDS: [&str; 2] = ["pattern", "multipleOf"];
 
-/// The form that asks for a `T`: a flat object of texts, numbers, switches and choices.
+/// Derives the form for a `T`: a flat object of strings, numbers, booleans and choices.
 pub(crate) fn form_schema<T: JsonSchema>() -> Result<Value, String> {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
     restrict(&schema.to_value())
 }
 
-/// Reduces a JSON Schema to the subset of forms; the error names the field that does not fit.
+/// Reduces a JSON Schema to the subset for forms; the error names the field that does not fit.
 pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
-    let no_struct = "only a struct with named fields can be asked for";
+    let no_struct = "a form needs a struct with named fields";
     let root = schema.as_object().ok_or(no_struct)?;
     let fields = root.get("properties").and_then(Value::as_object);
     let fields = match (root.get("type").and_then(Value::as_str), fields) {
         (Some("object"), Some(fields)) => fields,
         _ => return Err(no_struct.into()),
     };
-    let mut properties = Object::new();
+    let mut properties = JsonObject::new();
     let mut optional = vec![];
     for (name, schema) in fields {
-        let mut field = Field { root, keywords: Object::new(), optional: false };
+        let mut field = FormField { root, keywords: JsonObject::new(), optional: false };
         field.gather(schema, 0).map_err(|reason| format!("`{name}`: {reason}"))?;
         if field.optional {
             optional.push(name);
@@ -55,17 +55,17 @@ pub(crate) fn restrict(schema: &Value) -> Result<Value, String> {
     Ok(form)
 }
 
-/// One field on its way from any schema to a form's.
-struct Field<'s> {
-    root: &'s Object,
-    keywords: Object,
+/// Field that is being converted from a general schema to a form.
+struct FormField<'s> {
+    root: &'s JsonObject,
+    keywords: JsonObject,
     optional: bool,
 }
 
-impl Field<'_> {
-    /// Collects the field's keywords, with references followed and `null` set apart.
+impl FormField<'_> {
+    /// Collects the keywords of the field; follows references and removes `null`.
     fn gather(&mut self, schema: &Value, depth: usize) -> Result<(), String> {
-        let schema = schema.as_object().ok_or("anything at all cannot be asked for")?;
+        let schema = schema.as_object().ok_or("a form field needs a type")?;
         if depth > 8 {
             return Err("its schema refers to itself".into());
         }
@@ -92,7 +92,7 @@ impl Field<'_> {
                     self.keywords.insert("enum".into(), values.into());
                 }
                 ("default", Value::Null) => {}
-                // What stands beside a reference says more than what it refers to.
+                // A keyword beside a reference takes precedence over the referenced one.
                 _ if depth > 0 && self.keywords.contains_key(keyword) => {}
                 _ => {
                     self.keywords.insert(keyword.clone(), value.clone());
@@ -121,15 +121,18 @@ impl Field<'_> {
     fn resolve(&self, reference: &str) -> Result<&Value, String> {
         let name = reference.strip_prefix("#/$defs/");
         let found = name.and_then(|name| self.root.get("$defs")?.get(name));
-        found.ok_or_else(|| format!("there is no `{reference}`"))
+        found.ok_or_else(|| format!("`{reference}` does not exist"))
     }
 
     fn restrict(mut self) -> Result<Value, String> {
-        if let Some(lost) = LOST.iter().find(|lost| self.keywords.contains_key(**lost)) {
-            return Err(format!("`{lost}` cannot be asked for: check it once the answer is there"));
+        if let Some(keyword) =
+            UNSUPPORTED_KEYWORDS.iter().find(|keyword| self.keywords.contains_key(**keyword))
+        {
+            return Err(format!("a form does not support `{keyword}`: check the response instead"));
         }
         if let Some(choices) = choices(&self.keywords)? {
-            // Titles as the protocol first had them, for those who write the schema themselves.
+            // Titles in the first form that the protocol had (`enumNames`), for hand-written
+            // schemas.
             let names = self.keywords.get("enumNames").and_then(Value::as_array).map(Vec::len);
             let values = choices.get("enum").and_then(Value::as_array).map(Vec::len);
             let named: &[&str] =
@@ -145,24 +148,24 @@ impl Field<'_> {
                     self.keywords.remove("format");
                 }
                 let keys = ["title", "description", "minLength", "maxLength", "format", "default"];
-                Ok(self.keep("string", &keys, Object::new()))
+                Ok(self.keep("string", &keys, JsonObject::new()))
             }
             "integer" | "number" => {
                 self.inclusive(kind == "integer")?;
                 let keys = ["title", "description", "minimum", "maximum", "default"];
-                Ok(self.keep(&kind, &keys, Object::new()))
+                Ok(self.keep(&kind, &keys, JsonObject::new()))
             }
             "boolean" => {
-                Ok(self.keep("boolean", &["title", "description", "default"], Object::new()))
+                Ok(self.keep("boolean", &["title", "description", "default"], JsonObject::new()))
             }
             "array" => self.several(),
             "object" => Err("a form is flat: an object cannot be a field of it".into()),
-            _ => Err("only texts, numbers, switches and choices can be asked for".into()),
+            _ => Err("a form supports only strings, numbers, booleans and choices".into()),
         }
     }
 
     fn several(&self) -> Result<Value, String> {
-        let mut item = Field { root: self.root, keywords: Object::new(), optional: false };
+        let mut item = FormField { root: self.root, keywords: JsonObject::new(), optional: false };
         item.gather(self.keywords.get("items").unwrap_or(&Value::Null), 1)?;
         let Some(mut items) = choices(&item.keywords)? else {
             return Err("a list can only be a choice among the variants of an enum".into());
@@ -171,12 +174,12 @@ impl Field<'_> {
             Some(titled) => drop(items.insert("anyOf".into(), titled)),
             None => drop(items.insert("type".into(), "string".into())),
         }
-        let items = Object::from_iter([("items".to_owned(), items.into())]);
+        let items = JsonObject::from_iter([("items".to_owned(), items.into())]);
         let keys = ["title", "description", "minItems", "maxItems", "default"];
         Ok(self.keep("array", &keys, items))
     }
 
-    /// A form knows inclusive bounds only.
+    /// Converts exclusive bounds: a form supports inclusive bounds only.
     fn inclusive(&mut self, integer: bool) -> Result<(), String> {
         for (exclusive, inclusive, step) in
             [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)]
@@ -185,29 +188,34 @@ impl Field<'_> {
             whole_numbers(&mut bound);
             match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
                 Some(bound) if integer => self.keywords.insert(inclusive.into(), bound.into()),
-                _ => return Err(format!("`{exclusive}` cannot be asked for: use `{inclusive}`")),
+                _ => {
+                    return Err(format!(
+                        "a form does not support `{exclusive}`: use `{inclusive}`"
+                    ));
+                }
             };
         }
         Ok(())
     }
 
-    fn keep(&self, kind: &str, keys: &[&str], more: Object) -> Value {
+    fn keep(&self, kind: &str, keys: &[&str], more: JsonObject) -> Value {
         let kept =
             keys.iter().filter_map(|&key| Some((key.to_owned(), self.keywords.get(key)?.clone())));
-        let mut property = Object::from_iter([("type".to_owned(), kind.into())]);
+        let mut property = JsonObject::from_iter([("type".to_owned(), kind.into())]);
         property.extend(kept);
         property.extend(more);
         property.into()
     }
 }
 
-/// The choices of a unit enum: `enum`, or `oneOf` where they have titles. `None` for other schemas.
-fn choices(keywords: &Object) -> Result<Option<Object>, String> {
+/// Returns the choices of a unit enum: `enum`, or `oneOf` if they have titles. `None` for other
+/// schemas.
+fn choices(keywords: &JsonObject) -> Result<Option<JsonObject>, String> {
     if let Some(Value::Array(options)) = keywords.get("options") {
         let choices = options.iter().map(titled).collect::<Option<Vec<_>>>();
-        let choices = choices.ok_or("only an enum of variants without fields can be asked for")?;
+        let choices = choices.ok_or("a form supports only enums whose variants have no fields")?;
         let choices: Vec<_> = choices.into_iter().flatten().collect();
-        return Ok(Some(Object::from_iter([
+        return Ok(Some(JsonObject::from_iter([
             if choices.iter().any(|(_, title)| title.is_some()) {
                 let choice = |(value, title): &(Value, Option<Value>)| json!({"const": value, "title": title.as_ref().unwrap_or(value)});
                 ("oneOf".to_owned(), choices.iter().map(choice).collect())
@@ -222,12 +230,13 @@ fn choices(keywords: &Object) -> Result<Option<Object>, String> {
         _ => return Ok(None),
     };
     if !values.iter().all(Value::is_string) {
-        return Err("the values to choose from must be texts".into());
+        return Err("the choices must be strings".into());
     }
-    Ok(Some(Object::from_iter([("enum".to_owned(), values.into())])))
+    Ok(Some(JsonObject::from_iter([("enum".to_owned(), values.into())])))
 }
 
-/// The values of one option with their titles: one under `const`, or untitled ones under `enum`.
+/// Returns the values of one option with their titles: one under `const`, or untitled ones under
+/// `enum`.
 fn titled(option: &Value) -> Option<Vec<(Value, Option<Value>)>> {
     let title = option.get("title").or_else(|| option.get("description"));
     let values = match (option.get("const"), option.get("enum")) {

@@ -1,4 +1,4 @@
-//! What a handler can do besides returning.
+//! Context of a call: progress, logs, client requests, steps and tasks.
 
 pub(crate) mod client_requests;
 pub(crate) mod elicitation_form;
@@ -19,16 +19,16 @@ use wharf_model::{
 
 use crate::{
     Registry,
-    context::progress::Update,
-    handler::{block_on, suspend::Run},
+    context::progress::ProgressUpdate,
+    handler::{block_on, suspend::HandlerRun},
     lenient_json,
-    router::state::Core,
-    tasks::{promotion::Bond, runtime::Hold},
+    router::state::ServerState,
+    tasks::{promotion::TaskPromotion, runtime::TaskRunApi},
 };
 
-/// The context of one call: progress, logs, questions to the client, remembered effects.
+/// Context of one call: progress, logs, requests to the client, recorded steps.
 ///
-/// A handler takes it as a parameter. Clones are the same context.
+/// A handler takes it as a parameter. Clones share one context.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -46,26 +46,26 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Ctx {
-    inner: Arc<Inner>,
+    inner: Arc<CtxInner>,
     logger: Option<Arc<str>>,
 }
 
-struct Inner {
+struct CtxInner {
     outbox: Outbox,
-    core: Arc<Core>,
+    server: Arc<ServerState>,
     request: OnceLock<Request>,
     peer: OnceLock<Arc<Peer>>,
-    run: Mutex<Run>,
+    run: Mutex<HandlerRun>,
 }
 
 impl Ctx {
-    pub(crate) fn new(outbox: Outbox, core: Arc<Core>) -> Ctx {
-        let limits = &core.limits;
+    pub(crate) fn new(outbox: Outbox, server: Arc<ServerState>) -> Ctx {
+        let limits = &server.limits;
         let rate =
             Rate { per_second: limits.progress_rate.into(), burst: limits.progress_burst.into() };
-        let run = Mutex::new(Run::new(rate));
+        let run = Mutex::new(HandlerRun::new(rate));
         let (request, peer) = (OnceLock::new(), OnceLock::new());
-        Ctx { inner: Arc::new(Inner { outbox, core, request, peer, run }), logger: None }
+        Ctx { inner: Arc::new(CtxInner { outbox, server, request, peer, run }), logger: None }
     }
 
     pub(crate) fn fill(&self, request: Request) {
@@ -80,44 +80,44 @@ impl Ctx {
         &self.inner.outbox
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.inner.core
+    pub(crate) fn server(&self) -> &Arc<ServerState> {
+        &self.inner.server
     }
 
-    pub(crate) fn asks(&self) -> InputMode {
-        match self.bond() {
-            Some(bond) if bond.is_task() => InputMode::Park,
+    pub(crate) fn input_mode(&self) -> InputMode {
+        match self.promotion() {
+            Some(promotion) if promotion.is_task() => InputMode::Park,
             _ => self.request().map_or(InputMode::Deliver, |request| request.asks),
         }
     }
 
-    /// What ties this call to a task, if it is one or may become one.
-    pub(crate) fn bond(&self) -> Option<&Bond> {
+    /// Returns the task promotion, if the call is a task or may become one.
+    pub(crate) fn promotion(&self) -> Option<&TaskPromotion> {
         self.request()?.scope.get()
     }
 
-    /// The task that this call is.
-    pub(crate) fn link(&self) -> Option<Arc<dyn Hold>> {
-        self.bond()?.link()
+    /// Returns the task of this call.
+    pub(crate) fn task_run(&self) -> Option<Arc<dyn TaskRunApi>> {
+        self.promotion()?.task_run()
     }
 
     pub(crate) fn downgrade(&self) -> WeakCtx {
         WeakCtx(Arc::downgrade(&self.inner))
     }
 
-    /// The run, locked: never across an await or anybody else's code.
-    pub(crate) fn run(&self) -> MutexGuard<'_, Run> {
+    /// Locks the run. Never hold the lock across an await or while foreign code runs.
+    pub(crate) fn run(&self) -> MutexGuard<'_, HandlerRun> {
         self.inner.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells this call from all others that are under way.
+    /// Returns an id that differs from those of all other calls in flight.
     pub(crate) fn id(&self) -> usize {
         Arc::as_ptr(&self.inner).addr()
     }
 }
 
-/// A context, as long as its call is there.
-pub(crate) struct WeakCtx(Weak<Inner>);
+/// Weak reference to the context of a call.
+pub(crate) struct WeakCtx(Weak<CtxInner>);
 
 impl WeakCtx {
     pub(crate) fn upgrade(&self) -> Option<Ctx> {
@@ -127,12 +127,12 @@ impl WeakCtx {
 
 /// # Tasks
 impl Ctx {
-    /// Lets the call go on as a task from here, if its caller follows tasks and the tool may be
-    /// one. For everybody else nothing changes. Once it returns, the task is in the server's store,
-    /// its caller has its id, and what the handler does from now on no longer needs a connection.
+    /// Continues the call as a task, if its caller supports tasks and the tool may be one;
+    /// otherwise it has no effect. When it returns, the task is in the server's store, its caller
+    /// has its id, and the handler no longer needs a connection.
     ///
-    /// What is asked before it is asked during the call; what is asked after it waits for the
-    /// task's owner.
+    /// Client requests before it are sent during the call; those after it wait for the task's
+    /// owner.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -149,38 +149,38 @@ impl Ctx {
     /// ```
     ///
     /// # Errors
-    /// If a task should be made and cannot: there are too many, or their store does not answer.
+    /// If a task should be created and cannot: there are too many, or their store is unavailable.
     pub async fn detach(&self) -> Result<(), Error> {
-        match self.bond() {
-            Some(bond) => bond.detach().await,
+        match self.promotion() {
+            Some(promotion) => promotion.detach().await,
             None => Ok(()),
         }
     }
 
-    /// The id of the task that this call is, if it is one.
+    /// Returns the id of the task, if the call is one.
     #[must_use]
     pub fn task_id(&self) -> Option<String> {
-        Some(self.link()?.id().to_owned())
+        Some(self.task_run()?.id().to_owned())
     }
 }
 
-/// # Signs of life
+/// # Progress and logs
 impl Ctx {
-    /// Reports progress, if the client wants it. Of a task it is written down in any case, and is
-    /// what its owner reads while it is at work.
+    /// Reports progress, if the client requested it. Progress of a task is always stored, and is
+    /// what its owner reads while it runs.
     ///
-    /// A value that is not above the last one is dropped. After a burst, updates go out at a
-    /// limited rate, and of those in between the last one wins; the final one always goes out.
+    /// A value that is not above the last one is dropped. After a burst, updates are sent at a
+    /// limited rate; of those in between, only the last is sent. The final one is always sent.
     pub async fn progress(&self, progress: f64) {
-        self.report(Update { progress, total: None, message: None }).await;
+        self.report(ProgressUpdate { progress, total: None, message: None }).await;
     }
 
     /// Reports progress towards a known total.
     pub async fn progress_of(&self, progress: f64, total: f64) {
-        self.report(Update { progress, total: Some(total), message: None }).await;
+        self.report(ProgressUpdate { progress, total: Some(total), message: None }).await;
     }
 
-    /// Reports progress with a text for people.
+    /// Reports progress with a message for users.
     pub async fn progress_message(
         &self,
         progress: f64,
@@ -188,13 +188,13 @@ impl Ctx {
         message: impl Into<String>,
     ) {
         let (total, message) = (total.into(), Some(message.into()));
-        self.report(Update { progress, total, message }).await;
+        self.report(ProgressUpdate { progress, total, message }).await;
     }
 
-    async fn report(&self, update: Update) {
+    async fn report(&self, update: ProgressUpdate) {
         let outbox = self.outbox();
         let wanted = self.request().is_some_and(|request| request.progress);
-        if !wanted && !self.bond().is_some_and(Bond::is_task) {
+        if !wanted && !self.promotion().is_some_and(TaskPromotion::is_task) {
             return outbox.touch();
         }
         let now = outbox.timer().now();
@@ -204,7 +204,8 @@ impl Ctx {
         };
         match sent {
             Some(update) => {
-                // Before, or a handler that reports from many futures at once would never be held back.
+                // Wait first: otherwise a handler that reports from many futures at once would
+                // never see back-pressure.
                 outbox.room().await;
                 outbox.notify(update.into());
                 outbox.room().await;
@@ -212,16 +213,16 @@ impl Ctx {
             None => outbox.touch(),
         }
         if held {
-            // Whoever drives the call must set its alarm.
+            // The driver of the call must set its timer.
             self.wake_driver();
         }
     }
 
-    /// Lets the client's connection close while the call goes on, where the client can come back
-    /// for the rest. Elsewhere it has no effect.
+    /// Releases the client's connection while the call continues, if the client can reconnect and
+    /// resume. Otherwise it has no effect.
     ///
-    /// A call that takes minutes should not need a connection that lasts as long. What the call
-    /// sends from now on, and its result, wait for the client.
+    /// A call that takes minutes should not need a connection for as long. Its further messages and
+    /// its result are kept for the client.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -239,53 +240,53 @@ impl Ctx {
         self.outbox().release_connection();
     }
 
-    /// The same context, whose log messages say that they come from `name`.
+    /// Returns the same context with the logger `name` for its log messages.
     #[must_use]
     pub fn logger(&self, name: impl Into<Arc<str>>) -> Ctx {
         Ctx { inner: self.inner.clone(), logger: Some(name.into()) }
     }
 
-    /// Sends a log message to the client, if it wants messages of this level.
+    /// Sends a log message to the client, if the client requested this level.
     ///
-    /// The client reads it: no secrets, and nothing about how the server is built.
+    /// The client reads the message: do not include secrets or details of the server.
     pub async fn log(&self, level: LogLevel, data: impl Serialize) {
         let outbox = self.outbox();
         let wanted = self.request().and_then(|request| request.log_level);
-        let declared = || self.core().snapshot.load().discovery.capabilities.logging;
+        let declared = || self.server().catalog.load().discovery.capabilities.logging;
         if wanted.is_none_or(|least| level < least) || !declared() {
             return outbox.touch();
         }
-        // Before the message is made, however many futures of the handler log at once.
+        // Wait before the message is serialized, however many futures of the handler log at once.
         outbox.room().await;
         let logger = self.logger.as_deref().map(str::to_owned);
         match to_raw_value(&data) {
             Ok(data) => outbox.notify(Notification::Log { level, logger, data }),
-            Err(error) => tracing::warn!(%error, "a log message could not be written as JSON"),
+            Err(error) => tracing::warn!(%error, "cannot serialize a log message as JSON"),
         }
         outbox.room().await;
     }
 
-    /// Logs what only somebody who looks for a fault wants to know.
+    /// Logs at level `debug`: details for finding faults.
     pub async fn debug(&self, data: impl Serialize) {
         self.log(LogLevel::Debug, data).await;
     }
 
-    /// Logs what happens.
+    /// Logs at level `info`: normal operation.
     pub async fn info(&self, data: impl Serialize) {
         self.log(LogLevel::Info, data).await;
     }
 
-    /// Logs what is normal but worth a look.
+    /// Logs at level `notice`: normal but significant events.
     pub async fn notice(&self, data: impl Serialize) {
         self.log(LogLevel::Notice, data).await;
     }
 
-    /// Logs what may become a fault.
+    /// Logs at level `warning`: possible faults.
     pub async fn warning(&self, data: impl Serialize) {
         self.log(LogLevel::Warning, data).await;
     }
 
-    /// Logs a fault.
+    /// Logs at level `error`: faults.
     pub async fn error(&self, data: impl Serialize) {
         self.log(LogLevel::Error, data).await;
     }
@@ -293,8 +294,8 @@ impl Ctx {
 
 /// # Plain functions
 impl Ctx {
-    /// Waits for what this context does, in a plain function that runs on a thread where it may
-    /// block: one of `Tool::blocking`, or a `#[tool]` that is no `async fn` and not `cheap`.
+    /// Blocks on a future of this context, in a plain function that runs on its own thread: one of
+    /// `Tool::blocking`, or a `#[tool]` that is neither an `async fn` nor `cheap`.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -312,68 +313,68 @@ impl Ctx {
     /// let tool = Tool::blocking("clean", clean);
     /// ```
     ///
-    /// Where the client brings its answers with another call, an ask that has no answer yet ends
-    /// with [`ClientRequestError::Suspended`](crate::AskError::Suspended): return then, as `?` does. What
-    /// the function returns is not used, and it runs again, from the top, with the answer. The
-    /// same is the end of an ask whose call was cancelled.
+    /// If the client sends responses with a retry, a request without a response ends with
+    /// [`ClientRequestError::Suspended`](crate::ClientRequestError::Suspended): return it, as `?`
+    /// does. The return value is ignored, and the function runs again from the top with the
+    /// response. A request of a cancelled call ends with the same error.
     ///
     /// # Panics
-    /// In an async handler and in one that runs in place (`Tool::inline`, `cheap`): whoever could
-    /// bring what it waits for would wait for it.
+    /// In an async handler and in one that runs in place (`Tool::inline`, `cheap`): it would block
+    /// the thread that must complete the future (deadlock).
     pub fn block_on<F: IntoFuture>(&self, future: F) -> F::Output {
         block_on::block_on(future.into_future())
     }
 }
 
-/// # The call and its caller
+/// # Call and caller
 impl Ctx {
-    /// Whether the call is over: cancelled, out of time, or done.
+    /// Returns whether the call has ended: cancelled, timed out, or done.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.outbox().is_closed()
     }
 
-    /// Completes when the call is over. An async handler is dropped then; this is for what it
-    /// spawned, and for handlers that run on a thread of their own.
+    /// Completes when the call ends. An async handler is dropped then; this is for futures that it
+    /// spawned, and for handlers on their own thread.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + use<> {
         self.outbox().closed()
     }
 
-    /// Who is calling, if anybody authenticated the caller.
+    /// Returns the principal, if the caller was authenticated.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.request()?.principal()
     }
 
-    /// The client at the other end: its name, unverified, and what it can do.
+    /// Returns the client: its name, which is not verified, and its capabilities.
     #[must_use]
     pub fn client(&self) -> Arc<Peer> {
         let peer = || self.request().map(Request::peer).unwrap_or_default();
         self.inner.peer.get_or_init(peer).clone()
     }
 
-    /// Whether the client has declared that it can do this.
+    /// Returns whether the client has declared this capability.
     #[must_use]
     pub fn can(&self, capability: ClientCapability) -> bool {
         self.client().capabilities.has(&capability)
     }
 
-    /// The metadata of the request; none if it has more values than
+    /// Returns the `_meta` of the request; `None` if it has more values than
     /// [`Limits::argument_values`](crate::Limits::argument_values).
     #[must_use]
     pub fn meta(&self) -> Option<Meta> {
         let json = self.request()?.meta()?;
-        let most = self.core().limits.argument_values;
+        let most = self.server().limits.argument_values;
         if lenient_json::is_within(json, most) { serde_json::from_str(json).ok() } else { None }
     }
 
-    /// The W3C trace context of the request: its `traceparent`.
+    /// Returns the `traceparent` of the request (W3C trace context).
     #[must_use]
     pub fn trace_parent(&self) -> Option<String> {
         self.meta_text("traceparent")
     }
 
-    /// The W3C trace context of the request: its `tracestate`.
+    /// Returns the `tracestate` of the request (W3C trace context).
     #[must_use]
     pub fn trace_state(&self) -> Option<String> {
         self.meta_text("tracestate")
@@ -383,16 +384,16 @@ impl Ctx {
         self.meta()?.get(key)?.as_str().map(str::to_owned)
     }
 
-    /// What an outer layer put beside the message.
+    /// Returns a request extension that outer middleware added.
     #[must_use]
     pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
         self.request()?.scope.get().cloned()
     }
 
-    /// The server's tools, resources and prompts, to change them and to tell listeners.
+    /// Returns the registry, to change the server and to notify subscribers.
     #[must_use]
     pub fn registry(&self) -> Registry {
-        self.core().registry()
+        self.server().registry()
     }
 }
 

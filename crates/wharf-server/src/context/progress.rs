@@ -1,43 +1,50 @@
-//! How often progress goes out.
+//! Throttles progress notifications.
 
 use std::time::{Duration, Instant};
 
 use wharf_model::{Notification, Rate};
 
-/// Tokens are counted in floats, which lose a little.
+/// One token, less the rounding error of floats.
 const ONE_TOKEN: f64 = 1.0 - 1e-6;
 
-/// One report of progress.
+/// Progress update.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Update {
+pub(crate) struct ProgressUpdate {
     pub(crate) progress: f64,
     pub(crate) total: Option<f64>,
     pub(crate) message: Option<String>,
 }
 
-impl From<Update> for Notification {
-    fn from(Update { progress, total, message }: Update) -> Self {
+impl From<ProgressUpdate> for Notification {
+    fn from(ProgressUpdate { progress, total, message }: ProgressUpdate) -> Self {
         Notification::Progress { progress, total: total.filter(|t| t.is_finite()), message }
     }
 }
 
-/// Lets a burst through, then a rate; of what comes faster, the last value wins.
+/// Token bucket: a burst, then a rate. Of updates that come faster, the last one wins.
 #[derive(Debug)]
-pub(crate) struct Throttle {
+pub(crate) struct ProgressThrottle {
     rate: Rate,
     tokens: f64,
     counted: Option<Instant>,
     last: f64,
-    held: Option<Update>,
+    held: Option<ProgressUpdate>,
 }
 
-impl Throttle {
+impl ProgressThrottle {
     pub(crate) fn new(rate: Rate) -> Self {
-        Throttle { rate, tokens: rate.burst, counted: None, last: f64::NEG_INFINITY, held: None }
+        ProgressThrottle {
+            rate,
+            tokens: rate.burst,
+            counted: None,
+            last: f64::NEG_INFINITY,
+            held: None,
+        }
     }
 
-    /// Takes an update; gives it back if it may go out now. What does not increase is dropped.
-    pub(crate) fn offer(&mut self, update: Update, now: Instant) -> Option<Update> {
+    /// Takes an update; returns it if it may be sent now. A value that does not increase is
+    /// dropped.
+    pub(crate) fn offer(&mut self, update: ProgressUpdate, now: Instant) -> Option<ProgressUpdate> {
         if !update.progress.is_finite() || update.progress <= self.last {
             return None;
         }
@@ -46,15 +53,15 @@ impl Throttle {
         self.release(now)
     }
 
-    /// When the update that is held back may go out.
+    /// Returns the time when the delayed update may be sent.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.held.as_ref()?;
         let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / self.rate.per_second).ok()?;
         self.counted?.checked_add(wait)
     }
 
-    /// The update that was held back, if its time has come.
-    pub(crate) fn release(&mut self, now: Instant) -> Option<Update> {
+    /// Returns the delayed update, if it is due.
+    pub(crate) fn release(&mut self, now: Instant) -> Option<ProgressUpdate> {
         let past = self.counted.map_or(Duration::ZERO, |counted| now.duration_since(counted));
         self.tokens =
             (self.tokens + past.as_secs_f64() * self.rate.per_second).min(self.rate.burst);
@@ -67,8 +74,8 @@ impl Throttle {
         Some(update)
     }
 
-    /// The update that was held back, at the end.
-    pub(crate) fn flush(&mut self) -> Option<Update> {
+    /// Returns the delayed update at the end of the call.
+    pub(crate) fn flush(&mut self) -> Option<ProgressUpdate> {
         self.held.take()
     }
 }
@@ -77,15 +84,15 @@ impl Throttle {
 mod tests {
     use super::*;
 
-    fn update(progress: f64) -> Update {
-        Update { progress, total: None, message: None }
+    fn update(progress: f64) -> ProgressUpdate {
+        ProgressUpdate { progress, total: None, message: None }
     }
 
     #[test]
     fn a_burst_then_a_rate_and_the_last_value_wins() {
         let start = Instant::now();
         let at = |millis: u64| start + Duration::from_millis(millis);
-        let mut throttle = Throttle::new(Rate { per_second: 10.0, burst: 2.0 });
+        let mut throttle = ProgressThrottle::new(Rate { per_second: 10.0, burst: 2.0 });
         assert_eq!(throttle.offer(update(1.0), start), Some(update(1.0)));
         assert_eq!(throttle.offer(update(2.0), start), Some(update(2.0)));
         assert_eq!(throttle.due(), None);
@@ -101,9 +108,9 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_increase_is_dropped() {
+    fn values_that_do_not_increase_are_dropped() {
         let (now, rate) = (Instant::now(), Rate { per_second: 0.0, burst: 9.0 });
-        let mut throttle = Throttle::new(rate);
+        let mut throttle = ProgressThrottle::new(rate);
         let mut sent = |progress| throttle.offer(update(progress), now).is_some();
         assert!(sent(-1.0) && sent(0.5));
         assert!(!sent(0.5) && !sent(0.1) && !sent(f64::NAN) && !sent(f64::INFINITY));
@@ -113,7 +120,7 @@ mod tests {
     #[test]
     fn with_no_rate_the_rest_waits_for_the_end() {
         let now = Instant::now();
-        let mut throttle = Throttle::new(Rate { per_second: 0.0, burst: 0.0 });
+        let mut throttle = ProgressThrottle::new(Rate { per_second: 0.0, burst: 0.0 });
         assert_eq!(throttle.offer(update(1.0), now), None);
         assert_eq!((throttle.due(), throttle.flush()), (None, Some(update(1.0))));
     }

@@ -1,4 +1,4 @@
-//! Effects that a retry does not repeat.
+//! Steps: effects that a retry does not repeat.
 
 use std::{
     cell::Cell,
@@ -13,20 +13,20 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use wharf_model::{Error, ErrorKind, InputMode};
 
-use crate::{context::Ctx, tasks::storage::Kept};
+use crate::{context::Ctx, tasks::storage::StepSaveResult};
 
 thread_local! {
-    /// The call whose step is being polled on this thread.
+    /// Id of the call whose step is being polled on this thread.
     static STEP_OF: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Why a one-time step did not run.
+/// Error of a one-time step that did not run.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StepError {
-    /// It ran before, for the same state: somebody sent that state twice.
+    /// The step ran before, for the same request state: a client sent that state twice (replay).
     Spent,
-    /// The store of claims failed.
+    /// The nonce store failed.
     Store(Error),
 }
 
@@ -52,41 +52,42 @@ impl From<StepError> for Error {
     }
 }
 
-/// # Effects that happen once
+/// # Steps
 ///
-/// Where a client meets asks by calling again, the handler runs again from the top. What it did
-/// before the ask would happen twice, unless it is in a step.
+/// If the client answers requests with a retry, the handler runs again from the top. Effects before
+/// the request would be repeated, unless they are in a step.
 ///
-/// A task runs again from the top when the process that worked on it is lost. Its steps are in the
-/// server's store before the step returns: a step that returned once returns the same on every
-/// later run, and does not run again. A step that was under way runs again; which of them happened
-/// nobody can know but the world outside. So a handler runs at least once, and the result of a step
-/// is recorded exactly once.
+/// A task runs again from the top when its process is lost. The result of a step is in the server's
+/// store before the step returns: a step that returned once returns the same result on every later
+/// run, and does not run again. A step that was interrupted runs again, and only the external
+/// system can tell whether its effect happened. So a handler runs at least once, and the result of
+/// a step is recorded exactly once.
 impl Ctx {
-    /// Runs `future`, and remembers its result under `name` for the re-runs of this call.
+    /// Runs `future`, and records its result under `name` for the retries of this call.
     ///
-    /// On a re-run the result comes back without running `future`. A second step of the same name
-    /// in one run is a step of its own, told apart by counting; so give steps that run side by
-    /// side different names. The result travels, sealed, through the client, and should be small.
-    /// A result that cannot be written as JSON, or read back, is not remembered. Asks belong
-    /// before a step, not inside it: there they end with [`ClientRequestError::Invalid`](crate::AskError).
+    /// On a retry the recorded result is returned without running `future`. Steps of the same name
+    /// in one run are distinguished by counting, so give concurrent steps different names. The
+    /// result travels, encrypted, through the client, and should be small. A result that cannot be
+    /// serialized as JSON, or deserialized, is not recorded. Send client requests before a step,
+    /// not inside it: there they end with
+    /// [`ClientRequestError::Invalid`](crate::ClientRequestError::Invalid).
     ///
-    /// Whoever has a sealed state can send it twice, and then a step after it runs twice. Where
-    /// that matters, use [`step_once`](Ctx::step_once).
+    /// A client can send the same request state twice (replay), and then a later step runs twice.
+    /// If that matters, use [`step_once`](Ctx::step_once).
     pub async fn step<T>(&self, name: impl Into<String>, future: impl Future<Output = T>) -> T
     where
         T: Serialize + DeserializeOwned,
     {
         let name = self.run().number_step(name.into());
-        if let Some(result) = self.recall(&name) {
+        if let Some(result) = self.recorded(&name) {
             return result;
         }
-        let _in_flight = InFlight::new(self);
-        let result = self.inside(future).await;
+        let _in_flight = StepInFlight::new(self);
+        let result = self.run_in_step(future).await;
         self.record(&name, result).await
     }
 
-    /// A [`step`](Ctx::step) that remembers success only, so the error can be of any type.
+    /// A [`step`](Ctx::step) that records success only, so the error can be of any type.
     ///
     /// # Errors
     /// Those of `future`.
@@ -99,19 +100,20 @@ impl Ctx {
         T: Serialize + DeserializeOwned,
     {
         let name = self.run().number_step(name.into());
-        if let Some(result) = self.recall(&name) {
+        if let Some(result) = self.recorded(&name) {
             return Ok(result);
         }
-        let _in_flight = InFlight::new(self);
-        let result = self.inside(future).await?;
+        let _in_flight = StepInFlight::new(self);
+        let result = self.run_in_step(future).await?;
         Ok(self.record(&name, result).await)
     }
 
-    /// A [`step`](Ctx::step) that runs at most once, even if the client sends the same state twice.
+    /// A [`step`](Ctx::step) that runs at most once, even if the client sends the same request
+    /// state twice.
     ///
-    /// It claims the state's nonce in the server's nonce store first. A claim without a result
-    /// (the server stopped in between) stays: at most once, not exactly once. A call without any
-    /// state is a call of its own, and may run the step again.
+    /// It first claims the state's nonce in the server's nonce store. A claim without a result (the
+    /// server stopped in between) stays: at most once, not exactly once. A call without request
+    /// state is a new call, and may run the step again.
     ///
     /// # Errors
     /// [`StepError::Spent`] if it ran before, [`StepError::Store`] if the store failed.
@@ -124,23 +126,23 @@ impl Ctx {
         T: Serialize + DeserializeOwned,
     {
         let name = self.run().number_step(name.into());
-        if let Some(result) = self.recall(&name) {
+        if let Some(result) = self.recorded(&name) {
             return Ok(result);
         }
-        let _in_flight = InFlight::new(self);
+        let _in_flight = StepInFlight::new(self);
         self.claim(&name).await?;
-        let result = self.inside(future).await;
+        let result = self.run_in_step(future).await;
         Ok(self.record(&name, result).await)
     }
 
     async fn claim(&self, name: &str) -> Result<(), StepError> {
-        let nonce = match self.link() {
-            Some(link) => Some(link.nonce().await.map_err(StepError::Store)?),
+        let nonce = match self.task_run() {
+            Some(task_run) => Some(task_run.nonce().await.map_err(StepError::Store)?),
             None => self.nonce(),
         };
-        // Without a state that came back, nobody can send it twice; and it will be no task.
+        // Without request state there is nothing to replay, and the call will not become a task.
         let Some((nonce, ttl)) = nonce else { return Ok(()) };
-        let claim = self.core().nonces.claim(&format!("{nonce}/{name}"), ttl);
+        let claim = self.server().nonces.claim(&format!("{nonce}/{name}"), ttl);
         match claim.await {
             Ok(true) => Ok(()),
             Ok(false) => Err(StepError::Spent),
@@ -148,34 +150,35 @@ impl Ctx {
         }
     }
 
-    fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        // Copied out: the type's own code runs without the lock.
-        let json = match self.link() {
-            Some(link) => link.step(name)?,
+    fn recorded<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        // Copied, so that deserialization runs without the lock.
+        let json = match self.task_run() {
+            Some(task_run) => task_run.step(name)?,
             None => self.run().steps.get(name)?.clone(),
         };
         serde_json::from_str(json.get()).ok()
     }
 
-    /// Remembers a result, and gives the one that counts: that of a task may be another's.
+    /// Records a result, and returns the one that counts: another run of the task may have recorded
+    /// one before.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
-        if self.bond().is_none() && self.asks() != InputMode::Suspend {
+        if self.promotion().is_none() && self.input_mode() != InputMode::Suspend {
             return result;
         }
         let json = match to_raw_value(&result) {
             Ok(json) => json,
             Err(error) => {
-                tracing::warn!(%error, "the result of a step could not be written as JSON");
+                tracing::warn!(%error, "cannot serialize the result of a step as JSON");
                 return result;
             }
         };
-        let earlier = self.keep(name, json).await;
+        let earlier = self.save(name, json).await;
         earlier.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or(result)
     }
 
-    /// Keeps a result for as long as the call lives, or in the task's store; gives the one that was
-    /// there before. If the task is not ours any more, this never returns.
-    async fn keep(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
+    /// Saves a result for the rest of the call, or in the task's store; returns the one that was
+    /// there before. If another process has the task, this never returns.
+    async fn save(&self, name: &str, json: Box<RawValue>) -> Option<Box<RawValue>> {
         {
             let mut run = self.run();
             if !run.is_task {
@@ -183,19 +186,19 @@ impl Ctx {
                 return None;
             }
         }
-        let link = self.link()?;
-        match self.unless_over(link.keep(name, &json)).await {
-            Some(Kept::Now) => return None,
-            Some(Kept::Before(earlier)) => return Some(earlier),
-            Some(Kept::Lost) | None => {}
+        let task_run = self.task_run()?;
+        match self.or_closed(task_run.save_step(name, &json)).await {
+            Some(StepSaveResult::Saved) => return None,
+            Some(StepSaveResult::AlreadySaved(earlier)) => return Some(earlier),
+            Some(StepSaveResult::Lost) | None => {}
         }
-        // An async handler is dropped here; a thread has nobody to drop it.
+        // An async handler is dropped here; a thread cannot be dropped and must unwind.
         self.outbox().closed().await;
-        resume_unwind(Box::new("the task is not this call's any more"))
+        resume_unwind(Box::new("the task belongs to another run now"))
     }
 
-    /// Waits for `future`, unless the call is over before.
-    pub(crate) async fn unless_over<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+    /// Awaits `future`; `None` if the call ends before.
+    pub(crate) async fn or_closed<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let (mut future, mut closed) = (pin!(future), pin!(self.outbox().closed()));
         poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(output) => Poll::Ready(Some(output)),
@@ -204,20 +207,25 @@ impl Ctx {
         .await
     }
 
-    /// Polls a step's future, so that an ask inside it can be told from one beside it.
-    async fn inside<T>(&self, future: impl Future<Output = T>) -> T {
+    /// Polls the future of a step, so that a client request inside it is distinguished from one
+    /// beside it.
+    async fn run_in_step<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
-        poll_fn(|cx| self.poll_inside(future.as_mut(), cx)).await
+        poll_fn(|cx| self.poll_in_step(future.as_mut(), cx)).await
     }
 
-    fn poll_inside<F: Future>(&self, future: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        struct Outside(usize);
-        impl Drop for Outside {
+    fn poll_in_step<F: Future>(
+        &self,
+        future: Pin<&mut F>,
+        cx: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        struct RestoreStep(usize);
+        impl Drop for RestoreStep {
             fn drop(&mut self) {
                 STEP_OF.set(self.0);
             }
         }
-        let _outside = Outside(STEP_OF.replace(self.id()));
+        let _restore = RestoreStep(STEP_OF.replace(self.id()));
         future.poll(cx)
     }
 
@@ -226,17 +234,17 @@ impl Ctx {
     }
 }
 
-/// A step under way: as long as there is one, the call is not suspended.
-struct InFlight<'c>(&'c Ctx);
+/// Step in flight: while there is one, the call is not suspended.
+struct StepInFlight<'c>(&'c Ctx);
 
-impl<'c> InFlight<'c> {
+impl<'c> StepInFlight<'c> {
     fn new(ctx: &'c Ctx) -> Self {
         ctx.run().in_flight += 1;
-        InFlight(ctx)
+        StepInFlight(ctx)
     }
 }
 
-impl Drop for InFlight<'_> {
+impl Drop for StepInFlight<'_> {
     fn drop(&mut self) {
         self.0.run().in_flight -= 1;
         self.0.wake_driver();

@@ -1,4 +1,4 @@
-//! Waits for a future on a thread that may block, without a runtime.
+//! Blocks a thread on a future, without a runtime.
 
 use std::{
     cell::Cell,
@@ -10,30 +10,30 @@ use std::{
 };
 
 thread_local! {
-    /// Whether a handler is being polled on this thread.
+    /// True while a handler is being polled on this thread.
     static POLLING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Marks this thread as one that must not wait, until it is dropped.
-pub(crate) struct Polling {
+/// Guard that marks this thread as one that must not block, until it is dropped.
+pub(crate) struct PollGuard {
     before: bool,
 }
 
-impl Polling {
+impl PollGuard {
     pub(crate) fn begin() -> Self {
-        Polling { before: POLLING.replace(true) }
+        PollGuard { before: POLLING.replace(true) }
     }
 }
 
-impl Drop for Polling {
+impl Drop for PollGuard {
     fn drop(&mut self) {
         POLLING.set(self.before);
     }
 }
 
-struct Unpark(Thread);
+struct UnparkWaker(Thread);
 
-impl Wake for Unpark {
+impl Wake for UnparkWaker {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
@@ -43,19 +43,19 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to its end, with this thread parked while there is nothing to do.
+/// Runs `future` to completion; parks the thread while it is pending.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     assert!(
         !POLLING.get(),
-        "`Ctx::block_on` is for plain functions on a thread where they may block: `await` in an \
-         async one, and do not run this one in place"
+        "call `Ctx::block_on` only in a plain function on its own thread: use `await` in an async \
+         function, and do not register this function as inline"
     );
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(UnparkWaker(thread::current())));
     let (mut future, mut cx) = (pin!(future), Context::from_waker(&waker));
     loop {
         match future.as_mut().poll(&mut cx) {
             Poll::Ready(output) => return output,
-            // Somebody else may have unparked the thread: then the next poll says so.
+            // Another unpark may have woken the thread; then the next poll is pending again.
             Poll::Pending => thread::park(),
         }
     }

@@ -1,4 +1,4 @@
-//! Functions that block, on threads where that harms nobody.
+//! Runs blocking handlers on threads where blocking is allowed.
 
 use std::{
     future::Future,
@@ -14,74 +14,74 @@ use std::{
 
 use wharf_model::{Caller, Error, LogThrottle, Outbox, Outcome, RequestExtensions};
 
-use crate::router::caller_shares::{Share, Shares};
+use crate::router::caller_shares::{CallerShare, CallerShares};
 
-/// How many blocking functions may be at work or in line, and how many of one caller.
-pub(crate) struct Pool {
-    places: Shares,
+/// Limit of blocking handlers that run or wait for a thread, in total and per caller.
+pub(crate) struct BlockingPool {
+    permits: CallerShares,
     taken: AtomicUsize,
     refused: LogThrottle,
 }
 
-/// One place in the pool. The job owns it, not the call: a thread outlives a cancelled call.
-pub(crate) struct Place {
-    pool: Arc<Pool>,
-    _share: Share,
+/// Permit of the pool. The job owns it, not the call, because a thread outlives a cancelled call.
+pub(crate) struct BlockingPermit {
+    pool: Arc<BlockingPool>,
+    _share: CallerShare,
 }
 
-impl Pool {
+impl BlockingPool {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
-        let (places, taken) = (Shares::new(limit), AtomicUsize::new(0));
-        Arc::new(Pool { places, taken, refused: LogThrottle::default() })
+        let (permits, taken) = (CallerShares::new(limit), AtomicUsize::new(0));
+        Arc::new(BlockingPool { permits, taken, refused: LogThrottle::default() })
     }
 
-    /// A place for a call with this scope.
-    pub(crate) fn enter(self: &Arc<Self>, scope: &RequestExtensions) -> Option<Place> {
-        let place = |_share| Some(Place { pool: self.clone(), _share });
-        match self.take(self.places.open) {
-            true => place(None),
-            false => place(self.enter_crowded(&Caller::of(scope))?),
+    /// Acquires a permit for a call with these request extensions.
+    pub(crate) fn acquire(self: &Arc<Self>, scope: &RequestExtensions) -> Option<BlockingPermit> {
+        let permit = |_share| Some(BlockingPermit { pool: self.clone(), _share });
+        match self.take(self.permits.open) {
+            true => permit(None),
+            false => permit(self.acquire_contended(&Caller::of(scope))?),
         }
     }
 
     #[cold]
-    fn enter_crowded(&self, caller: &Caller) -> Option<Share> {
-        let share = self.places.claim(self.taken.load(Ordering::Acquire), caller);
-        let share = share.filter(|_| self.take(self.places.room));
+    fn acquire_contended(&self, caller: &Caller) -> Option<CallerShare> {
+        let share = self.permits.claim(self.taken.load(Ordering::Acquire), caller);
+        let share = share.filter(|_| self.take(self.permits.capacity));
         if share.is_none() && self.refused.is_due() {
             let taken = self.taken.load(Ordering::Acquire);
-            tracing::warn!(taken, "calls are refused: too many blocking functions are at work");
+            tracing::warn!(taken, "rejecting calls: too many blocking handlers are running");
         }
         share
     }
 
-    /// Takes a place if fewer than `room` are taken.
-    fn take(&self, room: usize) -> bool {
-        let fits = |taken: usize| (taken < room).then_some(taken + 1);
+    /// Takes a permit if fewer than `capacity` are taken.
+    fn take(&self, capacity: usize) -> bool {
+        let fits = |taken: usize| (taken < capacity).then_some(taken + 1);
         self.taken.fetch_update(Ordering::AcqRel, Ordering::Acquire, fits).is_ok()
     }
 }
 
-impl Drop for Place {
+impl Drop for BlockingPermit {
     fn drop(&mut self) {
         self.pool.taken.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Where the job leaves what came of it.
-struct Slot {
+/// Slot that the job puts its result into.
+struct ResultSlot {
     result: Option<thread::Result<Outcome>>,
-    /// Set when the job is gone, with or without a result.
-    over: bool,
+    /// True once the job is gone, with or without a result.
+    is_over: bool,
     waker: Option<Waker>,
 }
 
-struct Leave(Arc<Mutex<Slot>>);
+struct FinishOnDrop(Arc<Mutex<ResultSlot>>);
 
-impl Leave {
+impl FinishOnDrop {
     fn put(&self, result: Option<thread::Result<Outcome>>) {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        slot.over = true;
+        slot.is_over = true;
         slot.result = slot.result.take().or(result);
         if let Some(waker) = slot.waker.take() {
             drop(slot);
@@ -90,28 +90,29 @@ impl Leave {
     }
 }
 
-impl Drop for Leave {
+impl Drop for FinishOnDrop {
     fn drop(&mut self) {
         self.put(None);
     }
 }
 
-/// Runs `job` in its place, on a thread that may block, unless the call is over before it begins.
+/// Runs `job` with its permit, on a thread that may block, unless the call ends before the job
+/// starts.
 pub(crate) fn run(
-    place: Place,
+    permit: BlockingPermit,
     outbox: Outbox,
     job: impl FnOnce() -> Outcome + Send + 'static,
 ) -> impl Future<Output = Outcome> + Send + 'static {
-    let mut job = Some((job, place));
-    let slot = Arc::new(Mutex::new(Slot { result: None, over: false, waker: None }));
-    let mut leave = Some(Leave(slot.clone()));
+    let mut job = Some((job, permit));
+    let slot = Arc::new(Mutex::new(ResultSlot { result: None, is_over: false, waker: None }));
+    let mut leave = Some(FinishOnDrop(slot.clone()));
     std::future::poll_fn(move |cx| {
-        if let (Some((job, place)), Some(leave)) = (job.take(), leave.take()) {
+        if let (Some((job, permit)), Some(leave)) = (job.take(), leave.take()) {
             let (outbox, span) = (outbox.clone(), tracing::Span::current());
             spawn(Box::new(move || {
                 let work = AssertUnwindSafe(|| span.in_scope(job));
                 let result = (!outbox.is_closed()).then(|| catch_unwind(work));
-                drop(place);
+                drop(permit);
                 leave.put(result);
             }));
         }
@@ -122,7 +123,7 @@ pub(crate) fn run(
                 drop(slot);
                 resume_unwind(panic)
             }
-            None if slot.over => Poll::Ready(overloaded()),
+            None if slot.is_over => Poll::Ready(overloaded()),
             None => {
                 slot.waker = Some(cx.waker().clone());
                 Poll::Pending
@@ -131,7 +132,7 @@ pub(crate) fn run(
     })
 }
 
-/// A job that cannot get a thread is dropped, which its call sees.
+/// Spawns the job. A job that cannot get a thread is dropped, which its call detects.
 fn spawn(job: Box<dyn FnOnce() + Send>) {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => drop(runtime.spawn_blocking(job)),

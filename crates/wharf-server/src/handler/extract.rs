@@ -1,4 +1,4 @@
-//! What a handler takes, read from the call before the handler runs.
+//! Extractors: parameters of handlers, read from the call before the handler runs.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -17,16 +17,16 @@ use wharf_schema::problems;
 
 use crate::{
     context::Ctx,
-    handler::{string_args, string_args::Strings},
+    handler::{string_args, string_args::StringArg},
     lenient_json,
     middleware::printable,
-    primitives::resource::Reading,
-    router::state::Core,
+    primitives::resource::ReadMetadata,
+    router::state::ServerState,
     schema,
-    schema::{Typed, validator::Rules},
+    schema::{ArgumentSchema, validator::SchemaValidator},
 };
 
-/// Something a handler can take as a parameter.
+/// Type that a handler can take as a parameter.
 ///
 /// Extraction is synchronous and runs before the handler's future exists.
 ///
@@ -48,21 +48,21 @@ use crate::{
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
     label = "not an extractor",
-    note = "take arguments as `Args<T>`, shared state as `State<T>`, what outer layers added as \
+    note = "take arguments as `Args<T>`, shared state as `State<T>`, values from middleware as \
             `Extension<T>`, and `Ctx`, `Principal`, `Uri`, `RawArgs` or `Completing` as they are"
 )]
 pub trait Extract: Sized {
-    /// Says, when the server is built, what the handler will need.
+    /// Declares the handler's requirements when the server is built.
     fn declare(_declaration: &mut Declaration) {}
 
-    /// Reads the value from the call.
+    /// Extracts the value from the call.
     fn extract(call: &Incoming<'_>) -> Result<Self, Error>;
 }
 
-/// What a handler needs, as its parameters declare it.
+/// Requirements of a handler, as declared by its parameters.
 #[derive(Debug, Default)]
 pub struct Declaration {
-    pub(crate) arguments: Vec<Typed>,
+    pub(crate) arguments: Vec<ArgumentSchema>,
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) takes_raw: bool,
     pub(crate) takes_uri: bool,
@@ -70,48 +70,48 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The handler takes arguments that read as `T`.
+    /// Declares that the handler takes arguments that deserialize as `T`.
     pub fn arguments<T: JsonSchema>(&mut self) {
         self.arguments.push(schema::input::<T>());
     }
 
-    /// The handler takes shared state of type `T`.
+    /// Declares that the handler takes shared state of type `T`.
     pub fn state<T: 'static>(&mut self) {
         self.states.push((TypeId::of::<T>(), type_name::<T>()));
     }
 }
 
-/// One call, on its way to its handler.
+/// Call that is dispatched to a handler.
 pub struct Incoming<'a> {
     pub(crate) request: Request,
     pub(crate) outbox: Outbox,
-    pub(crate) core: &'a Arc<Core>,
-    pub(crate) input: Input<'a>,
-    /// What the arguments must keep to; a completion has none.
-    pub(crate) rules: Option<&'a Rules>,
+    pub(crate) server: &'a Arc<ServerState>,
+    pub(crate) input: CallInput<'a>,
+    /// Validator of the arguments; `None` for a completion.
+    pub(crate) validator: Option<&'a SchemaValidator>,
     ctx: OnceCell<Ctx>,
 }
 
-/// Where a handler's arguments come from.
+/// Source of a handler's arguments.
 #[derive(Clone, Copy)]
-pub(crate) enum Input<'a> {
+pub(crate) enum CallInput<'a> {
     /// A tool: the request's own JSON.
     Json,
     /// A prompt: decoded strings.
-    Prompt(&'a [(Cow<'a, str>, Strings)]),
+    Prompt(&'a [(Cow<'a, str>, StringArg)]),
     /// A resource: strings decoded from its URI.
-    Resource(&'a [(Cow<'a, str>, Strings)], &'a Reading),
+    Resource(&'a [(Cow<'a, str>, StringArg)], &'a ReadMetadata),
     /// A completion.
     Completion(&'a CompletionRequest),
 }
 
-impl Input<'_> {
-    /// What arguments that do not fit are called.
+impl CallInput<'_> {
+    /// Returns the kind of the error for invalid arguments.
     fn invalid(self) -> ErrorKind {
         match self {
-            Input::Json => ErrorKind::InvalidToolArguments,
-            Input::Prompt(_) => ErrorKind::InvalidPromptArguments,
-            Input::Resource(..) | Input::Completion(_) => ErrorKind::InvalidParams,
+            CallInput::Json => ErrorKind::InvalidToolArguments,
+            CallInput::Prompt(_) => ErrorKind::InvalidPromptArguments,
+            CallInput::Resource(..) | CallInput::Completion(_) => ErrorKind::InvalidParams,
         }
     }
 }
@@ -120,91 +120,98 @@ impl<'a> Incoming<'a> {
     pub(crate) fn new(
         request: Request,
         outbox: Outbox,
-        core: &'a Arc<Core>,
-        input: Input<'a>,
-        rules: Option<&'a Rules>,
+        server: &'a Arc<ServerState>,
+        input: CallInput<'a>,
+        validator: Option<&'a SchemaValidator>,
     ) -> Self {
-        Incoming { request, outbox, core, input, rules, ctx: OnceCell::new() }
+        Incoming { request, outbox, server, input, validator, ctx: OnceCell::new() }
     }
 
-    /// The request.
+    /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &Request {
         &self.request
     }
 
-    /// Who is calling, if anybody authenticated the caller.
+    /// Returns the principal, if the caller was authenticated.
     #[must_use]
     pub fn principal(&self) -> Option<&Principal> {
         self.request.principal()
     }
 
-    /// What an outer layer put beside the message.
+    /// Returns a request extension that outer middleware added.
     #[must_use]
     pub fn extension<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.request.scope.get()
     }
 
-    /// The server's shared state of type `T`.
+    /// Returns the server's shared state of type `T`.
     #[must_use]
     pub fn state<T: Any>(&self) -> Option<&T> {
-        self.core.states.get(&TypeId::of::<T>())?.downcast_ref()
+        self.server.states.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// The context of the call, made on first use.
+    /// Returns the context of the call, created on first use.
     #[must_use]
     pub fn ctx(&self) -> Ctx {
-        self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.core.clone())).clone()
+        self.ctx.get_or_init(|| Ctx::new(self.outbox.clone(), self.server.clone())).clone()
     }
 
-    /// Reads a handler's parameters, and holds its arguments against their schema.
+    /// Extracts a handler's parameters, and validates its arguments against their schema.
     pub(crate) fn read<A: Extract>(&self) -> Result<A, Error> {
         let parameters = A::extract(self).map_err(|error| self.explain(error))?;
-        let Some(rules) = self.rules else { return Ok(parameters) };
+        let Some(validator) = self.validator else { return Ok(parameters) };
         let checked = match self.input {
-            Input::Json => rules.check_json(self.request.arguments(), self.most()),
-            Input::Prompt(pairs) | Input::Resource(pairs, _) => rules.check_strings(pairs),
-            Input::Completion(_) => Ok(()),
+            CallInput::Json => validator.check_json(self.request.arguments(), self.max_values()),
+            CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
+                validator.check_strings(pairs)
+            }
+            CallInput::Completion(_) => Ok(()),
         };
         checked.map(|()| parameters).map_err(|problems| self.invalid(&problems))
     }
 
-    /// Says more about arguments of a tool that its type could not read: serde names no fields.
+    /// Adds details to the error for tool arguments that could not be deserialized: serde does not
+    /// name the fields.
     fn explain(&self, error: Error) -> Error {
-        let Some(rules) = self.rules.filter(|_| error.kind.is_invalid_tool_arguments()) else {
+        let Some(validator) = self.validator.filter(|_| error.kind.is_invalid_tool_arguments())
+        else {
             return error;
         };
-        match rules.explain_json(self.request.arguments(), self.most()) {
+        match validator.explain_json(self.request.arguments(), self.max_values()) {
             Some(problems) => self.invalid(&problems),
             None => self.invalid(&format!("- {}", error.message)),
         }
     }
 
-    /// A mistake in how the server was put together: its author must know, the client need not.
-    fn fault(&self, problem: impl fmt::Display) -> Error {
+    /// Logs a mistake in the configuration of the server. The client receives only an internal
+    /// error.
+    fn configuration_error(&self, problem: impl fmt::Display) -> Error {
         let (method, target) = (self.request.method.name(), self.request.target());
-        tracing::error!(method, handler = printable(&target), "the handler {problem}");
+        tracing::error!(method, handler = printable(&target), "cannot run handler: it {problem}");
         Error::new(ErrorKind::InternalError)
     }
 
-    fn misplaced(&self, extractor: &str) -> Error {
-        self.fault(format_args!("takes `{extractor}`, which its kind of call does not have"))
+    fn wrong_extractor(&self, extractor: &str) -> Error {
+        self.configuration_error(format_args!(
+            "takes `{extractor}`, which its kind of call does not have"
+        ))
     }
 
-    /// How many values a tree of arguments may have.
-    fn most(&self) -> usize {
-        self.core.limits.argument_values
+    /// Maximum number of values in an argument tree.
+    fn max_values(&self) -> usize {
+        self.server.limits.argument_values
     }
 
     fn invalid(&self, problems: &str) -> Error {
         let (target, kind) = (self.request.target(), self.input.invalid());
-        let signature = self.rules.map(Rules::signature).unwrap_or_default();
+        let signature = self.validator.map(SchemaValidator::signature).unwrap_or_default();
         Error::new(kind).with_message(format!(
             "Invalid arguments for `{target}`:\n{problems}\nIt takes: {signature}"
         ))
     }
 
-    /// Ends extraction: a context, if any parameter wanted one, gets the request.
+    /// Ends extraction: moves the request into the context, if a parameter created one.
     pub(crate) fn into_ctx(self) -> Option<Ctx> {
         let ctx = self.ctx.into_inner()?;
         ctx.fill(self.request);
@@ -212,10 +219,10 @@ impl<'a> Incoming<'a> {
     }
 }
 
-/// The arguments of the call, as the user's own type.
+/// Arguments of the call, as a type of the user.
 ///
-/// For a tool they are read from JSON. For a prompt or a resource template they are strings, read
-/// as the types of the fields.
+/// The arguments of a tool are deserialized from JSON. Those of a prompt or a resource template are
+/// strings, parsed as the types of the fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Args<T>(pub T);
 
@@ -226,18 +233,20 @@ impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         let read = match call.input {
-            Input::Json => lenient_json::from_json(call.request.arguments(), call.most())
+            CallInput::Json => lenient_json::from_json(call.request.arguments(), call.max_values())
                 .map_err(|error| error.to_string()),
-            Input::Prompt(pairs) | Input::Resource(pairs, _) => string_args::from_strings(pairs),
-            Input::Completion(_) => return Err(call.misplaced("Args")),
+            CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
+                string_args::from_strings(pairs)
+            }
+            CallInput::Completion(_) => return Err(call.wrong_extractor("Args")),
         };
-        // The text may quote what the caller sent, which may be long.
+        // The message may quote the caller's input, which may be long.
         let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
         read.map(Args).map_err(invalid)
     }
 }
 
-/// The arguments of a tool call as they came: the text of a JSON object.
+/// Arguments of a tool call as received: the text of a JSON object.
 #[derive(Clone, Debug)]
 pub struct RawArgs(pub Box<RawValue>);
 
@@ -251,7 +260,7 @@ impl Extract for RawArgs {
     }
 }
 
-/// State shared by all handlers, given with [`RouterBuilder::state`](crate::RouterBuilder::state).
+/// State shared by all handlers, set with [`RouterBuilder::state`](crate::RouterBuilder::state).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State<T>(pub T);
 
@@ -261,24 +270,24 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        // Building checked that it is there.
+        // The builder checked that it exists.
         call.state::<T>().cloned().map(State).ok_or_else(|| Error::new(ErrorKind::InternalError))
     }
 }
 
-/// What an outer layer put beside the message. Take an `Option` of it if it may be missing.
+/// Request extension that outer middleware added. Take an `Option` of it if it may be missing.
 ///
-/// Without the `Option`, a call that has none fails as an internal error. The client learns no
-/// more than that; which type is missing, and for which handler, is logged with `tracing`, so a
-/// `tracing` subscriber must be installed to see it.
+/// Without the `Option`, a call that lacks the extension fails with an internal error, which is all
+/// that the client receives. The missing type and the handler are logged with `tracing`, so a
+/// `tracing` subscriber must be installed to see them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extension<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> Extract for Extension<T> {
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         call.extension::<T>().cloned().map(Extension).ok_or_else(|| {
-            call.fault(format_args!(
-                "takes `Extension<{}>`, but no outer layer added one",
+            call.configuration_error(format_args!(
+                "takes `Extension<{}>`, but no middleware added one",
                 type_name::<T>()
             ))
         })
@@ -309,7 +318,7 @@ impl Extract for Ctx {
     }
 }
 
-/// The URI that is being read.
+/// URI that is being read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Uri(pub String);
 
@@ -320,13 +329,13 @@ impl Extract for Uri {
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
         match call.input {
-            Input::Resource(..) => Ok(Uri(call.request.target().into_owned())),
-            _ => Err(call.misplaced("Uri")),
+            CallInput::Resource(..) => Ok(Uri(call.request.target().into_owned())),
+            _ => Err(call.wrong_extractor("Uri")),
         }
     }
 }
 
-/// An argument that is being typed, for the functions that complete it.
+/// Argument to complete, for completion functions.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -337,16 +346,16 @@ impl Extract for Uri {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completing {
-    /// What has been typed so far.
+    /// Value typed so far.
     pub value: String,
-    /// The argument's name.
+    /// Name of the argument.
     pub argument: String,
-    /// The arguments that are already settled.
+    /// Arguments that already have a value.
     pub context: BTreeMap<String, String>,
 }
 
 impl Completing {
-    /// The candidates that begin with what has been typed, whatever their case, in their order.
+    /// Returns the candidates that begin with the typed value, ignoring case, in their order.
     pub fn matching(&self, candidates: impl IntoIterator<Item: Into<String>>) -> Completion {
         let typed = self.value.to_lowercase();
         Completion::new(
@@ -364,7 +373,9 @@ impl Extract for Completing {
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        let Input::Completion(asked) = call.input else { return Err(call.misplaced("Completing")) };
+        let CallInput::Completion(asked) = call.input else {
+            return Err(call.wrong_extractor("Completing"));
+        };
         Ok(Completing {
             value: asked.value.clone(),
             argument: asked.argument.clone(),

@@ -1,23 +1,23 @@
-//! What a function that completes an argument may return.
+//! Return types of completion functions.
 
 use std::sync::Arc;
 
 use wharf_model::{Completion, Error, Outcome, Reply};
 
 use crate::handler::{
-    Async, Ending, Endpoint, Handler, Inline, PlainHandler,
+    AsyncEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler, ReturnConverter,
     extract::{Declaration, Extract, Incoming},
     tool_error::IntoToolError,
 };
 
-/// Something a function that completes an argument can return.
+/// Type that a completion function can return.
 #[diagnostic::on_unimplemented(
     message = "a completion cannot return `{Self}`",
     label = "not a completion",
-    note = "return a list of texts, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
+    note = "return a list of strings, `Completion`, or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoCompletion {
-    /// The values, best first.
+    /// Converts to the values, best first.
     fn into_completion(self) -> Result<Completion, Error>;
 }
 
@@ -51,20 +51,20 @@ impl<T: IntoCompletion, E: IntoToolError> IntoCompletion for Result<T, E> {
     }
 }
 
-/// A function that completes an argument: plain and cheap, or async. `M` tells the two apart, and
-/// the compiler finds it out.
+/// Function that completes an argument: plain and fast, or async. `M` distinguishes the two and is
+/// inferred.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not complete an argument",
     label = "not a function of extractors that returns a completion",
-    note = "take `Completing` (and `State<T>`, `Principal` … if you like) and return a list of \
-            texts or a `Completion`, from a plain or an async function"
+    note = "take `Completing` (and `State<T>`, `Principal` … if needed) and return a list of \
+            strings or a `Completion`, from a plain or an async function"
 )]
 pub trait Completer<M>: Sized {
     #[doc(hidden)]
     fn into_completer(self) -> CompleterParts;
 }
 
-/// A completer whose types are forgotten.
+/// Type-erased completer.
 #[doc(hidden)]
 pub struct CompleterParts {
     pub(crate) endpoint: Arc<dyn Endpoint>,
@@ -94,7 +94,7 @@ where
     A: Extract + 'static,
 {
     fn into_completer(self) -> CompleterParts {
-        CompleterParts::new::<A>(Async::<F, A, CompletionEnding>::endpoint(self))
+        CompleterParts::new::<A>(AsyncEndpoint::<F, A, CompletionConverter>::endpoint(self))
     }
 }
 
@@ -105,20 +105,20 @@ where
     A: Extract + Send + 'static,
 {
     fn into_completer(self) -> CompleterParts {
-        CompleterParts::new::<A>(Inline::<F, A, CompletionEnding>::endpoint(self))
+        CompleterParts::new::<A>(InlineEndpoint::<F, A, CompletionConverter>::endpoint(self))
     }
 }
 
-pub(crate) struct CompletionEnding {
+pub(crate) struct CompletionConverter {
     most: usize,
 }
 
-impl<R: IntoCompletion> Ending<R> for CompletionEnding {
-    fn of(incoming: &Incoming<'_>) -> Self {
-        CompletionEnding { most: incoming.core.limits.completion_values.min(100) }
+impl<R: IntoCompletion> ReturnConverter<R> for CompletionConverter {
+    fn for_call(incoming: &Incoming<'_>) -> Self {
+        CompletionConverter { most: incoming.server.limits.completion_values.min(100) }
     }
 
-    fn end(self, returned: R) -> Outcome {
+    fn convert(self, returned: R) -> Outcome {
         match returned.into_completion() {
             Ok(mut completion) => {
                 if completion.values.len() > self.most {

@@ -1,4 +1,4 @@
-//! What a resource may return.
+//! Return types of resources.
 
 use std::borrow::Cow;
 
@@ -8,18 +8,18 @@ use wharf_model::{Error, ErrorKind, Outcome, ReadResult, Reply, ResourceContents
 
 use crate::{
     handler::{
-        Ending,
-        extract::{Incoming, Input},
+        ReturnConverter,
+        extract::{CallInput, Incoming},
         into_tool::{Json, unserializable},
         tool_error::IntoToolError,
     },
-    primitives::resource::Reading,
+    primitives::resource::ReadMetadata,
 };
 
-/// Something a resource can return.
+/// Type that a resource can return.
 ///
-/// Text is `text/plain`, bytes are `application/octet-stream` and [`Json`] is `application/json`,
-/// unless the resource says what it is.
+/// The media type of text is `text/plain`, of bytes `application/octet-stream` and of [`Json`]
+/// `application/json`, unless the resource sets one.
 #[diagnostic::on_unimplemented(
     message = "a resource cannot return `{Self}`",
     label = "not the contents of a resource",
@@ -27,7 +27,7 @@ use crate::{
             `Option` (`None` is not found), or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoContents {
-    /// The contents of `uri`, whose media type is `mime` if the resource says so.
+    /// Converts to the contents of `uri`; `mime` is the media type that the resource sets.
     fn into_contents(self, uri: &str, mime: Option<&str>) -> Result<ReadResult, Error>;
 }
 
@@ -67,7 +67,7 @@ impl IntoContents for Vec<ResourceContents> {
 
 impl IntoContents for ReadResult {
     fn into_contents(mut self, uri: &str, mime: Option<&str>) -> Result<ReadResult, Error> {
-        // A part at another URI may well be of another type.
+        // A part with another URI may have another media type.
         for part in self.contents.iter_mut().filter(|part| part.uri == uri) {
             if part.mime_type.is_none() {
                 part.mime_type = mime.map(str::to_owned);
@@ -89,29 +89,30 @@ impl<T: IntoContents, E: IntoToolError> IntoContents for Result<T, E> {
     }
 }
 
-pub(crate) struct ReadEnding {
+pub(crate) struct ContentsConverter {
     uri: String,
-    reading: Reading,
+    metadata: ReadMetadata,
 }
 
-impl<R: IntoContents> Ending<R> for ReadEnding {
-    fn of(incoming: &Incoming<'_>) -> Self {
+impl<R: IntoContents> ReturnConverter<R> for ContentsConverter {
+    fn for_call(incoming: &Incoming<'_>) -> Self {
         let request = &incoming.request;
-        let mut reading = match incoming.input {
-            Input::Resource(_, reading) => reading.clone(),
-            _ => Reading::default(),
+        let mut metadata = match incoming.input {
+            CallInput::Resource(_, metadata) => metadata.clone(),
+            _ => ReadMetadata::default(),
         };
-        // What depends on answers depends on more than the cache's key.
+        // A result that depends on input responses must not be cached: they are not part of the
+        // cache key.
         if request.input_responses().is_some() || request.request_state().is_some() {
-            reading.cache = None;
+            metadata.cache = None;
         }
-        ReadEnding { uri: request.target().into_owned(), reading }
+        ContentsConverter { uri: request.target().into_owned(), metadata }
     }
 
-    fn end(self, returned: R) -> Outcome {
-        match returned.into_contents(&self.uri, self.reading.mime.as_deref()) {
+    fn convert(self, returned: R) -> Outcome {
+        match returned.into_contents(&self.uri, self.metadata.mime.as_deref()) {
             Ok(mut result) => {
-                result.cache = result.cache.or(self.reading.cache);
+                result.cache = result.cache.or(self.metadata.cache);
                 Reply::Read(result).into()
             }
             Err(error) if error.kind == ErrorKind::InternalError && error.data.is_none() => {

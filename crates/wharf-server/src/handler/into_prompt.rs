@@ -1,4 +1,4 @@
-//! What a prompt may return.
+//! Return types of prompts.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,13 @@ use serde::Serialize;
 use wharf_model::{Content, Error, Outcome, PromptMessage, PromptResult, Reply};
 
 use crate::handler::{
-    Ending,
+    ReturnConverter,
     extract::Incoming,
     into_tool::{Json, unserializable},
     tool_error::IntoToolError,
 };
 
-/// Something a prompt can return. Text and content are what the user says.
+/// Type that a prompt can return. Text and content become messages of the user.
 #[diagnostic::on_unimplemented(
     message = "a prompt cannot return `{Self}`",
     label = "not the messages of a prompt",
@@ -20,7 +20,7 @@ use crate::handler::{
             or a `Result` of these whose error is a `ToolError` or any `std::error::Error`"
 )]
 pub trait IntoPrompt {
-    /// The messages of the prompt.
+    /// Converts to the messages of the prompt.
     fn into_prompt(self) -> Result<PromptResult, Error>;
 }
 
@@ -78,14 +78,14 @@ impl<T: IntoPrompt, E: IntoToolError> IntoPrompt for Result<T, E> {
     }
 }
 
-pub(crate) struct PromptEnding;
+pub(crate) struct PromptConverter;
 
-impl<R: IntoPrompt> Ending<R> for PromptEnding {
-    fn of(_incoming: &Incoming<'_>) -> Self {
-        PromptEnding
+impl<R: IntoPrompt> ReturnConverter<R> for PromptConverter {
+    fn for_call(_incoming: &Incoming<'_>) -> Self {
+        PromptConverter
     }
 
-    fn end(self, returned: R) -> Outcome {
+    fn convert(self, returned: R) -> Outcome {
         match returned.into_prompt() {
             Ok(result) => Reply::Prompt(result).into(),
             Err(error) => error.into(),

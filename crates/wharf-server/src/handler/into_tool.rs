@@ -1,4 +1,4 @@
-//! What a tool may return.
+//! Return types of tools.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
 use crate::{
-    handler::{Ending, extract::Incoming, tool_error::IntoToolError},
+    handler::{ReturnConverter, extract::Incoming, tool_error::IntoToolError},
     schema,
 };
 
-/// Any serializable value. From a tool it is structured content with an output schema, and the
-/// same JSON as text; from a resource, JSON text; from a prompt, a message with JSON text.
+/// Serializable value. A tool returns it as structured content with an output schema, and as JSON
+/// text; a resource as JSON text; a prompt as a message with JSON text.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -28,7 +28,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Json<T>(pub T);
 
-/// Something a tool can return.
+/// Type that a tool can return.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot return `{Self}`",
     label = "not an outcome of a tool",
@@ -36,10 +36,10 @@ pub struct Json<T>(pub T);
             with a `JsonSchema`, `ToolResult`, `()`, or a `Result` of these"
 )]
 pub trait IntoToolOutcome {
-    /// The outcome of the call.
+    /// Converts to the outcome of the call.
     fn into_tool_outcome(self) -> Outcome;
 
-    /// The JSON Schema of the structured content, if there is any.
+    /// Returns the JSON Schema of the structured content, if there is any.
     #[must_use]
     fn output_schema() -> Option<Value> {
         None
@@ -126,20 +126,21 @@ impl<T: IntoToolOutcome, E: IntoToolError> IntoToolOutcome for Result<T, E> {
     }
 }
 
-/// The handler's value does not fit into JSON: its author must know, the client need not.
+/// Logs that the handler's value cannot be serialized as JSON. The client receives only an internal
+/// error.
 pub(crate) fn unserializable(error: &serde_json::Error) -> Error {
-    tracing::error!(%error, "the handler returned a value that is not JSON");
+    tracing::error!(%error, "cannot serialize the value that a handler returned");
     Error::new(ErrorKind::InternalError)
 }
 
-pub(crate) struct ToolEnding;
+pub(crate) struct ToolConverter;
 
-impl<R: IntoToolOutcome> Ending<R> for ToolEnding {
-    fn of(_incoming: &Incoming<'_>) -> Self {
-        ToolEnding
+impl<R: IntoToolOutcome> ReturnConverter<R> for ToolConverter {
+    fn for_call(_incoming: &Incoming<'_>) -> Self {
+        ToolConverter
     }
 
-    fn end(self, returned: R) -> Outcome {
+    fn convert(self, returned: R) -> Outcome {
         returned.into_tool_outcome()
     }
 }

@@ -1,4 +1,4 @@
-//! Plain functions as handlers: one tuple macro for all arities.
+//! Handlers: plain functions of extractors, implemented by one macro for all arities.
 
 pub(crate) mod block_on;
 pub(crate) mod blocking;
@@ -20,7 +20,7 @@ use crate::{
     handler::extract::{Declaration, Extract, Incoming},
 };
 
-/// An async function of up to twelve extractors. Implemented for every such function and closure.
+/// Async function of up to twelve extractors. Implemented for every such function and closure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an async handler",
     label = "not an async function of extractors",
@@ -30,23 +30,23 @@ use crate::{
             move {{ … }} }}`, because each call needs a future of its own"
 )]
 pub trait Handler<A>: Send + Sync + 'static {
-    /// What the function returns in the end.
+    /// Output of the function's future.
     type Output;
-    /// The function's own future.
+    /// Future of the function.
     type Future: Future<Output = Self::Output> + Send + 'static;
 
     /// Calls the function.
     fn call(&self, parameters: A) -> Self::Future;
 }
 
-/// A plain function of up to twelve extractors. Implemented for every such function and closure.
+/// Plain function of up to twelve extractors. Implemented for every such function and closure.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a handler",
     label = "not a function of extractors",
     note = "a handler is a function of up to 12 parameters, each of which implements `Extract`"
 )]
 pub trait PlainHandler<A>: Send + Sync + 'static {
-    /// What the function returns.
+    /// Return type of the function.
     type Output;
 
     /// Calls the function.
@@ -108,123 +108,125 @@ handlers!(A B C D E F G H I J);
 handlers!(A B C D E F G H I J K);
 handlers!(A B C D E F G H I J K L);
 
-/// A handler whose types are forgotten.
+/// Type-erased handler.
 pub(crate) trait Endpoint: Send + Sync + 'static {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome>;
 }
 
-/// Turns what a handler returned into the outcome of its kind of call.
-pub(crate) trait Ending<R>: Send + 'static {
-    /// Keeps what the outcome needs of the call.
-    fn of(incoming: &Incoming<'_>) -> Self;
-    fn end(self, returned: R) -> Outcome;
+/// Converts the return value of a handler into the outcome of its kind of call.
+pub(crate) trait ReturnConverter<R>: Send + 'static {
+    /// Copies from the call what the outcome needs.
+    fn for_call(incoming: &Incoming<'_>) -> Self;
+    fn convert(self, returned: R) -> Outcome;
 }
 
-/// An async function, its parameters and its ending.
-pub(crate) struct Async<F, A, E>(F, PhantomData<fn() -> (A, E)>);
+/// Endpoint of an async function.
+pub(crate) struct AsyncEndpoint<F, A, E>(F, PhantomData<fn() -> (A, E)>);
 
-impl<F, A, E> Async<F, A, E> {
+impl<F, A, E> AsyncEndpoint<F, A, E> {
     pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
     where
         Self: Endpoint,
     {
-        Arc::new(Async(function, PhantomData::<fn() -> (A, E)>))
+        Arc::new(AsyncEndpoint(function, PhantomData::<fn() -> (A, E)>))
     }
 }
 
-impl<F, A, E> Endpoint for Async<F, A, E>
+impl<F, A, E> Endpoint for AsyncEndpoint<F, A, E>
 where
     F: Handler<A>,
     A: Extract + 'static,
-    E: Ending<F::Output>,
+    E: ReturnConverter<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+        let (parameters, converter) = match begin::<A, E, _>(&incoming) {
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
         let ctx = incoming.into_ctx();
         let running = self.0.call(parameters);
-        let call = async move { ending.end(running.await) };
+        let call = async move { converter.convert(running.await) };
         finish(ctx, call)
     }
 }
 
-/// A plain function that is cheap: it runs in place.
-pub(crate) struct Inline<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
+/// Endpoint of a plain, fast function that runs in place.
+pub(crate) struct InlineEndpoint<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
 
-impl<F, A, E> Inline<F, A, E> {
+impl<F, A, E> InlineEndpoint<F, A, E> {
     pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
     where
         Self: Endpoint,
     {
-        Arc::new(Inline(Arc::new(function), PhantomData::<fn() -> (A, E)>))
+        Arc::new(InlineEndpoint(Arc::new(function), PhantomData::<fn() -> (A, E)>))
     }
 }
 
-impl<F, A, E> Endpoint for Inline<F, A, E>
+impl<F, A, E> Endpoint for InlineEndpoint<F, A, E>
 where
     F: PlainHandler<A>,
     A: Extract + Send + 'static,
-    E: Ending<F::Output>,
+    E: ReturnConverter<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+        let (parameters, converter) = match begin::<A, E, _>(&incoming) {
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
         let ctx = incoming.into_ctx();
         match ctx {
-            // Only inside: state that does not open keeps the function from running at all.
+            // The function runs only inside `drive`: if the request state cannot be decrypted, it
+            // must not run at all.
             Some(ctx) => {
                 let function = self.0.clone();
-                suspend::drive(ctx, async move { ending.end(function.call(parameters)) })
+                suspend::drive(ctx, async move { converter.convert(function.call(parameters)) })
             }
-            None => now(ending.end(self.0.call(parameters))),
+            None => now(converter.convert(self.0.call(parameters))),
         }
     }
 }
 
-/// A plain function that may block: it runs on a thread of its own.
-pub(crate) struct Blocking<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
+/// Endpoint of a plain function that may block; it runs on its own thread.
+pub(crate) struct BlockingEndpoint<F, A, E>(Arc<F>, PhantomData<fn() -> (A, E)>);
 
-impl<F, A, E> Blocking<F, A, E> {
+impl<F, A, E> BlockingEndpoint<F, A, E> {
     pub(crate) fn endpoint(function: F) -> Arc<dyn Endpoint>
     where
         Self: Endpoint,
     {
-        Arc::new(Blocking(Arc::new(function), PhantomData::<fn() -> (A, E)>))
+        Arc::new(BlockingEndpoint(Arc::new(function), PhantomData::<fn() -> (A, E)>))
     }
 }
 
-impl<F, A, E> Endpoint for Blocking<F, A, E>
+impl<F, A, E> Endpoint for BlockingEndpoint<F, A, E>
 where
     F: PlainHandler<A>,
     A: Extract + Send + 'static,
-    E: Ending<F::Output>,
+    E: ReturnConverter<F::Output>,
 {
     fn call(&self, incoming: Incoming<'_>) -> BoxFuture<Outcome> {
-        let (parameters, ending) = match begin::<A, E, _>(&incoming) {
+        let (parameters, converter) = match begin::<A, E, _>(&incoming) {
             Ok(begun) => begun,
             Err(error) => return now(error.into()),
         };
         let outbox = incoming.outbox.clone();
-        let Some(place) = incoming.core.blocking.enter(&incoming.request.scope) else {
+        let Some(permit) = incoming.server.blocking.acquire(&incoming.request.scope) else {
             return now(blocking::overloaded());
         };
         let ctx = incoming.into_ctx();
         let function = self.0.clone();
-        let call = blocking::run(place, outbox, move || ending.end(function.call(parameters)));
+        let call =
+            blocking::run(permit, outbox, move || converter.convert(function.call(parameters)));
         finish(ctx, call)
     }
 }
 
-/// What a handler takes, and what its outcome will need of the call.
-fn begin<A: Extract, E: Ending<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
-    Ok((incoming.read()?, E::of(incoming)))
+/// Extracts the parameters of a handler, and creates the converter of its return value.
+fn begin<A: Extract, E: ReturnConverter<R>, R>(incoming: &Incoming<'_>) -> Result<(A, E), Error> {
+    Ok((incoming.read()?, E::for_call(incoming)))
 }
 
-/// Only a call with a context needs somebody to drive it.
+/// Drives the call if it has a context; a call without one cannot be suspended.
 fn finish(
     ctx: Option<Ctx>,
     call: impl Future<Output = Outcome> + Send + 'static,
@@ -235,7 +237,7 @@ fn finish(
     }
 }
 
-/// A future that is over already.
+/// Returns a future that is ready.
 pub(crate) fn now(outcome: Outcome) -> BoxFuture<Outcome> {
     Box::pin(std::future::ready(outcome))
 }

@@ -1,4 +1,4 @@
-//! Decoded strings, read as the types a handler asks for.
+//! Deserializer of decoded strings into the types of a handler.
 
 use std::{borrow::Cow, fmt, slice};
 
@@ -11,52 +11,52 @@ use serde::{
     forward_to_deserialize_any,
 };
 
-/// The value of one parameter: one string, or a list under one name.
+/// Value of one parameter: a string, or a list of strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Strings {
-    One(String),
-    Many(Vec<String>),
+pub(crate) enum StringArg {
+    Single(String),
+    List(Vec<String>),
 }
 
-/// Reads named strings as the fields of `T`; the error names the field it is about.
+/// Deserializes named strings as the fields of `T`; the error names the field.
 pub(crate) fn from_strings<T: DeserializeOwned>(
-    pairs: &[(Cow<'_, str>, Strings)],
+    pairs: &[(Cow<'_, str>, StringArg)],
 ) -> Result<T, String> {
-    T::deserialize(Fields { pairs: pairs.iter(), value: None }).map_err(|error| error.0)
+    T::deserialize(FieldsDeserializer { pairs: pairs.iter(), value: None }).map_err(|error| error.0)
 }
 
 #[derive(Debug)]
-struct Error(String);
+struct StringArgError(String);
 
-impl fmt::Display for Error {
+impl fmt::Display for StringArgError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for StringArgError {}
 
-impl serde::de::Error for Error {
+impl serde::de::Error for StringArgError {
     fn custom<T: fmt::Display>(message: T) -> Self {
-        Error(message.to_string())
+        StringArgError(message.to_string())
     }
 }
 
-type Pair<'a> = (Cow<'a, str>, Strings);
+type NamedArg<'a> = (Cow<'a, str>, StringArg);
 
-struct Fields<'p, 'a> {
-    pairs: slice::Iter<'p, Pair<'a>>,
-    value: Option<&'p Pair<'a>>,
+struct FieldsDeserializer<'p, 'a> {
+    pairs: slice::Iter<'p, NamedArg<'a>>,
+    value: Option<&'p NamedArg<'a>>,
 }
 
-impl<'de> Deserializer<'de> for Fields<'_, '_> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for FieldsDeserializer<'_, '_> {
+    type Error = StringArgError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         visitor.visit_map(self)
     }
 
-    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_unit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         visitor.visit_unit()
     }
 
@@ -64,7 +64,7 @@ impl<'de> Deserializer<'de> for Fields<'_, '_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, StringArgError> {
         visitor.visit_unit()
     }
 
@@ -72,7 +72,7 @@ impl<'de> Deserializer<'de> for Fields<'_, '_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, StringArgError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -82,25 +82,28 @@ impl<'de> Deserializer<'de> for Fields<'_, '_> {
     }
 }
 
-impl<'de> MapAccess<'de> for Fields<'_, '_> {
-    type Error = Error;
+impl<'de> MapAccess<'de> for FieldsDeserializer<'_, '_> {
+    type Error = StringArgError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Error> {
+    ) -> Result<Option<K::Value>, StringArgError> {
         self.value = self.pairs.next();
-        let key = |(name, _): &Pair<'_>| seed.deserialize(StrDeserializer::new(name));
+        let key = |(name, _): &NamedArg<'_>| seed.deserialize(StrDeserializer::new(name));
         self.value.map(key).transpose()
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
-        let (name, value) = self.value.take().ok_or_else(|| Error("no value".into()))?;
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, StringArgError> {
+        let (name, value) = self.value.take().ok_or_else(|| StringArgError("no value".into()))?;
         let read = match value {
-            Strings::One(text) => seed.deserialize(One(text)),
-            Strings::Many(texts) => seed.deserialize(Many(texts)),
+            StringArg::Single(text) => seed.deserialize(SingleDeserializer(text)),
+            StringArg::List(texts) => seed.deserialize(ListDeserializer(texts)),
         };
-        read.map_err(|error| Error(format!("`{name}`: {error}")))
+        read.map_err(|error| StringArgError(format!("`{name}`: {error}")))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -109,9 +112,9 @@ impl<'de> MapAccess<'de> for Fields<'_, '_> {
 }
 
 #[derive(Clone, Copy)]
-struct One<'p>(&'p str);
+struct SingleDeserializer<'p>(&'p str);
 
-impl<'de> IntoDeserializer<'de, Error> for One<'_> {
+impl<'de> IntoDeserializer<'de, StringArgError> for SingleDeserializer<'_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -122,21 +125,21 @@ impl<'de> IntoDeserializer<'de, Error> for One<'_> {
 macro_rules! numbers {
     ($($method:ident $visit:ident $number:ty;)*) => {$(
         #[allow(clippy::cast_precision_loss, clippy::cast_lossless, clippy::unnecessary_cast)]
-        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
             let whole = self.0.strip_suffix(".0").unwrap_or(self.0);
             match whole.parse::<$number>() {
-                // Rust reads `nan` and `inf` as numbers, and `1e999` as the latter.
+                // Rust parses `nan` and `inf` as numbers, and `1e999` as infinity.
                 Ok(number) if (number as f64).is_finite() => visitor.$visit(number),
-                _ => Err(Error(format!("{:?} is not a {}", self.0, Kind(stringify!($number))))),
+                _ => Err(StringArgError(format!("{:?} is not a {}", self.0, ExpectedNumber(stringify!($number))))),
             }
         }
     )*};
 }
 
-/// A number type, in words that a caller who knows no Rust understands.
-struct Kind(&'static str);
+/// Displays a number type in words that do not require knowledge of Rust.
+struct ExpectedNumber(&'static str);
 
-impl fmt::Display for Kind {
+impl fmt::Display for ExpectedNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self.0.as_bytes()[0] {
             b'f' => "number",
@@ -147,18 +150,18 @@ impl fmt::Display for Kind {
     }
 }
 
-impl<'de> Deserializer<'de> for One<'_> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for SingleDeserializer<'_> {
+    type Error = StringArgError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         visitor.visit_str(self.0)
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         match self.0 {
             "true" => visitor.visit_bool(true),
             "false" => visitor.visit_bool(false),
-            other => Err(Error(format!("{other:?} is neither true nor false"))),
+            other => Err(StringArgError(format!("{other:?} is neither true nor false"))),
         }
     }
 
@@ -170,7 +173,7 @@ impl<'de> Deserializer<'de> for One<'_> {
         deserialize_f32 visit_f32 f32; deserialize_f64 visit_f64 f64;
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         visitor.visit_some(self)
     }
 
@@ -178,11 +181,11 @@ impl<'de> Deserializer<'de> for One<'_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, StringArgError> {
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         visitor.visit_seq(SeqDeserializer::new([self].into_iter()))
     }
 
@@ -191,7 +194,7 @@ impl<'de> Deserializer<'de> for One<'_> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, StringArgError> {
         StrDeserializer::new(self.0).deserialize_enum(name, variants, visitor)
     }
 
@@ -201,22 +204,22 @@ impl<'de> Deserializer<'de> for One<'_> {
     }
 }
 
-struct Many<'p>(&'p [String]);
+struct ListDeserializer<'p>(&'p [String]);
 
-impl<'p> Many<'p> {
-    fn items(&self) -> impl Iterator<Item = One<'p>> + use<'p> {
-        self.0.iter().map(|text| One(text))
+impl<'p> ListDeserializer<'p> {
+    fn items(&self) -> impl Iterator<Item = SingleDeserializer<'p>> + use<'p> {
+        self.0.iter().map(|text| SingleDeserializer(text))
     }
 }
 
-impl<'de> Deserializer<'de> for Many<'_> {
-    type Error = Error;
+impl<'de> Deserializer<'de> for ListDeserializer<'_> {
+    type Error = StringArgError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         visitor.visit_seq(SeqDeserializer::new(self.items()))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StringArgError> {
         if self.0.is_empty() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
@@ -224,7 +227,7 @@ impl<'de> Deserializer<'de> for Many<'_> {
         self,
         _name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Error> {
+    ) -> Result<V::Value, StringArgError> {
         visitor.visit_newtype_struct(self)
     }
 
@@ -240,12 +243,12 @@ mod tests {
 
     use super::*;
 
-    fn one(name: &'static str, text: &str) -> Pair<'static> {
-        (Cow::Borrowed(name), Strings::One(text.into()))
+    fn one(name: &'static str, text: &str) -> NamedArg<'static> {
+        (Cow::Borrowed(name), StringArg::Single(text.into()))
     }
 
-    fn many(name: &'static str, texts: &[&str]) -> Pair<'static> {
-        (Cow::Borrowed(name), Strings::Many(texts.iter().map(|&text| text.into()).collect()))
+    fn many(name: &'static str, texts: &[&str]) -> NamedArg<'static> {
+        (Cow::Borrowed(name), StringArg::List(texts.iter().map(|&text| text.into()).collect()))
     }
 
     #[derive(Debug, Deserialize, PartialEq)]
@@ -259,7 +262,7 @@ mod tests {
     struct Id(u64);
 
     #[derive(Debug, Deserialize, PartialEq)]
-    struct Everything {
+    struct AllTypes {
         int: i32,
         float: f64,
         yes: bool,
@@ -290,7 +293,7 @@ mod tests {
             one("type", "t"),
             one("unknown", "ignored"),
         ];
-        let all: Everything = from_strings(&pairs).unwrap();
+        let all: AllTypes = from_strings(&pairs).unwrap();
         assert_eq!((all.int, all.float, all.yes, all.letter), (-3, 2.5, true, 'é'));
         assert_eq!((all.colour, all.id, all.some, all.none), (Colour::Blue, Id(7), Some(9), None));
         assert_eq!((all.list, all.lone), (vec![Id(1), Id(2)], vec!["x".to_owned()]));
@@ -305,7 +308,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_field() {
-        let error = |pairs: &[Pair<'_>]| from_strings::<Few>(pairs).unwrap_err();
+        let error = |pairs: &[NamedArg<'_>]| from_strings::<Few>(pairs).unwrap_err();
         assert_eq!(error(&[]), "missing field `n`");
         assert!(error(&[one("n", "x")]).starts_with("`n`: \"x\" is not a whole number"));
         assert!(error(&[one("n", "256")]).starts_with("`n`"));
@@ -326,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn no_parameters_at_all() {
+    fn a_handler_without_parameters() {
         from_strings::<()>(&[]).unwrap();
         #[derive(Deserialize)]
         struct Nothing {}
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_is_no_list_where_a_list_is_optional() {
+    fn an_empty_list_is_none_if_the_list_is_optional() {
         #[derive(Deserialize)]
         struct Lists {
             a: Option<Vec<String>>,

@@ -1,4 +1,4 @@
-//! How a tool fails.
+//! Errors of tools.
 
 use std::{any::Any, fmt};
 
@@ -6,10 +6,10 @@ use wharf_model::{Content, Error, ErrorKind, Outcome, ToolResult};
 
 use crate::{context::client_requests::ClientRequestError, middleware::printable};
 
-/// How a tool fails: with words that help the model to do better, or with a named error.
+/// Error of a tool: a text that helps the model to correct its call, or a named error.
 ///
-/// Every `std::error::Error` converts into it, so `?` works on anything. The model reads the
-/// error's own text and those of its sources.
+/// Every `std::error::Error` converts into it, so `?` works on any error. The model receives the
+/// error's text and those of its sources.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -24,25 +24,25 @@ use crate::{context::client_requests::ClientRequestError, middleware::printable}
 /// assert_eq!(parse("x").unwrap_err().to_string(), "invalid digit found in string");
 /// ```
 ///
-/// Resources, prompts and completions can fail with it too. Nobody reads the text of an error
-/// there but the server's log: only an [`Error`], an [`ClientRequestError`] and what [`ToolError::new`] and
-/// [`ToolError::content`] say reach the client.
+/// Resources, prompts and completions can return it too. Their clients receive only an [`Error`], a
+/// [`ClientRequestError`], or the text of [`ToolError::new`] and [`ToolError::content`]; the text
+/// of any other error goes to the server's log.
 #[derive(Clone, Debug)]
-pub struct ToolError(Failure);
+pub struct ToolError(ToolFailure);
 
 #[derive(Clone, Debug)]
-enum Failure {
-    /// What the handler's author says.
+enum ToolFailure {
+    /// Content from the author of the handler.
     Content(Vec<Content>),
     Named(Box<Error>),
     Asked(Box<ClientRequestError>),
-    /// The text of any other error.
+    /// Text of any other error.
     Other(String),
 }
 
 impl ToolError {
-    /// Fails with this text: a `String`, or an error that is no `std::error::Error`, such as
-    /// `anyhow::Error` or `Box<dyn Error>`.
+    /// Creates an error with this text: a `String`, or an error that does not implement
+    /// `std::error::Error`, such as `anyhow::Error` or `Box<dyn Error>`.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -62,24 +62,24 @@ impl ToolError {
         ToolError::content(vec![Content::text(text.to_string())])
     }
 
-    /// Fails with this content.
+    /// Creates an error with this content.
     #[must_use]
     pub fn content(content: Vec<Content>) -> Self {
-        ToolError(Failure::Content(content))
+        ToolError(ToolFailure::Content(content))
     }
 
-    /// The outcome of the call that failed so.
+    /// Converts to the outcome of the failed call.
     #[must_use]
     pub fn into_outcome(self) -> Outcome {
         let content = match self.0 {
-            Failure::Named(error) => return Outcome::Failed(error),
-            Failure::Content(content) => content,
-            Failure::Asked(error) => match *error {
-                // What the client lacks is for the client to know, not for the model.
+            ToolFailure::Named(error) => return Outcome::Failed(error),
+            ToolFailure::Content(content) => content,
+            ToolFailure::Asked(error) => match *error {
+                // A missing capability concerns the client, not the model.
                 ClientRequestError::Unsupported(_) => return Error::from(*error).into(),
                 error => vec![Content::text(error.to_string())],
             },
-            Failure::Other(text) => vec![Content::text(text)],
+            ToolFailure::Other(text) => vec![Content::text(text)],
         };
         let mut result = ToolResult::new(content);
         result.is_error = true;
@@ -90,10 +90,10 @@ impl ToolError {
 impl fmt::Display for ToolError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Failure::Named(error) => error.fmt(f),
-            Failure::Asked(error) => error.fmt(f),
-            Failure::Other(text) => f.write_str(text),
-            Failure::Content(content) => {
+            ToolFailure::Named(error) => error.fmt(f),
+            ToolFailure::Asked(error) => error.fmt(f),
+            ToolFailure::Other(text) => f.write_str(text),
+            ToolFailure::Content(content) => {
                 let mut texts = content.iter().filter_map(Content::as_text);
                 f.write_str(texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message()))
             }
@@ -101,50 +101,50 @@ impl fmt::Display for ToolError {
     }
 }
 
-// Not an `std::error::Error` itself: then it could not convert from all of them.
+// Does not implement `std::error::Error`: otherwise it could not convert from all of them.
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for ToolError {
     fn from(error: E) -> Self {
         let any: &dyn Any = &error;
         if let Some(named) = any.downcast_ref::<Error>() {
-            return ToolError(Failure::Named(Box::new(named.clone())));
+            return ToolError(ToolFailure::Named(Box::new(named.clone())));
         }
         if let Some(asked) = any.downcast_ref::<ClientRequestError>() {
-            return ToolError(Failure::Asked(Box::new(asked.clone())));
+            return ToolError(ToolFailure::Asked(Box::new(asked.clone())));
         }
-        ToolError(Failure::Other(with_sources(&error)))
+        ToolError(ToolFailure::Other(with_sources(&error)))
     }
 }
 
-/// Lets a resource or a prompt fail the way a tool does.
+/// Lets a resource or a prompt return the error of a tool.
 impl From<ToolError> for Error {
     fn from(error: ToolError) -> Self {
         match error.0 {
-            Failure::Named(error) => *error,
-            Failure::Asked(error) => Error::from(*error),
-            Failure::Content(_) => {
+            ToolFailure::Named(error) => *error,
+            ToolFailure::Asked(error) => Error::from(*error),
+            ToolFailure::Content(_) => {
                 Error::new(ErrorKind::InternalError).with_message(error.to_string())
             }
-            Failure::Other(text) => {
-                tracing::error!(error = printable(&text), "a handler failed");
+            ToolFailure::Other(text) => {
+                tracing::error!(error = printable(&text), "handler failed");
                 Error::new(ErrorKind::InternalError)
             }
         }
     }
 }
 
-/// What the `Err` of a handler can be: a [`ToolError`] and all that converts into one, which every
-/// `std::error::Error` does.
+/// Types that the `Err` of a handler can have: [`ToolError`] and everything that converts into it,
+/// such as every `std::error::Error`.
 #[diagnostic::on_unimplemented(
     message = "a handler cannot fail with `{Self}`",
     label = "neither a `ToolError` nor a `std::error::Error`",
     note = "return a `ToolError`: `.map_err(ToolError::new)`"
 )]
 pub trait IntoToolError {
-    /// The error as a tool's.
+    /// Converts to the error of a tool.
     fn into_tool_error(self) -> ToolError;
 }
 
-// The compiler would otherwise speak of `From` and not say what to do.
+// Otherwise the compiler suggests an implementation of `From`, which does not help.
 #[diagnostic::do_not_recommend]
 impl<E: Into<ToolError>> IntoToolError for E {
     fn into_tool_error(self) -> ToolError {
@@ -157,7 +157,7 @@ fn with_sources(error: &dyn std::error::Error) -> String {
     let mut source = error.source();
     while let Some(error) = source {
         let cause = error.to_string();
-        // Many errors already repeat their source.
+        // Many errors already contain the text of their source.
         if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }

@@ -1,3 +1,5 @@
+//! Middleware that limits the number of concurrent calls.
+
 use std::{sync::Arc, time::Duration};
 
 use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Request};
@@ -5,20 +7,22 @@ use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Request};
 use crate::middleware::{Middleware, Next};
 use crate::{
     handler::now,
-    router::concurrency::{Admission, Gate},
+    router::concurrency::{AcquireResult, ConcurrencyLimit},
 };
 
-/// Limits how many calls are under way at once, listens excepted. Callers whose calls wait take turns,
-/// and a quarter of the places stays free for other callers than the one that holds most.
+/// Limits the number of concurrent calls; subscriptions are not counted. Waiting calls are served
+/// round-robin by caller, and a quarter of the permits stays free for callers other than the one
+/// that holds most.
 pub struct Concurrency {
-    gate: Arc<Gate>,
+    call_limit: Arc<ConcurrencyLimit>,
 }
 
 impl Concurrency {
-    /// So many calls at once, and so many in line; the next one is refused as overloaded.
+    /// Creates a limit of `calls` concurrent and `queue` waiting calls; the next one is rejected as
+    /// overloaded.
     #[must_use]
     pub fn new(calls: usize, queue: usize) -> Self {
-        Concurrency { gate: Gate::new(calls, queue) }
+        Concurrency { call_limit: ConcurrencyLimit::new(calls, queue) }
     }
 }
 
@@ -27,22 +31,22 @@ impl Middleware for Concurrency {
         if request.method == Method::Listen {
             return next.run(request, outbox);
         }
-        match self.gate.enter(&request.scope) {
-            Admission::Now => {
-                outbox.hold(self.gate.clone());
+        match self.call_limit.acquire(&request.scope) {
+            AcquireResult::Now => {
+                outbox.hold(self.call_limit.clone());
                 next.run(request, outbox)
             }
-            Admission::Counted(place) => {
-                place.keep(&outbox);
+            AcquireResult::Counted(permit) => {
+                permit.hold(&outbox);
                 next.run(request, outbox)
             }
-            Admission::Later(ticket) => Box::pin(async move {
-                if let Some(place) = ticket.await {
-                    place.keep(&outbox);
+            AcquireResult::Later(queued) => Box::pin(async move {
+                if let Some(permit) = queued.await {
+                    permit.hold(&outbox);
                 }
                 next.run(request, outbox).await
             }),
-            Admission::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
+            AcquireResult::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Layers around the router.
+//! Middleware around the router.
 
 mod concurrency;
 mod panic_guard;
@@ -24,7 +24,8 @@ pub use self::{
 
 pub(crate) use self::trace::printable;
 
-/// A layer around the router: it sees each call before its handler, and each outcome after it.
+/// Middleware around the router: it receives each call before its handler, and each outcome after
+/// it.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -47,51 +48,55 @@ pub(crate) use self::trace::printable;
 /// # Ok::<(), wharf::BuildError>(())
 /// ```
 pub trait Middleware: Send + Sync + 'static {
-    /// Handles the call, or passes it on with `next`.
+    /// Handles the call, or forwards it with `next`.
     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome>;
 }
 
-/// What lies behind a middleware.
+/// The rest of the chain behind a middleware.
 #[derive(Clone)]
-pub struct Next(Link);
+pub struct Next(ChainLink);
 
 #[derive(Clone)]
-enum Link {
-    Layer(Arc<Layer>),
+enum ChainLink {
+    ChainLayer(Arc<ChainLayer>),
     Service(Arc<dyn Service>),
 }
 
-struct Layer {
+struct ChainLayer {
     middleware: Box<dyn Middleware>,
     next: Next,
 }
 
 impl Next {
-    /// Passes the call on.
+    /// Forwards the call.
     #[must_use]
     pub fn run(self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         self.call(request, outbox)
     }
 
-    /// All `layers`, the outermost first, around `service`.
+    /// Builds the chain of `layers`, the outermost first, around `service`.
     pub(crate) fn chain(layers: Vec<Box<dyn Middleware>>, service: Arc<dyn Service>) -> Self {
-        let around = |next, middleware| Next(Link::Layer(Arc::new(Layer { middleware, next })));
-        layers.into_iter().rev().fold(Next(Link::Service(service)), around)
+        let around = |next, middleware| {
+            Next(ChainLink::ChainLayer(Arc::new(ChainLayer { middleware, next })))
+        };
+        layers.into_iter().rev().fold(Next(ChainLink::Service(service)), around)
     }
 }
 
 impl Service for Next {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         match &self.0 {
-            Link::Layer(layer) => layer.middleware.call(request, outbox, layer.next.clone()),
-            Link::Service(service) => service.call(request, outbox),
+            ChainLink::ChainLayer(layer) => {
+                layer.middleware.call(request, outbox, layer.next.clone())
+            }
+            ChainLink::Service(service) => service.call(request, outbox),
         }
     }
 
     fn moment(&self) -> Option<ChangeVersion> {
         match &self.0 {
-            Link::Layer(layer) => layer.next.moment(),
-            Link::Service(service) => service.moment(),
+            ChainLink::ChainLayer(layer) => layer.next.moment(),
+            ChainLink::Service(service) => service.moment(),
         }
     }
 }
@@ -102,8 +107,8 @@ impl fmt::Debug for Next {
     }
 }
 
-/// Puts a layer around any service, the way [`RouterBuilder::layer`](crate::RouterBuilder::layer)
-/// puts one around a router.
+/// Wraps any service in middleware, as [`RouterBuilder::layer`](crate::RouterBuilder::layer) does
+/// for a router.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }

@@ -1,3 +1,5 @@
+//! Middleware that converts panics into outcomes.
+
 use std::{
     any::Any,
     future::poll_fn,
@@ -10,9 +12,11 @@ use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request,
 use crate::handler::now;
 use crate::middleware::{Middleware, Next, printable};
 
-/// Turns a panic behind it into an outcome that layers before it see, and logs its text.
+/// Converts a panic of a handler or of inner middleware into an outcome that outer middleware
+/// receives, and logs its text.
 ///
-/// Without it a panic is no danger either: the call ends the same way, past all layers.
+/// A panic is contained without this middleware too: the call ends with the same outcome, but outer
+/// middleware does not see it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PanicGuard;
 
@@ -22,7 +26,7 @@ impl Middleware for PanicGuard {
         let begun = catch_unwind(AssertUnwindSafe(|| next.run(request, outbox)));
         let mut call = match begun {
             Ok(call) => Some(call),
-            Err(panic) => return now(caught(method, &target, &*panic)),
+            Err(panic) => return now(panic_outcome(method, &target, &*panic)),
         };
         Box::pin(poll_fn(move |cx| {
             let Some(running) = &mut call else { return Poll::Pending };
@@ -30,17 +34,17 @@ impl Middleware for PanicGuard {
             polled.unwrap_or_else(|panic| {
                 // A future that panicked is not polled again.
                 let _ = catch_unwind(AssertUnwindSafe(|| drop(call.take())));
-                Poll::Ready(caught(method, &target, &*panic))
+                Poll::Ready(panic_outcome(method, &target, &*panic))
             })
         }))
     }
 }
 
-fn caught(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
+fn panic_outcome(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let text = printable(text.unwrap_or("a panic without text"));
-    tracing::error!(method = method.name(), target, panic = text, "a handler panicked");
+    let text = printable(text.unwrap_or("panic without a message"));
+    tracing::error!(method = method.name(), target, panic = text, "handler panicked");
     match method {
         Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
         _ => Error::new(ErrorKind::InternalError).into(),

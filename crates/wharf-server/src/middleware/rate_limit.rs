@@ -1,6 +1,8 @@
+//! Middleware that limits the rate of calls per caller.
+
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateStore, Request, Taking};
+use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateDecision, RateStore, Request};
 use wharf_store::MemoryRates;
 
 use crate::handler::now;
@@ -9,36 +11,37 @@ use crate::{
     middleware::{Middleware, Next},
 };
 
-/// Whom a call counts for when nobody authenticated the caller: a transport puts the session or
-/// the address here, into the request's scope.
+/// Key that unauthenticated calls are counted under. A transport sets it as a request extension,
+/// from the session or the address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RateKey(pub Arc<str>);
 
-/// Limits how often each caller may call. A call that counts for nobody is not limited.
+/// Limits the rate of calls per caller. A call without principal and key is not limited.
 pub struct RateLimit {
     rates: Rates,
     store: Arc<dyn RateStore>,
 }
 
 impl RateLimit {
-    /// Counts in memory.
+    /// Creates a limit that counts in memory.
     #[must_use]
     pub fn new(rates: Rates) -> Self {
         RateLimit { rates, store: Arc::new(MemoryRates::default()) }
     }
 
-    /// Counts in `store`.
+    /// Sets the store that counts.
     #[must_use]
     pub fn store(mut self, store: Arc<dyn RateStore>) -> Self {
         self.store = store;
         self
     }
 
-    /// The answers of the buckets that the request counts in. One that needs to be awaited takes nothing
-    /// before it is.
-    fn take(&self, request: &Request) -> [Taking; 2] {
-        let none = || Taking::Now(Ok(()));
-        // A listen that begins late is its session's own, and no message that could be refused.
+    /// Takes a token from each bucket that counts the request. A result that must be awaited takes
+    /// nothing before that.
+    fn take(&self, request: &Request) -> [RateDecision; 2] {
+        let none = || RateDecision::Now(Ok(()));
+        // A resumed subscription belongs to its session; it is not a message that could be
+        // rejected.
         if request.since.is_some() {
             return [none(), none()];
         }
@@ -49,7 +52,7 @@ impl RateLimit {
         };
         let calls = self.store.take(&format!("calls\0{key}"), self.rates.calls);
         let tools = match (&calls, request.method) {
-            (Taking::Now(Err(_)), _) => none(),
+            (RateDecision::Now(Err(_)), _) => none(),
             (_, Method::CallTool) => {
                 self.store.take(&format!("tools\0{key}"), self.rates.tool_calls)
             }
@@ -62,8 +65,8 @@ impl RateLimit {
 impl Middleware for RateLimit {
     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
         match self.take(&request) {
-            [Taking::Now(Ok(())), Taking::Now(Ok(()))] => next.run(request, outbox),
-            [Taking::Now(Err(wait)), _] | [_, Taking::Now(Err(wait))] => {
+            [RateDecision::Now(Ok(())), RateDecision::Now(Ok(()))] => next.run(request, outbox),
+            [RateDecision::Now(Err(wait)), _] | [_, RateDecision::Now(Err(wait))] => {
                 now(Error::rate_limited(wait).into())
             }
             takings => Box::pin(async move {

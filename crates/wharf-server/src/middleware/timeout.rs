@@ -1,10 +1,12 @@
+//! Middleware that limits the duration of calls.
+
 use std::time::Duration;
 
 use wharf_model::{BoxFuture, Method, Outbox, Outcome, Request};
 
 use crate::middleware::{Middleware, Next};
 
-/// Limits how long calls may take, listens excepted. A tool's own timeout goes before it.
+/// Limits the duration of calls, except subscriptions. A tool's own timeout takes precedence.
 #[derive(Clone, Copy, Debug)]
 pub struct Timeout {
     idle: Option<Duration>,
@@ -12,13 +14,13 @@ pub struct Timeout {
 }
 
 impl Timeout {
-    /// In all, a call may take so long.
+    /// Limits the total duration of a call.
     #[must_use]
     pub fn new(total: Duration) -> Self {
         Timeout { idle: None, total: Some(total) }
     }
 
-    /// A call may be without a sign of life for so long.
+    /// Limits the time that a call may be idle: without progress or any other message.
     #[must_use]
     pub fn idle(idle: Duration) -> Self {
         Timeout { idle: Some(idle), total: None }

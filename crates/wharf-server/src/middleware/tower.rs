@@ -1,3 +1,5 @@
+//! Adapter from tower layers to middleware.
+
 use std::{
     convert::Infallible,
     fmt,
@@ -14,13 +16,13 @@ use crate::middleware::{Middleware, Next};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A tower layer as a [`Middleware`].
+/// Adapter from a tower layer to a [`Middleware`].
 ///
-/// The layer wraps a service of `(Request, Outbox)` that answers with an `Outcome`. It is applied
-/// once, so layers that count or limit do so across calls; its service is cloned for each call.
-/// An error of the layer's own becomes an internal error.
+/// The layer wraps a service of `(Request, Outbox)` that returns an `Outcome`. It is applied once,
+/// so layers that count or limit do so across calls; its service is cloned for each call. An error
+/// of the layer itself becomes an internal error.
 pub struct TowerLayer<S> {
-    // Services of tower need not be `Sync`.
+    // Tower services need not be `Sync`.
     service: Mutex<S>,
 }
 
@@ -39,7 +41,8 @@ where
 {
     fn call(&self, mut request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // What comes after differs from place to place: it travels with the call.
+        // The rest of the chain differs between uses of the layer, so it travels as a request
+        // extension.
         request.scope.insert(next);
         Box::pin(async move {
             let answered = async {
@@ -50,7 +53,7 @@ where
                 Ok(outcome) => outcome,
                 Err(error) => {
                     let error: BoxError = error.into();
-                    tracing::error!(%error, "a tower layer failed");
+                    tracing::error!(%error, "tower layer failed");
                     Error::new(ErrorKind::InternalError).into()
                 }
             }
@@ -64,32 +67,32 @@ impl<S> fmt::Debug for TowerLayer<S> {
     }
 }
 
-/// The innermost service of a [`TowerLayer`]: the rest of the router.
+/// Innermost service of a [`TowerLayer`]: the rest of the chain.
 #[derive(Clone, Debug)]
 pub struct TowerNext(());
 
 impl Service<(Request, Outbox)> for TowerNext {
     type Response = Outcome;
     type Error = Infallible;
-    type Future = Answer;
+    type Future = TowerFuture;
 
     fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> Answer {
-        Answer(match request.scope.remove::<Next>() {
+    fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> TowerFuture {
+        TowerFuture(match request.scope.remove::<Next>() {
             Some(next) => next.run(request, outbox),
-            // Some layer replaced the request's scope.
+            // A layer replaced the request extensions.
             None => Box::pin(async { Error::new(ErrorKind::InternalError).into() }),
         })
     }
 }
 
-/// The future of a [`TowerNext`].
-pub struct Answer(BoxFuture<Outcome>);
+/// Future of a [`TowerNext`].
+pub struct TowerFuture(BoxFuture<Outcome>);
 
-impl Future for Answer {
+impl Future for TowerFuture {
     type Output = Result<Outcome, Infallible>;
 
     fn poll(mut self: std::pin::Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -97,8 +100,8 @@ impl Future for Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for TowerFuture {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").finish_non_exhaustive()
+        f.debug_struct("TowerFuture").finish_non_exhaustive()
     }
 }

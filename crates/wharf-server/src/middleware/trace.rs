@@ -1,3 +1,5 @@
+//! Middleware that creates a `tracing` span per call.
+
 use std::{future::poll_fn, ops::RangeInclusive, task::Poll};
 
 use tracing::{Level, Span, field};
@@ -5,8 +7,8 @@ use wharf_model::{BoxFuture, Outbox, Outcome, Reply, Request};
 
 use crate::middleware::{Middleware, Next};
 
-/// One `tracing` span a call, with its method, what it names and how it ended, and never with
-/// arguments. Costs next to nothing while nobody listens.
+/// Creates one `tracing` span per call, with its method, target and outcome, and never with
+/// arguments. It costs almost nothing while no `tracing` subscriber is installed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 
@@ -46,14 +48,16 @@ fn finished(span: &Span, outcome: &Outcome, elapsed: std::time::Duration) {
     tracing::info!(outcome = name, elapsed_us = elapsed.as_micros() as u64, "call finished");
 }
 
-/// A caller's text, short and without what could forge lines, colours or an order in a log.
+/// Sanitizes a caller's string for the log: short, and without characters that could forge lines,
+/// colours or text direction.
 pub(crate) fn printable(text: &str) -> String {
-    let forges = |c: char| c.is_control() || FORGERS.iter().any(|range| range.contains(&c));
-    text.chars().take(256).map(|c| if forges(c) { '\u{fffd}' } else { c }).collect()
+    let is_unsafe = |c: char| c.is_control() || UNSAFE_CHARS.iter().any(|range| range.contains(&c));
+    text.chars().take(256).map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// What breaks lines, turns the direction of writing or cannot be seen, besides control characters.
-const FORGERS: &[RangeInclusive<char>] = &[
+/// Characters besides control characters that break lines, change the text direction or are
+/// invisible.
+const UNSAFE_CHARS: &[RangeInclusive<char>] = &[
     '\u{61c}'..='\u{61c}',
     '\u{200b}'..='\u{200f}',
     '\u{2028}'..='\u{202e}',

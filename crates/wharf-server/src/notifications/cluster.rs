@@ -1,8 +1,8 @@
-//! What the processes of one server tell each other's listeners.
+//! Forwards change notifications between the processes of one server.
 //!
-//! Every process tells its own listeners at once, and the bus tells the others. What the bus does
-//! not take is kept, as a set, until it does; what a process may have missed it supposes to have
-//! happened. So a change is told at least once.
+//! Every process notifies its own subscribers immediately, and the other processes over the bus.
+//! Changes that the bus did not accept are kept, as a set, and retried. After a loss, a process
+//! assumes that everything changed. So a change is notified at least once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,71 +16,72 @@ use tokio::runtime::Handle;
 use wharf_model::{Bus, BusSubscriber, ChangeVersion, Notification, Timer};
 
 use crate::{
-    notifications::Hub,
-    router::{dispatch, state::Core},
+    notifications::SubscriptionTable,
+    router::{dispatch, state::ServerState},
 };
 
-/// Where it is said.
+/// Bus topic of changes.
 const TOPIC: &str = "changes";
-/// How far the clocks of two processes may lie apart, with time for the bus to carry something. What
-/// happened within it is told twice rather than not at all.
-const SKEW: Duration = Duration::from_secs(30);
-/// How many updates of resources are remembered, and how many wait for a bus that is gone.
-const UPDATES: usize = 1024;
-/// How soon a bus that is gone is tried again, at first and at last.
-const AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
+/// Maximum clock skew between two processes, including the delay of the bus. A change within it is
+/// notified twice rather than not at all.
+const CLOCK_SKEW: Duration = Duration::from_secs(30);
+/// Maximum number of resource updates that are remembered, and that wait while the bus is
+/// unavailable.
+const MAX_UPDATES: usize = 1024;
+/// First and longest delay before a publication is retried.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// The time, as a moment that other processes understand.
+/// Returns the time as a change version that other processes can compare.
 pub(crate) fn now() -> ChangeVersion {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ChangeVersion::at(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A moment that was certainly before this one, by whichever clock.
-pub(crate) fn before(moment: ChangeVersion) -> ChangeVersion {
-    ChangeVersion::at(moment.number().saturating_sub(SKEW.as_millis() as u64))
+/// Subtracts the clock skew: the result is certainly earlier, by any clock.
+pub(crate) fn minus_skew(moment: ChangeVersion) -> ChangeVersion {
+    ChangeVersion::at(moment.number().saturating_sub(CLOCK_SKEW.as_millis() as u64))
 }
 
-/// What happened to resources of late.
-pub(crate) struct Updates {
+/// Recent resource updates.
+pub(crate) struct ResourceUpdates {
     known: BTreeMap<Arc<str>, ChangeVersion>,
-    /// Up to when anything may have happened.
+    /// Anything may have changed up to this version.
     unknown: ChangeVersion,
 }
 
-impl Updates {
-    /// Knows what happens from now on.
+impl ResourceUpdates {
+    /// Creates the record of updates from `now` on.
     pub(crate) fn since(now: ChangeVersion) -> Self {
-        Updates { known: BTreeMap::new(), unknown: now }
+        ResourceUpdates { known: BTreeMap::new(), unknown: now }
     }
 
-    pub(crate) fn note(&mut self, uri: Arc<str>, now: ChangeVersion) {
-        if self.known.len() >= UPDATES && !self.known.contains_key(&uri) {
-            *self = Updates::since(now);
+    pub(crate) fn record(&mut self, uri: Arc<str>, now: ChangeVersion) {
+        if self.known.len() >= MAX_UPDATES && !self.known.contains_key(&uri) {
+            *self = ResourceUpdates::since(now);
         }
         self.known.insert(uri, now);
     }
 
-    /// Which of these may have been updated since.
+    /// Returns those of `uris` that may have been updated since.
     pub(crate) fn missed(
         &self,
         uris: &BTreeSet<String>,
         since: ChangeVersion,
     ) -> BTreeSet<Arc<str>> {
-        let since = before(since);
+        let since = minus_skew(since);
         if self.unknown > since {
             return uris.iter().map(|uri| Arc::from(&**uri)).collect();
         }
-        let news = self.known.iter().filter(|(uri, at)| **at > since && uris.contains(&***uri));
-        news.map(|(uri, _)| uri.clone()).collect()
+        let changes = self.known.iter().filter(|(uri, at)| **at > since && uris.contains(&***uri));
+        changes.map(|(uri, _)| uri.clone()).collect()
     }
 }
 
-/// What one process tells the others at once.
+/// Message of changes that one process sends to the others.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
-struct News {
-    /// Who says it.
+struct ChangeMessage {
+    /// Id of the sending process.
     from: u64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     tools: bool,
@@ -90,211 +91,233 @@ struct News {
     resources: bool,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     updated: BTreeSet<String>,
-    /// More than can be told: anything may have changed.
+    /// True if there were too many changes to list: anything may have changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     anything: bool,
-    /// Elicitations that are done, for whoever began them.
+    /// Completed elicitations, for the process that sent them.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     done: BTreeSet<String>,
-    /// The same, by the names of the clients that should hear of it.
+    /// Completed elicitations, with the names of the clients to notify.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     ended: BTreeMap<String, String>,
 }
 
-impl News {
+impl ChangeMessage {
     fn is_empty(&self) -> bool {
-        let News { tools, prompts, resources, updated, anything, done, ended, .. } = self;
+        let ChangeMessage { tools, prompts, resources, updated, anything, done, ended, .. } = self;
         !(*tools || *prompts || *resources || *anything)
             && updated.is_empty()
             && done.is_empty()
             && ended.is_empty()
     }
 
-    /// Forgets details when they are too many.
+    /// Drops details that exceed the limits.
     fn bound(&mut self) {
-        if self.updated.len() > UPDATES {
+        if self.updated.len() > MAX_UPDATES {
             self.anything = true;
             self.updated.clear();
         }
-        while self.done.len() > UPDATES {
+        while self.done.len() > MAX_UPDATES {
             self.done.pop_first();
         }
-        while self.ended.len() > UPDATES {
+        while self.ended.len() > MAX_UPDATES {
             self.ended.pop_first();
         }
     }
 
-    /// Takes back what was not told.
-    fn restore(&mut self, untold: News) {
-        self.tools |= untold.tools;
-        self.prompts |= untold.prompts;
-        self.resources |= untold.resources;
-        self.anything |= untold.anything;
-        self.updated.extend(untold.updated);
-        self.done.extend(untold.done);
-        self.ended.extend(untold.ended);
+    /// Puts back changes that were not sent.
+    fn restore(&mut self, unsent: ChangeMessage) {
+        self.tools |= unsent.tools;
+        self.prompts |= unsent.prompts;
+        self.resources |= unsent.resources;
+        self.anything |= unsent.anything;
+        self.updated.extend(unsent.updated);
+        self.done.extend(unsent.done);
+        self.ended.extend(unsent.ended);
         self.bound();
     }
 }
 
-/// What the other processes of a server are told. A server without any does not link how.
-pub(crate) trait TellOthers: Send + Sync {
-    /// Tells the others what the listeners of this process were told.
-    fn pass_on(&self, notification: &Notification);
-    /// An elicitation is done that this process knows nothing of.
-    fn ask_who_knows(&self, id: &str);
-    /// An elicitation is done, and a client of this name should hear of it.
+/// Publishes changes to the other processes of a server. A trait object, so that a single process
+/// does not link it.
+pub(crate) trait ClusterPublisher: Send + Sync {
+    /// Publishes a change that the subscribers of this process were notified of.
+    fn publish(&self, notification: &Notification);
+    /// Publishes that an elicitation is complete which this process did not send.
+    fn publish_elicitation_done(&self, id: &str);
+    /// Publishes that an elicitation is complete, and the name of the client to notify.
     fn finish_elicitation(&self, id: &str, name: &str);
 }
 
-/// Tells the other processes of a server.
-struct Relay {
+/// Publishes changes over the bus.
+struct BusPublisher {
     node: u64,
     bus: Arc<dyn Bus>,
     timer: Arc<dyn Timer>,
-    /// Changes are made on any thread.
+    /// The runtime to publish in, because changes are made on any thread.
     runtime: Option<Handle>,
-    untold: Arc<Mutex<Untold>>,
-    _heard: Box<dyn std::any::Any + Send + Sync>,
+    unsent: Arc<Mutex<UnsentChanges>>,
+    _subscription: Box<dyn std::any::Any + Send + Sync>,
 }
 
 #[derive(Default)]
-struct Untold {
-    news: News,
-    /// Whether somebody tells it right now.
-    telling: bool,
+struct UnsentChanges {
+    changes: ChangeMessage,
+    /// True while a task publishes the changes.
+    publishing: bool,
 }
 
-/// Makes a server one of those on this bus.
-pub(crate) fn join(core: &Arc<Core>, bus: Arc<dyn Bus>, timer: Arc<dyn Timer>) {
-    let hub = &core.hub;
+/// Connects a server to the other processes on this bus.
+pub(crate) fn join(server: &Arc<ServerState>, bus: Arc<dyn Bus>, timer: Arc<dyn Timer>) {
+    let subscription_table = &server.subscription_table;
     let mut node = [0; 8];
-    if getrandom::fill(&mut node).is_err() || hub.relay.get().is_some() {
+    if getrandom::fill(&mut node).is_err() || subscription_table.publisher.get().is_some() {
         return;
     }
     let node = u64::from_ne_bytes(node);
-    hub.keep_time();
-    let heard = bus.subscribe(TOPIC, Arc::new(Hearing { core: Arc::downgrade(core), node }));
+    subscription_table.use_shared_clock();
+    let subscription =
+        bus.subscribe(TOPIC, Arc::new(ChangeSubscriber { server: Arc::downgrade(server), node }));
     let runtime = Handle::try_current().ok();
-    let relay = Relay { node, bus, timer, runtime, untold: Arc::default(), _heard: heard };
-    let _ = hub.relay.set(Box::new(relay));
+    let publisher = BusPublisher {
+        node,
+        bus,
+        timer,
+        runtime,
+        unsent: Arc::default(),
+        _subscription: subscription,
+    };
+    let _ = subscription_table.publisher.set(Box::new(publisher));
 }
 
-impl TellOthers for Relay {
-    fn pass_on(&self, notification: &Notification) {
-        self.say(|news| match notification {
-            Notification::ToolsChanged => news.tools = true,
-            Notification::PromptsChanged => news.prompts = true,
-            Notification::ResourcesChanged => news.resources = true,
+impl ClusterPublisher for BusPublisher {
+    fn publish(&self, notification: &Notification) {
+        self.enqueue(|changes| match notification {
+            Notification::ToolsChanged => changes.tools = true,
+            Notification::PromptsChanged => changes.prompts = true,
+            Notification::ResourcesChanged => changes.resources = true,
             Notification::ResourceUpdated { uri } => {
-                news.updated.insert(uri.to_string());
+                changes.updated.insert(uri.to_string());
             }
-            // Whoever runs a task tells of it.
+            // The process that runs a task sends its notifications.
             _ => {}
         });
     }
 
-    fn ask_who_knows(&self, id: &str) {
-        self.say(|news| {
-            news.done.insert(id.to_owned());
+    fn publish_elicitation_done(&self, id: &str) {
+        self.enqueue(|changes| {
+            changes.done.insert(id.to_owned());
         });
     }
 
     fn finish_elicitation(&self, id: &str, name: &str) {
-        self.say(|news| {
-            news.ended.insert(id.to_owned(), name.to_owned());
+        self.enqueue(|changes| {
+            changes.ended.insert(id.to_owned(), name.to_owned());
         });
     }
 }
 
-impl Relay {
-    fn say(&self, add: impl FnOnce(&mut News)) {
-        let mut untold = lock(&self.untold);
-        add(&mut untold.news);
-        untold.news.bound();
-        if untold.telling || untold.news.is_empty() {
+impl BusPublisher {
+    fn enqueue(&self, add: impl FnOnce(&mut ChangeMessage)) {
+        let mut unsent = lock(&self.unsent);
+        add(&mut unsent.changes);
+        unsent.changes.bound();
+        if unsent.publishing || unsent.changes.is_empty() {
             return;
         }
         let Some(runtime) = self.runtime.clone().or_else(|| Handle::try_current().ok()) else {
-            // It is told with whatever is said in a runtime.
+            // It is published together with the next change that is made inside a runtime.
             return;
         };
-        untold.telling = true;
-        drop(untold);
-        let (bus, timer, untold) = (self.bus.clone(), self.timer.clone(), self.untold.clone());
-        runtime.spawn(tell(self.node, bus, timer, untold));
+        unsent.publishing = true;
+        drop(unsent);
+        let (bus, timer, unsent) = (self.bus.clone(), self.timer.clone(), self.unsent.clone());
+        runtime.spawn(publish_loop(self.node, bus, timer, unsent));
     }
 }
 
-/// Tells all that is to be told, however long that takes.
-async fn tell(node: u64, bus: Arc<dyn Bus>, timer: Arc<dyn Timer>, untold: Arc<Mutex<Untold>>) {
-    let [mut wait, most] = AGAIN;
+/// Publishes the unsent changes, with retries, until there are none.
+async fn publish_loop(
+    node: u64,
+    bus: Arc<dyn Bus>,
+    timer: Arc<dyn Timer>,
+    unsent: Arc<Mutex<UnsentChanges>>,
+) {
+    let [mut wait, most] = RETRY_DELAYS;
     loop {
-        let news = {
-            let mut untold = lock(&untold);
-            untold.telling = !untold.news.is_empty();
-            if !untold.telling {
+        let changes = {
+            let mut unsent = lock(&unsent);
+            unsent.publishing = !unsent.changes.is_empty();
+            if !unsent.publishing {
                 return;
             }
-            News { from: node, ..mem::take(&mut untold.news) }
+            ChangeMessage { from: node, ..mem::take(&mut unsent.changes) }
         };
-        let text = serde_json::to_vec(&news).unwrap_or_default();
+        let text = serde_json::to_vec(&changes).unwrap_or_default();
         if bus.publish(TOPIC, text).await.is_err() {
-            lock(&untold).news.restore(news);
+            lock(&unsent).changes.restore(changes);
             timer.sleep_until(timer.now() + wait).await;
             wait = (wait * 2).min(most);
         }
     }
 }
 
-/// Hears the other processes.
-struct Hearing {
-    core: Weak<Core>,
+/// Receives changes from the other processes.
+struct ChangeSubscriber {
+    server: Weak<ServerState>,
     node: u64,
 }
 
-impl BusSubscriber for Hearing {
+impl BusSubscriber for ChangeSubscriber {
     fn hear(&self, _: &str, message: &[u8]) {
-        let Some(core) = self.core.upgrade() else { return };
-        let news: News = serde_json::from_slice(message).unwrap_or_default();
-        if news.from != self.node {
-            heed(&core, &core.hub, news);
+        let Some(server) = self.server.upgrade() else { return };
+        let changes: ChangeMessage = serde_json::from_slice(message).unwrap_or_default();
+        if changes.from != self.node {
+            apply_changes(&server, &server.subscription_table, changes);
         }
     }
 
     fn missed(&self) {
-        if let Some(core) = self.core.upgrade() {
-            suppose_everything(&core);
+        if let Some(server) = self.server.upgrade() {
+            mark_all_changed(&server);
         }
     }
 }
 
-fn heed(core: &Core, hub: &Hub, news: News) {
-    if news.anything {
-        suppose_everything(core);
+fn apply_changes(
+    server: &ServerState,
+    subscription_table: &SubscriptionTable,
+    changes: ChangeMessage,
+) {
+    if changes.anything {
+        mark_all_changed(server);
     }
     let lists = [
-        (news.tools, Notification::ToolsChanged),
-        (news.prompts, Notification::PromptsChanged),
-        (news.resources, Notification::ResourcesChanged),
+        (changes.tools, Notification::ToolsChanged),
+        (changes.prompts, Notification::PromptsChanged),
+        (changes.resources, Notification::ResourcesChanged),
     ];
     for (_, notification) in lists.iter().filter(|(changed, _)| *changed) {
-        hub.tell(notification, |_| true);
+        subscription_table.notify_local(notification, |_| true);
     }
-    for uri in news.updated {
+    for uri in changes.updated {
         let notification = Notification::ResourceUpdated { uri: (&*uri).into() };
-        hub.tell(&notification, |principal| dispatch::may_follow(core, principal, &uri));
+        subscription_table.notify_local(&notification, |principal| {
+            dispatch::may_subscribe(server, principal, &uri)
+        });
     }
-    for id in news.done {
-        hub.finish_elicitation(&id);
+    for id in changes.done {
+        subscription_table.finish_elicitation(&id);
     }
-    for (id, name) in news.ended {
-        hub.elicitation_ended(&id, &name);
+    for (id, name) in changes.ended {
+        subscription_table.elicitation_ended(&id, &name);
     }
 }
 
-fn suppose_everything(core: &Core) {
-    core.hub.suppose_everything(|principal, uri| dispatch::may_follow(core, principal, uri));
+fn mark_all_changed(server: &ServerState) {
+    server
+        .subscription_table
+        .mark_all_changed(|principal, uri| dispatch::may_subscribe(server, principal, uri));
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

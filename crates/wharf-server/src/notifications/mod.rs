@@ -1,4 +1,4 @@
-//! Tells listeners what has changed.
+//! Subscriptions, and change notifications to them.
 
 pub(crate) mod cluster;
 pub(crate) mod pending;
@@ -21,59 +21,60 @@ use wharf_model::{
 };
 
 use crate::notifications::{
-    cluster::{TellOthers, Updates},
-    subscription_limits::Admitted,
+    cluster::{ClusterPublisher, ResourceUpdates},
+    subscription_limits::SubscriptionPermit,
 };
 use crate::notifications::{
-    pending::Pending,
-    url_elicitations::{ELICITATIONS, Elicitation},
+    pending::PendingNotifications,
+    url_elicitations::{MAX_ELICITATIONS, UrlElicitation},
 };
 
-/// All listeners of one server.
-pub(crate) struct Hub {
+/// Subscriptions of one server.
+pub(crate) struct SubscriptionTable {
     subscriptions: usize,
     closed: AtomicBool,
-    listeners: Mutex<Listeners>,
-    elicitations: Mutex<VecDeque<Elicitation>>,
-    /// Tells the other processes of the server, if there are any.
-    pub(crate) relay: OnceLock<Box<dyn TellOthers>>,
+    subscribers: Mutex<SubscriberSet>,
+    elicitations: Mutex<VecDeque<UrlElicitation>>,
+    /// Publishes changes to the other processes of the server, if there are any.
+    pub(crate) publisher: OnceLock<Box<dyn ClusterPublisher>>,
 }
 
-/// Who listens, and what those who come late have missed.
-struct Listeners {
+/// Active subscriptions, and the versions of the last changes for those that resume.
+struct SubscriberSet {
     next: u64,
-    all: BTreeMap<u64, Arc<Listener>>,
+    all: BTreeMap<u64, Arc<SubscriberState>>,
     now: ChangeVersion,
     tools: ChangeVersion,
     prompts: ChangeVersion,
     resources: ChangeVersion,
-    /// What happened to resources of late, where a listener may come from another process.
-    updates: Option<Updates>,
+    /// Recent resource updates, kept if a subscription may resume from another process.
+    updates: Option<ResourceUpdates>,
 }
 
-/// One listen. What it has yet to hear is a set, so a slow listener holds little however much
-/// happens, and whoever publishes never waits.
-struct Listener {
+/// One subscription. Its pending notifications are a set, so a slow subscriber needs little memory
+/// whatever happens, and a publisher never waits for it (back-pressure by coalescing).
+struct SubscriberState {
     filter: LiveSubscriptionFilter,
-    /// None if the client said only with this listen who it is: nothing else is known of that one.
+    /// `None` if the client introduced itself only in this request: then it has no other state
+    /// here.
     peer: Option<Arc<Peer>>,
-    pending: Mutex<Pending>,
-    admitted: Admitted,
+    pending: Mutex<PendingNotifications>,
+    permit: SubscriptionPermit,
 }
 
-/// A place among the listeners, given up when dropped.
-pub(crate) struct Listening {
-    hub: Arc<Hub>,
+/// Registration of a subscription, removed on drop.
+pub(crate) struct ActiveSubscription {
+    subscription_table: Arc<SubscriptionTable>,
     number: u64,
-    listener: Arc<Listener>,
+    subscriber: Arc<SubscriberState>,
 }
 
-impl Hub {
+impl SubscriptionTable {
     pub(crate) fn new(subscriptions: usize) -> Arc<Self> {
-        Arc::new(Hub {
+        Arc::new(SubscriptionTable {
             subscriptions,
             closed: AtomicBool::new(false),
-            listeners: Mutex::new(Listeners {
+            subscribers: Mutex::new(SubscriberSet {
                 next: 0,
                 all: BTreeMap::new(),
                 now: ChangeVersion::FIRST,
@@ -83,140 +84,144 @@ impl Hub {
                 updates: None,
             }),
             elicitations: Mutex::default(),
-            relay: OnceLock::new(),
+            publisher: OnceLock::new(),
         })
     }
 
-    /// From now on, moments are times that all processes of the server understand.
-    pub(crate) fn keep_time(&self) {
-        let mut listeners = lock(&self.listeners);
-        listeners.updates = Some(Updates::since(cluster::now()));
-        // Nobody knows what happened before.
-        listeners.note_everything();
+    /// Switches change versions to wall-clock times, which all processes of the server can compare.
+    pub(crate) fn use_shared_clock(&self) {
+        let mut subscribers = lock(&self.subscribers);
+        subscribers.updates = Some(ResourceUpdates::since(cluster::now()));
+        // Earlier changes are unknown.
+        subscribers.mark_all_changed();
     }
 
-    /// What time it is for those who listen later.
+    /// Returns the current change version, for subscriptions that resume later.
     pub(crate) fn moment(&self) -> ChangeVersion {
-        lock(&self.listeners).time()
+        lock(&self.subscribers).time()
     }
 
-    /// Takes a listener in, who hears of what has changed since the moment that `request` names.
+    /// Adds a subscription; it receives the changes since the version in `request`.
     pub(crate) fn listen(
         self: &Arc<Self>,
         filter: LiveSubscriptionFilter,
         request: &Request,
-        admitted: Admitted,
-        may_follow: impl Fn(Option<&Principal>, &str) -> bool,
-    ) -> Listening {
+        permit: SubscriptionPermit,
+        may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
+    ) -> ActiveSubscription {
         let (since, peer) = (request.since, request.known_peer().cloned());
-        let mut listeners = lock(&self.listeners);
+        let mut subscribers = lock(&self.subscribers);
         filter.begin_as(request.principal());
         let mut missed = BTreeSet::new();
-        let number = listeners.next;
-        listeners.next += 1;
-        let pending = since.map_or_else(Pending::default, |it| listeners.missed(it));
-        if let (Some(since), Some(updates)) = (since, &listeners.updates) {
+        let number = subscribers.next;
+        subscribers.next += 1;
+        let pending = since.map_or_else(PendingNotifications::default, |it| subscribers.missed(it));
+        if let (Some(since), Some(updates)) = (since, &subscribers.updates) {
             missed = filter.read(|filter| updates.missed(&filter.uris, since));
         }
         let pending = Mutex::new(pending);
-        let listener = Arc::new(Listener { filter, peer, pending, admitted });
-        listeners.all.insert(number, listener.clone());
-        drop(listeners);
-        // Code of others, which may come back here: not while anything is locked.
-        let principal = listener.filter.listener();
-        missed.retain(|uri| may_follow(principal.as_deref(), uri));
-        lock(&listener.pending).uris.extend(missed);
+        let subscriber = Arc::new(SubscriberState { filter, peer, pending, permit });
+        subscribers.all.insert(number, subscriber.clone());
+        drop(subscribers);
+        // The closure is foreign code that may call back: no lock may be held.
+        let principal = subscriber.filter.listener();
+        missed.retain(|uri| may_subscribe(principal.as_deref(), uri));
+        lock(&subscriber.pending).uris.extend(missed);
         if since.is_some() {
-            self.tell_of_elicitations(&listener);
+            self.send_completed_elicitations(&subscriber);
         }
-        Listening { hub: self.clone(), number, listener }
+        ActiveSubscription { subscription_table: self.clone(), number, subscriber }
     }
 
-    /// Tells every listener that wants to hear it and that `may_hear` it, in all processes.
+    /// Notifies every subscriber whose filter matches and that `is_allowed` accepts, in all
+    /// processes.
     pub(crate) fn publish(
         &self,
         notification: &Notification,
-        may_hear: impl Fn(Option<&Principal>) -> bool,
+        is_allowed: impl Fn(Option<&Principal>) -> bool,
     ) {
-        self.tell(notification, may_hear);
-        if let Some(relay) = self.relay.get() {
-            relay.pass_on(notification);
+        self.notify_local(notification, is_allowed);
+        if let Some(publisher) = self.publisher.get() {
+            publisher.publish(notification);
         }
     }
 
-    /// Tells the listeners of this process.
-    pub(crate) fn tell(
+    /// Notifies the subscribers of this process.
+    pub(crate) fn notify_local(
         &self,
         notification: &Notification,
-        may_hear: impl Fn(Option<&Principal>) -> bool,
+        is_allowed: impl Fn(Option<&Principal>) -> bool,
     ) {
-        let mut listeners = lock(&self.listeners);
-        // Together, so that a listener who comes just now hears it once.
-        listeners.note(notification);
-        let everybody = listeners.everybody();
-        drop(listeners);
-        for listener in everybody {
-            if listener.filter.read(|filter| filter.wants(notification))
-                && may_hear(listener.filter.listener().as_deref())
+        let mut subscribers = lock(&self.subscribers);
+        // Under one lock, so that a new subscriber receives the change once.
+        subscribers.record(notification);
+        let all_subscribers = subscribers.all_subscribers();
+        drop(subscribers);
+        for subscriber in all_subscribers {
+            if subscriber.filter.read(|filter| filter.wants(notification))
+                && is_allowed(subscriber.filter.listener().as_deref())
             {
-                listener.add(notification, self.subscriptions);
+                subscriber.add(notification, self.subscriptions);
             }
         }
     }
 
-    /// The tasks that anybody follows, of those that are `asked` for.
+    /// Returns the tasks that any subscription follows, of those that `asked` selects.
     pub(crate) fn followed_tasks(&self, asked: impl Fn(&str) -> bool) -> BTreeSet<String> {
-        let everybody = lock(&self.listeners).everybody();
+        let all_subscribers = lock(&self.subscribers).all_subscribers();
         let mut followed = BTreeSet::new();
-        for listener in everybody {
-            listener.filter.read(|filter| {
+        for subscriber in all_subscribers {
+            subscriber.filter.read(|filter| {
                 followed.extend(filter.tasks.iter().filter(|id| asked(id)).cloned());
             });
         }
         followed
     }
 
-    /// Something may have happened of which this process was not told: everybody hears of all that
-    /// it could be.
-    pub(crate) fn suppose_everything(&self, may_follow: impl Fn(Option<&Principal>, &str) -> bool) {
-        let mut listeners = lock(&self.listeners);
-        listeners.note_everything();
-        let everybody = listeners.everybody();
-        drop(listeners);
-        for listener in everybody {
-            let mut uris = listener.filter.read(|filter| filter.uris.clone());
-            let principal = listener.filter.listener();
-            uris.retain(|uri| may_follow(principal.as_deref(), uri));
-            let mut pending = lock(&listener.pending);
+    /// Notifies all subscribers of all possible changes, because messages of other processes may
+    /// have been lost.
+    pub(crate) fn mark_all_changed(
+        &self,
+        may_subscribe: impl Fn(Option<&Principal>, &str) -> bool,
+    ) {
+        let mut subscribers = lock(&self.subscribers);
+        subscribers.mark_all_changed();
+        let all_subscribers = subscribers.all_subscribers();
+        drop(subscribers);
+        for subscriber in all_subscribers {
+            let mut uris = subscriber.filter.read(|filter| filter.uris.clone());
+            let principal = subscriber.filter.listener();
+            uris.retain(|uri| may_subscribe(principal.as_deref(), uri));
+            let mut pending = lock(&subscriber.pending);
             (pending.tools, pending.prompts, pending.resources) = (true, true, true);
             pending.uris.extend(uris.into_iter().map(Arc::from));
-            listener.wake(pending);
+            subscriber.wake(pending);
         }
     }
 
-    /// Ends every listen in good order, and every later one as soon as it begins.
+    /// Ends every subscription gracefully, and later ones as soon as they begin.
     pub(crate) fn shutdown(&self) {
         self.closed.store(true, Ordering::Release);
-        let listeners = lock(&self.listeners).everybody();
-        listeners.iter().for_each(|listener| listener.wake(lock(&listener.pending)));
+        let subscribers = lock(&self.subscribers).all_subscribers();
+        subscribers.iter().for_each(|subscriber| subscriber.wake(lock(&subscriber.pending)));
     }
 }
 
-impl Listeners {
-    fn everybody(&self) -> Vec<Arc<Listener>> {
+impl SubscriberSet {
+    fn all_subscribers(&self) -> Vec<Arc<SubscriberState>> {
         self.all.values().cloned().collect()
     }
 
-    /// Remembers a change of a list for those who listen later. Whoever follows a resource listens
-    /// already.
-    fn note(&mut self, notification: &Notification) {
+    /// Records the change of a list for subscriptions that resume later. Resource updates are
+    /// recorded only if several processes share the server.
+    fn record(&mut self, notification: &Notification) {
         let changed = match notification {
             Notification::ToolsChanged => &mut self.tools,
             Notification::PromptsChanged => &mut self.prompts,
             Notification::ResourcesChanged => &mut self.resources,
             Notification::ResourceUpdated { uri } => {
                 if let Some(updates) = &mut self.updates {
-                    updates.note(uri.clone(), cluster::now());
+                    updates.record(uri.clone(), cluster::now());
                 }
                 return;
             }
@@ -229,16 +234,17 @@ impl Listeners {
         *changed = self.now;
     }
 
-    /// Remembers that anything may have changed.
-    fn note_everything(&mut self) {
+    /// Records that anything may have changed.
+    fn mark_all_changed(&mut self) {
         self.now = cluster::now().max(self.now.next());
         (self.tools, self.prompts, self.resources) = (self.now, self.now, self.now);
         if let Some(updates) = &mut self.updates {
-            *updates = Updates::since(self.now);
+            *updates = ResourceUpdates::since(self.now);
         }
     }
 
-    /// What time it is: after all that is noted, and where processes compare it, by the clock.
+    /// Returns the current version: after all recorded changes, and by the clock if processes
+    /// compare it.
     fn time(&self) -> ChangeVersion {
         match self.updates {
             Some(_) => cluster::now().max(self.now),
@@ -246,13 +252,17 @@ impl Listeners {
         }
     }
 
-    fn missed(&self, since: ChangeVersion) -> Pending {
-        let since = if self.updates.is_some() { cluster::before(since) } else { since };
-        Pending::lists(self.tools > since, self.prompts > since, self.resources > since)
+    fn missed(&self, since: ChangeVersion) -> PendingNotifications {
+        let since = if self.updates.is_some() { cluster::minus_skew(since) } else { since };
+        PendingNotifications::lists(
+            self.tools > since,
+            self.prompts > since,
+            self.resources > since,
+        )
     }
 }
 
-impl Listener {
+impl SubscriberState {
     fn add(&self, notification: &Notification, subscriptions: usize) {
         let mut pending = lock(&self.pending);
         match notification {
@@ -260,7 +270,7 @@ impl Listener {
             Notification::PromptsChanged => pending.prompts = true,
             Notification::ResourcesChanged => pending.resources = true,
             Notification::ResourceUpdated { uri } => {
-                // A session may have left what it followed: only what it follows now counts.
+                // A session may have unsubscribed: only resources that it still follows count.
                 if pending.uris.len() >= subscriptions {
                     self.filter
                         .read(|filter| pending.uris.retain(|it| filter.uris.contains(&**it)));
@@ -268,16 +278,17 @@ impl Listener {
                 pending.uris.insert(uri.clone());
             }
             Notification::ElicitationComplete { id } => {
-                if pending.elicitations.len() >= ELICITATIONS {
+                if pending.elicitations.len() >= MAX_ELICITATIONS {
                     pending.elicitations.pop_front();
                 }
                 pending.elicitations.push_back(id.clone());
             }
             Notification::Task(_) | Notification::TaskProgress { .. } => {
-                if pending.said.len() >= subscriptions {
-                    self.filter.read(|filter| pending.forget(|id| !filter.tasks.contains(id)));
+                if pending.sent.len() >= subscriptions {
+                    self.filter
+                        .read(|filter| pending.remove_tasks(|id| !filter.tasks.contains(id)));
                 }
-                if !pending.add_task(notification, |bytes| self.admitted.room(bytes)) {
+                if !pending.add_task(notification, |bytes| self.permit.reserve(bytes)) {
                     return;
                 }
             }
@@ -286,7 +297,7 @@ impl Listener {
         self.wake(pending);
     }
 
-    fn wake(&self, mut pending: MutexGuard<'_, Pending>) {
+    fn wake(&self, mut pending: MutexGuard<'_, PendingNotifications>) {
         let waker = pending.waker.take();
         drop(pending);
         if let Some(waker) = waker {
@@ -295,28 +306,28 @@ impl Listener {
     }
 }
 
-impl Listening {
-    /// Tells this listener only.
-    pub(crate) fn tell(&self, notification: &Notification) {
-        self.listener.add(notification, self.hub.subscriptions);
+impl ActiveSubscription {
+    /// Notifies this subscriber only.
+    pub(crate) fn notify(&self, notification: &Notification) {
+        self.subscriber.add(notification, self.subscription_table.subscriptions);
     }
 
-    /// Passes notifications on, no faster than the client reads, until the server shuts down.
+    /// Sends notifications, no faster than the client reads, until the server shuts down.
     pub(crate) async fn run(&self, outbox: &Outbox) {
-        // No notification is held here: thousands of these wait at a time.
-        while poll_fn(|cx| self.poll_pass_on(outbox, cx)).await {
+        // No notification is stored in this future: thousands of them wait at a time.
+        while poll_fn(|cx| self.poll_send(outbox, cx)).await {
             outbox.room().await;
         }
     }
 
-    /// Passes the next notification on; false at the end.
-    fn poll_pass_on(&self, outbox: &Outbox, cx: &Context<'_>) -> Poll<bool> {
+    /// Sends the next notification; false at the end.
+    fn poll_send(&self, outbox: &Outbox, cx: &Context<'_>) -> Poll<bool> {
         let next = ready!(self.poll_next(cx));
         let more = next.is_some();
         // A session may have edited its filter since.
         let wanted = next.filter(|notification| {
             matches!(notification, Notification::ElicitationComplete { .. })
-                || self.listener.filter.read(|filter| filter.wants(notification))
+                || self.subscriber.filter.read(|filter| filter.wants(notification))
         });
         wanted.into_iter().for_each(|notification| outbox.notify(notification));
         Poll::Ready(more)
@@ -324,24 +335,28 @@ impl Listening {
 
     /// `None` at the end.
     fn poll_next(&self, cx: &Context<'_>) -> Poll<Option<Notification>> {
-        let mut pending = lock(&self.listener.pending);
+        let mut pending = lock(&self.subscriber.pending);
         if let Some(notification) = pending.take() {
             return Poll::Ready(Some(notification));
         }
         let old = pending.waker.replace(cx.waker().clone());
         drop(pending);
         drop(old);
-        if self.hub.closed.load(Ordering::Acquire) { Poll::Ready(None) } else { Poll::Pending }
+        if self.subscription_table.closed.load(Ordering::Acquire) {
+            Poll::Ready(None)
+        } else {
+            Poll::Pending
+        }
     }
 }
 
-impl Drop for Listening {
+impl Drop for ActiveSubscription {
     fn drop(&mut self) {
-        lock(&self.hub.listeners).all.remove(&self.number);
+        lock(&self.subscription_table.subscribers).all.remove(&self.number);
     }
 }
 
-/// Leaves of `filter` what a server with these capabilities sends.
+/// Restricts `filter` to the notifications that a server with these capabilities sends.
 pub(crate) fn restrict(filter: &mut SubscriptionFilter, capabilities: &ServerCapabilities) {
     let resources = capabilities.resources.as_ref();
     filter.tools &= capabilities.tools.as_ref().is_some_and(|it| it.list_changed);

@@ -1,4 +1,4 @@
-//! What a listener has yet to hear.
+//! Pending notifications of a subscription.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,93 +9,94 @@ use std::{
 
 use wharf_model::{BudgetShare, Notification, Task, TaskState, TaskStatus, Timestamp};
 
-/// It is a set, so a slow listener holds little however much happens.
+/// Set of notifications to send. Repeated changes coalesce, so a slow subscriber needs little
+/// memory.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingNotifications {
     pub(super) tools: bool,
     pub(super) prompts: bool,
     pub(super) resources: bool,
     pub(super) uris: BTreeSet<Arc<str>>,
     pub(super) elicitations: VecDeque<String>,
-    /// Tasks as they stand now: the last word wins.
+    /// Current state of tasks: the last update wins.
     tasks: BTreeMap<String, (Box<Task>, BudgetShare)>,
     progress: BTreeMap<String, Notification>,
-    /// What was said of each task last.
-    pub(super) said: BTreeMap<String, Said>,
+    /// Last status that was sent of each task.
+    pub(super) sent: BTreeMap<String, SentStatus>,
     pub(super) waker: Option<Waker>,
 }
 
-/// What a listener was told of a task last.
+/// Last status of a task that a subscriber received.
 #[derive(Default)]
-pub(super) struct Said {
-    task: Option<Stand>,
+pub(super) struct SentStatus {
+    task: Option<TaskSummary>,
     progress: Option<f64>,
 }
 
-/// Where a task stands, as far as a listener can tell.
+/// Status of a task, as far as a subscriber sees it.
 #[derive(PartialEq)]
-struct Stand {
+struct TaskSummary {
     time: Timestamp,
     status: TaskStatus,
     message: Option<String>,
-    /// The keys of its open questions.
-    asks: Vec<String>,
+    /// Keys of its open input requests.
+    open_requests: Vec<String>,
 }
 
-impl Stand {
+impl TaskSummary {
     fn of(task: &Task) -> Self {
-        let asks = match &task.state {
+        let open_requests = match &task.state {
             TaskState::InputRequired(questions) => {
                 questions.iter().map(|(key, _)| key.to_string()).collect()
             }
             _ => Vec::new(),
         };
         let (time, status, message) = (task.updated_at, task.status(), task.message.clone());
-        Stand { time, status, message, asks }
+        TaskSummary { time, status, message, open_requests }
     }
 }
 
-impl Pending {
-    /// Which lists have changed.
+impl PendingNotifications {
+    /// Creates pending notifications of list changes.
     pub(super) fn lists(tools: bool, prompts: bool, resources: bool) -> Self {
-        Pending { tools, prompts, resources, ..Pending::default() }
+        PendingNotifications { tools, prompts, resources, ..PendingNotifications::default() }
     }
 
-    /// Notes what is new of a task; false if nothing is, or if `room` has none for so many bytes. What is
-    /// over stays so.
+    /// Adds a task notification. Returns false if it is not new, or if `reserve` has no room for
+    /// its bytes. A terminal status is final.
     pub(super) fn add_task(
         &mut self,
         notification: &Notification,
-        room: impl FnOnce(usize) -> Option<BudgetShare>,
+        reserve: impl FnOnce(usize) -> Option<BudgetShare>,
     ) -> bool {
         match notification {
             Notification::Task(task) => {
-                let said = self.said.entry(task.id.clone()).or_default();
-                let (now, before) = (Stand::of(task), said.task.as_ref());
+                let sent = self.sent.entry(task.id.clone()).or_default();
+                let (now, before) = (TaskSummary::of(task), sent.task.as_ref());
                 let is_over = before.is_some_and(|before| before.status.is_terminal());
-                // Clocks may go back; an end stays one.
+                // Clocks may go back, but a terminal status stays.
                 let is_stale = !now.status.is_terminal()
                     && before.is_some_and(|before| before.time > now.time);
                 if is_over || is_stale || before == Some(&now) {
                     return false;
                 }
-                said.task = Some(now);
-                // The last word takes the place of the one before.
+                sent.task = Some(now);
+                // The new status replaces the pending one.
                 self.tasks.remove(&task.id);
-                let Some(held) = room(weight(task)) else {
-                    // Its owner has to look; what comes next may find room.
-                    self.said.remove(&task.id);
+                let Some(held) = reserve(task_bytes(task)) else {
+                    // The client has to poll; the next update may find room.
+                    self.sent.remove(&task.id);
                     return false;
                 };
                 self.tasks.insert(task.id.clone(), (task.clone(), held));
                 true
             }
             Notification::TaskProgress { id, progress, .. } => {
-                let said = self.said.entry(id.clone()).or_default();
-                if said.progress.is_some_and(|before| before >= *progress) {
+                let sent = self.sent.entry(id.clone()).or_default();
+                if sent.progress.is_some_and(|before| before >= *progress) {
                     return false;
                 }
-                said.progress = Some(*progress);
+                sent.progress = Some(*progress);
                 self.progress.insert(id.clone(), notification.clone());
                 true
             }
@@ -103,8 +104,8 @@ impl Pending {
         }
     }
 
-    pub(super) fn forget(&mut self, gone: impl Fn(&str) -> bool) {
-        self.said.retain(|id, _| !gone(id));
+    pub(super) fn remove_tasks(&mut self, gone: impl Fn(&str) -> bool) {
+        self.sent.retain(|id, _| !gone(id));
         self.tasks.retain(|id, _| !gone(id));
         self.progress.retain(|id, _| !gone(id));
     }
@@ -133,8 +134,8 @@ impl Pending {
     }
 }
 
-/// About how many bytes a task takes while its listener has yet to hear of it.
-fn weight(task: &Task) -> usize {
+/// Estimates the bytes of a pending task notification.
+fn task_bytes(task: &Task) -> usize {
     let result = match &task.state {
         TaskState::Completed(result) => serde_json::to_vec(result).map_or(0, |json| json.len()),
         _ => 0,

@@ -1,4 +1,4 @@
-//! How many listens there are, of which caller, and how much memory their filters take.
+//! Limits of subscriptions: their number, by caller, and the memory of their filters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,84 +9,84 @@ use wharf_model::{
 
 use crate::{
     limits::Limits,
-    router::caller_shares::{Share, Shares},
+    router::caller_shares::{CallerShare, CallerShares},
 };
 
-/// What a URI or an id in a filter takes beside its text.
-const OVERHEAD: usize = 64;
+/// Bytes of a filter entry besides its text.
+const ENTRY_OVERHEAD_BYTES: usize = 64;
 
-/// Counts listens, and the bytes of what they follow.
-pub(crate) struct Listens {
-    places: Shares,
+/// Counts subscriptions, and the bytes of their filters.
+pub(crate) struct SubscriptionLimits {
+    permits: CallerShares,
     open: Mutex<usize>,
     most_uris: usize,
     most_bytes: usize,
     bytes: Arc<Budget>,
-    cut: LogThrottle,
+    trim: LogThrottle,
     refused: LogThrottle,
 }
 
-/// One listen; given back when dropped.
-pub(crate) struct Admitted {
-    listens: Arc<Listens>,
+/// Permit of one subscription; released on drop.
+pub(crate) struct SubscriptionPermit {
+    limits: Arc<SubscriptionLimits>,
     caller: Caller,
-    _share: Share,
+    _share: CallerShare,
     _bytes: Option<BudgetShare>,
 }
 
-impl Listens {
+impl SubscriptionLimits {
     pub(crate) fn new(limits: &Limits) -> Arc<Self> {
-        Arc::new(Listens {
-            places: Shares::new(limits.listens),
+        Arc::new(SubscriptionLimits {
+            permits: CallerShares::new(limits.listens),
             open: Mutex::default(),
             most_uris: limits.subscriptions,
             most_bytes: limits.subscription_bytes,
             bytes: Budget::new(limits.subscription_total),
-            cut: LogThrottle::default(),
+            trim: LogThrottle::default(),
             refused: LogThrottle::default(),
         })
     }
 
-    /// Takes a listen in, and leaves out of its filter what does not fit; `None` if there is no room
-    /// for it.
+    /// Admits a subscription, and removes from its filter what exceeds the limits; `None` if there
+    /// is no room for it.
     pub(crate) fn admit(
         self: &Arc<Self>,
         request: &Request,
         filter: &LiveSubscriptionFilter,
-    ) -> Option<Admitted> {
-        let admitted = self.try_admit(request, filter);
-        if admitted.is_none() && self.refused.is_due() {
+    ) -> Option<SubscriptionPermit> {
+        let permit = self.try_admit(request, filter);
+        if permit.is_none() && self.refused.is_due() {
             let bytes = self.bytes.total();
             tracing::warn!(
                 bytes,
-                "listens are refused: there are too many, or they follow too much"
+                "rejecting subscriptions: there are too many, or their filters are too large"
             );
         }
-        admitted
+        permit
     }
 
     fn try_admit(
         self: &Arc<Self>,
         request: &Request,
         filter: &LiveSubscriptionFilter,
-    ) -> Option<Admitted> {
+    ) -> Option<SubscriptionPermit> {
         let caller = Caller::of(&request.scope);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let _share = self.places.claim(*open, &caller)?;
+        let _share = self.permits.claim(*open, &caller)?;
         *open += 1;
         drop(open);
-        let mut admitted = Admitted { listens: self.clone(), caller, _share, _bytes: None };
-        let caller = &admitted.caller;
-        admitted._bytes = match filter.read(|filter| self.take(caller, filter)) {
+        let mut permit = SubscriptionPermit { limits: self.clone(), caller, _share, _bytes: None };
+        let caller = &permit.caller;
+        permit._bytes = match filter.read(|filter| self.take(caller, filter)) {
             Ok(held) => Some(held),
-            // Its client has been told that it follows them: nothing can be left out.
+            // A resumed subscription was acknowledged with this filter, so nothing can be left out.
             Err(BudgetFull) if request.since.is_some() => return None,
-            Err(BudgetFull) => filter.edit(|filter| self.cut(caller, filter)),
+            Err(BudgetFull) => filter.edit(|filter| self.trim(caller, filter)),
         };
-        Some(admitted)
+        Some(permit)
     }
 
-    /// Takes the bytes of a filter that is within its own limits.
+    /// Reserves the bytes of a filter that is within its own limits.
     fn take(
         self: &Arc<Self>,
         caller: &Caller,
@@ -97,17 +97,17 @@ impl Listens {
             return Err(BudgetFull);
         }
         let count = filter.uris.len() + filter.tasks.len();
-        self.bytes.take(caller, texts + count * OVERHEAD)
+        self.bytes.take(caller, texts + count * ENTRY_OVERHEAD_BYTES)
     }
 
-    /// Leaves out what does not fit.
-    fn cut(
+    /// Removes entries of the filter until it fits.
+    fn trim(
         self: &Arc<Self>,
         caller: &Caller,
         filter: &mut SubscriptionFilter,
     ) -> Option<BudgetShare> {
-        if self.cut.is_due() {
-            tracing::warn!("a listen follows less than it asked for: its list is too long");
+        if self.trim.is_due() {
+            tracing::warn!("accepted a subscription in part: its filter exceeds the limits");
         }
         let mut texts = text_bytes(filter);
         while filter.uris.len() > self.most_uris || texts > self.most_bytes {
@@ -136,22 +136,22 @@ fn text_bytes(filter: &SubscriptionFilter) -> usize {
     filter.uris.iter().chain(&filter.tasks).map(String::len).sum()
 }
 
-impl Admitted {
-    /// Room for what the listener has yet to be told; `None` if its caller has used its share up.
-    pub(crate) fn room(&self, bytes: usize) -> Option<BudgetShare> {
-        let held = self.listens.bytes.take(&self.caller, bytes).ok();
-        if held.is_none() && self.listens.cut.is_due() {
+impl SubscriptionPermit {
+    /// Reserves bytes for a pending notification; `None` if the caller's share is used up.
+    pub(crate) fn reserve(&self, bytes: usize) -> Option<BudgetShare> {
+        let held = self.limits.bytes.take(&self.caller, bytes).ok();
+        if held.is_none() && self.limits.trim.is_due() {
             tracing::warn!(
                 bytes,
-                "a listener is not told of a task: too much waits for its caller"
+                "dropped a task notification: too many are pending for its caller"
             );
         }
         held
     }
 }
 
-impl Drop for Admitted {
+impl Drop for SubscriptionPermit {
     fn drop(&mut self) {
-        *self.listens.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.limits.open.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
     }
 }

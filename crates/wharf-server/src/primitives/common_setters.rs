@@ -1,16 +1,17 @@
-//! What the builders of tools, resources and prompts have in common.
+//! Setters that the builders of tools, resources and prompts share.
 
-/// Setters for a builder with an `info` that clients see and a `timeout` that they do not.
+/// Defines setters for a builder with an `info` that clients receive and a `timeout` that they do
+/// not.
 macro_rules! described {
     ($builder:ident, $noun:literal) => {
         impl $builder {
-            /// Sets the name for people.
+            /// Sets the display name.
             pub fn title(mut self, title: impl Into<String>) -> Self {
                 self.info.title = Some(title.into());
                 self
             }
 
-            #[doc = concat!("Says what the ", $noun, " is for; models read this.")]
+            #[doc = concat!("Sets the description of the ", $noun, ", which models read.")]
             pub fn description(mut self, description: impl Into<String>) -> Self {
                 self.info.description = Some(description.into());
                 self
@@ -32,15 +33,16 @@ macro_rules! described {
                 self
             }
 
-            #[doc = concat!("Only callers who were granted this scope may use the ", $noun, "; called several times, all of")]
-            /// them. Others do not see it in lists, and are told what they would need if they ask for it by name.
+            #[doc = concat!("Requires this scope of callers of the ", $noun, "; called several times, all of")]
+            /// them. Other callers do not see it in lists; calling it by name returns the scopes
+            /// that are missing.
             pub fn scope(mut self, scope: impl Into<String>) -> Self {
                 self.scopes.push(scope.into());
                 self
             }
 
-            /// How long a call may take in all. One that takes longer ends with an error; of a
-            /// tool, with an error result.
+            /// Sets the total timeout of a call. A call that takes longer ends with an error; a
+            /// tool call with an error result.
             pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
                 self.timeout = Some(timeout);
                 self

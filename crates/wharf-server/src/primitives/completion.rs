@@ -1,4 +1,4 @@
-//! The functions that complete arguments, each under the argument it completes.
+//! Table of completion functions, by argument.
 
 use crate::handler::{
     Endpoint,
@@ -6,11 +6,11 @@ use crate::handler::{
     into_completion::{Completer, CompleterParts},
 };
 
-/// The completers of one prompt or template.
+/// Completers of one prompt or template.
 #[derive(Default)]
-pub(crate) struct Completions(Vec<(String, CompleterParts)>);
+pub(crate) struct CompleterTable(Vec<(String, CompleterParts)>);
 
-impl Completions {
+impl CompleterTable {
     pub(crate) fn add(&mut self, argument: String, completer: CompleterParts) {
         self.0.push((argument, completer));
     }

@@ -1,4 +1,4 @@
-//! Tools, resources, prompts and completions, and how each is described.
+//! Tools, resources, prompts and completions, and their descriptions.
 
 pub(crate) mod common_setters;
 pub(crate) mod completion;

@@ -7,17 +7,17 @@ use wharf_model::{PromptArgument, PromptInfo};
 
 use crate::{
     handler::{
-        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        AsyncEndpoint, BlockingEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler,
         extract::{Declaration, Extract},
         into_completion::Completer,
-        into_prompt::{IntoPrompt, PromptEnding},
+        into_prompt::{IntoPrompt, PromptConverter},
     },
-    primitives::{common_setters::described, completion::Completions},
+    primitives::{common_setters::described, completion::CompleterTable},
     schema,
-    schema::Typed,
+    schema::ArgumentSchema,
 };
 
-/// A prompt: messages that a user can pick, made by a function.
+/// Prompt: messages that a user can select, made by a function.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -40,49 +40,50 @@ pub struct Prompt {
     pub(crate) info: PromptInfo,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
-    pub(crate) typed: Typed,
-    pub(crate) completions: Completions,
-    /// What was given a title and is no argument.
-    pub(crate) untaken: Vec<String>,
+    pub(crate) typed: ArgumentSchema,
+    pub(crate) completions: CompleterTable,
+    /// Titles that were set for arguments that do not exist.
+    pub(crate) unknown_titles: Vec<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
 }
 
 impl Prompt {
-    /// A prompt made by an async function.
+    /// Creates a prompt from an async function.
     pub fn new<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: Handler<A>,
         F::Output: IntoPrompt,
         A: Extract + 'static,
     {
-        Prompt::make::<A>(name.into(), Async::<F, A, PromptEnding>::endpoint(handler))
+        Prompt::make::<A>(name.into(), AsyncEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
-    /// A prompt made by a plain function, on a thread where it may block.
+    /// Creates a prompt from a plain function that may block; it runs on its own thread.
     pub fn blocking<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
         F::Output: IntoPrompt,
         A: Extract + Send + 'static,
     {
-        Prompt::make::<A>(name.into(), Blocking::<F, A, PromptEnding>::endpoint(handler))
+        Prompt::make::<A>(name.into(), BlockingEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
-    /// A prompt made by a plain function in place: it must be quick and must not block.
+    /// Creates a prompt from a plain function that runs in place: it must be fast and must not
+    /// block.
     pub fn inline<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
         F::Output: IntoPrompt,
         A: Extract + Send + 'static,
     {
-        Prompt::make::<A>(name.into(), Inline::<F, A, PromptEnding>::endpoint(handler))
+        Prompt::make::<A>(name.into(), InlineEndpoint::<F, A, PromptConverter>::endpoint(handler))
     }
 
     fn make<A: Extract>(name: String, endpoint: Arc<dyn Endpoint>) -> Self {
         let mut declaration = Declaration::default();
         A::declare(&mut declaration);
-        let typed = declaration.arguments.first().cloned().unwrap_or_else(Typed::anything);
+        let typed = declaration.arguments.first().cloned().unwrap_or_else(ArgumentSchema::anything);
         let mut info = PromptInfo::new(name);
         info.arguments = schema::properties(&typed.schema)
             .map(|(name, property)| {
@@ -94,31 +95,30 @@ impl Prompt {
                 argument
             })
             .collect();
-        let (completions, untaken) = (Completions::default(), Vec::new());
+        let (completions, unknown_titles) = (CompleterTable::default(), Vec::new());
         Prompt {
             info,
             endpoint,
             declaration,
             typed,
             completions,
-            untaken,
+            unknown_titles,
             timeout: None,
             scopes: Vec::new(),
         }
     }
 
-    /// The prompt as clients see it.
+    /// Returns the prompt as clients receive it.
     #[must_use]
     pub fn info(&self) -> &PromptInfo {
         &self.info
     }
 
-    /// Sets an argument's name for people. The server cannot be built if there is no such
-    /// argument.
+    /// Sets an argument's display name. Building the server fails if there is no such argument.
     pub fn argument_title(mut self, argument: &str, title: impl Into<String>) -> Self {
         match self.info.arguments.iter_mut().find(|it| it.name == argument) {
             Some(it) => it.title = Some(title.into()),
-            None => self.untaken.push(argument.into()),
+            None => self.unknown_titles.push(argument.into()),
         }
         self
     }

@@ -6,15 +6,15 @@ use wharf_model::{Annotations, CacheHint, ResourceInfo, Role};
 
 use crate::{
     handler::{
-        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        AsyncEndpoint, BlockingEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler,
         extract::{Declaration, Extract},
         into_completion::Completer,
-        into_contents::{IntoContents, ReadEnding},
+        into_contents::{ContentsConverter, IntoContents},
     },
-    primitives::{common_setters::described, completion::Completions},
+    primitives::{common_setters::described, completion::CompleterTable},
 };
 
-/// A resource, or a family of resources under one URI template, read by a function.
+/// Resource, or all resources of one URI template, read by a function.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -32,52 +32,62 @@ use crate::{
 /// ```
 #[must_use]
 pub struct Resource {
-    /// A template has the template here until the server is built.
+    /// Contains the template as `uri` until the server is built.
     pub(crate) info: ResourceInfo,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
     pub(crate) cache: Option<CacheHint>,
-    pub(crate) completions: Completions,
+    pub(crate) completions: CompleterTable,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
 }
 
-/// What reading a resource says besides its contents.
+/// Metadata of a read result besides its contents.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading {
+pub(crate) struct ReadMetadata {
     pub(crate) mime: Option<Arc<str>>,
     pub(crate) cache: Option<CacheHint>,
 }
 
 impl Resource {
-    /// A resource read by an async function.
+    /// Creates a resource from an async function.
     pub fn new<A, F>(uri_or_template: impl Into<String>, handler: F) -> Self
     where
         F: Handler<A>,
         F::Output: IntoContents,
         A: Extract + 'static,
     {
-        Resource::make::<A>(uri_or_template.into(), Async::<F, A, ReadEnding>::endpoint(handler))
+        Resource::make::<A>(
+            uri_or_template.into(),
+            AsyncEndpoint::<F, A, ContentsConverter>::endpoint(handler),
+        )
     }
 
-    /// A resource read by a plain function, on a thread where it may block.
+    /// Creates a resource from a plain function that may block; it runs on its own thread.
     pub fn blocking<A, F>(uri_or_template: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
         F::Output: IntoContents,
         A: Extract + Send + 'static,
     {
-        Resource::make::<A>(uri_or_template.into(), Blocking::<F, A, ReadEnding>::endpoint(handler))
+        Resource::make::<A>(
+            uri_or_template.into(),
+            BlockingEndpoint::<F, A, ContentsConverter>::endpoint(handler),
+        )
     }
 
-    /// A resource read by a plain function in place: it must be quick and must not block.
+    /// Creates a resource from a plain function that runs in place: it must be fast and must not
+    /// block.
     pub fn inline<A, F>(uri_or_template: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
         F::Output: IntoContents,
         A: Extract + Send + 'static,
     {
-        Resource::make::<A>(uri_or_template.into(), Inline::<F, A, ReadEnding>::endpoint(handler))
+        Resource::make::<A>(
+            uri_or_template.into(),
+            InlineEndpoint::<F, A, ContentsConverter>::endpoint(handler),
+        )
     }
 
     fn make<A: Extract>(uri: String, endpoint: Arc<dyn Endpoint>) -> Self {
@@ -88,25 +98,25 @@ impl Resource {
             endpoint,
             declaration,
             cache: None,
-            completions: Completions::default(),
+            completions: CompleterTable::default(),
             timeout: None,
             scopes: Vec::new(),
         }
     }
 
-    /// The URI or the URI template.
+    /// Returns the URI or the URI template.
     #[must_use]
     pub fn uri(&self) -> &str {
         &self.info.uri
     }
 
-    /// Whether this is a family of resources.
+    /// Returns whether this is a resource template.
     #[must_use]
     pub fn is_template(&self) -> bool {
         self.info.uri.contains('{')
     }
 
-    /// Sets the name in code; the URI is the default.
+    /// Sets the name; the URI is the default.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.info.name = name.into();
         self
@@ -119,17 +129,17 @@ impl Resource {
         self
     }
 
-    /// Says whom it is meant for.
+    /// Sets the intended audience.
     pub fn audience(self, role: Role) -> Self {
         self.annotate(|hints| hints.audience.push(role))
     }
 
-    /// Says how much it matters, from 0 (optional) to 1 (effectively required).
+    /// Sets the priority, from 0 (optional) to 1 (effectively required).
     pub fn priority(self, priority: f64) -> Self {
         self.annotate(|hints| hints.priority = Some(priority))
     }
 
-    /// Says when it last changed, in ISO 8601.
+    /// Sets the time of the last modification, in ISO 8601.
     pub fn last_modified(self, when: impl Into<String>) -> Self {
         self.annotate(|hints| hints.last_modified = Some(when.into()))
     }
@@ -140,13 +150,13 @@ impl Resource {
         self
     }
 
-    /// Says how long what was read may be kept, and by whom; by default not at all.
+    /// Sets the cache hint of read results; by default they are not cached.
     pub fn cache(mut self, hint: CacheHint) -> Self {
         self.cache = Some(hint);
         self
     }
 
-    /// Completes a template's parameter with a plain or an async function.
+    /// Completes a template's variable with a plain or an async function.
     pub fn complete<M>(
         mut self,
         parameter: impl Into<String>,
@@ -156,7 +166,7 @@ impl Resource {
         self
     }
 
-    /// Completes a template's parameter from these values.
+    /// Completes a template's variable from these values.
     pub fn complete_from(
         mut self,
         parameter: impl Into<String>,

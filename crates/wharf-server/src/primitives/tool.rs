@@ -7,19 +7,19 @@ use wharf_model::{Execution, ToolAnnotations, ToolInfo};
 
 use crate::{
     handler::{
-        Async, Blocking, Endpoint, Handler, Inline, PlainHandler,
+        AsyncEndpoint, BlockingEndpoint, Endpoint, Handler, InlineEndpoint, PlainHandler,
         extract::{Declaration, Extract},
-        into_tool::{IntoToolOutcome, ToolEnding},
+        into_tool::{IntoToolOutcome, ToolConverter},
     },
     primitives::common_setters::described,
-    schema::Typed,
+    schema::ArgumentSchema,
     tasks::{
         TaskMode,
-        runtime::{MACHINERY, Machinery},
+        runtime::{TASK_RUNTIME, TaskRuntime},
     },
 };
 
-/// A tool: a function that models can call.
+/// Tool: a function that models can call.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -42,53 +42,53 @@ pub struct Tool {
     pub(crate) info: ToolInfo,
     pub(crate) endpoint: Arc<dyn Endpoint>,
     pub(crate) declaration: Declaration,
-    pub(crate) says_more: bool,
-    /// Whether somebody wrote the schema by hand: then it is checked when the server is built.
+    pub(crate) stricter_than_type: bool,
+    /// True if the schema is hand-written: then it is validated when the server is built.
     pub(crate) own_input: bool,
     pub(crate) own_output: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) scopes: Vec<String>,
     pub(crate) task: Option<TaskMode>,
-    /// Comes with the wish for tasks.
-    pub(crate) machinery: Option<&'static dyn Machinery>,
+    /// Set together with `task`, so that only servers with tasks link the runtime.
+    pub(crate) task_runtime: Option<&'static dyn TaskRuntime>,
 }
 
 impl Tool {
-    /// A tool that runs an async function.
+    /// Creates a tool from an async function.
     pub fn new<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: Handler<A>,
         F::Output: IntoToolOutcome,
         A: Extract + 'static,
     {
-        let endpoint = Async::<F, A, ToolEnding>::endpoint(handler);
+        let endpoint = AsyncEndpoint::<F, A, ToolConverter>::endpoint(handler);
         Tool::make::<A, F::Output>(name.into(), endpoint)
     }
 
-    /// A tool that runs a plain function, on a thread where it may block.
+    /// Creates a tool from a plain function that may block; it runs on its own thread.
     pub fn blocking<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
         F::Output: IntoToolOutcome,
         A: Extract + Send + 'static,
     {
-        let endpoint = Blocking::<F, A, ToolEnding>::endpoint(handler);
+        let endpoint = BlockingEndpoint::<F, A, ToolConverter>::endpoint(handler);
         Tool::make::<A, F::Output>(name.into(), endpoint)
     }
 
-    /// A tool that runs a plain function in place: it must be quick and must not block.
+    /// Creates a tool from a plain function that runs in place: it must be fast and must not block.
     pub fn inline<A, F>(name: impl Into<String>, handler: F) -> Self
     where
         F: PlainHandler<A>,
         F::Output: IntoToolOutcome,
         A: Extract + Send + 'static,
     {
-        let endpoint = Inline::<F, A, ToolEnding>::endpoint(handler);
+        let endpoint = InlineEndpoint::<F, A, ToolConverter>::endpoint(handler);
         Tool::make::<A, F::Output>(name.into(), endpoint)
     }
 
-    /// A tool whose arguments are known only at run time, as a JSON Schema. They are held against
-    /// the schema before the handler sees them.
+    /// Creates a tool whose arguments are described at run time by a JSON Schema. They are
+    /// validated against the schema before the handler runs.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -113,8 +113,8 @@ impl Tool {
         A::declare(&mut declaration);
         let typed = match declaration.arguments.first() {
             Some(typed) => typed.clone(),
-            None if declaration.takes_raw => Typed::anything(),
-            None => Typed::nothing(),
+            None if declaration.takes_raw => ArgumentSchema::anything(),
+            None => ArgumentSchema::nothing(),
         };
         let mut info = ToolInfo::new(name, typed.schema);
         info.output_schema = R::output_schema().map(Into::into);
@@ -122,17 +122,17 @@ impl Tool {
             info,
             endpoint,
             declaration,
-            says_more: typed.says_more,
+            stricter_than_type: typed.stricter_than_type,
             own_input: false,
             own_output: false,
             timeout: None,
             scopes: Vec::new(),
             task: None,
-            machinery: None,
+            task_runtime: None,
         }
     }
 
-    /// The tool as clients see it.
+    /// Returns the tool as clients receive it.
     #[must_use]
     pub fn info(&self) -> &ToolInfo {
         &self.info
@@ -153,32 +153,32 @@ impl Tool {
         self.hint(|hints| hints.idempotent_hint = Some(true))
     }
 
-    /// Hints whether the tool reaches out to the world.
+    /// Hints whether the tool interacts with external systems.
     pub fn open_world(self, open: bool) -> Self {
         self.hint(|hints| hints.open_world_hint = Some(open))
     }
 
-    /// Hints that the tool keeps to itself.
+    /// Hints that the tool does not interact with external systems.
     pub fn closed_world(self) -> Self {
         self.open_world(false)
     }
 
-    /// Replaces the schema of the arguments. They are held against it in every call.
+    /// Replaces the schema of the arguments. Every call is validated against it.
     pub fn input_schema(mut self, schema: Value) -> Self {
         self.info.input_schema = schema.into();
-        (self.own_input, self.says_more) = (true, true);
+        (self.own_input, self.stricter_than_type) = (true, true);
         self
     }
 
-    /// Replaces the schema of the structured content. Every result is held against it.
+    /// Replaces the schema of the structured content. Every result is validated against it.
     pub fn output_schema(mut self, schema: Value) -> Self {
         self.info.output_schema = Some(schema.into());
         self.own_output = true;
         self
     }
 
-    /// Says whether and when its calls become tasks. Without it they do so only if the server has
-    /// a [threshold](crate::TaskOptions::threshold).
+    /// Sets whether and when its calls become tasks. Without it they do so only if the server has a
+    /// [threshold](crate::TaskOptions::threshold).
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -195,7 +195,7 @@ impl Tool {
     pub fn task(mut self, mode: TaskMode) -> Self {
         let execution = Execution::default().task_support(mode.support.clone());
         self.info.execution = Some(execution);
-        (self.task, self.machinery) = (Some(mode), Some(MACHINERY));
+        (self.task, self.task_runtime) = (Some(mode), Some(TASK_RUNTIME));
         self
     }
 

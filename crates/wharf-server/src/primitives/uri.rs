@@ -1,6 +1,6 @@
-//! The syntax of URIs (RFC 3986).
+//! Syntax of URIs (RFC 3986).
 
-/// Says what is wrong with `uri`, if anything is.
+/// Checks the syntax of `uri`; the error describes the problem.
 pub(crate) fn check(uri: &str, most: usize) -> Result<(), String> {
     if uri.len() > most {
         return Err(format!("its URI has {} bytes, and {most} is the limit", uri.len()));
@@ -9,7 +9,9 @@ pub(crate) fn check(uri: &str, most: usize) -> Result<(), String> {
     let mut letters = scheme.bytes();
     let starts_well = letters.next().is_some_and(|first| first.is_ascii_alphabetic());
     if !starts_well || !letters.all(|it| it.is_ascii_alphanumeric() || b"+-.".contains(&it)) {
-        return Err(format!("`{scheme}` is no URI scheme: use letters, digits, `+`, `-` and `.`"));
+        return Err(format!(
+            "`{scheme}` is not a URI scheme: use letters, digits, `+`, `-` and `.`"
+        ));
     }
     let (before_fragment, fragment) = rest.split_once('#').unwrap_or((rest, ""));
     let (hierarchy, query) = before_fragment.split_once('?').unwrap_or((before_fragment, ""));
@@ -23,9 +25,9 @@ pub(crate) fn check(uri: &str, most: usize) -> Result<(), String> {
     check_authority(authority)
 }
 
-/// The same for a template, whose expressions may stand for anything.
+/// Checks the syntax of a URI template, whose expressions may expand to anything.
 pub(crate) fn check_template(template: &str, most: usize) -> Result<(), String> {
-    // An expression at the very beginning stands for a scheme.
+    // An expression at the very beginning expands to a scheme.
     let mut literal = String::from(if template.starts_with('{') { "x" } else { "" });
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -51,11 +53,11 @@ fn check_authority(authority: &str) -> Result<(), String> {
     if port.bytes().all(|it| it.is_ascii_digit()) {
         Ok(())
     } else {
-        Err(format!("`{port}` is no port number"))
+        Err(format!("`{port}` is not a port number"))
     }
 }
 
-/// Unreserved characters, sub-delimiters, percent-encoded bytes and `also`.
+/// Accepts unreserved characters, sub-delimiters, percent-encoded bytes and `also`.
 fn characters(text: &str, also: &[u8]) -> Result<(), String> {
     let bytes = text.as_bytes();
     for (index, &byte) in bytes.iter().enumerate() {
@@ -69,7 +71,7 @@ fn characters(text: &str, also: &[u8]) -> Result<(), String> {
             || (byte == b'%' && encoded());
         if !allowed {
             let character = text[index..].chars().next().unwrap_or('\u{fffd}');
-            return Err(format!("{character:?} may not stand there in a URI: percent-encode it"));
+            return Err(format!("{character:?} is not allowed there in a URI: percent-encode it"));
         }
     }
     Ok(())
@@ -80,7 +82,7 @@ mod tests {
     use super::{check, check_template};
 
     #[test]
-    fn templates_are_uris_around_their_expressions() {
+    fn templates_are_checked_outside_of_their_expressions() {
         for good in ["x://{a}/{+b}{?q}", "{scheme}://y", "http://{host}:{port}/", "x:{a}"] {
             assert_eq!(check_template(good, 8192), Ok(()), "{good}");
         }
@@ -90,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn any_scheme_is_fine_and_bad_syntax_is_not() {
+    fn any_scheme_is_accepted_and_invalid_syntax_is_rejected() {
         let good = [
             "file:///a/b%20c",
             "urn:isbn:123",

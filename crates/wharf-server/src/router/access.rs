@@ -1,11 +1,11 @@
-//! Who may see and use what.
+//! Access control: which items a caller may see and use.
 
 use wharf_model::{Principal, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
 
-/// Decides for each caller what is listed and what can be called.
+/// Decides for each caller which items are listed and can be called.
 ///
-/// What a caller may not use does not exist for it: calling it gives the same answer as calling
-/// something unknown. A closure will do.
+/// An item that a caller may not use is hidden: calling it returns the same error as calling an
+/// unknown item. A closure implements this trait.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -17,7 +17,7 @@ use wharf_model::{Principal, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
 /// # let _ = router.build();
 /// ```
 pub trait Access: Send + Sync + 'static {
-    /// Whether `principal` may see and use `item`.
+    /// Returns whether `principal` may see and use `item`.
     fn allows(&self, principal: Option<&Principal>, item: Item<'_>) -> bool;
 }
 
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Something a server offers.
+/// Item that a server offers.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Item<'a> {
@@ -38,14 +38,14 @@ pub enum Item<'a> {
     Tool(&'a ToolInfo),
     /// A resource.
     Resource(&'a ResourceInfo),
-    /// A family of resources.
+    /// A resource template.
     Template(&'a TemplateInfo),
     /// A prompt.
     Prompt(&'a PromptInfo),
 }
 
 impl<'a> Item<'a> {
-    /// The item's name in code.
+    /// Returns the name of the item.
     #[must_use]
     pub fn name(self) -> &'a str {
         match self {

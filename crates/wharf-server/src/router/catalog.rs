@@ -1,4 +1,4 @@
-//! What a server offers at one moment. A snapshot never changes: a new one takes its place.
+//! Immutable catalog of the items of a server. A change replaces it with a new one.
 
 use std::sync::{Arc, OnceLock};
 
@@ -12,83 +12,83 @@ use wharf_model::{
 use crate::{
     handler::Endpoint,
     param_headers::Mirrors,
-    primitives::{completion::Completions, resource::Reading, uri_template::Template},
-    router::{access::Item, pagination::Sheet},
-    schema::validator::Rules,
+    primitives::{completion::CompleterTable, resource::ReadMetadata, uri_template::UriTemplate},
+    router::{access::Item, pagination::ListPage},
+    schema::validator::SchemaValidator,
     tasks::TaskMode,
 };
 
-/// Everything a server offers.
-pub(crate) struct Snapshot {
-    pub(crate) lists: Lists,
+/// Items and capabilities of a server.
+pub(crate) struct CatalogSnapshot {
+    pub(crate) lists: CatalogLists,
     pub(crate) discovery: Discovery,
 }
 
-impl Snapshot {
-    /// Whether the server may make tasks by itself.
+impl CatalogSnapshot {
+    /// Returns whether the server may create tasks on its own.
     pub(crate) fn has_tasks(&self) -> bool {
         self.discovery.capabilities.extensions.contains_key(TASKS_EXTENSION)
     }
 
-    /// Whether the server said that it makes tasks for those who ask for one.
+    /// Returns whether the server creates tasks for callers that request one.
     pub(crate) fn makes_tasks(&self) -> bool {
         self.discovery.capabilities.tasks.is_some()
     }
 }
 
-/// The four lists. Cloning shares them; changing one copies it.
+/// The four lists. Clones share them; changing one copies it.
 #[derive(Clone, Default)]
-pub(crate) struct Lists {
-    pub(crate) tools: Arc<List<ToolInfo>>,
-    pub(crate) resources: Arc<List<ResourceInfo>>,
-    pub(crate) templates: Arc<List<TemplateInfo>>,
-    pub(crate) prompts: Arc<List<PromptInfo>>,
+pub(crate) struct CatalogLists {
+    pub(crate) tools: Arc<ItemList<ToolInfo>>,
+    pub(crate) resources: Arc<ItemList<ResourceInfo>>,
+    pub(crate) templates: Arc<ItemList<TemplateInfo>>,
+    pub(crate) prompts: Arc<ItemList<PromptInfo>>,
 }
 
-/// What can be listed and called.
-pub(crate) trait Listed: Sized + Send + Sync + 'static {
-    /// What calling it needs besides its handler.
+/// Item that can be listed and called.
+pub(crate) trait ListedItem: Sized + Send + Sync + 'static {
+    /// Data that a call needs besides its handler.
     type Extra: Send + Sync;
     const LIST: Method;
 
-    /// What it is called by.
+    /// Returns the name or URI that the item is called by.
     fn key(&self) -> &str;
     fn item(&self) -> Item<'_>;
     fn reply(page: Page<Self>) -> Reply;
 }
 
-/// One thing that can be listed and called.
-pub(crate) struct Entry<I: Listed> {
-    /// Its place in the list, never used again after it is gone.
+/// Registered item.
+pub(crate) struct CatalogEntry<I: ListedItem> {
+    /// Position in the list, never reused after the item is removed.
     pub(crate) order: u64,
     pub(crate) info: Arc<I>,
     pub(crate) endpoint: Arc<dyn Endpoint>,
-    pub(crate) rules: Rules,
+    pub(crate) validator: SchemaValidator,
     pub(crate) deadlines: Option<Deadlines>,
-    /// What a caller must have been granted, all of it.
+    /// Scopes that a caller must have, all of them.
     pub(crate) scopes: Vec<String>,
     pub(crate) extra: I::Extra,
 }
 
-/// What a tool needs.
+/// Data of a tool.
 pub(crate) struct ToolExtra {
-    /// What results are held against, if no type stands for them.
-    pub(crate) results: Option<Rules>,
+    /// Validator of results whose schema is hand-written.
+    pub(crate) results: Option<SchemaValidator>,
     pub(crate) mirrors: Mirrors,
-    /// Whether and when its calls become tasks, if anybody said so.
+    /// Task mode, if it was set.
     pub(crate) task: Option<TaskMode>,
 }
 
-/// What a template needs.
+/// Data of a template.
 pub(crate) struct TemplateExtra {
-    pub(crate) template: Template,
-    pub(crate) reading: Reading,
-    pub(crate) completions: Completions,
+    pub(crate) template: UriTemplate,
+    pub(crate) metadata: ReadMetadata,
+    pub(crate) completions: CompleterTable,
 }
 
 macro_rules! listed {
     ($($Info:ident $list:ident $key:ident $Variant:ident $Page:ident $Extra:ty;)*) => {
-        $(impl Listed for $Info {
+        $(impl ListedItem for $Info {
             type Extra = $Extra;
             const LIST: Method = Method::$list;
 
@@ -109,31 +109,31 @@ macro_rules! listed {
 
 listed! {
     ToolInfo     ListTools     name         Tool     Tools     ToolExtra;
-    ResourceInfo ListResources uri          Resource Resources Reading;
+    ResourceInfo ListResources uri          Resource Resources ReadMetadata;
     TemplateInfo ListTemplates uri_template Template Templates TemplateExtra;
-    PromptInfo   ListPrompts   name         Prompt   Prompts   Completions;
+    PromptInfo   ListPrompts   name         Prompt   Prompts   CompleterTable;
 }
 
-/// One list, in the order of registration.
-pub(crate) struct List<I: Listed> {
-    entries: Vec<Arc<Entry<I>>>,
-    by_key: HashMap<String, Arc<Entry<I>>, FastState>,
-    /// Whether any of them is only for callers with some scope.
+/// List of items, in the order of registration.
+pub(crate) struct ItemList<I: ListedItem> {
+    entries: Vec<Arc<CatalogEntry<I>>>,
+    by_key: HashMap<String, Arc<CatalogEntry<I>>, FastState>,
+    /// True if any of the items requires a scope.
     is_scoped: bool,
-    /// The pages that everybody sees, made when first asked for.
-    pub(crate) sheets: OnceLock<Vec<Sheet<I>>>,
+    /// Pages that are the same for all callers, built on first use.
+    pub(crate) pages: OnceLock<Vec<ListPage<I>>>,
 }
 
-impl<I: Listed> List<I> {
-    pub(crate) fn get(&self, key: &str) -> Option<&Arc<Entry<I>>> {
+impl<I: ListedItem> ItemList<I> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Arc<CatalogEntry<I>>> {
         self.by_key.get(key)
     }
 
-    pub(crate) fn entries(&self) -> &[Arc<Entry<I>>] {
+    pub(crate) fn entries(&self) -> &[Arc<CatalogEntry<I>>] {
         &self.entries
     }
 
-    /// Whether callers may see different lists, because something is only for those with some scope.
+    /// Returns whether callers may see different lists, because an item requires a scope.
     pub(crate) fn is_scoped(&self) -> bool {
         self.is_scoped
     }
@@ -142,8 +142,8 @@ impl<I: Listed> List<I> {
         self.entries.is_empty()
     }
 
-    /// Adds an entry at the end; false if there is one of that name.
-    pub(crate) fn insert(&mut self, entry: Entry<I>) -> bool {
+    /// Appends an entry; returns false if the name is taken.
+    pub(crate) fn insert(&mut self, entry: CatalogEntry<I>) -> bool {
         if self.by_key.contains_key(entry.info.key()) {
             return false;
         }
@@ -151,7 +151,7 @@ impl<I: Listed> List<I> {
         let entry = Arc::new(entry);
         self.by_key.insert(entry.info.key().to_owned(), entry.clone());
         self.entries.push(entry);
-        self.sheets = OnceLock::new();
+        self.pages = OnceLock::new();
         true
     }
 
@@ -159,21 +159,21 @@ impl<I: Listed> List<I> {
         let found = self.by_key.remove(key).is_some();
         self.entries.retain(|entry| entry.info.key() != key);
         self.is_scoped = self.entries.iter().any(|entry| !entry.scopes.is_empty());
-        self.sheets = OnceLock::new();
+        self.pages = OnceLock::new();
         found
     }
 }
 
-impl<I: Listed> Clone for List<I> {
+impl<I: ListedItem> Clone for ItemList<I> {
     fn clone(&self) -> Self {
         let (entries, by_key) = (self.entries.clone(), self.by_key.clone());
-        List { entries, by_key, is_scoped: self.is_scoped, sheets: OnceLock::new() }
+        ItemList { entries, by_key, is_scoped: self.is_scoped, pages: OnceLock::new() }
     }
 }
 
-impl<I: Listed> Default for List<I> {
+impl<I: ListedItem> Default for ItemList<I> {
     fn default() -> Self {
         let (entries, by_key) = (Vec::new(), HashMap::default());
-        List { entries, by_key, is_scoped: false, sheets: OnceLock::new() }
+        ItemList { entries, by_key, is_scoped: false, pages: OnceLock::new() }
     }
 }

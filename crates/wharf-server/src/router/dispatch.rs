@@ -1,4 +1,4 @@
-//! Calls that run users' code: tools, resources, prompts, completions.
+//! Dispatches calls to handlers: tools, resources, prompts, completions.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,47 +10,47 @@ use wharf_model::{
 
 use crate::{
     handler::{
-        extract::{Incoming, Input},
+        extract::{CallInput, Incoming},
         now,
-        string_args::Strings,
+        string_args::StringArg,
     },
     lenient_json,
     middleware::printable,
-    primitives::completion::Completions,
+    primitives::completion::CompleterTable,
     router::{
-        catalog::{Entry, Listed, Lists},
-        state::Core,
+        catalog::{CatalogEntry, CatalogLists, ListedItem},
+        state::ServerState,
     },
-    schema::validator::Rules,
-    tasks::{create, create::Plan, runtime::impossible},
+    schema::validator::SchemaValidator,
+    tasks::{create, create::CallPlan, runtime::missing_runtime},
 };
 
 /// Runs the handler that the request names.
 pub(crate) fn run(
-    core: &Arc<Core>,
-    lists: &Lists,
+    server: &Arc<ServerState>,
+    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     match request.method {
-        Method::CallTool => call_tool(core, lists, request, outbox),
-        Method::ReadResource => read_resource(core, lists, request, outbox),
-        Method::GetPrompt => get_prompt(core, lists, request, outbox),
-        _ => complete(core, lists, request, outbox),
+        Method::CallTool => call_tool(server, lists, request, outbox),
+        Method::ReadResource => read_resource(server, lists, request, outbox),
+        Method::GetPrompt => get_prompt(server, lists, request, outbox),
+        _ => complete(server, lists, request, outbox),
     }
 }
 
 fn call_tool(
-    core: &Arc<Core>,
-    lists: &Lists,
+    server: &Arc<ServerState>,
+    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    let tool = match find_tool(core, lists, &request) {
+    let tool = match find_tool(server, lists, &request) {
         Ok(tool) => tool,
         Err(error) => return now((*error).into()),
     };
-    // Types read lists as well, by position.
+    // Serde deserializes structs from lists as well, by position.
     let arguments = request.arguments();
     if !arguments.starts_with('{') && !arguments.trim_start().starts_with('{') {
         let text = "Invalid arguments: they must be a JSON object";
@@ -61,41 +61,43 @@ fn call_tool(
     {
         return now(error.into());
     }
-    match create::plan(core, tool, &request) {
-        Ok(Plan::Plain) => begin_tool(core, tool, request, outbox),
-        Ok(plan) => call_as_task(core, tool, request, outbox, plan),
+    match create::plan(server, tool, &request) {
+        Ok(CallPlan::Plain) => begin_tool(server, tool, request, outbox),
+        Ok(plan) => call_as_task(server, tool, request, outbox, plan),
         Err(error) => now(error.into()),
     }
 }
 
-/// Lets a call be a task, or become one.
+/// Runs a call as a task, or as one that may become a task.
 fn call_as_task(
-    core: &Arc<Core>,
-    tool: &Arc<Entry<ToolInfo>>,
+    server: &Arc<ServerState>,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
     request: Request,
     outbox: Outbox,
-    plan: Plan,
+    plan: CallPlan,
 ) -> BoxFuture<Outcome> {
-    match (core.tasks.machinery(), plan) {
-        (Some(machinery), Plan::Task(ttl)) => machinery.create(core, tool, request, &outbox, ttl),
-        (Some(machinery), Plan::Promotable(after)) => {
-            machinery.promotable(core, tool, request, outbox, after)
+    match (server.tasks.task_runtime(), plan) {
+        (Some(task_runtime), CallPlan::Task(ttl)) => {
+            task_runtime.create(server, tool, request, &outbox, ttl)
         }
-        _ => impossible(),
+        (Some(task_runtime), CallPlan::Promotable(after)) => {
+            task_runtime.promotable(server, tool, request, outbox, after)
+        }
+        _ => missing_runtime(),
     }
 }
 
-/// The tool that a request names, if the caller may use it. What is only out of its scopes' reach is not denied:
-/// the caller is told what it would need.
+/// Finds the tool of a request, if the caller may use it. If only scopes are missing, the error
+/// names them.
 #[inline(always)]
 pub(crate) fn find_tool<'l>(
-    core: &Core,
-    lists: &'l Lists,
+    server: &ServerState,
+    lists: &'l CatalogLists,
     request: &Request,
-) -> Result<&'l Arc<Entry<ToolInfo>>, Box<Error>> {
+) -> Result<&'l Arc<CatalogEntry<ToolInfo>>, Box<Error>> {
     let tool = lists.tools.get(&request.target());
-    match tool.filter(|tool| core.allows(request, tool.info.item())) {
-        Some(tool) => match core.lacks(request, &tool.scopes) {
+    match tool.filter(|tool| server.allows(request, tool.info.item())) {
+        Some(tool) => match server.missing_scopes(request, &tool.scopes) {
             None => Ok(tool),
             Some(error) => Err(Box::new(error)),
         },
@@ -103,36 +105,37 @@ pub(crate) fn find_tool<'l>(
     }
 }
 
-/// Begins a call whose arguments have been looked at from outside.
+/// Starts a tool call whose arguments and headers are checked.
 #[inline(always)]
 pub(crate) fn begin_tool(
-    core: &Arc<Core>,
-    tool: &Arc<Entry<ToolInfo>>,
+    server: &Arc<ServerState>,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    let call = call(core, tool, request, outbox, Input::Json);
-    if tool.extra.results.is_none() { call } else { checked(call, tool.clone()) }
+    let call = call(server, tool, request, outbox, CallInput::Json);
+    if tool.extra.results.is_none() { call } else { check_output(call, tool.clone()) }
 }
 
-fn call<I: Listed>(
-    core: &Arc<Core>,
-    entry: &Entry<I>,
+fn call<I: ListedItem>(
+    server: &Arc<ServerState>,
+    entry: &CatalogEntry<I>,
     request: Request,
     outbox: Outbox,
-    input: Input<'_>,
+    input: CallInput<'_>,
 ) -> BoxFuture<Outcome> {
     if let Some(deadlines) = entry.deadlines {
         outbox.set_deadlines(deadlines);
     }
-    entry.endpoint.call(Incoming::new(request, outbox, core, input, Some(&entry.rules)))
+    entry.endpoint.call(Incoming::new(request, outbox, server, input, Some(&entry.validator)))
 }
 
-/// Holds results against a schema that no type stands for.
-fn checked(call: BoxFuture<Outcome>, tool: Arc<Entry<ToolInfo>>) -> BoxFuture<Outcome> {
+/// Validates results against a hand-written output schema.
+fn check_output(call: BoxFuture<Outcome>, tool: Arc<CatalogEntry<ToolInfo>>) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let outcome = call.await;
-        let (Outcome::Complete(Reply::Tool(result)), Some(rules)) = (&outcome, &tool.extra.results)
+        let (Outcome::Complete(Reply::Tool(result)), Some(validator)) =
+            (&outcome, &tool.extra.results)
         else {
             return outcome;
         };
@@ -141,84 +144,90 @@ fn checked(call: BoxFuture<Outcome>, tool: Arc<Entry<ToolInfo>>) -> BoxFuture<Ou
         }
         let problem = match &result.structured {
             None => Some("there is no structured content".into()),
-            Some(json) => rules.check_json(json.get(), usize::MAX).err(),
+            Some(json) => validator.check_json(json.get(), usize::MAX).err(),
         };
         let Some(problem) = problem else { return outcome };
         let (tool, problem) = (&tool.info.name, printable(&problem));
-        tracing::error!(tool, problem, "a result does not match its schema");
+        tracing::error!(tool, problem, "result does not match its output schema");
         Error::new(ErrorKind::OutputSchemaMismatch).into()
     })
 }
 
 fn read_resource(
-    core: &Arc<Core>,
-    lists: &Lists,
+    server: &Arc<ServerState>,
+    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     let uri = request.target().into_owned();
-    if uri.len() > core.limits.uri {
-        let text = format!("The URI has {} bytes; {} is the limit", uri.len(), core.limits.uri);
+    if uri.len() > server.limits.uri {
+        let text = format!("The URI has {} bytes; {} is the limit", uri.len(), server.limits.uri);
         return now(Error::new(ErrorKind::UriTooLong).with_message(text).into());
     }
     if let Some(resource) = lists.resources.get(&uri) {
-        // What is hidden here no template gives away.
-        if !core.allows(&request, resource.info.item()) {
+        // A hidden resource must not become readable through a template.
+        if !server.allows(&request, resource.info.item()) {
             return now(Error::resource_not_found(&uri).into());
         }
-        if let Some(error) = core.lacks(&request, &resource.scopes) {
+        if let Some(error) = server.missing_scopes(&request, &resource.scopes) {
             return now(error.into());
         }
-        return call(core, resource, request, outbox, Input::Resource(&[], &resource.extra));
+        return call(server, resource, request, outbox, CallInput::Resource(&[], &resource.extra));
     }
-    match find_template(core, lists, request.principal(), &uri) {
+    match find_template(server, lists, request.principal(), &uri) {
         Some((template, pairs)) => {
-            if let Some(error) = core.lacks(&request, &template.scopes) {
+            if let Some(error) = server.missing_scopes(&request, &template.scopes) {
                 return now(error.into());
             }
-            let input = Input::Resource(&pairs, &template.extra.reading);
-            call(core, template, request, outbox, input)
+            let input = CallInput::Resource(&pairs, &template.extra.metadata);
+            call(server, template, request, outbox, input)
         }
         None => now(Error::resource_not_found(&uri).into()),
     }
 }
 
-type Pairs<'a> = Vec<(Cow<'a, str>, Strings)>;
+type NamedArgs<'a> = Vec<(Cow<'a, str>, StringArg)>;
 
-/// The first template that matches and that the caller may use.
+/// Finds the first template that matches and that the caller may use.
 fn find_template<'a>(
-    core: &Core,
-    lists: &'a Lists,
+    server: &ServerState,
+    lists: &'a CatalogLists,
     principal: Option<&Principal>,
     uri: &str,
-) -> Option<(&'a Arc<Entry<TemplateInfo>>, Pairs<'a>)> {
-    let visible = |entry: &&Arc<Entry<TemplateInfo>>| match &core.access {
+) -> Option<(&'a Arc<CatalogEntry<TemplateInfo>>, NamedArgs<'a>)> {
+    let visible = |entry: &&Arc<CatalogEntry<TemplateInfo>>| match &server.access {
         None => true,
         Some(access) => access.allows(principal, entry.info.item()),
     };
-    let matching =
-        |entry: &'a Arc<Entry<TemplateInfo>>| Some((entry, entry.extra.template.matches(uri)?));
+    let matching = |entry: &'a Arc<CatalogEntry<TemplateInfo>>| {
+        Some((entry, entry.extra.template.matches(uri)?))
+    };
     lists.templates.entries().iter().filter(visible).find_map(matching)
 }
 
-/// Whether the caller may hear of updates: not of what exists, but not for it.
-pub(crate) fn may_follow(core: &Core, principal: Option<&Principal>, uri: &str) -> bool {
-    let snapshot = core.snapshot.load();
-    let lists = &snapshot.lists;
-    if core.access.is_none() && !lists.resources.is_scoped() && !lists.templates.is_scoped() {
+/// Returns whether the caller may receive updates of a resource. False for resources that exist but
+/// are hidden from the caller.
+pub(crate) fn may_subscribe(
+    server: &ServerState,
+    principal: Option<&Principal>,
+    uri: &str,
+) -> bool {
+    let catalog = server.catalog.load();
+    let lists = &catalog.lists;
+    if server.access.is_none() && !lists.resources.is_scoped() && !lists.templates.is_scoped() {
         return true;
     }
-    // Whom nobody authenticated speaks to the process itself, or wherever scopes keep nobody out of anything but
-    // the contents: that something changed whose URI it knows already is all that it hears.
+    // An unauthenticated caller is local, or scopes protect only contents: a notification reveals
+    // no more than a change of a URI that the caller has already.
     let has = |scopes: &[String]| {
         principal.is_none_or(|caller| scopes.iter().all(|scope| caller.has_scope(scope)))
     };
     if let Some(resource) = lists.resources.get(uri) {
-        let access = core.access.as_ref();
+        let access = server.access.as_ref();
         return access.is_none_or(|access| access.allows(principal, resource.info.item()))
             && has(&resource.scopes);
     }
-    match find_template(core, lists, principal, uri) {
+    match find_template(server, lists, principal, uri) {
         Some((template, _)) => has(&template.scopes),
         None => {
             let mut templates = lists.templates.entries().iter();
@@ -228,19 +237,19 @@ pub(crate) fn may_follow(core: &Core, principal: Option<&Principal>, uri: &str) 
 }
 
 fn get_prompt(
-    core: &Arc<Core>,
-    lists: &Lists,
+    server: &Arc<ServerState>,
+    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     let prompt = lists.prompts.get(&request.target());
-    let Some(prompt) = prompt.filter(|prompt| core.allows(&request, prompt.info.item())) else {
+    let Some(prompt) = prompt.filter(|prompt| server.allows(&request, prompt.info.item())) else {
         return now(Error::prompt_not_found(&request.target()).into());
     };
-    if let Some(error) = core.lacks(&request, &prompt.scopes) {
+    if let Some(error) = server.missing_scopes(&request, &prompt.scopes) {
         return now(error.into());
     }
-    let pairs = match prompt_arguments(request.arguments(), core.limits.argument_values) {
+    let pairs = match prompt_arguments(request.arguments(), server.limits.argument_values) {
         Ok(pairs) => pairs,
         Err(error) => return now(error.into()),
     };
@@ -251,11 +260,12 @@ fn get_prompt(
     if !missing.is_empty() {
         return now(Error::prompt_argument_missing(missing).into());
     }
-    call(core, prompt, request, outbox, Input::Prompt(&pairs))
+    call(server, prompt, request, outbox, CallInput::Prompt(&pairs))
 }
 
-/// Arguments of prompts are strings; other values are taken as their JSON text.
-fn prompt_arguments(json: &str, most: usize) -> Result<Pairs<'static>, Error> {
+/// Parses the arguments of a prompt. They are strings; other values are converted to their JSON
+/// text.
+fn prompt_arguments(json: &str, most: usize) -> Result<NamedArgs<'static>, Error> {
     let invalid = |text| Error::new(ErrorKind::InvalidPromptArguments).with_message(text);
     if !lenient_json::is_within(json, most) {
         return Err(invalid(format!(
@@ -271,18 +281,18 @@ fn prompt_arguments(json: &str, most: usize) -> Result<Pairs<'static>, Error> {
             Value::String(text) => text,
             other => other.to_string(),
         };
-        Some((Cow::Owned(name), Strings::One(text)))
+        Some((Cow::Owned(name), StringArg::Single(text)))
     };
     Ok(map.into_iter().filter_map(pair).collect())
 }
 
 fn complete(
-    core: &Arc<Core>,
-    lists: &Lists,
+    server: &Arc<ServerState>,
+    lists: &CatalogLists,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    let most = core.limits.argument_values;
+    let most = server.limits.argument_values;
     if !lenient_json::is_within(request.params(), most) {
         let text = format!("Invalid params: they have {}", lenient_json::too_many(most));
         return now(Error::new(ErrorKind::InvalidParams).with_message(text).into());
@@ -292,8 +302,8 @@ fn complete(
         Err(error) => return now(Error::from(error).into()),
     };
     let found = match &asked.reference {
-        CompletionRef::Prompt(name) => of_prompt(core, lists, &request, name),
-        CompletionRef::Resource(uri) => of_resource(core, lists, &request, uri),
+        CompletionRef::Prompt(name) => prompt_completers(server, lists, &request, name),
+        CompletionRef::Resource(uri) => template_completers(server, lists, &request, uri),
         _ => Err(Error::new(ErrorKind::InvalidParams)
             .with_message("Only prompts and resource templates can be completed")),
     };
@@ -308,48 +318,49 @@ fn complete(
     }
     match completions.and_then(|completions| completions.get(&asked.argument)) {
         Some(completer) => {
-            let input = Input::Completion(&asked);
-            completer.call(Incoming::new(request, outbox, core, input, None::<&Rules>))
+            let input = CallInput::Completion(&asked);
+            completer.call(Incoming::new(request, outbox, server, input, None::<&SchemaValidator>))
         }
         None => now(Reply::Completion(Completion::new(Vec::<String>::new())).into()),
     }
 }
 
-/// What can be completed: the names of the arguments, and the functions that complete them.
-type Completable<'a> = (Vec<&'a str>, Option<&'a Completions>);
+/// Names of the arguments that can be completed, and their completers.
+type CompletionTarget<'a> = (Vec<&'a str>, Option<&'a CompleterTable>);
 
-fn of_prompt<'a>(
-    core: &Core,
-    lists: &'a Lists,
+fn prompt_completers<'a>(
+    server: &ServerState,
+    lists: &'a CatalogLists,
     request: &Request,
     name: &str,
-) -> Result<Completable<'a>, Error> {
+) -> Result<CompletionTarget<'a>, Error> {
     let prompt = lists.prompts.get(name);
-    let prompt = prompt.filter(|prompt| core.allows(request, prompt.info.item()));
+    let prompt = prompt.filter(|prompt| server.allows(request, prompt.info.item()));
     let prompt = prompt.ok_or_else(|| Error::prompt_not_found(name))?;
-    if let Some(error) = core.lacks(request, &prompt.scopes) {
+    if let Some(error) = server.missing_scopes(request, &prompt.scopes) {
         return Err(error);
     }
     let arguments = prompt.info.arguments.iter().map(|it| it.name.as_str()).collect();
     Ok((arguments, Some(&prompt.extra)))
 }
 
-/// By the template's own text, or by a URI that matches it.
-fn of_resource<'a>(
-    core: &Core,
-    lists: &'a Lists,
+/// Finds the template by its own text, or by a URI that matches it.
+fn template_completers<'a>(
+    server: &ServerState,
+    lists: &'a CatalogLists,
     request: &Request,
     uri: &str,
-) -> Result<Completable<'a>, Error> {
-    let visible = |entry: &&Arc<Entry<TemplateInfo>>| core.allows(request, entry.info.item());
+) -> Result<CompletionTarget<'a>, Error> {
+    let visible =
+        |entry: &&Arc<CatalogEntry<TemplateInfo>>| server.allows(request, entry.info.item());
     let by_text = lists.templates.get(uri).filter(visible);
-    let by_match = || match uri.len() <= core.limits.uri {
-        true => find_template(core, lists, request.principal(), uri).map(|(entry, _)| entry),
+    let by_match = || match uri.len() <= server.limits.uri {
+        true => find_template(server, lists, request.principal(), uri).map(|(entry, _)| entry),
         false => None,
     };
     match by_text.or_else(by_match) {
         Some(entry) => {
-            if let Some(error) = core.lacks(request, &entry.scopes) {
+            if let Some(error) = server.missing_scopes(request, &entry.scopes) {
                 return Err(error);
             }
             let extra = &entry.extra;

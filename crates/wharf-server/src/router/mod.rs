@@ -1,4 +1,4 @@
-//! Brings each call to its handler.
+//! Router: dispatches each request to its handler.
 
 pub(crate) mod access;
 pub(crate) mod caller_shares;
@@ -27,15 +27,18 @@ use crate::{
 use crate::{
     handler::now,
     notifications,
-    notifications::{Listening, cluster},
-    router::{catalog::Snapshot, concurrency::Admission, registry::Registry, state::Core},
+    notifications::{ActiveSubscription, cluster},
+    router::{
+        catalog::CatalogSnapshot, concurrency::AcquireResult, registry::Registry,
+        state::ServerState,
+    },
     tasks::{
-        runtime::{Tasks, impossible},
-        subscription::Follower,
+        runtime::{ServerTasks, missing_runtime},
+        subscription::TaskSubscription,
     },
 };
 
-/// Everything a server offers, as one service. Clones share it.
+/// All parts of a server, as one service. Clones share them.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -50,109 +53,110 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Router {
-    pub(crate) core: Arc<Core>,
-    /// None if there is no middleware: then the handler's own future is returned.
+    pub(crate) server: Arc<ServerState>,
+    /// `None` if there is no middleware: then the handler's future is returned without a wrapper.
     pub(crate) chain: Option<Next>,
-    pub(crate) life: Arc<Life>,
+    pub(crate) stop_tasks: Arc<StopTasksOnDrop>,
 }
 
-/// Held by all who can reach a server. When nobody can any more, its tasks stop running here; if
-/// their store outlives the process, another process takes them over when their leases lapse.
-pub(crate) struct Life(Arc<Tasks>);
+/// Shared by all routers of a server. When the last one is dropped, its tasks stop running here. If
+/// their store outlives the process, another process claims them when their leases expire.
+pub(crate) struct StopTasksOnDrop(Arc<ServerTasks>);
 
-impl Drop for Life {
+impl Drop for StopTasksOnDrop {
     fn drop(&mut self) {
         self.0.stop();
     }
 }
 
 impl Router {
-    /// Begins with nothing.
+    /// Creates an empty builder.
     pub fn builder() -> RouterBuilder {
         RouterBuilder::new()
     }
 
-    /// A router within all `layers`, the outermost first.
-    pub(crate) fn layered(core: Arc<Core>, layers: Vec<Box<dyn Middleware>>) -> Self {
-        let life = Arc::new(Life(core.tasks.clone()));
-        let bare = Router { core, chain: None, life };
+    /// Creates a router inside `layers`, the outermost first.
+    pub(crate) fn layered(server: Arc<ServerState>, layers: Vec<Box<dyn Middleware>>) -> Self {
+        let stop_tasks = Arc::new(StopTasksOnDrop(server.tasks.clone()));
+        let bare = Router { server, chain: None, stop_tasks };
         if layers.is_empty() {
             return bare;
         }
-        let (core, life) = (bare.core.clone(), bare.life.clone());
-        Router { core, chain: Some(Next::chain(layers, Arc::new(bare))), life }
+        let (server, stop_tasks) = (bare.server.clone(), bare.stop_tasks.clone());
+        Router { server, chain: Some(Next::chain(layers, Arc::new(bare))), stop_tasks }
     }
 
-    /// Changes what the server offers while it runs.
+    /// Returns the registry, to change the server while it runs.
     #[must_use]
     pub fn registry(&self) -> Registry {
-        self.core.registry()
+        self.server.registry()
     }
 
-    /// What the server takes on at most.
+    /// Returns the limits of the server.
     #[must_use]
     pub fn limits(&self) -> &Limits {
-        &self.core.limits
+        &self.server.limits
     }
 
-    /// Where the server keeps things, if it was given stores: sealed, if it was given a key for them.
+    /// Returns the stores of the server, if it was given any; encrypted, if it was given a key for
+    /// them.
     #[must_use]
     pub fn stores(&self) -> Option<&Stores> {
-        self.core.stores.as_ref()
+        self.server.stores.as_ref()
     }
 
-    /// The keys with which the server seals what leaves its hands.
+    /// Returns the cipher for data that leaves the server.
     #[must_use]
     pub fn seal(&self) -> &Arc<dyn StateCipher> {
-        &self.core.seal
+        &self.server.seal
     }
 
-    /// Begins to look after tasks that another process left in the store: for whoever makes the
-    /// server reachable, before the first call, which would begin it too. Where tasks end with the
-    /// process, they are looked after from the first one on. Where several processes share the
-    /// store, their listeners hear of each other's changes from now on.
+    /// Starts the task scheduler, which resumes tasks that another process left in the store. Call
+    /// it before the first request, which would start it as well. If tasks end with the process,
+    /// the scheduler starts with the first task. If several processes share the store, their
+    /// subscribers receive each other's changes from now on.
     pub fn start_tasks(&self, timer: &Arc<dyn Timer>) {
-        let tasks = &self.core.tasks;
+        let tasks = &self.server.tasks;
         if tasks.must_start() {
-            tasks.start(&self.core, timer);
+            tasks.start(&self.server, timer);
         }
         if tasks.is_shared() {
-            tasks.join(&self.core, timer);
+            tasks.join(&self.server, timer);
         }
     }
 
-    /// Tells the listeners of every process on this bus what changes, and those of this one what
-    /// changes there. Done once, in the runtime that serves, before the first call.
+    /// Connects the server to the other processes on this bus: subscribers of each process receive
+    /// the changes of all. Call it once, in the runtime that serves, before the first request.
     pub fn join_fleet(&self, bus: Arc<dyn Bus>, timer: &Arc<dyn Timer>) {
-        cluster::join(&self.core, bus, timer.clone());
+        cluster::join(&self.server, bus, timer.clone());
     }
 
-    /// Ends all listens in good order, and takes up no task that another process left. Calls go
-    /// on, and so do tasks.
+    /// Begins a graceful shutdown: ends all subscriptions and claims no more tasks. Calls and
+    /// running tasks continue.
     pub fn shutdown(&self) {
-        self.core.hub.shutdown();
-        self.core.tasks.drain();
+        self.server.subscription_table.shutdown();
+        self.server.tasks.drain();
     }
 
-    /// Stops the tasks that run here and gives them back to their store, so that another process
-    /// goes on with them at once and not only when their leases lapse: the last thing to do before
-    /// the process ends. Where tasks end with the process, nothing happens.
+    /// Stops the tasks that run here and releases them to their store, so that another process
+    /// resumes them immediately instead of when their leases expire. Call it last before the
+    /// process ends. Does nothing if tasks end with the process.
     pub async fn release_tasks(&self) {
-        self.core.tasks.release().await;
+        self.server.tasks.release().await;
     }
 }
 
 impl Service for Router {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         match &self.chain {
-            None => dispatch(&self.core, request, outbox),
+            None => dispatch(&self.server, request, outbox),
             Some(chain) => chain.call(request, outbox),
         }
     }
 
     fn moment(&self) -> Option<ChangeVersion> {
-        match &self.core.upstream {
-            None => Some(self.core.hub.moment()),
+        match &self.server.upstream {
+            None => Some(self.server.subscription_table.moment()),
             Some(upstream) => upstream.moment(),
         }
     }
@@ -164,66 +168,66 @@ impl fmt::Debug for Router {
     }
 }
 
-/// Brings a call to its handler, past the middleware.
-fn dispatch(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    if core.tasks.must_start() {
-        core.tasks.start(core, outbox.timer());
+/// Dispatches a request behind the middleware.
+fn dispatch(server: &Arc<ServerState>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    if server.tasks.must_start() {
+        server.tasks.start(server, outbox.timer());
     }
-    if let Some(upstream) = &core.upstream {
-        return pass_on(core, upstream.clone(), request, outbox);
+    if let Some(upstream) = &server.upstream {
+        return forward_upstream(server, upstream.clone(), request, outbox);
     }
     match request.method {
         Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            in_turn(core, request, outbox, answer)
+            with_permit(server, request, outbox, handle)
         }
-        _ => answer(core, request, outbox),
+        _ => handle(server, request, outbox),
     }
 }
 
-/// Answers a call whose turn it is, from what the server offers now.
-fn answer(core: &Arc<Core>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    let snapshot = core.snapshot.load();
-    if !snapshot.discovery.capabilities.logging {
+/// Handles a request that has a permit, with the current catalog.
+fn handle(server: &Arc<ServerState>, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+    let catalog = server.catalog.load();
+    if !catalog.discovery.capabilities.logging {
         request.log_level = None;
     }
-    let (method, lists) = (request.method, &snapshot.lists);
-    if !advertises(&snapshot.discovery.capabilities, method) {
+    let (method, lists) = (request.method, &catalog.lists);
+    if !advertises(&catalog.discovery.capabilities, method) {
         return now(not_supported(method).into());
     }
     match method {
         Method::CallTool | Method::ReadResource | Method::GetPrompt | Method::Complete => {
-            dispatch::run(core, lists, request, outbox)
+            dispatch::run(server, lists, request, outbox)
         }
-        Method::Discover => now(discover(&snapshot, &request)),
-        Method::ListTools => now(pagination::list(core, &lists.tools, &request)),
-        Method::ListResources => now(pagination::list(core, &lists.resources, &request)),
-        Method::ListTemplates => now(pagination::list(core, &lists.templates, &request)),
-        Method::ListPrompts => now(pagination::list(core, &lists.prompts, &request)),
-        Method::Listen => listen(core, &snapshot, request, outbox),
+        Method::Discover => now(discover(&catalog, &request)),
+        Method::ListTools => now(pagination::list(server, &lists.tools, &request)),
+        Method::ListResources => now(pagination::list(server, &lists.resources, &request)),
+        Method::ListTemplates => now(pagination::list(server, &lists.templates, &request)),
+        Method::ListPrompts => now(pagination::list(server, &lists.prompts, &request)),
+        Method::Listen => listen(server, &catalog, request, outbox),
         Method::GetTask
         | Method::UpdateTask
         | Method::CancelTask
         | Method::TaskResult
-        | Method::ListTasks => about_tasks(core, &snapshot, request, outbox),
+        | Method::ListTasks => dispatch_task_method(server, &catalog, request, outbox),
         _ => now(Error::method_not_found(method.name()).into()),
     }
 }
 
-/// Answers a call about tasks, if there are any.
-fn about_tasks(
-    core: &Arc<Core>,
-    snapshot: &Snapshot,
+/// Handles a request about tasks, if there are any.
+fn dispatch_task_method(
+    server: &Arc<ServerState>,
+    catalog: &CatalogSnapshot,
     request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
-    match (tasks::methods::may_follow(snapshot, &request), core.tasks.machinery()) {
-        (Ok(()), Some(machinery)) => machinery.answer(core, request, outbox),
-        (Ok(()), None) => impossible(),
+    match (tasks::methods::check_supported(catalog, &request), server.tasks.task_runtime()) {
+        (Ok(()), Some(task_runtime)) => task_runtime.answer(server, request, outbox),
+        (Ok(()), None) => missing_runtime(),
         (Err(error), _) => now(error.into()),
     }
 }
 
-/// Whether the server said that it has what `method` is for.
+/// Returns whether the server declares the capability that `method` needs.
 fn advertises(capabilities: &ServerCapabilities, method: Method) -> bool {
     match method {
         Method::ListTools | Method::CallTool => capabilities.tools.is_some(),
@@ -243,9 +247,9 @@ pub(crate) fn not_supported(method: Method) -> Error {
         .with_data(serde_json::json!({ "method": name }))
 }
 
-fn discover(snapshot: &Snapshot, request: &Request) -> Outcome {
-    let mut discovery = snapshot.discovery.clone();
-    // A list of tasks needs somebody whose tasks they are.
+fn discover(catalog: &CatalogSnapshot, request: &Request) -> Outcome {
+    let mut discovery = catalog.discovery.clone();
+    // Only a principal has a list of tasks.
     if let Some(tasks) =
         discovery.capabilities.tasks.as_mut().filter(|_| request.principal().is_some())
     {
@@ -254,9 +258,9 @@ fn discover(snapshot: &Snapshot, request: &Request) -> Outcome {
     Reply::Discover(Box::new(discovery)).into()
 }
 
-/// Lets somebody else answer. What may take long takes its turn.
-fn pass_on(
-    core: &Arc<Core>,
+/// Forwards a request to the upstream service. Requests that may take long need a permit.
+fn forward_upstream(
+    server: &Arc<ServerState>,
     upstream: Arc<dyn Service>,
     request: Request,
     outbox: Outbox,
@@ -265,21 +269,21 @@ fn pass_on(
         Method::Discover => upstream.call(request, outbox),
         Method::Listen => {
             outbox.set_deadlines(Deadlines { idle: None, total: None });
-            listen_elsewhere(core, upstream, request, outbox)
+            forward_subscription(server, upstream, request, outbox)
         }
         Method::TaskResult => {
             outbox.set_deadlines(Deadlines { idle: None, total: None });
             upstream.call(request, outbox)
         }
-        _ => {
-            in_turn(core, request, outbox, move |_, request, outbox| upstream.call(request, outbox))
-        }
+        _ => with_permit(server, request, outbox, move |_, request, outbox| {
+            upstream.call(request, outbox)
+        }),
     }
 }
 
-/// Lets somebody else tell a listener, who counts here.
-fn listen_elsewhere(
-    core: &Arc<Core>,
+/// Forwards a subscription to the upstream service; it counts towards the limits here.
+fn forward_subscription(
+    server: &Arc<ServerState>,
     upstream: Arc<dyn Service>,
     request: Request,
     outbox: Outbox,
@@ -288,49 +292,49 @@ fn listen_elsewhere(
         Ok(filter) => filter,
         Err(error) => return now(error.into()),
     };
-    let Some(admitted) = core.listens.admit(&request, &filter) else {
+    let Some(permit) = server.subscription_limits.admit(&request, &filter) else {
         return now(Error::overloaded(Duration::from_secs(1)).into());
     };
     Box::pin(async move {
         let outcome = upstream.call(request, outbox).await;
-        drop(admitted);
+        drop(permit);
         outcome
     })
 }
 
-/// Runs what may take its time: at once if there is room, else when there is.
-fn in_turn(
-    core: &Arc<Core>,
+/// Runs a call as soon as it has a permit.
+fn with_permit(
+    server: &Arc<ServerState>,
     request: Request,
     outbox: Outbox,
-    run: impl FnOnce(&Arc<Core>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
+    run: impl FnOnce(&Arc<ServerState>, Request, Outbox) -> BoxFuture<Outcome> + Send + 'static,
 ) -> BoxFuture<Outcome> {
-    match core.gate.enter(&request.scope) {
-        Admission::Now => {
-            outbox.hold(core.gate.clone());
-            run(core, request, outbox)
+    match server.call_limit.acquire(&request.scope) {
+        AcquireResult::Now => {
+            outbox.hold(server.call_limit.clone());
+            run(server, request, outbox)
         }
-        Admission::Counted(place) => {
-            place.keep(&outbox);
-            run(core, request, outbox)
+        AcquireResult::Counted(permit) => {
+            permit.hold(&outbox);
+            run(server, request, outbox)
         }
-        Admission::Later(ticket) => {
-            let core = core.clone();
+        AcquireResult::Later(queued) => {
+            let server = server.clone();
             Box::pin(async move {
-                if let Some(place) = ticket.await {
-                    place.keep(&outbox);
+                if let Some(permit) = queued.await {
+                    permit.hold(&outbox);
                 }
-                let call = run(&core, request, outbox);
+                let call = run(&server, request, outbox);
                 call.await
             })
         }
-        Admission::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
+        AcquireResult::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
     }
 }
 
 fn listen(
-    core: &Arc<Core>,
-    snapshot: &Snapshot,
+    server: &Arc<ServerState>,
+    catalog: &CatalogSnapshot,
     mut request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
@@ -339,54 +343,56 @@ fn listen(
         Err(error) => return now(error.into()),
     };
     if !filter.read(|filter| filter.tasks.is_empty()) {
-        if let Err(error) = tasks::methods::may_follow(snapshot, &request) {
+        if let Err(error) = tasks::methods::check_supported(catalog, &request) {
             return now(error.into());
         }
-        match core.tasks.machinery() {
-            Some(machinery) => return machinery.listen(core, filter, request, outbox),
-            // There are none.
+        match server.tasks.task_runtime() {
+            Some(task_runtime) => return task_runtime.listen(server, filter, request, outbox),
+            // There are no tasks.
             None => filter.edit(|filter| filter.tasks.clear()),
         }
     }
-    let listening = match admit(core, snapshot, filter.clone(), &mut request, &outbox) {
-        Ok(listening) => listening,
+    let subscription = match admit(server, catalog, filter.clone(), &mut request, &outbox) {
+        Ok(subscription) => subscription,
         Err(error) => return now(error.into()),
     };
-    let core = core.clone();
+    let server = server.clone();
     Box::pin(async move {
-        let (request, filter, listening) = (&request, &filter, &listening);
-        let follower = Follower { core: &core, request, filter, listening };
-        follower.listen(BTreeSet::new(), &outbox).await;
+        let (request, filter, subscription) = (&request, &filter, &subscription);
+        let task_subscription = TaskSubscription { server: &server, request, filter, subscription };
+        task_subscription.listen(BTreeSet::new(), &outbox).await;
         Reply::Listened.into()
     })
 }
 
-/// Takes a listener in, and says what was agreed on.
+/// Opens a subscription, and acknowledges the accepted filter.
 pub(crate) fn admit(
-    core: &Core,
-    snapshot: &Snapshot,
+    server: &ServerState,
+    catalog: &CatalogSnapshot,
     filter: LiveSubscriptionFilter,
     request: &mut Request,
     outbox: &Outbox,
-) -> Result<Listening, Error> {
+) -> Result<ActiveSubscription, Error> {
     filter.edit(|filter| {
-        // Whoever comes late was offered what there was then: a list that is empty now has changed.
+        // A resumed subscription was accepted with earlier capabilities: a list that is empty now
+        // has changed.
         if request.since.is_none() {
-            notifications::restrict(filter, &snapshot.discovery.capabilities);
+            notifications::restrict(filter, &catalog.discovery.capabilities);
         }
     });
-    let admitted = core.listens.admit(request, &filter);
-    let admitted = admitted.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+    let permit = server.subscription_limits.admit(request, &filter);
+    let permit = permit.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
     request.forget_message();
     let agreed = filter.read(SubscriptionFilter::clone);
-    let may_follow = |principal: Option<&_>, uri: &str| dispatch::may_follow(core, principal, uri);
-    let listening = core.hub.listen(filter, request, admitted, may_follow);
+    let may_subscribe =
+        |principal: Option<&_>, uri: &str| dispatch::may_subscribe(server, principal, uri);
+    let subscription = server.subscription_table.listen(filter, request, permit, may_subscribe);
     outbox.set_deadlines(Deadlines { idle: None, total: None });
     outbox.notify(Notification::Acknowledged(agreed));
-    Ok(listening)
+    Ok(subscription)
 }
 
-/// What a listen asks for, with a live filter or in its parameters.
+/// Returns the filter of a subscription: a live filter, or the one in its parameters.
 fn request_filter(request: &Request) -> Result<LiveSubscriptionFilter, Error> {
     #[derive(Deserialize)]
     struct Params {

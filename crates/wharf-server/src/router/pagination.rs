@@ -1,78 +1,87 @@
-//! Lists, page by page.
+//! Pagination of lists.
 
 use std::sync::Arc;
 
 use wharf_model::{CacheHint, CacheScope, Error, ErrorKind, Outcome, Page, PageBody, Request};
 
 use crate::router::{
-    catalog::{Entry, List, Listed},
-    state::Core,
+    catalog::{CatalogEntry, ItemList, ListedItem},
+    state::ServerState,
 };
 
-/// One page, and the place of its last entry if there are more after it. A cursor is sealed anew
-/// for each answer: seals may change their keys while they run.
-pub(crate) struct Sheet<I> {
+/// One page, and the position of its last entry if more follow. The cursor is encrypted anew for
+/// each response, because a cipher may rotate its keys.
+pub(crate) struct ListPage<I> {
     body: Arc<PageBody<I>>,
     last: Option<u64>,
 }
 
-/// Answers a list request.
-pub(crate) fn list<I: Listed>(core: &Core, list: &List<I>, request: &Request) -> Outcome {
-    let context = cursor_context(core, list, request);
+/// Handles a list request.
+pub(crate) fn list<I: ListedItem>(
+    server: &ServerState,
+    list: &ItemList<I>,
+    request: &Request,
+) -> Outcome {
+    let context = cursor_context(server, list, request);
     let after = match request.json(request.parts().cursor) {
         None | Some("null") => Some(0),
-        Some(_) => request.cursor().and_then(|cursor| open(core, &context, &cursor)),
+        Some(_) => request.cursor().and_then(|cursor| decode_cursor(server, &context, &cursor)),
     };
     let Some(after) = after else { return Error::new(ErrorKind::InvalidCursor).into() };
-    let most = core.limits.page.max(1);
+    let most = server.limits.page.max(1);
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
     let start = list.entries().partition_point(|entry| entry.order <= after);
-    let sheet = match &core.access {
+    let page = match &server.access {
         None if !list.is_scoped() && size == most && start.is_multiple_of(size) => {
-            let sheets = list.sheets.get_or_init(|| sheets(list, size));
-            sheets.get(start / size).map(|it| Sheet { body: it.body.clone(), last: it.last })
+            let pages = list.pages.get_or_init(|| pages(list, size));
+            pages.get(start / size).map(|it| ListPage { body: it.body.clone(), last: it.last })
         }
         _ => None,
     };
-    let sheet = sheet.unwrap_or_else(|| {
+    let page = page.unwrap_or_else(|| {
         let rest = list.entries()[start..].iter();
-        cut(rest.filter(|entry| core.shows(request, entry)), size)
+        take_page(rest.filter(|entry| server.is_visible(request, entry)), size)
     });
-    let Sheet { body, last } = sheet;
-    let next = last.map(|order| core.seal.seal(&context, &order.to_be_bytes()));
-    I::reply(Page { body, next, cache: hint(core, list), meta: None }).into()
+    let ListPage { body, last } = page;
+    let next = last.map(|order| server.seal.seal(&context, &order.to_be_bytes()));
+    I::reply(Page { body, next, cache: cache_hint(server, list), meta: None }).into()
 }
 
-/// What everybody sees may be shared by everybody, and nothing else.
-fn hint<I: Listed>(core: &Core, list: &List<I>) -> CacheHint {
-    match core.access {
-        None if !list.is_scoped() => core.cache,
-        _ => CacheHint { scope: CacheScope::Private, ..core.cache },
+/// Returns the cache hint: `public` only if all callers see the same list, otherwise `private`.
+fn cache_hint<I: ListedItem>(server: &ServerState, list: &ItemList<I>) -> CacheHint {
+    match server.access {
+        None if !list.is_scoped() => server.cache,
+        _ => CacheHint { scope: CacheScope::Private, ..server.cache },
     }
 }
 
-fn sheets<I: Listed>(list: &List<I>, size: usize) -> Vec<Sheet<I>> {
+fn pages<I: ListedItem>(list: &ItemList<I>, size: usize) -> Vec<ListPage<I>> {
     let entries = list.entries();
     let starts = (0..entries.len().max(1)).step_by(size);
-    starts.map(|start| cut(entries[start..].iter(), size)).collect()
+    starts.map(|start| take_page(entries[start..].iter(), size)).collect()
 }
 
-/// The first `size` entries.
-fn cut<'a, I: Listed>(
-    mut entries: impl Iterator<Item = &'a Arc<Entry<I>>>,
+/// Builds a page of the first `size` entries.
+fn take_page<'a, I: ListedItem>(
+    mut entries: impl Iterator<Item = &'a Arc<CatalogEntry<I>>>,
     size: usize,
-) -> Sheet<I> {
-    let here: Vec<&Arc<Entry<I>>> = entries.by_ref().take(size).collect();
+) -> ListPage<I> {
+    let here: Vec<&Arc<CatalogEntry<I>>> = entries.by_ref().take(size).collect();
     let last = here.last().map(|entry| entry.order);
     let last = last.filter(|_| entries.next().is_some());
     let items = here.into_iter().map(|entry| entry.info.clone()).collect();
-    Sheet { body: Arc::new(PageBody::new(items)), last }
+    ListPage { body: Arc::new(PageBody::new(items)), last }
 }
 
-/// A cursor is good for one list, and where callers see different lists, for one caller.
-fn cursor_context<I: Listed>(core: &Core, list: &List<I>, request: &Request) -> Vec<u8> {
-    let differs = core.access.is_some() || list.is_scoped();
+/// Returns the binding of a cursor: it is valid for one list, and where callers see different
+/// lists, for one caller.
+fn cursor_context<I: ListedItem>(
+    server: &ServerState,
+    list: &ItemList<I>,
+    request: &Request,
+) -> Vec<u8> {
+    let differs = server.access.is_some() || list.is_scoped();
     let view = match request.principal() {
         _ if !differs => "everybody\0",
         None => "nobody\0",
@@ -81,7 +90,7 @@ fn cursor_context<I: Listed>(core: &Core, list: &List<I>, request: &Request) -> 
     format!("cursor\0{}\0{view}", I::LIST.name()).into_bytes()
 }
 
-fn open(core: &Core, context: &[u8], cursor: &str) -> Option<u64> {
-    let plain = core.seal.open(context, cursor)?;
+fn decode_cursor(server: &ServerState, context: &[u8], cursor: &str) -> Option<u64> {
+    let plain = server.seal.open(context, cursor)?;
     Some(u64::from_be_bytes(plain.try_into().ok()?))
 }

@@ -1,15 +1,15 @@
-//! Changes to a server that is running.
+//! Changes a running server.
 
 use std::{fmt, sync::Arc};
 
 use wharf_model::{Notification, Principal};
 
 use crate::{
-    builder::{Part, error::BuildError, prepare::Preparing},
-    router::{dispatch, state::Core},
+    builder::{Part, error::BuildError, prepare::PartPreparer},
+    router::{dispatch, state::ServerState},
 };
 
-/// Adds and removes what a running server offers, and tells listeners of changes.
+/// Adds and removes parts of a running server, and notifies subscribers of changes.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -23,25 +23,25 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Registry {
-    core: Arc<Core>,
+    server: Arc<ServerState>,
 }
 
 impl Registry {
-    pub(crate) fn new(core: Arc<Core>) -> Self {
-        Registry { core }
+    pub(crate) fn new(server: Arc<ServerState>) -> Self {
+        Registry { server }
     }
 
-    /// Adds a tool, a resource or a prompt, and tells listeners.
+    /// Adds a tool, a resource or a prompt, and notifies subscribers.
     pub fn add(&self, part: impl Into<Part>) -> Result<(), BuildError> {
-        let (core, part) = (&self.core, part.into());
-        if let Some(machinery) = part.machinery() {
-            core.tasks.bring(machinery);
+        let (server, part) = (&self.server, part.into());
+        if let Some(task_runtime) = part.task_runtime() {
+            server.tasks.enable(task_runtime);
         }
         let mut changed = None;
-        core.change(|lists, order| {
+        server.change(|lists, order| {
             let mut problems = BuildError::default();
-            let preparing = Preparing { limits: &core.limits, states: &core.states };
-            let prepared = preparing.part(part, *order, &mut problems);
+            let preparer = PartPreparer { limits: &server.limits, states: &server.states };
+            let prepared = preparer.part(part, *order, &mut problems);
             if let Some(prepared) = prepared {
                 changed = Some(prepared.changes());
                 prepared.insert(lists, &mut problems);
@@ -55,15 +55,15 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a tool and tells listeners; false if there is none of that name. Calls that run
-    /// already go on.
+    /// Removes a tool and notifies subscribers; returns false if there is none of that name.
+    /// Running calls continue.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.remove(&Notification::ToolsChanged, |lists| {
             Arc::make_mut(&mut lists.tools).remove(name)
         })
     }
 
-    /// Removes a resource or a template and tells listeners; false if there is none.
+    /// Removes a resource or a template and notifies subscribers; returns false if there is none.
     pub fn remove_resource(&self, uri_or_template: &str) -> bool {
         self.remove(&Notification::ResourcesChanged, |lists| {
             Arc::make_mut(&mut lists.resources).remove(uri_or_template)
@@ -71,49 +71,51 @@ impl Registry {
         })
     }
 
-    /// Removes a prompt and tells listeners; false if there is none of that name.
+    /// Removes a prompt and notifies subscribers; returns false if there is none of that name.
     pub fn remove_prompt(&self, name: &str) -> bool {
         self.remove(&Notification::PromptsChanged, |lists| {
             Arc::make_mut(&mut lists.prompts).remove(name)
         })
     }
 
-    /// Tells those who follow the resource at `uri` that its contents are others now.
+    /// Notifies subscribers of the resource at `uri` that its contents changed.
     pub fn resource_updated(&self, uri: impl Into<Arc<str>>) {
         let uri = uri.into();
         let notification = Notification::ResourceUpdated { uri: uri.clone() };
-        let core = &self.core;
-        core.hub.publish(&notification, |principal: Option<&Principal>| {
-            dispatch::may_follow(core, principal, &uri)
+        let server = &self.server;
+        server.subscription_table.publish(&notification, |principal: Option<&Principal>| {
+            dispatch::may_subscribe(server, principal, &uri)
         });
     }
 
-    /// Tells listeners that the list of tools is another now; adding and removing do so already.
+    /// Notifies subscribers that the list of tools changed; adding and removing tools does so
+    /// already.
     pub fn tools_changed(&self) {
         self.publish(&Notification::ToolsChanged);
     }
 
-    /// Tells listeners that the list of prompts is another now.
+    /// Notifies subscribers that the list of prompts changed.
     pub fn prompts_changed(&self) {
         self.publish(&Notification::PromptsChanged);
     }
 
-    /// Tells listeners that the lists of resources and templates are others now.
+    /// Notifies subscribers that the lists of resources and templates changed.
     pub fn resources_changed(&self) {
         self.publish(&Notification::ResourcesChanged);
     }
 
-    /// Tells the client that was sent to a URL that what it should do there is done.
+    /// Notifies the client of a URL elicitation that it is complete.
     pub fn elicitation_complete(&self, id: &str) {
-        self.core.hub.elicitation_complete(id);
+        self.server.subscription_table.elicitation_complete(id);
     }
 
     fn remove(
         &self,
         notification: &Notification,
-        remove: impl FnOnce(&mut crate::router::catalog::Lists) -> bool,
+        remove: impl FnOnce(&mut crate::router::catalog::CatalogLists) -> bool,
     ) -> bool {
-        let removed = self.core.change(|lists, _| Ok::<_, std::convert::Infallible>(remove(lists)));
+        let removed =
+            self.server.change(|lists, _| Ok::<_, std::convert::Infallible>(remove(lists)));
         let removed = removed.unwrap_or_else(|never| match never {});
         if removed {
             self.publish(notification);
@@ -122,7 +124,7 @@ impl Registry {
     }
 
     fn publish(&self, notification: &Notification) {
-        self.core.hub.publish(notification, |_| true);
+        self.server.subscription_table.publish(notification, |_| true);
     }
 }
 

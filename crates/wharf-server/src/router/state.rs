@@ -1,4 +1,4 @@
-//! What all calls of one server share.
+//! State shared by all calls of one server.
 
 use std::{
     any::{Any, TypeId},
@@ -16,58 +16,58 @@ use wharf_model::{
 };
 
 use crate::{
-    handler::blocking::Pool,
+    handler::blocking::BlockingPool,
     limits::Limits,
-    notifications::{Hub, subscription_limits::Listens},
+    notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
         access::{Access, Item},
-        catalog::{Entry, Listed, Lists, Snapshot},
-        concurrency::Gate,
+        catalog::{CatalogEntry, CatalogLists, CatalogSnapshot, ListedItem},
+        concurrency::ConcurrencyLimit,
         registry::Registry,
     },
-    tasks::runtime::Tasks,
+    tasks::runtime::ServerTasks,
 };
 
-pub(crate) type States = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
+pub(crate) type StateMap = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomState>;
 pub(crate) type EditCapabilities = Box<dyn Fn(&mut ServerCapabilities) + Send + Sync>;
 
-pub(crate) struct Core {
+pub(crate) struct ServerState {
     pub(crate) limits: Limits,
     pub(crate) seal: Arc<dyn StateCipher>,
     pub(crate) nonces: Arc<dyn NonceStore>,
-    pub(crate) states: States,
+    pub(crate) states: StateMap,
     pub(crate) access: Option<Box<dyn Access>>,
     pub(crate) cache: CacheHint,
-    /// Who answers instead, for a proxy.
+    /// Upstream service that handles all requests, for a proxy.
     pub(crate) upstream: Option<Arc<dyn Service>>,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) listens: Arc<Listens>,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) blocking: Arc<Pool>,
-    pub(crate) tasks: Arc<Tasks>,
-    /// Sealed, if there is a key for them.
+    pub(crate) subscription_table: Arc<SubscriptionTable>,
+    pub(crate) subscription_limits: Arc<SubscriptionLimits>,
+    pub(crate) call_limit: Arc<ConcurrencyLimit>,
+    pub(crate) blocking: Arc<BlockingPool>,
+    pub(crate) tasks: Arc<ServerTasks>,
+    /// Encrypted, if there is a key for them.
     pub(crate) stores: Option<Stores>,
-    pub(crate) snapshot: ArcSwap<Snapshot>,
-    pub(crate) describe: Describe,
-    /// Held while a new snapshot is made; the place of the next entry.
+    pub(crate) catalog: ArcSwap<CatalogSnapshot>,
+    pub(crate) description: ServerDescription,
+    /// Locked while a new catalog is made; contains the order number of the next entry.
     pub(crate) writing: Mutex<u64>,
 }
 
-/// What a server says about itself besides what it offers.
-pub(crate) struct Describe {
+/// Description of a server besides its lists.
+pub(crate) struct ServerDescription {
     pub(crate) instructions: Option<String>,
     pub(crate) logging: bool,
-    /// Whether any call may become a task because it takes long.
+    /// True if a long call of any tool may become a task.
     pub(crate) promotes: bool,
     pub(crate) edit: Option<EditCapabilities>,
 }
 
-impl Core {
+impl ServerState {
     pub(crate) fn registry(self: &Arc<Self>) -> Registry {
         Registry::new(self.clone())
     }
 
-    /// Whether the caller may see and use `item`.
+    /// Returns whether the caller may see and use `item`.
     pub(crate) fn allows(&self, request: &Request, item: Item<'_>) -> bool {
         match &self.access {
             None => true,
@@ -75,37 +75,42 @@ impl Core {
         }
     }
 
-    /// What the caller would need to use what needs these scopes; none if it has them all.
+    /// Returns the error for scopes that the caller lacks; `None` if it has all of them.
     ///
-    /// Whoever speaks to the process itself need show none.
+    /// Local callers need no scopes.
     #[inline]
-    pub(crate) fn lacks(&self, request: &Request, scopes: &[String]) -> Option<Error> {
-        if scopes.is_empty() { None } else { lacking(request, scopes) }
+    pub(crate) fn missing_scopes(&self, request: &Request, scopes: &[String]) -> Option<Error> {
+        if scopes.is_empty() { None } else { check_scopes(request, scopes) }
     }
 
-    /// Whether `entry` is in the caller's lists.
-    pub(crate) fn shows<I: Listed>(&self, request: &Request, entry: &Entry<I>) -> bool {
-        self.allows(request, entry.info.item()) && self.lacks(request, &entry.scopes).is_none()
+    /// Returns whether `entry` is in the caller's lists.
+    pub(crate) fn is_visible<I: ListedItem>(
+        &self,
+        request: &Request,
+        entry: &CatalogEntry<I>,
+    ) -> bool {
+        self.allows(request, entry.info.item())
+            && self.missing_scopes(request, &entry.scopes).is_none()
     }
 
-    /// Puts new lists in the place of the old ones. `change` gets the next free place and says
-    /// whether it changed anything.
+    /// Replaces the lists. `change` receives the next order number and returns whether it changed
+    /// anything.
     pub(crate) fn change<E>(
         &self,
-        change: impl FnOnce(&mut Lists, &mut u64) -> Result<bool, E>,
+        change: impl FnOnce(&mut CatalogLists, &mut u64) -> Result<bool, E>,
     ) -> Result<bool, E> {
         let mut order = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut lists = self.snapshot.load().lists.clone();
+        let mut lists = self.catalog.load().lists.clone();
         let changed = change(&mut lists, &mut order)?;
         if changed {
-            self.snapshot.store(Arc::new(self.describe.snapshot(lists, self.cache)));
+            self.catalog.store(Arc::new(self.description.catalog(lists, self.cache)));
         }
         Ok(changed)
     }
 }
 
 #[cold]
-fn lacking(request: &Request, scopes: &[String]) -> Option<Error> {
+fn check_scopes(request: &Request, scopes: &[String]) -> Option<Error> {
     match request.principal() {
         Some(caller) if scopes.iter().all(|scope| caller.has_scope(scope)) => None,
         Some(_) => Some(Error::insufficient_scope(scopes)),
@@ -114,15 +119,15 @@ fn lacking(request: &Request, scopes: &[String]) -> Option<Error> {
     }
 }
 
-impl Describe {
-    pub(crate) fn snapshot(&self, lists: Lists, cache: CacheHint) -> Snapshot {
+impl ServerDescription {
+    pub(crate) fn catalog(&self, lists: CatalogLists, cache: CacheHint) -> CatalogSnapshot {
         let capabilities = self.capabilities(&lists);
         let discovery = Discovery { capabilities, instructions: self.instructions.clone(), cache };
-        Snapshot { lists, discovery }
+        CatalogSnapshot { lists, discovery }
     }
 
-    /// What the lists say the server can do, then what its author says.
-    fn capabilities(&self, lists: &Lists) -> ServerCapabilities {
+    /// Derives the capabilities from the lists, then lets the author edit them.
+    fn capabilities(&self, lists: &CatalogLists) -> ServerCapabilities {
         let listed = |empty: bool| (!empty).then(|| ListCapability::default().list_changed(true));
         let has_resources = !lists.resources.is_empty() || !lists.templates.is_empty();
         let mut capabilities = ServerCapabilities::default();
@@ -141,13 +146,14 @@ impl Describe {
         capabilities
     }
 
-    /// Tasks that callers ask for need a tool that says so; a server may make others by itself.
-    fn tasks(&self, lists: &Lists, capabilities: &mut ServerCapabilities) {
+    /// Adds the tasks capability if a tool supports tasks, and the tasks extension if the server
+    /// may create tasks at all.
+    fn tasks(&self, lists: &CatalogLists, capabilities: &mut ServerCapabilities) {
         let mut modes = lists.tools.entries().iter().filter_map(|tool| tool.extra.task.as_ref());
         let makes_tasks = modes.any(|mode| mode.support != TaskSupport::Forbidden);
         if makes_tasks {
-            let says = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
-            capabilities.tasks = says.as_object().cloned().map(Box::new);
+            let support = json!({"cancel": {}, "requests": {"tools": {"call": {}}}});
+            capabilities.tasks = support.as_object().cloned().map(Box::new);
         }
         if makes_tasks || (self.promotes && !lists.tools.is_empty()) {
             capabilities.extensions.insert(TASKS_EXTENSION.into(), Meta::new().into());

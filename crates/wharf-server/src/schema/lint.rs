@@ -1,4 +1,4 @@
-//! What kinds of value the schema of an argument is about, and what its author got wrong there.
+//! Value types of argument schemas, and lint of mistakes in them.
 
 use serde_json::Value;
 use wharf_schema::{
@@ -9,17 +9,17 @@ use wharf_schema::{
 
 use crate::schema::properties;
 
-/// References that are followed to find out what type an argument has.
-const HOPS: usize = 8;
+/// Maximum number of `$ref`s that are followed to find the type of an argument.
+const MAX_REF_HOPS: usize = 8;
 
-/// How many values of an enum are told.
-const TOLD: usize = 12;
+/// Maximum number of enum values in a description.
+const MAX_DESCRIBED_VALUES: usize = 12;
 
 const BOUNDS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
 
-/// The schemas that `schema` leads to and that say a type of their own.
+/// Returns the schemas reachable from `schema` that have a type of their own.
 pub(crate) fn leaves<'s>(root: &'s Value, schema: &'s Value) -> Vec<&'s Value> {
-    leaves_within(root, schema, HOPS)
+    leaves_within(root, schema, MAX_REF_HOPS)
 }
 
 fn leaves_within<'s>(root: &'s Value, schema: &'s Value, hops: usize) -> Vec<&'s Value> {
@@ -33,7 +33,7 @@ fn leaves_within<'s>(root: &'s Value, schema: &'s Value, hops: usize) -> Vec<&'s
     inner.flat_map(|it| leaves_within(root, it, hops - 1)).collect()
 }
 
-/// The types that a leaf names; none if it takes all of them.
+/// Returns the types of a leaf schema; empty if it accepts all of them.
 fn types(leaf: &Value) -> Vec<&str> {
     match leaf.get("type") {
         Some(Value::String(one)) => vec![one],
@@ -42,13 +42,13 @@ fn types(leaf: &Value) -> Vec<&str> {
     }
 }
 
-/// Whether a value of the type `kind` may fit.
-pub(crate) fn takes(leaf: &Value, kind: &str) -> bool {
+/// Returns whether a value of the type `kind` may be valid.
+pub(crate) fn accepts(leaf: &Value, kind: &str) -> bool {
     let types = types(leaf);
     types.is_empty() || types.contains(&kind)
 }
 
-/// What to give, in a few words; empty for anything.
+/// Describes the accepted values in a few words; empty if all are accepted.
 pub(crate) fn describe(root: &Value, schema: &Value) -> String {
     let mut words: Vec<String> = Vec::new();
     for leaf in leaves(root, schema) {
@@ -63,16 +63,16 @@ pub(crate) fn describe(root: &Value, schema: &Value) -> String {
             }
         }
     }
-    if words.len() > TOLD {
-        words.truncate(TOLD);
+    if words.len() > MAX_DESCRIBED_VALUES {
+        words.truncate(MAX_DESCRIBED_VALUES);
         words.push("…".into());
     }
     words.join(" or ")
 }
 
-/// The arguments that no text can be read as. The variables of a URI may be lists, of which even a
-/// tuple can be read.
-pub(crate) fn unreadable(root: &Value, tuples: bool) -> Vec<&str> {
+/// Returns the arguments that cannot be parsed from a string. URI variables may be lists, and a
+/// tuple can be parsed from a list.
+pub(crate) fn not_from_string(root: &Value, tuples: bool) -> Vec<&str> {
     let readable = |schema| {
         let leaves = leaves(root, schema);
         leaves.into_iter().any(|leaf| is_plain(leaf) || is_plain_list(root, leaf, tuples))
@@ -82,47 +82,47 @@ pub(crate) fn unreadable(root: &Value, tuples: bool) -> Vec<&str> {
 }
 
 fn is_plain(leaf: &Value) -> bool {
-    ["string", "integer", "number", "boolean"].iter().any(|kind| takes(leaf, kind))
+    ["string", "integer", "number", "boolean"].iter().any(|kind| accepts(leaf, kind))
 }
 
 fn is_plain_list(root: &Value, leaf: &Value, tuples: bool) -> bool {
     let is_plain = |items| leaves(root, items).into_iter().any(is_plain);
     let prefix = leaf.get("prefixItems").and_then(Value::as_array);
-    takes(leaf, "array")
+    accepts(leaf, "array")
         && prefix.is_none_or(|items| tuples && items.iter().all(is_plain))
         && leaf.get("items").is_none_or(|items| items == &Value::Bool(false) || is_plain(items))
 }
 
-/// What the author of a type added to its schema by mistake: a range of what is no number, a
-/// default that is out of range.
-pub(crate) fn slips(root: &Value) -> Vec<String> {
+/// Finds mistakes that the author of a type made in its schema: a range on a value that is not a
+/// number, a default that is out of range.
+pub(crate) fn mistakes(root: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    look(root, root, &mut found);
+    collect_mistakes(root, root, &mut found);
     found
 }
 
-fn look(root: &Value, schema: &Value, found: &mut Vec<String>) {
+fn collect_mistakes(root: &Value, schema: &Value, found: &mut Vec<String>) {
     let Some(map) = schema.as_object() else { return };
     for (keyword, name, inner) in subschemas(map) {
         if let Some(name) = name.filter(|_| keyword == "properties") {
-            found.extend(slip_of_range(root, name, inner));
-            found.extend(slip_of_default(root, name, inner));
+            found.extend(range_mistake(root, name, inner));
+            found.extend(default_mistake(root, name, inner));
         }
-        look(root, inner, found);
+        collect_mistakes(root, inner, found);
     }
 }
 
-fn slip_of_range(root: &Value, name: &str, property: &Value) -> Option<String> {
+fn range_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
     BOUNDS.iter().find(|bound| property.get(**bound).is_some())?;
-    let is_number = |leaf: &Value| takes(leaf, "number") || takes(leaf, "integer");
+    let is_number = |leaf: &Value| accepts(leaf, "number") || accepts(leaf, "integer");
     if leaves(root, property).into_iter().any(is_number) {
         return None;
     }
-    Some(format!("`{name}` has a range, but it is not a number: take the range away"))
+    Some(format!("`{name}` has a range, but it is not a number: remove the range"))
 }
 
-fn slip_of_default(root: &Value, name: &str, property: &Value) -> Option<String> {
-    // `null` stands for what is left out.
+fn default_mistake(root: &Value, name: &str, property: &Value) -> Option<String> {
+    // `null` means that the argument is omitted.
     let default = property.get("default").filter(|default| !default.is_null())?;
     let mut alone = property.clone();
     if let (Some(defs), Some(alone)) = (root.get("$defs"), alone.as_object_mut()) {
@@ -130,5 +130,5 @@ fn slip_of_default(root: &Value, name: &str, property: &Value) -> Option<String>
     }
     let schema = Schema::compile(&alone).ok()?;
     let found = schema.problems(default, STEPS_OF_TELLING, true);
-    found.first().map(|text| format!("the default of `{name}` does not fit its own schema: {text}"))
+    found.first().map(|text| format!("the default of `{name}` is not valid for its schema: {text}"))
 }

@@ -1,4 +1,4 @@
-//! JSON Schemas: made from types, and checked before a server offers them.
+//! JSON Schemas: derived from types, and validated before a server offers them.
 
 pub(crate) mod lint;
 pub(crate) mod validator;
@@ -9,67 +9,68 @@ use wharf_schema::schema_limits::{self, Bounds, Problem, subschemas};
 
 use crate::limits::Limits;
 
-/// The schema of what a handler takes, and whether it demands more than the type guarantees.
+/// Schema of a handler's arguments, and whether it is stricter than deserializing the type.
 #[derive(Clone, Debug)]
-pub(crate) struct Typed {
+pub(crate) struct ArgumentSchema {
     pub(crate) schema: Value,
-    pub(crate) says_more: bool,
+    pub(crate) stricter_than_type: bool,
 }
 
-impl Typed {
-    /// Of a handler that takes no arguments.
+impl ArgumentSchema {
+    /// Schema of a handler without arguments.
     pub(crate) fn nothing() -> Self {
         let schema = json!({"type": "object", "additionalProperties": false});
-        Typed { schema, says_more: true }
+        ArgumentSchema { schema, stricter_than_type: true }
     }
 
-    /// Of a handler that reads whatever comes.
+    /// Schema of a handler that accepts any arguments.
     pub(crate) fn anything() -> Self {
-        Typed { schema: json!({"type": "object"}), says_more: false }
+        ArgumentSchema { schema: json!({"type": "object"}), stricter_than_type: false }
     }
 
-    /// The names of the arguments.
+    /// Returns the names of the arguments.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         properties(&self.schema).map(|(name, _)| name)
     }
 
-    /// Whether arguments of any name will do, as in a map.
+    /// Returns whether arguments of any name are accepted, as for a map.
     pub(crate) fn is_open(&self) -> bool {
         let extra = self.schema.get("additionalProperties");
         properties(&self.schema).next().is_none() && extra != Some(&Value::Bool(false))
     }
 }
 
-/// The properties of an object schema, in the order they were declared.
+/// Returns the properties of an object schema, in the order of declaration.
 pub(crate) fn properties(schema: &Value) -> impl Iterator<Item = (&String, &Value)> {
     schema.get("properties").and_then(Value::as_object).into_iter().flatten()
 }
 
-/// Whether an object schema requires the property `name`.
+/// Returns whether an object schema requires the property `name`.
 pub(crate) fn requires(schema: &Value, name: &str) -> bool {
     let required = schema.get("required").and_then(Value::as_array);
     required.is_some_and(|names| names.iter().any(|it| it == name))
 }
 
-/// The schema of arguments that read as `T`.
-pub(crate) fn input<T: JsonSchema>() -> Typed {
+/// Derives the schema of arguments that deserialize as `T`.
+pub(crate) fn input<T: JsonSchema>() -> ArgumentSchema {
     let settings = SchemaSettings::draft2020_12().with(|it| it.meta_schema = None);
     let root = settings.for_deserialize().into_generator().into_root_schema_for::<T>();
     let mut schema = match tidy(root.to_value()) {
         Value::Object(schema) => schema,
-        // `true`: a type that reads any JSON.
+        // `true`: a type that accepts any JSON.
         _ => Map::new(),
     };
-    // The protocol wants arguments to be an object, which tagged enums do not say at the top.
+    // The protocol requires `"type": "object"`, which schemas of tagged enums do not contain at the
+    // top level.
     schema.entry("type").or_insert_with(|| "object".into());
     drop_null_from_headers(&mut schema);
-    let says_more = says_more(&schema);
+    let stricter_than_type = stricter_than_type(&schema);
     let mut schema = Value::Object(schema);
     drop_number_formats(&mut schema);
-    Typed { schema, says_more }
+    ArgumentSchema { schema, stricter_than_type }
 }
 
-/// The schema of structured content made from `T`; none if it would say nothing.
+/// Derives the schema of structured content that serializes from `T`; `None` if it would be empty.
 pub(crate) fn output<T: JsonSchema>() -> Option<Value> {
     let settings = SchemaSettings::draft2020_12().with(|it| it.meta_schema = None);
     let root = settings.for_serialize().into_generator().into_root_schema_for::<T>();
@@ -78,7 +79,7 @@ pub(crate) fn output<T: JsonSchema>() -> Option<Value> {
     schema.as_object().is_some_and(|it| !it.is_empty()).then_some(schema)
 }
 
-/// Without what only repeats the name of a Rust type, and with the root itself at the top.
+/// Removes titles that only repeat the name of a Rust type, and inlines a root that is a reference.
 fn tidy(root: Value) -> Value {
     let Value::Object(mut root) = root else { return root };
     root.shift_remove("title");
@@ -98,7 +99,8 @@ fn tidy(root: Value) -> Value {
     Value::Object(root)
 }
 
-/// Formats such as `uint32` are no standard formats, and validators complain about them.
+/// Removes formats such as `uint32`: they are not standard formats, and validators complain about
+/// them.
 fn drop_number_formats(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -112,7 +114,8 @@ fn drop_number_formats(schema: &mut Value) {
     }
 }
 
-/// Clients mirror plain types only: an optional parameter that is mirrored is left out, not null.
+/// Removes `null` from the types of header parameters (`x-mcp-header`): clients send plain types
+/// only, and omit an optional parameter.
 fn drop_null_from_headers(schema: &mut Map<String, Value>) {
     let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
     for property in properties.values_mut().filter_map(Value::as_object_mut) {
@@ -132,8 +135,8 @@ fn is_number_format(format: &str) -> bool {
         || width.is_some_and(|width| width.is_empty() || width.parse::<u16>().is_ok())
 }
 
-/// Keywords that a type's own deserialization does not enforce.
-const SAYS_MORE: &[&str] = &[
+/// Keywords that deserialization of the type does not enforce.
+const STRICTER_KEYWORDS: &[&str] = &[
     "const",
     "contains",
     "dependentRequired",
@@ -162,19 +165,19 @@ const SAYS_MORE: &[&str] = &[
     "uniqueItems",
 ];
 
-/// Whether a schema made from a type demands more than reading that type does.
-fn says_more(schema: &Map<String, Value>) -> bool {
+/// Returns whether a derived schema is stricter than deserializing its type.
+fn stricter_than_type(schema: &Map<String, Value>) -> bool {
     let here = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "format" => !value.as_str().is_some_and(is_number_format),
         "minimum" | "maximum" => !is_bound_of_type(schema, keyword, value),
         "additionalProperties" => value == &Value::Bool(false),
-        other => SAYS_MORE.contains(&other),
+        other => STRICTER_KEYWORDS.contains(&other),
     };
     schema.iter().any(here)
-        || subschemas(schema).any(|(_, _, inner)| inner.as_object().is_some_and(says_more))
+        || subschemas(schema).any(|(_, _, inner)| inner.as_object().is_some_and(stricter_than_type))
 }
 
-/// Whether `bound` is the one that the integer type itself has.
+/// Returns whether `bound` is the bound of the integer type itself.
 fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -> bool {
     let Some(format) = schema.get("format").and_then(Value::as_str) else { return false };
     let bounds: (i64, i64) = match format {
@@ -190,22 +193,22 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
     bound.as_i64() == Some(if keyword == "minimum" { bounds.0 } else { bounds.1 })
 }
 
-/// What is wrong with a schema that somebody wrote by hand, and what to do about it.
+/// Returns the problems of a hand-written schema, each with advice.
 pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
     let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
-    let told = |problem: Problem| match advice(&problem) {
+    let describe = |problem: Problem| match advice(&problem) {
         Some(advice) => format!("{problem}: {advice}"),
         None => problem.to_string(),
     };
-    schema_limits::problems(schema, bounds).into_iter().map(told).collect()
+    schema_limits::problems(schema, bounds).into_iter().map(describe).collect()
 }
 
 fn advice(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
         Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
-        Problem::TooDeep(_) => "make it flatter, or raise `Limits::schema_depth`",
+        Problem::TooDeep(_) => "reduce its nesting, or raise `Limits::schema_depth`",
         Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
-        Problem::Outside(_) => "copy what it names into `$defs`",
+        Problem::Outside(_) => "copy the referenced schema into `$defs`",
         Problem::LongAddress(_) => "use shorter names",
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! What arguments and results must keep to, beyond what their types say.
+//! Validates arguments and results against schemas that are stricter than their types.
 
 use std::{
     fmt,
@@ -12,50 +12,57 @@ use wharf_schema::{
 };
 
 use crate::{
-    handler::string_args::Strings,
+    handler::string_args::StringArg,
     lenient_json, schema,
-    schema::{Typed, lint},
+    schema::{ArgumentSchema, lint},
 };
 
-/// How many lists may be within each other where one string stands for them: types may refer to
+/// Maximum nesting of lists that one string can be converted to; needed because types may refer to
 /// themselves.
-const NESTED: usize = 16;
+const MAX_LIST_NESTING: usize = 16;
 
-/// One schema, compiled when it is first needed.
-pub(crate) struct Rules {
+/// Schema that is compiled on first use.
+pub(crate) struct SchemaValidator {
     schema: Arc<Value>,
-    /// Whether the schema demands more than reading the handler's type does.
-    says_more: bool,
-    /// Whether problems may quote the value: a caller's own may, a result must not reach a log.
-    quotes: bool,
-    /// Whether an empty object surely fits: the only thing most tools without parameters are sent.
-    takes_nothing: bool,
+    /// True if the schema is stricter than deserializing the handler's type.
+    stricter_than_type: bool,
+    /// True if problems may quote the value. Arguments may be quoted to their caller; a result must
+    /// not reach a log.
+    quotes_values: bool,
+    /// True if an empty object is certainly valid, which is all that most calls without parameters
+    /// send.
+    accepts_empty: bool,
     compiled: OnceLock<Result<Schema, String>>,
 }
 
-impl Rules {
-    pub(crate) fn new(schema: Arc<Value>, says_more: bool) -> Self {
-        let takes_nothing = *schema == Typed::nothing().schema;
-        Rules { schema, says_more, quotes: true, takes_nothing, compiled: OnceLock::new() }
+impl SchemaValidator {
+    pub(crate) fn new(schema: Arc<Value>, stricter_than_type: bool) -> Self {
+        let accepts_empty = *schema == ArgumentSchema::nothing().schema;
+        SchemaValidator {
+            schema,
+            stricter_than_type,
+            quotes_values: true,
+            accepts_empty,
+            compiled: OnceLock::new(),
+        }
     }
 
-    /// For what a handler returned: every value is checked, and none is told.
-    pub(crate) fn of_results(schema: Arc<Value>) -> Self {
-        Rules { quotes: false, ..Rules::new(schema, true) }
+    /// Creates the validator of results: every value is validated, and none is quoted.
+    pub(crate) fn for_results(schema: Arc<Value>) -> Self {
+        SchemaValidator { quotes_values: false, ..SchemaValidator::new(schema, true) }
     }
 
-    /// Compiles now what calls will need, so that a bad schema shows when the server is built.
+    /// Compiles the schema, so that an invalid one is found when the server is built.
     pub(crate) fn prepare(&self) -> Result<(), String> {
-        if !self.says_more || self.takes_nothing {
+        if !self.stricter_than_type || self.accepts_empty {
             return Ok(());
         }
         self.compiled().as_ref().map(drop).map_err(Clone::clone)
     }
 
-    /// Checks the text of a JSON object of at most `most` values, if the schema demands more than
-    /// its type.
+    /// Validates a JSON object of at most `most` values, if the schema is stricter than its type.
     pub(crate) fn check_json(&self, json: &str, most: usize) -> Result<(), String> {
-        if !self.says_more || (self.takes_nothing && json == "{}") {
+        if !self.stricter_than_type || (self.accepts_empty && json == "{}") {
             return Ok(());
         }
         if !lenient_json::is_within(json, most) {
@@ -67,31 +74,34 @@ impl Rules {
         }
     }
 
-    /// Checks decoded strings, each read as the type its property has.
-    pub(crate) fn check_strings(&self, pairs: &[(impl AsRef<str>, Strings)]) -> Result<(), String> {
-        if self.says_more { self.check(&self.object(pairs)) } else { Ok(()) }
+    /// Validates decoded strings, each parsed as the type of its property.
+    pub(crate) fn check_strings(
+        &self,
+        pairs: &[(impl AsRef<str>, StringArg)],
+    ) -> Result<(), String> {
+        if self.stricter_than_type { self.check(&self.object(pairs)) } else { Ok(()) }
     }
 
-    /// Says what is wrong with a JSON text that the handler's type could not read.
+    /// Returns the problems of a JSON object that could not be deserialized as the handler's type.
     pub(crate) fn explain_json(&self, json: &str, most: usize) -> Option<String> {
         if !lenient_json::is_within(json, most) {
             return None;
         }
         let (value, schema) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
-        let found = schema.problems(&value, STEPS_OF_TELLING, self.quotes);
+        let found = schema.problems(&value, STEPS_OF_TELLING, self.quotes_values);
         (!found.is_empty()).then(|| found.to_string())
     }
 
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         let Ok(schema) = self.compiled() else { return Ok(()) };
-        match schema.judge(value, self.quotes) {
+        match schema.judge(value, self.quotes_values) {
             Verdict::Fits => Ok(()),
-            Verdict::Misfit(told) => Err(told),
+            Verdict::Misfit(problems) => Err(problems),
             Verdict::Unchecked(reason) => Err(format!("- {reason}")),
         }
     }
 
-    /// The parameters in a line, for a model that got them wrong.
+    /// Returns the parameters in one line, for a model that sent invalid arguments.
     pub(crate) fn signature(&self) -> String {
         let parameter = |(name, property): (&String, &Value)| {
             let kind = lint::describe(&self.schema, property);
@@ -110,7 +120,7 @@ impl Rules {
         self.compiled.get_or_init(|| Schema::compile(&self.schema))
     }
 
-    fn object(&self, pairs: &[(impl AsRef<str>, Strings)]) -> Value {
+    fn object(&self, pairs: &[(impl AsRef<str>, StringArg)]) -> Value {
         let anything = Value::Bool(true);
         let properties = self.schema.get("properties");
         let object: Map<String, Value> = pairs
@@ -118,43 +128,45 @@ impl Rules {
             .map(|(name, value)| {
                 let name = name.as_ref();
                 let property = properties.and_then(|it| it.get(name)).unwrap_or(&anything);
-                (name.to_owned(), self.typed(property, value, NESTED))
+                (name.to_owned(), self.typed(property, value, MAX_LIST_NESTING))
             })
             .collect();
         Value::Object(object)
     }
 
-    /// Decoded strings as the JSON that `schema` is about.
-    fn typed(&self, schema: &Value, value: &Strings, depth: usize) -> Value {
+    /// Converts decoded strings to the JSON that `schema` describes.
+    fn typed(&self, schema: &Value, value: &StringArg, depth: usize) -> Value {
         let leaves = lint::leaves(&self.schema, schema);
-        let takes = |kind: &str| leaves.iter().any(|leaf| lint::takes(leaf, kind));
+        let takes = |kind: &str| leaves.iter().any(|leaf| lint::accepts(leaf, kind));
         let item = |text: &String| {
             let items = leaves.iter().find_map(|leaf| leaf.get("items"));
             let items = items.unwrap_or(&Value::Null);
-            self.typed(items, &Strings::One(text.clone()), depth.saturating_sub(1))
+            self.typed(items, &StringArg::Single(text.clone()), depth.saturating_sub(1))
         };
         match value {
-            Strings::Many(texts) => texts.iter().map(item).collect(),
-            Strings::One(text) if takes("string") => Value::from(text.as_str()),
-            Strings::One(text) if depth > 0 && takes("array") => {
+            StringArg::List(texts) => texts.iter().map(item).collect(),
+            StringArg::Single(text) if takes("string") => Value::from(text.as_str()),
+            StringArg::Single(text) if depth > 0 && takes("array") => {
                 [text].map(item).into_iter().collect()
             }
-            Strings::One(text) => number_or_switch(text),
+            StringArg::Single(text) => number_or_bool(text),
         }
     }
 }
 
-/// A text as `bool` and the number types of Rust read it.
-fn number_or_switch(text: &str) -> Value {
+/// Parses a string as `bool` or number, as Rust's `FromStr` does.
+fn number_or_bool(text: &str) -> Value {
     let switch = || text.parse::<bool>().map(Value::from).ok();
     let json = || serde_json::from_str(text).map(Value::Number).ok();
-    // Rust reads `+1` and `01` as well.
+    // Rust accepts `+1` and `01` as well.
     let number = || text.parse::<i64>().map(Value::from).ok();
     switch().or_else(json).or_else(number).unwrap_or_else(|| Value::from(text))
 }
 
-impl fmt::Debug for Rules {
+impl fmt::Debug for SchemaValidator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rules").field("says_more", &self.says_more).finish_non_exhaustive()
+        f.debug_struct("SchemaValidator")
+            .field("stricter_than_type", &self.stricter_than_type)
+            .finish_non_exhaustive()
     }
 }

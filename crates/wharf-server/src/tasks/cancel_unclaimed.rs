@@ -1,4 +1,4 @@
-//! Tasks whose call is gone before anybody could be told of them.
+//! Cancels a task whose creating call is dropped before the client received the task.
 
 use std::{
     sync::{Arc, Weak},
@@ -8,64 +8,68 @@ use std::{
 use wharf_model::Timer;
 
 use crate::{
-    router::state::Core,
+    router::state::ServerState,
     tasks::{
-        notify::short,
-        storage::{Update, record::TaskRecord},
+        notify::short_id,
+        storage::{UpdateResult, record::TaskRecord},
         wakeup::spawn,
     },
 };
 
-/// How often a task is looked for that may yet get into the store, and the first pause: together
-/// longer than a lease, for by then it would run.
-const TRIES: (u32, Duration) = (10, Duration::from_millis(100));
+/// Number of attempts to find a task that may not be in the store yet, and the first pause.
+/// Together they last longer than a lease: by then the task would run.
+const CANCEL_RETRIES: (u32, Duration) = (10, Duration::from_millis(100));
 
-/// A task that is on its way into the store. It is cancelled there when this is dropped, unless
-/// somebody looks after it by then.
-pub(crate) struct Orphan {
-    core: Weak<Core>,
+/// Guard of a task that is being inserted into the store. Dropping it cancels the task, unless it
+/// was disarmed.
+pub(crate) struct CancelUnclaimed {
+    server: Weak<ServerState>,
     id: String,
     timer: Arc<dyn Timer>,
-    is_alone: bool,
+    is_armed: bool,
 }
 
-impl Orphan {
-    pub(crate) fn new(core: &Arc<Core>, record: &TaskRecord, timer: &Arc<dyn Timer>) -> Self {
-        let (core, id, timer) = (Arc::downgrade(core), record.id.clone(), timer.clone());
-        Orphan { core, id, timer, is_alone: true }
+impl CancelUnclaimed {
+    pub(crate) fn new(
+        server: &Arc<ServerState>,
+        record: &TaskRecord,
+        timer: &Arc<dyn Timer>,
+    ) -> Self {
+        let (server, id, timer) = (Arc::downgrade(server), record.id.clone(), timer.clone());
+        CancelUnclaimed { server, id, timer, is_armed: true }
     }
 
-    /// Somebody looks after it, or it is not there.
-    pub(crate) fn adopt(mut self) {
-        self.is_alone = false;
+    /// Disarms the guard: the task has an owner, or was not inserted.
+    pub(crate) fn disarm(mut self) {
+        self.is_armed = false;
     }
 }
 
-impl Drop for Orphan {
+impl Drop for CancelUnclaimed {
     fn drop(&mut self) {
-        if self.is_alone {
-            let (core, id, timer) = (self.core.clone(), self.id.clone(), self.timer.clone());
-            spawn(async move { cancel(&core, &id, &*timer).await });
+        if self.is_armed {
+            let (server, id, timer) = (self.server.clone(), self.id.clone(), self.timer.clone());
+            spawn(async move { cancel(&server, &id, &*timer).await });
         }
     }
 }
 
-async fn cancel(core: &Weak<Core>, id: &str, timer: &dyn Timer) {
-    let (tries, mut pause) = TRIES;
+async fn cancel(server: &Weak<ServerState>, id: &str, timer: &dyn Timer) {
+    let (tries, mut pause) = CANCEL_RETRIES;
     for _ in 0..tries {
-        let Some(core) = core.upgrade() else { return };
-        let ledger = &core.tasks.engine().ledger;
-        match ledger.update(id, None, timer, TaskRecord::cancel).await {
-            Ok(Update::Done(..)) => {
-                core.tasks.engine().drop_run(id);
-                ledger.tell(id).await;
-                return tracing::debug!(task = short(id), "a task that nobody knows was cancelled");
+        let Some(server) = server.upgrade() else { return };
+        let task_store = &server.tasks.scheduler().task_store;
+        match task_store.update(id, None, timer, TaskRecord::cancel).await {
+            Ok(UpdateResult::Done(..)) => {
+                server.tasks.scheduler().drop_run(id);
+                task_store.publish_changed(id).await;
+                return tracing::debug!(task = short_id(id), "cancelled an unclaimed task");
             }
-            Ok(Update::Refused(..)) => return,
-            // A store may still be at work on it, or not answer.
-            Ok(Update::Gone) | Err(_) => {}
+            Ok(UpdateResult::Refused(..)) => return,
+            // The insert may still be in progress, or the store is unreachable.
+            Ok(UpdateResult::Gone) | Err(_) => {}
         }
-        drop(core);
+        drop(server);
         timer.sleep_until(timer.now() + pause).await;
         pause *= 2;
     }

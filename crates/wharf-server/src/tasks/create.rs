@@ -1,4 +1,4 @@
-//! Which calls become tasks, and how.
+//! Creates tasks: decides which calls become tasks, and inserts their records.
 
 use std::{
     future::{Future, poll_fn},
@@ -9,312 +9,324 @@ use std::{
 };
 
 use wharf_model::{
-    ActiveCall, Answering, BoxFuture, Caller, ClientCapability, ClientRequestId, Deadlines, Error,
-    ErrorKind, Event, Outbox, Outcome, Request, TASKS_EXTENSION, Task, TaskRequest, TaskSupport,
-    Timer, ToolInfo,
+    ActiveCall, BoxFuture, Caller, ClientCapability, ClientRequestId, Deadlines, Error, ErrorKind,
+    Event, Outbox, Outcome, Request, ResponseFuture, TASKS_EXTENSION, Task, TaskRequest,
+    TaskSupport, Timer, ToolInfo,
 };
 
 use crate::{
     key_ring::random_name,
-    router::{catalog::Entry, state::Core},
+    router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
-        cancel_unclaimed::Orphan,
+        cancel_unclaimed::CancelUnclaimed,
         notify,
-        notify::short,
+        notify::short_id,
         options::TaskStart,
-        promotion::Bond,
+        promotion::TaskPromotion,
         run,
-        run::{Holding, ToolCall, state::Link},
-        scheduler::{Engine, Place},
+        run::{RunResources, ToolCall, state::TaskRun},
+        scheduler::{RunSlot, TaskScheduler},
         storage,
         storage::{record::TaskRecord, stored_types::SavedCall},
     },
 };
 
-/// How soon a call is tried to be made a task again, at the earliest.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Minimum delay before another attempt to promote a call to a task.
+const PROMOTION_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// When a client may try again that found the store full.
-pub(super) const WHEN_FULL: Duration = Duration::from_secs(60);
+/// Retry delay sent to clients while the store is full.
+pub(super) const STORE_FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// How a call of a tool is run.
+/// Execution mode of a tool call.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Plan {
+pub(crate) enum CallPlan {
     Plain,
-    /// As a task, kept for so many milliseconds.
+    /// As a task with this `ttl` in milliseconds.
     Task(Option<u64>),
-    /// As a call that becomes a task after this time, or where its handler says so.
+    /// As a call that becomes a task after this time, or when its handler detaches.
     Promotable(Option<Duration>),
 }
 
-/// What the caller and the tool agree on.
-pub(crate) fn plan(core: &Core, tool: &Entry<ToolInfo>, request: &Request) -> Result<Plan, Error> {
+/// Chooses the execution mode from the request of the caller and the mode of the tool.
+pub(crate) fn plan(
+    server: &ServerState,
+    tool: &CatalogEntry<ToolInfo>,
+    request: &Request,
+) -> Result<CallPlan, Error> {
     match request.tasking {
-        TaskRequest::Unknown => return Ok(Plan::Plain),
-        TaskRequest::Declined if tool.extra.task.is_none() => return Ok(Plan::Plain),
+        TaskRequest::Unknown => return Ok(CallPlan::Plain),
+        TaskRequest::Declined if tool.extra.task.is_none() => return Ok(CallPlan::Plain),
         _ => {}
     }
-    let (mode, threshold) = (tool.extra.task.as_ref(), core.tasks.options.threshold);
+    let (mode, threshold) = (tool.extra.task.as_ref(), server.tasks.options.threshold);
     let support = mode.map(|mode| &mode.support);
     let is_allowed = matches!(support, Some(TaskSupport::Optional | TaskSupport::Required));
     match request.tasking {
-        TaskRequest::Wanted(_) if !core.snapshot.load().makes_tasks() => Ok(Plan::Plain),
-        TaskRequest::Wanted(ttl) if is_allowed => Ok(Plan::Task(ttl)),
+        TaskRequest::Wanted(_) if !server.catalog.load().makes_tasks() => Ok(CallPlan::Plain),
+        TaskRequest::Wanted(ttl) if is_allowed => Ok(CallPlan::Task(ttl)),
         TaskRequest::Wanted(_) => Err(Error::new(ErrorKind::TaskForbidden)),
-        TaskRequest::Welcome if !core.snapshot.load().has_tasks() => Ok(Plan::Plain),
+        TaskRequest::Welcome if !server.catalog.load().has_tasks() => Ok(CallPlan::Plain),
         TaskRequest::Welcome => Ok(match mode.map(|mode| mode.start) {
-            None => threshold.map_or(Plan::Plain, |after| Plan::Promotable(Some(after))),
-            Some(_) if !is_allowed => Plan::Plain,
-            Some(TaskStart::AtOnce) => Plan::Task(None),
-            Some(TaskStart::After(after)) => {
-                Plan::Promotable(Some(threshold.map_or(after, |threshold| after.min(threshold))))
-            }
-            Some(TaskStart::OnDetach) => Plan::Promotable(threshold),
+            None => threshold.map_or(CallPlan::Plain, |after| CallPlan::Promotable(Some(after))),
+            Some(_) if !is_allowed => CallPlan::Plain,
+            Some(TaskStart::AtOnce) => CallPlan::Task(None),
+            Some(TaskStart::After(after)) => CallPlan::Promotable(Some(
+                threshold.map_or(after, |threshold| after.min(threshold)),
+            )),
+            Some(TaskStart::OnDetach) => CallPlan::Promotable(threshold),
         }),
         TaskRequest::Declined if support == Some(&TaskSupport::Required) => {
             let needed = ClientCapability::Extension(TASKS_EXTENSION.into()).required();
             let data = serde_json::json!({ "requiredCapabilities": needed });
             Err(Error::new(ErrorKind::TaskRequired).with_data(data))
         }
-        TaskRequest::Declined | TaskRequest::Unknown => Ok(Plan::Plain),
+        TaskRequest::Declined | TaskRequest::Unknown => Ok(CallPlan::Plain),
     }
 }
 
-/// Makes a task of a call before it begins.
+/// Creates a task for a call before it starts.
 pub(crate) fn create(
-    core: &Arc<Core>,
-    tool: &Arc<Entry<ToolInfo>>,
+    server: &Arc<ServerState>,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
     request: Request,
     outbox: &Outbox,
     ttl: Option<u64>,
 ) -> BoxFuture<Outcome> {
-    let (core, tool, timer) = (core.clone(), tool.clone(), outbox.timer().clone());
+    let (server, tool, timer) = (server.clone(), tool.clone(), outbox.timer().clone());
     Box::pin(async move {
-        match make(&core, &tool, request, ttl, &timer).await {
+        match create_task(&server, &tool, request, ttl, &timer).await {
             Ok(task) => Outcome::Task(Box::new(task)),
             Err(error) => error.into(),
         }
     })
 }
 
-/// A new task for this call. It is in the store when this returns.
-pub(crate) async fn make(
-    core: &Arc<Core>,
-    tool: &Arc<Entry<ToolInfo>>,
+/// Creates a task for this call. It is in the store when this returns.
+pub(crate) async fn create_task(
+    server: &Arc<ServerState>,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
     request: Request,
     ttl: Option<u64>,
     timer: &Arc<dyn Timer>,
 ) -> Result<Task, Error> {
-    let engine = core.tasks.engine();
-    engine.start(core, timer);
+    let scheduler = server.tasks.scheduler();
+    scheduler.start(server, timer);
     let (owner, caller) = (storage::owner(&request), Caller::of(&request.scope));
-    let (since, ttl) = (timer.now(), engine.ttl(&caller, ttl));
-    let saved = SavedCall::of(&request, engine.options.arguments)?;
-    let mut record = draft(core, owner, saved, ttl).await?;
-    let counted = Counted::new(engine, &caller, &record, (since, ttl))?;
-    let place = if engine.is_leaving() { None } else { engine.enter(&record.owner) };
-    let (holding, orphan) = match place {
-        Some(place) => {
-            let held = insert_held(core, (&mut record, since), place, timer).await?;
+    let (since, ttl) = (timer.now(), scheduler.ttl(&caller, ttl));
+    let saved = SavedCall::from_request(&request, scheduler.options.arguments)?;
+    let mut record = new_record(server, owner, saved, ttl).await?;
+    let reservation = ByteReservation::new(scheduler, &caller, &record, (since, ttl))?;
+    let slot = if scheduler.is_draining() { None } else { scheduler.acquire_slot(&record.owner) };
+    let (resources, unclaimed) = match slot {
+        Some(slot) => {
+            let held = insert_claimed(server, (&mut record, since), slot, timer).await?;
             (Some(held.0), held.1)
         }
-        None => (None, insert(core, &mut record, timer).await?),
+        None => (None, insert(server, &mut record, timer).await?),
     };
-    counted.keep();
-    let task = notify::task(core, &record);
-    tracing::debug!(task = short(&task.id), tool = tool.info.name, "a task was made");
-    match holding {
-        // If nothing can run it here, its lease lapses, and it is tried again.
-        Some(holding) => drop(run::begin(holding, tool.clone(), request, timer.clone(), ttl)),
+    reservation.commit();
+    let task = notify::task(server, &record);
+    tracing::debug!(task = short_id(&task.id), tool = tool.info.name, "created a task");
+    match resources {
+        // If no thread can be started here, its lease expires and it is claimed again.
+        Some(resources) => drop(run::begin(resources, tool.clone(), request, timer.clone(), ttl)),
         None => {
-            engine.remember(&record, request, after(since, ttl));
-            engine.ledger.offer(&task.id).await;
+            scheduler.keep_original(&record, request, expiry(since, ttl));
+            scheduler.task_store.publish_due(&task.id).await;
         }
     }
-    orphan.adopt();
+    unclaimed.disarm();
     Ok(task)
 }
 
-/// When what is kept for so many milliseconds expires.
-fn after(since: Instant, ttl: u64) -> Instant {
+/// Expiry of a task with this `ttl` in milliseconds.
+fn expiry(since: Instant, ttl: u64) -> Instant {
     since.checked_add(Duration::from_millis(ttl)).unwrap_or(since)
 }
 
-/// The bytes of a task that is not in the store yet; given back if it does not get there.
-struct Counted<'e> {
-    engine: &'e Engine,
+/// Reserved bytes of a task that is not in the store yet; released if the insert fails.
+struct ByteReservation<'e> {
+    scheduler: &'e TaskScheduler,
     id: Option<String>,
 }
 
-impl<'e> Counted<'e> {
+impl<'e> ByteReservation<'e> {
     fn new(
-        engine: &'e Engine,
+        scheduler: &'e TaskScheduler,
         caller: &Caller,
         record: &TaskRecord,
         (since, ttl): (Instant, u64),
     ) -> Result<Self, Error> {
-        let times = (since, after(since, ttl));
-        engine.room.take(caller, &record.id, storage::size(record)?, times)?;
-        Ok(Counted { engine, id: Some(record.id.clone()) })
+        let times = (since, expiry(since, ttl));
+        scheduler.memory.reserve(caller, &record.id, storage::record_bytes(record)?, times)?;
+        Ok(ByteReservation { scheduler, id: Some(record.id.clone()) })
     }
 
-    fn keep(mut self) {
+    fn commit(mut self) {
         self.id = None;
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for ByteReservation<'_> {
     fn drop(&mut self) {
         if let Some(id) = &self.id {
-            self.engine.room.forget(id);
+            self.scheduler.memory.release(id);
         }
     }
 }
 
-/// A record that is not in the store yet, and that is kept for so many milliseconds.
-async fn draft(core: &Core, owner: String, call: SavedCall, ttl: u64) -> Result<TaskRecord, Error> {
-    let now = core.tasks.engine().ledger.now().await.map_err(unavailable)?;
-    // A letter first: on a command line, a dash would begin an option.
+/// Creates a record with this `ttl` in milliseconds, not yet in the store.
+async fn new_record(
+    server: &ServerState,
+    owner: String,
+    call: SavedCall,
+    ttl: u64,
+) -> Result<TaskRecord, Error> {
+    let now = server.tasks.scheduler().task_store.now().await.map_err(unavailable)?;
+    // Starts with a letter: on a command line, a dash would start an option.
     let id = format!("t{}", random_name()?);
     Ok(TaskRecord::new(id, owner, call, now, ttl))
 }
 
-/// Puts a record into the store, to be cancelled there unless somebody adopts it.
+/// Inserts a record. The task is cancelled again unless the returned guard is disarmed.
 async fn insert(
-    core: &Arc<Core>,
+    server: &Arc<ServerState>,
     record: &mut TaskRecord,
     timer: &Arc<dyn Timer>,
-) -> Result<Orphan, Error> {
-    let most = core.tasks.options.per_owner;
-    let orphan = Orphan::new(core, record, timer);
-    match core.tasks.engine().ledger.insert(record, most).await {
-        Ok(true) => Ok(orphan),
+) -> Result<CancelUnclaimed, Error> {
+    let most = server.tasks.options.per_owner;
+    let unclaimed = CancelUnclaimed::new(server, record, timer);
+    match server.tasks.scheduler().task_store.insert(record, most).await {
+        Ok(true) => Ok(unclaimed),
         Ok(false) => {
-            orphan.adopt();
-            let text = format!("There are {most} tasks already: wait until some of them expire");
+            unclaimed.disarm();
+            let text =
+                format!("Too many tasks: there are {most} already; wait until some of them expire");
             Err(Error::new(ErrorKind::TooManyTasks).with_message(text))
         }
         Err(error) => Err(unavailable(error)),
     }
 }
 
-/// Puts a record into the store that this process holds from the beginning.
-async fn insert_held(
-    core: &Arc<Core>,
+/// Inserts a record that this process holds from the start.
+async fn insert_claimed(
+    server: &Arc<ServerState>,
     (record, since): (&mut TaskRecord, Instant),
-    place: Place,
+    slot: RunSlot,
     timer: &Arc<dyn Timer>,
-) -> Result<(Holding, Orphan), Error> {
-    let engine = core.tasks.engine();
-    // Nobody else can have it: a new record is due at once.
-    let _ = record.claim(&engine.claim()?, record.created);
-    let orphan = insert(core, record, timer).await?;
-    let (ledger, options) = (engine.ledger.clone(), engine.options.clone());
-    let link = Link::new(record.clone(), since, Default::default(), ledger, options, timer.clone());
-    let running = engine.run(&link, true);
-    Ok((Holding { core: core.clone(), link, running, place }, orphan))
+) -> Result<(RunResources, CancelUnclaimed), Error> {
+    let scheduler = server.tasks.scheduler();
+    // The claim cannot fail: a new record is due at once.
+    let _ = record.claim(&scheduler.claim()?, record.created);
+    let unclaimed = insert(server, record, timer).await?;
+    let (task_store, options) = (scheduler.task_store.clone(), scheduler.options.clone());
+    let task_run =
+        TaskRun::new(record.clone(), since, Default::default(), task_store, options, timer.clone());
+    let running = scheduler.register_run(&task_run, true);
+    Ok((RunResources { server: server.clone(), task_run, running, slot }, unclaimed))
 }
 
 fn unavailable(error: Error) -> Error {
     storage::log_failure(&error, "create a task");
     if error.kind.is_overloaded() {
-        return Error::overloaded(WHEN_FULL)
-            .with_message("No task can be made right now: their store is full");
+        return Error::overloaded(STORE_FULL_RETRY_AFTER)
+            .with_message("Cannot create a task: the task store is full; try again later");
     }
     Error::new(ErrorKind::TemporarilyUnavailable)
-        .with_message("No task can be made right now: their store does not answer")
+        .with_message("Cannot create a task: the task store cannot be reached; try again later")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
 }
 
-/// Runs a call that may become a task on the way.
+/// Runs a call that may be promoted to a task.
 pub(crate) fn promotable(
-    core: &Arc<Core>,
-    tool: &Arc<Entry<ToolInfo>>,
+    server: &Arc<ServerState>,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
     mut request: Request,
     outbox: Outbox,
     after: Option<Duration>,
 ) -> BoxFuture<Outcome> {
-    // What the record will need, while the request is still here.
-    let saved = SavedCall::of(&request, core.tasks.options.arguments);
-    // One that is too long to be kept need not be tried again and again.
+    // Saved now for the record, while the request still exists.
+    let saved = SavedCall::from_request(&request, server.tasks.options.arguments);
+    // A call too large to be stored is never promoted.
     let after = after.filter(|_| saved.is_ok());
     let caller = Caller::of(&request.scope);
-    let (bond, timer) = (Bond::default(), outbox.timer().clone());
-    request.scope.insert(bond.clone());
+    let (promotion, timer) = (TaskPromotion::default(), outbox.timer().clone());
+    request.scope.insert(promotion.clone());
     let owner = storage::owner(&request);
-    let call = ToolCall { core, tool };
+    let call = ToolCall { server, tool };
     let (exchange, inner) = call.start(request, timer.clone(), outbox.deadlines());
-    // The time that counts is that of the call inside.
+    // The deadlines of the inner call apply.
     outbox.set_deadlines(Deadlines { idle: None, total: None });
-    let promotable = Promotable {
-        core: core.clone(),
+    let promotable = PromotableCall {
+        server: server.clone(),
         tool: tool.clone(),
         owner,
         caller,
         saved,
-        bond,
+        promotion,
         inner,
         outbox,
         timer,
         after,
         alarm: None,
-        asking: Vec::new(),
+        forwarded: Vec::new(),
     };
     Box::pin(promotable.run(exchange))
 }
 
-struct Promotable {
-    core: Arc<Core>,
-    tool: Arc<Entry<ToolInfo>>,
+struct PromotableCall {
+    server: Arc<ServerState>,
+    tool: Arc<CatalogEntry<ToolInfo>>,
     owner: String,
     caller: Caller,
     saved: Result<SavedCall, Error>,
-    bond: Bond,
-    /// What the call sends, and what goes on to its caller.
+    promotion: TaskPromotion,
+    /// Outbox of the inner call, and the outbox to the caller.
     inner: Outbox,
     outbox: Outbox,
     timer: Arc<dyn Timer>,
     after: Option<Duration>,
     alarm: Option<BoxFuture<()>>,
-    asking: Vec<(ClientRequestId, Answering)>,
+    forwarded: Vec<(ClientRequestId, ResponseFuture)>,
 }
 
 #[derive(Debug)]
-enum Next {
+enum PromotionEvent {
     Event(Event),
-    /// The call has lasted long.
+    /// The call has exceeded its threshold.
     Long,
-    /// The handler wants to be detached.
+    /// The handler requested to be detached.
     Detach,
 }
 
-impl Promotable {
+impl PromotableCall {
     async fn run(mut self, mut exchange: ActiveCall) -> Outcome {
         loop {
             match poll_fn(|cx| self.poll(&mut exchange, cx)).await {
-                Next::Event(Event::Done(outcome)) => return outcome,
-                Next::Event(event) => self.pass_on(event).await,
-                wish => match self.promote().await {
-                    Ok((task, holding)) => {
-                        // What it asks may be answered for as long as it is kept.
+                PromotionEvent::Event(Event::Done(outcome)) => return outcome,
+                PromotionEvent::Event(event) => self.pass_on(event).await,
+                reason => match self.promote().await {
+                    Ok((task, resources)) => {
+                        // Its client requests can be answered for as long as the task is kept.
                         exchange.extend(task.ttl.map_or(Duration::MAX, Duration::from_millis));
-                        // If nothing can run it here, its lease lapses, and it is tried again.
-                        run::go_on(holding, exchange, self.timer);
+                        // If no thread can be started here, its lease expires and it is claimed
+                        // again.
+                        run::continue_call(resources, exchange, self.timer);
                         return Outcome::Task(Box::new(task));
                     }
                     Err(error) => {
-                        tracing::debug!(%error, ?wish, "a call did not become a task");
-                        self.bond.decline(error);
-                        self.after = self.after.map(|after| after.max(AGAIN));
+                        tracing::debug!(%error, ?reason, "cannot promote a call to a task");
+                        self.promotion.decline(error);
+                        self.after = self.after.map(|after| after.max(PROMOTION_RETRY_DELAY));
                     }
                 },
             }
         }
     }
 
-    fn poll(&mut self, exchange: &mut ActiveCall, cx: &mut Context<'_>) -> Poll<Next> {
+    fn poll(&mut self, exchange: &mut ActiveCall, cx: &mut Context<'_>) -> Poll<PromotionEvent> {
         let answers = exchange.answers();
-        self.asking.retain_mut(|(id, answering)| match Pin::new(answering).poll(cx) {
+        self.forwarded.retain_mut(|(id, answering)| match Pin::new(answering).poll(cx) {
             Poll::Ready(answer) => {
                 answers.deliver(*id, answer);
                 false
@@ -322,14 +334,14 @@ impl Promotable {
             Poll::Pending => true,
         });
         if let Poll::Ready(event) = exchange.poll_event(cx) {
-            return Poll::Ready(Next::Event(event));
+            return Poll::Ready(PromotionEvent::Event(event));
         }
-        // A question is on its way to the caller, who answers it to this call.
-        if !self.asking.is_empty() {
+        // A client request is pending at the caller, which responds to this call.
+        if !self.forwarded.is_empty() {
             return Poll::Pending;
         }
-        if self.bond.poll_wanted(cx).is_ready() {
-            return Poll::Ready(Next::Detach);
+        if self.promotion.poll_requested(cx).is_ready() {
+            return Poll::Ready(PromotionEvent::Detach);
         }
         let Some(after) = self.after else { return Poll::Pending };
         let timer = &self.timer;
@@ -338,7 +350,7 @@ impl Promotable {
             return Poll::Pending;
         }
         self.alarm = None;
-        Poll::Ready(Next::Long)
+        Poll::Ready(PromotionEvent::Long)
     }
 
     async fn pass_on(&mut self, event: Event) {
@@ -347,43 +359,49 @@ impl Promotable {
                 self.outbox.notify(notification);
                 self.outbox.room().await;
             }
-            Event::ClientRequest(id, ask) => self.asking.push((id, self.outbox.ask(ask))),
-            Event::Withdraw(id) => self.asking.retain(|(asked, _)| *asked != id),
+            Event::ClientRequest(id, ask) => self.forwarded.push((id, self.outbox.ask(ask))),
+            Event::Withdraw(id) => self.forwarded.retain(|(asked, _)| *asked != id),
             Event::LetGo => self.outbox.release_connection(),
             Event::Done(_) => {}
         }
     }
 
-    /// Makes a task of the call as it stands. Its handler is not polled meanwhile, though a thread
-    /// of its own may go on.
-    async fn promote(&mut self) -> Result<(Task, Holding), Error> {
-        let engine = self.core.tasks.engine();
-        let place =
-            engine.enter(&self.owner).ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
-        engine.start(&self.core, &self.timer);
-        let ctx = self.bond.ctx();
+    /// Promotes the running call to a task. Its handler is not polled meanwhile, though a thread of
+    /// its own may continue.
+    async fn promote(&mut self) -> Result<(Task, RunResources), Error> {
+        let scheduler = self.server.tasks.scheduler();
+        let slot = scheduler
+            .acquire_slot(&self.owner)
+            .ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
+        scheduler.start(&self.server, &self.timer);
+        let ctx = self.promotion.ctx();
         let since = self.timer.now();
-        let ttl = engine.ttl(&self.caller, None);
-        let mut record = draft(&self.core, self.owner.clone(), self.saved.clone()?, ttl).await?;
-        let counted = Counted::new(engine, &self.caller, &record, (since, ttl))?;
+        let ttl = scheduler.ttl(&self.caller, None);
+        let mut record =
+            new_record(&self.server, self.owner.clone(), self.saved.clone()?, ttl).await?;
+        let reservation = ByteReservation::new(scheduler, &self.caller, &record, (since, ttl))?;
         if let Some(ctx) = &ctx {
-            ctx.run().hand_over(&mut record);
+            ctx.run().export_to(&mut record);
         }
-        let (holding, orphan) =
-            insert_held(&self.core, (&mut record, since), place, &self.timer).await?;
-        counted.keep();
-        // From here on, steps and questions go into the store.
-        let waiting = self.bond.bind(holding.link.clone());
+        let (resources, unclaimed) =
+            insert_claimed(&self.server, (&mut record, since), slot, &self.timer).await?;
+        reservation.commit();
+        // From here on, steps and client requests are stored.
+        let waiting = self.promotion.bind(resources.task_run.clone());
         let missed = ctx.map(|ctx| ctx.bind(&record.steps)).unwrap_or_default();
         for (name, json) in missed {
-            holding.link.keep(&name, &json).await;
+            resources.task_run.save_step(&name, &json).await;
         }
         waiting.into_iter().for_each(Waker::wake);
         if self.tool.deadlines.is_none() {
-            self.inner.set_deadlines(run::within(engine.options.ttl(None)));
+            self.inner.set_deadlines(run::task_deadlines(scheduler.options.ttl(None)));
         }
-        tracing::debug!(task = short(&record.id), tool = self.tool.info.name, "a call is a task");
-        orphan.adopt();
-        Ok((notify::task(&self.core, &record), holding))
+        tracing::debug!(
+            task = short_id(&record.id),
+            tool = self.tool.info.name,
+            "promoted a call to a task"
+        );
+        unclaimed.disarm();
+        Ok((notify::task(&self.server, &record), resources))
     }
 }

@@ -1,4 +1,4 @@
-//! Tasks that code starts.
+//! Tasks started from code.
 
 use std::{fmt, sync::Arc};
 
@@ -13,17 +13,17 @@ use crate::{
     router::dispatch as router_calls,
     tasks::{
         create, methods, notify,
-        runtime::MACHINERY,
+        runtime::TASK_RUNTIME,
         storage::{
-            Update,
-            record::{End, Refusal, TaskRecord},
+            UpdateResult,
+            record::{ChangeRejection, TaskEnd, TaskRecord},
         },
     },
 };
 
 impl Router {
-    /// Starts a task from code: a call of `tool` that nobody waits for, on behalf of `principal`.
-    /// It is in the server's store when this returns.
+    /// Starts a task from code: a call of `tool` without a waiting caller, on behalf of
+    /// `principal`. It is in the server's store when this returns.
     ///
     /// ```
     /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -39,7 +39,7 @@ impl Router {
     /// ```
     ///
     /// # Errors
-    /// If there is no such tool for this principal, or no task can be made.
+    /// If the tool does not exist for this principal, or the task cannot be created.
     pub async fn spawn_task(
         &self,
         tool: &str,
@@ -57,17 +57,17 @@ impl Router {
             let text = "Invalid arguments: they must be a JSON object";
             return Err(Error::new(ErrorKind::InvalidToolArguments).with_message(text));
         }
-        let snapshot = self.core.snapshot.load();
-        let found = router_calls::find_tool(&self.core, &snapshot.lists, &request);
+        let catalog = self.server.catalog.load();
+        let found = router_calls::find_tool(&self.server, &catalog.lists, &request);
         let found = found.cloned().map_err(|error| *error)?;
-        // Whoever starts tasks wishes for them.
-        self.core.tasks.bring(MACHINERY);
-        let task = create::make(&self.core, &found, request, None, timer).await?;
+        // Starting a task enables tasks.
+        self.server.tasks.enable(TASK_RUNTIME);
+        let task = create::create_task(&self.server, &found, request, None, timer).await?;
         Ok(SpawnedTask { router: self.clone(), id: task.id, timer: timer.clone() })
     }
 }
 
-/// A task that code started.
+/// Handle of a task started from code.
 #[derive(Clone)]
 pub struct SpawnedTask {
     router: Router,
@@ -76,54 +76,57 @@ pub struct SpawnedTask {
 }
 
 impl SpawnedTask {
-    /// The task's id. Whoever knows it and is the task's owner can read its result.
+    /// The task's id. Its owner can read its result with it.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The task as it is now.
+    /// Returns the task as it is now.
     ///
     /// # Errors
-    /// If it has expired, or the store does not answer.
+    /// If it has expired, or the store cannot be reached.
     pub async fn get(&self) -> Result<Task, Error> {
-        Ok(notify::task(&self.router.core, &self.load().await?))
+        Ok(notify::task(&self.router.server, &self.load().await?))
     }
 
-    /// Waits for the end of the task, whichever process works on it.
+    /// Waits for the end of the task, whichever process runs it.
     ///
     /// # Errors
-    /// If it failed, was cancelled or has expired, or the store does not answer.
+    /// If it failed, was cancelled or has expired, or the store cannot be reached.
     pub async fn wait(&self) -> Result<ToolResult, Error> {
-        let watch = self.router.core.tasks.engine().watch(&self.id);
+        let watch = self.router.server.tasks.scheduler().watch(&self.id);
         loop {
             match self.load().await?.end {
-                Some(End::Completed(result)) => return Ok(*result),
+                Some(TaskEnd::Completed(result)) => return Ok(*result),
                 Some(end) => return Err(methods::outcome(&end).err().unwrap_or_else(unexpected)),
-                None => watch.bell.wait(&*self.timer, Some(watch.patience(&*self.timer))).await,
+                None => {
+                    watch.wake_signal.wait(&*self.timer, Some(watch.next_check(&*self.timer))).await
+                }
             }
         }
     }
 
-    /// Cancels the task: where it stands then. One that is over stays as it is.
+    /// Cancels the task and returns its status. A task that has ended keeps its status.
     ///
     /// # Errors
-    /// If it has expired, or the store does not answer.
+    /// If it has expired, or the store cannot be reached.
     pub async fn cancel(&self) -> Result<TaskStatus, Error> {
-        let tasks = self.router.core.tasks.engine();
-        let update = tasks.ledger.update(&self.id, None, &*self.timer, TaskRecord::cancel).await?;
+        let tasks = self.router.server.tasks.scheduler();
+        let update =
+            tasks.task_store.update(&self.id, None, &*self.timer, TaskRecord::cancel).await?;
         let record = match update {
-            Update::Done(record, _) => record,
-            Update::Refused(Refusal::Over, record) => record,
+            UpdateResult::Done(record, _) => record,
+            UpdateResult::Refused(ChangeRejection::Over, record) => record,
             _ => return Err(Error::new(ErrorKind::TaskNotFound)),
         };
         tasks.drop_run(&self.id);
-        tasks.ledger.tell(&self.id).await;
-        Ok(notify::task(&self.router.core, &record).status())
+        tasks.task_store.publish_changed(&self.id).await;
+        Ok(notify::task(&self.router.server, &record).status())
     }
 
     async fn load(&self) -> Result<TaskRecord, Error> {
-        let found = self.router.core.tasks.engine().ledger.load(&self.id).await?;
+        let found = self.router.server.tasks.scheduler().task_store.load(&self.id).await?;
         found.ok_or_else(|| Error::new(ErrorKind::TaskNotFound))
     }
 }

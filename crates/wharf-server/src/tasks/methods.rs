@@ -1,4 +1,4 @@
-//! What owners ask of their tasks.
+//! The methods `tasks/get`, `tasks/update`, `tasks/cancel`, `tasks/list` and `tasks/result`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,51 +11,56 @@ use std::{
 
 use serde_json::value::RawValue;
 use wharf_model::{
-    Answering, BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, InputMode, Method,
-    Notification, Outbox, Outcome, Reply, Request, TASKS_EXTENSION, TaskRequest, TaskStatus, Timer,
+    BoxFuture, Caller, ClientCapability, Deadlines, Error, ErrorKind, InputMode, Method,
+    Notification, Outbox, Outcome, Reply, Request, ResponseFuture, TASKS_EXTENSION, TaskRequest,
+    TaskStatus, Timer,
 };
 
 use crate::{
-    notifications::Listening,
+    notifications::ActiveSubscription,
     router::{
-        catalog::{Listed, Snapshot},
+        catalog::{CatalogSnapshot, ListedItem},
         not_supported,
-        state::Core,
+        state::ServerState,
     },
     tasks::{
-        create::WHEN_FULL,
+        create::STORE_FULL_RETRY_AFTER,
         notify,
-        scheduler::Watch,
+        scheduler::TaskWatch,
         storage,
         storage::{
-            Update,
-            record::{Changed, End, Refusal, Said, TaskRecord},
+            UpdateResult,
+            record::{ChangeRejection, ClientResponse, RecordChanged, TaskEnd, TaskRecord},
             stored_types::SavedError,
         },
     },
 };
 
-/// Tasks on one page of a list. Each may carry a result, and all of a page are loaded at once.
-const PAGE: usize = 10;
+/// Tasks on one page of `tasks/list`. Each may carry a result, and a page is loaded as a whole.
+const TASKS_PER_PAGE: usize = 10;
 
-/// Answers a call about tasks.
-pub(crate) fn run(core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-    let core = core.clone();
+/// Answers a task request.
+pub(crate) fn run(
+    server: &Arc<ServerState>,
+    request: Request,
+    outbox: Outbox,
+) -> BoxFuture<Outcome> {
+    let server = server.clone();
     Box::pin(async move {
         let done = match request.method {
-            Method::GetTask => get(&core, &request).await,
-            Method::UpdateTask => update(&core, &request, &outbox).await,
-            Method::CancelTask => cancel(&core, &request, &outbox).await,
-            Method::ListTasks => list(&core, &request).await,
-            _ => result(&core, &request, &outbox).await,
+            Method::GetTask => get(&server, &request).await,
+            Method::UpdateTask => update(&server, &request, &outbox).await,
+            Method::CancelTask => cancel(&server, &request, &outbox).await,
+            Method::ListTasks => list(&server, &request).await,
+            _ => result(&server, &request, &outbox).await,
         };
         done.unwrap_or_else(Into::into)
     })
 }
 
-/// Whether the caller may ask about tasks at all.
-pub(crate) fn may_follow(snapshot: &Snapshot, request: &Request) -> Result<(), Error> {
-    let (has_tasks, method) = (snapshot.has_tasks(), request.method);
+/// Checks that the caller may send task requests at all.
+pub(crate) fn check_supported(catalog: &CatalogSnapshot, request: &Request) -> Result<(), Error> {
+    let (has_tasks, method) = (catalog.has_tasks(), request.method);
     match request.tasking {
         _ if !has_tasks && method == Method::Listen => Ok(()),
         _ if !has_tasks => Err(not_supported(method)),
@@ -67,219 +72,251 @@ pub(crate) fn may_follow(snapshot: &Snapshot, request: &Request) -> Result<(), E
     }
 }
 
-/// The same for an unknown id, a foreign one and one that has expired, to the byte.
+/// Error for an unknown id, a foreign one and an expired one; it is the same to the byte.
 fn not_found() -> Error {
     Error::new(ErrorKind::TaskNotFound)
 }
 
-async fn load(core: &Core, request: &Request) -> Result<TaskRecord, Error> {
+async fn load(server: &ServerState, request: &Request) -> Result<TaskRecord, Error> {
     let principal = request.principal();
-    let found = core.tasks.engine().ledger.load_of(&request.target(), principal).await;
-    let record = found.map_err(unanswered)?.ok_or_else(not_found)?;
-    may_see(core, request, &record)?;
+    let found = server.tasks.scheduler().task_store.load_owned(&request.target(), principal).await;
+    let record = found.map_err(store_error)?.ok_or_else(not_found)?;
+    may_see(server, request, &record)?;
     Ok(record)
 }
 
-/// Whether the owner may use the tool of a task: another token of the same owner's may be good for less than the one
-/// that began it. A tool that is gone keeps nobody from what it has done.
-pub(super) fn may_see(core: &Core, request: &Request, record: &TaskRecord) -> Result<(), Error> {
-    let snapshot = core.snapshot.load();
-    let Some(tool) = snapshot.lists.tools.get(&record.call.tool) else { return Ok(()) };
-    if !core.allows(request, tool.info.item()) {
+/// Checks that the caller may use the tool of a task: its token may have fewer rights than the one
+/// that created the task. If the tool was removed, access to the task remains.
+pub(super) fn may_see(
+    server: &ServerState,
+    request: &Request,
+    record: &TaskRecord,
+) -> Result<(), Error> {
+    let catalog = server.catalog.load();
+    let Some(tool) = catalog.lists.tools.get(&record.call.tool) else { return Ok(()) };
+    if !server.allows(request, tool.info.item()) {
         return Err(not_found());
     }
-    core.lacks(request, &tool.scopes).map_or(Ok(()), Err)
+    server.missing_scopes(request, &tool.scopes).map_or(Ok(()), Err)
 }
 
-/// The task with this id, if the caller owns it and may see it.
-async fn visible(core: &Core, request: &Request, id: &str) -> Result<Option<TaskRecord>, Error> {
-    let found = core.tasks.engine().ledger.load_of(id, request.principal()).await?;
-    Ok(found.filter(|record| may_see(core, request, record).is_ok()))
+/// Loads the task with this id, if the caller owns it and may access it.
+async fn load_visible(
+    server: &ServerState,
+    request: &Request,
+    id: &str,
+) -> Result<Option<TaskRecord>, Error> {
+    let found = server.tasks.scheduler().task_store.load_owned(id, request.principal()).await?;
+    Ok(found.filter(|record| may_see(server, request, record).is_ok()))
 }
 
-/// What a store says is for the server's log: it may be somebody's own, and say where it is.
-fn unanswered(error: Error) -> Error {
+/// Replaces an error of the store. Its message is only logged, because it may reveal where the
+/// store is.
+fn store_error(error: Error) -> Error {
     if error == Error::new(ErrorKind::InternalError) {
         return error;
     }
     storage::log_failure(&error, "answer a request about tasks");
     if error.kind.is_overloaded() {
-        return Error::overloaded(WHEN_FULL).with_message("The store of tasks is full");
+        return Error::overloaded(STORE_FULL_RETRY_AFTER)
+            .with_message("The task store is full; try again later");
     }
     Error::new(ErrorKind::TemporarilyUnavailable)
-        .with_message("The store of tasks does not answer")
+        .with_message("The task store cannot be reached; try again later")
         .with_data(serde_json::json!({ "retryAfterMs": 1000 }))
 }
 
-async fn get(core: &Core, request: &Request) -> Result<Outcome, Error> {
-    let record = load(core, request).await?;
-    Ok(Reply::Task(Box::new(notify::task(core, &record))).into())
+async fn get(server: &ServerState, request: &Request) -> Result<Outcome, Error> {
+    let record = load(server, request).await?;
+    Ok(Reply::Task(Box::new(notify::task(server, &record))).into())
 }
 
-async fn update(core: &Core, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
-    let record = load(core, request).await?;
-    let said = answers(core, request)?;
-    store(core, &record.id, &said, &**outbox.timer()).await?;
+async fn update(
+    server: &ServerState,
+    request: &Request,
+    outbox: &Outbox,
+) -> Result<Outcome, Error> {
+    let record = load(server, request).await?;
+    let responses = answers(server, request)?;
+    store(server, &record.id, &responses, &**outbox.timer()).await?;
     Ok(Reply::TaskUpdated.into())
 }
 
-/// The answers that came with an update.
-fn answers(core: &Core, request: &Request) -> Result<BTreeMap<String, Said>, Error> {
+/// Parses the `inputResponses` of an update.
+fn answers(
+    server: &ServerState,
+    request: &Request,
+) -> Result<BTreeMap<String, ClientResponse>, Error> {
     let invalid = |text: String| {
         let data = serde_json::json!({ "field": "inputResponses" });
         Error::new(ErrorKind::InvalidParams).with_message(text).with_data(data)
     };
     let json = request.input_responses();
     let json = json.ok_or_else(|| invalid("Missing inputResponses".into()))?;
-    let responses: BTreeMap<String, Box<RawValue>> = serde_json::from_str(json)
-        .map_err(|error| invalid(format!("Invalid inputResponses: it is no object: {error}")))?;
-    let most = core.tasks.options.item;
+    let responses: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(json).map_err(|error| {
+            invalid(format!("Invalid inputResponses: it is not an object: {error}"))
+        })?;
+    let most = server.tasks.options.item;
     if responses.values().any(|json| json.get().len() > most) {
-        return Err(invalid(format!(
-            "Invalid inputResponses: {most} bytes are the limit for each"
-        )));
+        return Err(invalid(format!("Invalid inputResponses: the limit is {most} bytes for each")));
     }
-    Ok(responses.into_iter().map(|(key, json)| (key, Said::Result(json))).collect())
+    Ok(responses.into_iter().map(|(key, json)| (key, ClientResponse::Result(json))).collect())
 }
 
 async fn store(
-    core: &Core,
+    server: &ServerState,
     id: &str,
-    said: &BTreeMap<String, Said>,
+    responses: &BTreeMap<String, ClientResponse>,
     timer: &dyn Timer,
 ) -> Result<(), Error> {
-    let ledger = &core.tasks.engine().ledger;
-    let answered = ledger.update(id, None, timer, |record, now| record.answer(said, now)).await;
-    match answered.map_err(unanswered)? {
-        Update::Done(_, Changed::Yes) => ledger.tell(id).await,
-        Update::Gone => return Err(not_found()),
+    let task_store = &server.tasks.scheduler().task_store;
+    let answered =
+        task_store.update(id, None, timer, |record, now| record.answer(responses, now)).await;
+    match answered.map_err(store_error)? {
+        UpdateResult::Done(_, RecordChanged::Yes) => task_store.publish_changed(id).await,
+        UpdateResult::Gone => return Err(not_found()),
         _ => {}
     }
     Ok(())
 }
 
-async fn cancel(core: &Core, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
-    let id = load(core, request).await?.id;
-    let ledger = &core.tasks.engine().ledger;
+async fn cancel(
+    server: &ServerState,
+    request: &Request,
+    outbox: &Outbox,
+) -> Result<Outcome, Error> {
+    let id = load(server, request).await?.id;
+    let task_store = &server.tasks.scheduler().task_store;
     let timer = &**outbox.timer();
-    let cancelled = ledger.update(&id, None, timer, TaskRecord::cancel).await;
-    let (record, too_late) = match cancelled.map_err(unanswered)? {
-        Update::Done(record, _) => (record, false),
-        Update::Refused(Refusal::Over, record) => (record, true),
+    let cancelled = task_store.update(&id, None, timer, TaskRecord::cancel).await;
+    let (record, too_late) = match cancelled.map_err(store_error)? {
+        UpdateResult::Done(record, _) => (record, false),
+        UpdateResult::Refused(ChangeRejection::Over, record) => (record, true),
         _ => return Err(not_found()),
     };
-    // Even if it was over before: whoever ended it may not have heard from the store that it did.
-    core.tasks.engine().drop_run(&id);
-    ledger.tell(&id).await;
-    let task = Box::new(notify::task(core, &record));
+    // Also if it had already ended: the process that ended it may not have received the
+    // confirmation of the store.
+    server.tasks.scheduler().drop_run(&id);
+    task_store.publish_changed(&id).await;
+    let task = Box::new(notify::task(server, &record));
     Ok(Reply::TaskCancelled { task, too_late }.into())
 }
 
-async fn list(core: &Core, request: &Request) -> Result<Outcome, Error> {
+async fn list(server: &ServerState, request: &Request) -> Result<Outcome, Error> {
     let Some(principal) = request.principal() else { return Err(not_supported(request.method)) };
     let context = format!("cursor\0{}\0principal\0{}", request.method.name(), principal.id());
     let context = context.into_bytes();
     let after = match request.json(request.parts().cursor) {
         None | Some("null") => None,
         Some(_) => {
-            let opened = request.cursor().and_then(|cursor| core.seal.open(&context, &cursor));
+            let opened = request.cursor().and_then(|cursor| server.seal.open(&context, &cursor));
             let id = opened.and_then(|plain| String::from_utf8(plain).ok());
             Some(id.ok_or_else(|| Error::new(ErrorKind::InvalidCursor))?)
         }
     };
-    let most = core.limits.page.clamp(1, PAGE);
+    let most = server.limits.page.clamp(1, TASKS_PER_PAGE);
     let wanted = request.limit().and_then(|limit| usize::try_from(limit).ok());
     let size = wanted.map_or(most, |wanted| wanted.clamp(1, most));
-    let (owner, ledger) = (storage::principal_owner(principal), &core.tasks.engine().ledger);
-    let records = ledger.list(&owner, after.as_deref(), size + 1).await;
-    let mut records = records.map_err(unanswered)?;
-    // Where a list goes on after a task that is gone, nobody knows: that is not its end.
+    let (owner, task_store) =
+        (storage::principal_owner(principal), &server.tasks.scheduler().task_store);
+    let records = task_store.list(&owner, after.as_deref(), size + 1).await;
+    let mut records = records.map_err(store_error)?;
+    // If the task of the cursor is gone, the position in the list is unknown; an empty page would
+    // mean the end of the list.
     if let Some(after) = after.filter(|_| records.is_empty())
-        && ledger.load_of(&after, Some(principal)).await.map_err(unanswered)?.is_none()
+        && task_store.load_owned(&after, Some(principal)).await.map_err(store_error)?.is_none()
     {
         return Err(Error::new(ErrorKind::InvalidCursor));
     }
     let more = records.len() > size;
     records.truncate(size);
     let last = records.last().filter(|_| more);
-    let next = last.map(|record| core.seal.seal(&context, record.id.as_bytes()));
-    let seen = records.iter().filter(|record| may_see(core, request, record).is_ok());
-    let tasks = seen.map(|record| notify::task(core, record)).collect();
+    let next = last.map(|record| server.seal.seal(&context, record.id.as_bytes()));
+    let seen = records.iter().filter(|record| may_see(server, request, record).is_ok());
+    let tasks = seen.map(|record| notify::task(server, record)).collect();
     Ok(Reply::TaskList { tasks, next }.into())
 }
 
-/// Waits for the end of a task. Meanwhile its questions go to the caller, who can answer them.
-async fn result(core: &Arc<Core>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
-    let Some(_waiting) = core.tasks.engine().wait(&Caller::of(&request.scope)) else {
+/// Waits for the end of a task. Meanwhile its client requests are sent to this caller.
+async fn result(
+    server: &Arc<ServerState>,
+    request: &Request,
+    outbox: &Outbox,
+) -> Result<Outcome, Error> {
+    let Some(_waiting) = server.tasks.scheduler().acquire_wait_slot(&Caller::of(&request.scope))
+    else {
         return Err(Error::overloaded(Duration::from_secs(1)));
     };
     outbox.set_deadlines(Deadlines { idle: None, total: None });
-    core.tasks.engine().start(core, outbox.timer());
-    let watch = core.tasks.engine().watch(&request.target());
-    let mut asking = Asking::default();
+    server.tasks.scheduler().start(server, outbox.timer());
+    let watch = server.tasks.scheduler().watch(&request.target());
+    let mut pending = PendingInputRequests::default();
     loop {
-        let record = load(core, request).await?;
+        let record = load(server, request).await?;
         if let Some(end) = &record.end {
             return outcome(end);
         }
         if request.asks == InputMode::Deliver {
-            asking.put(&record, outbox);
+            pending.send_new(&record, outbox);
         }
-        let said = asking.wait(&watch, core.tasks.options.item, &**outbox.timer()).await;
-        if !said.is_empty() && !outbox.is_closed() {
-            store(core, &record.id, &said, &**outbox.timer()).await?;
+        let responses = pending.wait(&watch, server.tasks.options.item, &**outbox.timer()).await;
+        if !responses.is_empty() && !outbox.is_closed() {
+            store(server, &record.id, &responses, &**outbox.timer()).await?;
         }
     }
 }
 
-/// What the call would have ended with.
-pub(crate) fn outcome(end: &End) -> Result<Outcome, Error> {
+/// The outcome that the call itself would have had.
+pub(crate) fn outcome(end: &TaskEnd) -> Result<Outcome, Error> {
     match end {
-        End::Completed(result) => Ok(Reply::Tool((**result).clone()).into()),
-        End::Failed(error) => Err(error.into()),
-        End::Cancelled => Err(Error::new(ErrorKind::TaskCancelled)),
+        TaskEnd::Completed(result) => Ok(Reply::Tool((**result).clone()).into()),
+        TaskEnd::Failed(error) => Err(error.into()),
+        TaskEnd::Cancelled => Err(Error::new(ErrorKind::TaskCancelled)),
     }
 }
 
-/// Questions of a task that are on their way to one caller.
+/// Client requests of a task that were sent to one caller.
 #[derive(Default)]
-struct Asking {
-    under_way: Vec<(String, Answering)>,
-    /// Put to this caller already, who answered or cannot.
-    put: BTreeSet<String>,
+struct PendingInputRequests {
+    in_flight: Vec<(String, ResponseFuture)>,
+    /// Keys already sent to this caller, which responded or cannot.
+    sent: BTreeSet<String>,
 }
 
-impl Asking {
-    /// Puts what is open and was not put yet, and withdraws what is not open any more.
-    fn put(&mut self, record: &TaskRecord, outbox: &Outbox) {
-        self.under_way.retain(|(key, _)| record.open.iter().any(|question| question.key == *key));
+impl PendingInputRequests {
+    /// Sends the open requests that are new, and withdraws those that are not open any more.
+    fn send_new(&mut self, record: &TaskRecord, outbox: &Outbox) {
+        self.in_flight.retain(|(key, _)| record.open.iter().any(|question| question.key == *key));
         for (key, ask) in record.questions() {
-            if self.put.insert(key.clone()) {
-                self.under_way.push((key, outbox.ask(ask)));
+            if self.sent.insert(key.clone()) {
+                self.in_flight.push((key, outbox.ask(ask)));
             }
         }
     }
 
-    /// Waits for answers of up to `most` bytes, for news of the task, or for as long as is sensible.
+    /// Waits for responses of up to `most` bytes, for a change of the task, or until the next
+    /// check.
     async fn wait(
         &mut self,
-        watch: &Watch,
+        watch: &TaskWatch,
         most: usize,
         timer: &dyn Timer,
-    ) -> BTreeMap<String, Said> {
-        let mut alarm = timer.sleep_until(watch.patience(timer));
+    ) -> BTreeMap<String, ClientResponse> {
+        let mut alarm = timer.sleep_until(watch.next_check(timer));
         poll_fn(|cx| {
-            let mut said = BTreeMap::new();
-            self.under_way.retain_mut(|(key, answering)| match Pin::new(answering).poll(cx) {
+            let mut responses = BTreeMap::new();
+            self.in_flight.retain_mut(|(key, answering)| match Pin::new(answering).poll(cx) {
                 Poll::Ready(answer) => {
-                    said.extend(understand(answer, most).map(|answer| (key.clone(), answer)));
+                    responses
+                        .extend(parse_response(answer, most).map(|answer| (key.clone(), answer)));
                     false
                 }
                 Poll::Pending => true,
             });
             let late = alarm.as_mut().poll(cx).is_ready();
-            if late || !said.is_empty() || watch.bell.poll_rung(cx).is_ready() {
-                return Poll::Ready(said);
+            if late || !responses.is_empty() || watch.wake_signal.poll_notified(cx).is_ready() {
+                return Poll::Ready(responses);
             }
             Poll::Pending
         })
@@ -287,51 +324,58 @@ impl Asking {
     }
 }
 
-/// What an answer says, in no more than so many bytes; nothing if this caller was the wrong one to
-/// ask.
-fn understand(answer: Result<String, Error>, most: usize) -> Option<Said> {
+/// Parses a response of up to `most` bytes; `None` if this caller cannot answer the request.
+fn parse_response(answer: Result<String, Error>, most: usize) -> Option<ClientResponse> {
     match answer {
-        // Whoever asked is told: this caller is not asked again.
+        // The handler gets an error: this caller is not asked again.
         Ok(json) if json.len() > most => {
-            let text = format!("The answer has {} bytes; {most} is the limit", json.len());
+            let text = format!("The response has {} bytes; {most} is the limit", json.len());
             let error = Error::new(ErrorKind::InvalidParams).with_message(text);
-            Some(Said::Refused((&error).into()))
+            Some(ClientResponse::Refused((&error).into()))
         }
-        Ok(json) => RawValue::from_string(json).ok().map(Said::Result),
+        Ok(json) => RawValue::from_string(json).ok().map(ClientResponse::Result),
         Err(error) if error.kind.is_missing_client_capability() => None,
         Err(error) if error.kind.is_request_cancelled() => None,
-        Err(error) => Some(Said::Refused(SavedError::within(&error, most))),
+        Err(error) => Some(ClientResponse::Refused(SavedError::within_limit(&error, most))),
     }
 }
 
-/// Those of the named tasks that are the caller's.
+/// Filters the named tasks to those that the caller owns.
 pub(crate) async fn owned(
-    core: &Arc<Core>,
+    server: &Arc<ServerState>,
     request: &Request,
     named: BTreeSet<String>,
     outbox: &Outbox,
 ) -> Result<BTreeSet<String>, Error> {
-    core.tasks.engine().start(core, outbox.timer());
+    server.tasks.scheduler().start(server, outbox.timer());
     let mut owned = BTreeSet::new();
-    for id in named.into_iter().take(core.limits.subscriptions) {
-        if visible(core, request, &id).await.map_err(unanswered)?.is_some() {
+    for id in named.into_iter().take(server.limits.subscriptions) {
+        if load_visible(server, request, &id).await.map_err(store_error)?.is_some() {
             owned.insert(id);
         }
     }
     Ok(owned)
 }
 
-/// Tells a listener of tasks that have got somewhere before it came.
-pub(crate) async fn tell_of(core: &Core, tasks: &BTreeSet<String>, listening: &Listening) {
+/// Sends a new subscriber the status of tasks that changed before it subscribed.
+pub(crate) async fn send_statuses(
+    server: &ServerState,
+    tasks: &BTreeSet<String>,
+    subscription: &ActiveSubscription,
+) {
     for id in tasks {
-        let Ok(Some(record)) = core.tasks.engine().ledger.load(id).await else { continue };
-        tell_one(core, &record, listening);
+        let Ok(Some(record)) = server.tasks.scheduler().task_store.load(id).await else { continue };
+        send_status(server, &record, subscription);
     }
 }
 
-pub(super) fn tell_one(core: &Core, record: &TaskRecord, listening: &Listening) {
-    let task = notify::task(core, record);
+pub(super) fn send_status(
+    server: &ServerState,
+    record: &TaskRecord,
+    subscription: &ActiveSubscription,
+) {
+    let task = notify::task(server, record);
     if task.status() != TaskStatus::Working {
-        listening.tell(&Notification::Task(Box::new(task)));
+        subscription.notify(&Notification::Task(Box::new(task)));
     }
 }

@@ -1,9 +1,9 @@
-//! Tasks: calls that outlive their connection, and the process if their store does.
+//! Tasks: calls that outlive their connection, and also the process if their store is durable.
 //!
-//! `record.rs` says what is kept of a task and how that may change, without I/O. `ledger.rs` keeps
-//! it in a store. `start.rs` decides which calls become tasks, `worker.rs` runs one, `engine.rs` is
-//! one process's share in all of them, and `calls.rs` answers their owners. All of it is reached
-//! through `machinery.rs`, and only where somebody wished for tasks.
+//! `create.rs` decides which calls become tasks, `promotion.rs` turns a running call into one, and
+//! `methods.rs` answers the task methods. `storage/` defines the record of a task, its changes
+//! without I/O, and its storage. `scheduler/` claims due tasks in this process, and `run/` executes
+//! one. All of it is reached through `runtime.rs`, and only if the server enables tasks.
 
 mod cancel_unclaimed;
 pub(crate) mod create;

@@ -1,10 +1,10 @@
-//! What tasks a server makes, and what it spends on them.
+//! Options of tasks: limits, lifetimes and the task mode of a tool.
 
 use std::time::Duration;
 
 use wharf_model::TaskSupport;
 
-/// How long tasks are kept, how many there may be, and how they are run.
+/// Lifetime, limits and execution of tasks.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -19,52 +19,52 @@ use wharf_model::TaskSupport;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskOptions {
-    /// For how long after its creation a task is kept, if its caller does not say.
+    /// Lifetime of a task after its creation, if the caller requests none.
     pub ttl: Duration,
-    /// For how long a task is kept at most, whatever its caller says. It may be less where the caller's
-    /// tasks take much room: see [`bytes`](TaskOptions::bytes).
+    /// Maximum lifetime of a task. It may be shorter if the caller's tasks take much room: see
+    /// [`bytes`](TaskOptions::bytes).
     pub longest_ttl: Duration,
-    /// How long owners should wait between two looks at a task.
+    /// Suggested interval between two polls of a task.
     pub poll_interval: Duration,
-    /// After how long any call goes on as a task, if its caller follows tasks and the tool is not
-    /// [forbidden](TaskMode::forbidden) to; `None` for never.
+    /// Time after which any call continues as a task, if its caller supports tasks and the tool
+    /// does not [forbid](TaskMode::forbidden) them; `None` for never.
     pub threshold: Option<Duration>,
-    /// Tasks of one owner that are kept; the next one is refused. Unauthenticated callers are counted
-    /// by address, in 4096 groups of addresses.
+    /// Maximum number of stored tasks of one owner; further ones are rejected. Unauthenticated
+    /// callers are counted by address, in 4096 groups of addresses.
     pub per_owner: usize,
-    /// Bytes of all tasks that this process made and that are kept: their calls while they go on, their
-    /// results from then on. One caller may have as much as is still free, and alone half of it;
-    /// what goes beyond is refused as overloaded. A caller that has used most of its share up gets
-    /// no longer `ttl` than the default.
+    /// Bytes of all stored tasks that this process created: of their calls while they run, of their
+    /// results afterwards. One caller may use as much as is still free, and alone half of it; calls
+    /// beyond that are rejected as overloaded. A caller that has used most of its share gets no
+    /// longer `ttl` than the default.
     pub bytes: usize,
-    /// Bytes of a call that becomes a task: its message, with arguments and metadata. A longer one is
-    /// refused where it must be a task, and goes on as a plain call where it need not. What a call
-    /// said is forgotten when its task has ended.
+    /// Maximum bytes of a call that becomes a task: its message, with arguments and metadata. A
+    /// longer call is rejected if it must be a task, and otherwise runs as a plain call. The stored
+    /// call is deleted when its task has ended.
     pub arguments: usize,
-    /// Tasks that this process works on at the same time; the others wait. One owner gets three
-    /// quarters of these places at most, so that the tasks of others begin at once.
+    /// Tasks that this process runs at the same time; the others are queued. One owner gets at most
+    /// three quarters of these places, so that the tasks of others start at once.
     pub running: usize,
-    /// Calls that wait for the end of a task at the same time; three quarters of them for one caller at
-    /// most.
+    /// Calls that wait for the end of a task at the same time; at most three quarters of them for
+    /// one caller.
     pub waiting: usize,
-    /// Bytes of a result. A tool that returns more has failed.
+    /// Maximum bytes of a result. A larger result is an error of the tool.
     pub result: usize,
-    /// Questions that one task may ask in its life.
+    /// Maximum number of client requests of one task.
     pub questions: usize,
-    /// Bytes of one question, of one answer, and of the result of one step.
+    /// Maximum bytes of one client request, of one response, and of the result of one step.
     pub item: usize,
-    /// Steps that are kept of one task.
+    /// Maximum number of stored steps of one task.
     pub steps: usize,
-    /// How long a process that shows no life keeps its tasks to itself. It shows life three times
-    /// as often.
+    /// Lease: time after which the tasks of a process without heartbeats can be claimed by another.
+    /// The heartbeat interval is a third of it.
     pub lease: Duration,
-    /// How often somebody begins to work on a task before it has failed.
+    /// Maximum number of attempts to run a task before it fails.
     pub attempts: u32,
-    /// How long a task rests after its second attempt; twice as long after each one more.
+    /// Backoff after the second attempt; it doubles with each further attempt.
     pub backoff: Duration,
-    /// How long it rests at most.
+    /// Maximum backoff.
     pub longest_backoff: Duration,
-    /// How often progress is written down.
+    /// Minimum interval between two stored progress updates.
     pub progress_interval: Duration,
 }
 
@@ -94,13 +94,13 @@ impl Default for TaskOptions {
 }
 
 impl TaskOptions {
-    /// How long a task is kept whose caller wants `wanted` milliseconds.
+    /// Lifetime in milliseconds of a task whose caller requests `wanted` milliseconds.
     pub(crate) fn ttl(&self, wanted: Option<u64>) -> u64 {
         wanted.unwrap_or(millis(self.ttl)).clamp(1, millis(self.longest_ttl).max(1))
     }
 
-    /// How long a task rests that has been begun so often. The first lapse took a lease already.
-    pub(crate) fn rest(&self, attempts: u32, jitter: f64) -> Duration {
+    /// Backoff before the next attempt. After the first attempt the expired lease was delay enough.
+    pub(crate) fn retry_delay(&self, attempts: u32, jitter: f64) -> Duration {
         let Some(doublings) = attempts.checked_sub(2) else { return Duration::ZERO };
         let full = self.backoff.saturating_mul(2_u32.saturating_pow(doublings));
         full.min(self.longest_backoff).mul_f64(0.5 + jitter / 2.0)
@@ -111,7 +111,7 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether and when calls of a tool become tasks.
+/// Conditions under which calls of a tool become tasks.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -129,7 +129,7 @@ pub struct TaskMode {
     pub(crate) start: TaskStart,
 }
 
-/// When a call becomes a task, if the server decides.
+/// Moment at which a call becomes a task, if the server decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TaskStart {
     AtOnce,
@@ -138,35 +138,35 @@ pub(crate) enum TaskStart {
 }
 
 impl TaskMode {
-    /// A task for callers that follow tasks, and a plain call for all others.
+    /// A task for callers that support tasks, and a plain call for all others.
     #[must_use]
     pub fn optional() -> Self {
         TaskMode { support: TaskSupport::Optional, start: TaskStart::AtOnce }
     }
 
-    /// Only ever a task. Callers that could follow tasks and do not are refused; those whose
-    /// protocol has none wait for the result.
+    /// Always a task. Callers that could use tasks and do not are rejected; those whose protocol
+    /// has no tasks wait for the result.
     #[must_use]
     pub fn required() -> Self {
         TaskMode { support: TaskSupport::Required, ..TaskMode::optional() }
     }
 
-    /// Never a task, however long it takes.
+    /// Never a task.
     #[must_use]
     pub fn forbidden() -> Self {
         TaskMode { support: TaskSupport::Forbidden, ..TaskMode::optional() }
     }
 
-    /// A task only once the call has lasted so long: a shorter one ends as any other call. Where
-    /// the caller says that it wants a task, it is one at once.
+    /// A task only after this time: a shorter call ends as a plain call. If the caller requests a
+    /// task, it is one at once.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.start = TaskStart::After(delay);
         self
     }
 
-    /// A task only from where the handler calls [`Ctx::detach`](crate::Ctx::detach). Where the
-    /// caller says that it wants a task, it is one at once.
+    /// A task only from the call of [`Ctx::detach`](crate::Ctx::detach) on. If the caller requests
+    /// a task, it is one at once.
     #[must_use]
     pub fn on_detach(mut self) -> Self {
         self.start = TaskStart::OnDetach;

@@ -1,4 +1,4 @@
-//! What ties a call to the task it is, or may become.
+//! Promotion of a running call to a task.
 
 use std::{
     future::poll_fn,
@@ -9,55 +9,55 @@ use std::{
 
 use wharf_model::{Error, ErrorKind};
 
-use crate::{context::WeakCtx, tasks::runtime::Hold};
+use crate::{context::WeakCtx, tasks::runtime::TaskRunApi};
 
-/// Travels in the scope of a call that is a task or may become one.
+/// Promotion state in the extensions of a call that is a task or may become one.
 #[derive(Clone, Default)]
-pub(crate) struct Bond(Arc<Mutex<State>>);
+pub(crate) struct TaskPromotion(Arc<Mutex<PromotionState>>);
 
 #[derive(Default)]
-struct State {
-    stage: Stage,
+struct PromotionState {
+    stage: PromotionStage,
     ctx: Option<WeakCtx>,
-    /// Why it did not become a task when its handler wanted that.
+    /// Error of the last promotion that the handler requested.
     refused: Option<Error>,
     /// Handlers that wait to be detached.
     waiting: Vec<Waker>,
-    /// Who can make a task of the call.
-    maker: Option<Waker>,
+    /// Wakes the component that can promote the call.
+    promoter: Option<Waker>,
 }
 
 #[derive(Default)]
-enum Stage {
-    /// A call like any other, so far.
+enum PromotionStage {
+    /// A plain call so far.
     #[default]
     Plain,
-    /// The handler wants it to be a task from here on.
-    Wanted,
-    Task(Arc<dyn Hold>),
+    /// The handler has requested the promotion.
+    Requested,
+    Task(Arc<dyn TaskRunApi>),
 }
 
-impl Bond {
-    /// The bond of a call that is a task from its beginning.
-    pub(crate) fn with(link: Arc<dyn Hold>) -> Self {
-        let bond = Bond::default();
-        bond.lock().stage = Stage::Task(link);
-        bond
+impl TaskPromotion {
+    /// State of a call that is a task from the start.
+    pub(crate) fn for_task(task_run: Arc<dyn TaskRunApi>) -> Self {
+        let promotion = TaskPromotion::default();
+        promotion.lock().stage = PromotionStage::Task(task_run);
+        promotion
     }
 
-    /// The task, if it is one.
-    pub(crate) fn link(&self) -> Option<Arc<dyn Hold>> {
+    /// The task run, if the call is a task.
+    pub(crate) fn task_run(&self) -> Option<Arc<dyn TaskRunApi>> {
         match &self.lock().stage {
-            Stage::Task(link) => Some(link.clone()),
+            PromotionStage::Task(task_run) => Some(task_run.clone()),
             _ => None,
         }
     }
 
     pub(crate) fn is_task(&self) -> bool {
-        matches!(self.lock().stage, Stage::Task(_))
+        matches!(self.lock().stage, PromotionStage::Task(_))
     }
 
-    /// Remembers whose steps and answers go into the task.
+    /// Sets the context whose steps and responses go into the task.
     pub(crate) fn attach(&self, ctx: WeakCtx) {
         self.lock().ctx = Some(ctx);
     }
@@ -66,35 +66,35 @@ impl Bond {
         self.lock().ctx.as_ref()?.upgrade()
     }
 
-    /// Makes it a task. Who waits for that must be woken.
-    pub(crate) fn bind(&self, link: Arc<dyn Hold>) -> Vec<Waker> {
+    /// Marks the call as a task. The returned wakers must be woken.
+    pub(crate) fn bind(&self, task_run: Arc<dyn TaskRunApi>) -> Vec<Waker> {
         let mut state = self.lock();
-        state.stage = Stage::Task(link);
+        state.stage = PromotionStage::Task(task_run);
         mem::take(&mut state.waiting)
     }
 
-    /// It does not become a task now.
+    /// Reports that the promotion failed.
     pub(crate) fn decline(&self, why: Error) {
         let mut state = self.lock();
-        (state.stage, state.refused) = (Stage::Plain, Some(why));
+        (state.stage, state.refused) = (PromotionStage::Plain, Some(why));
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Ready when the handler wants the call to be a task.
-    pub(crate) fn poll_wanted(&self, cx: &Context<'_>) -> Poll<()> {
+    /// Ready when the handler has requested the promotion.
+    pub(crate) fn poll_requested(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lock();
-        if matches!(state.stage, Stage::Wanted) {
+        if matches!(state.stage, PromotionStage::Requested) {
             return Poll::Ready(());
         }
-        let old = state.maker.replace(cx.waker().clone());
+        let old = state.promoter.replace(cx.waker().clone());
         drop(state);
         drop(old);
         Poll::Pending
     }
 
-    /// Asks for a task, and waits until it is one.
+    /// Requests the promotion, and waits until it is done.
     pub(crate) async fn detach(&self) -> Result<(), Error> {
         let mut asked = false;
         poll_fn(|cx| self.poll_detach(&mut asked, cx)).await
@@ -103,25 +103,25 @@ impl Bond {
     fn poll_detach(&self, asked: &mut bool, cx: &Context<'_>) -> Poll<Result<(), Error>> {
         let mut state = self.lock();
         match (&state.stage, *asked) {
-            (Stage::Task(_), _) => return Poll::Ready(Ok(())),
-            (Stage::Plain, true) => {
+            (PromotionStage::Task(_), _) => return Poll::Ready(Ok(())),
+            (PromotionStage::Plain, true) => {
                 let why = state.refused.clone();
                 let why = why.unwrap_or_else(|| Error::new(ErrorKind::TemporarilyUnavailable));
                 return Poll::Ready(Err(why));
             }
             _ => *asked = true,
         }
-        state.stage = Stage::Wanted;
+        state.stage = PromotionStage::Requested;
         if !state.waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             state.waiting.push(cx.waker().clone());
         }
-        let maker = state.maker.take();
+        let promoter = state.promoter.take();
         drop(state);
-        maker.into_iter().for_each(Waker::wake);
+        promoter.into_iter().for_each(Waker::wake);
         Poll::Pending
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PromotionState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,5 +1,5 @@
-//! The way to all that runs tasks. It is reached only through a value that comes with the wish for
-//! tasks: a server that nobody asks for any does not even link it.
+//! Entry point to the task runtime. It is reached only through a `&'static dyn TaskRuntime` that is
+//! set when a server enables tasks, so that servers without tasks do not link it.
 
 use std::{
     pin::Pin,
@@ -20,254 +20,279 @@ use crate::{
     context::client_requests::ClientRequestError,
     handler::now,
     notifications::cluster,
-    router::{catalog::Entry, state::Core},
+    router::{catalog::CatalogEntry, state::ServerState},
     tasks::{
         create, methods,
         options::TaskOptions,
-        run::state::Link,
-        scheduler::{Engine, TaskStorage},
-        storage::Kept,
+        run::state::TaskRun,
+        scheduler::{TaskScheduler, TaskStorage},
+        storage::StepSaveResult,
         subscription,
-        subscription::Follower,
+        subscription::TaskSubscription,
     },
 };
 
-/// A future that borrows.
-pub(crate) type Borrowing<'b, T> = Pin<Box<dyn Future<Output = T> + Send + 'b>>;
+/// Future with a borrow.
+pub(crate) type BorrowedFuture<'b, T> = Pin<Box<dyn Future<Output = T> + Send + 'b>>;
 
-/// What whoever wishes for tasks brings along. Nothing else may name [`Works`].
-pub(crate) const MACHINERY: &dyn Machinery = &Works;
+/// The task runtime, named by code that enables tasks. Nothing else may name [`TaskRuntimeImpl`].
+pub(crate) const TASK_RUNTIME: &dyn TaskRuntime = &TaskRuntimeImpl;
 
-/// What is done with tasks from outside.
-pub(crate) trait Machinery: Sync {
-    /// Answers a call about tasks.
-    fn answer(&self, core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome>;
-    /// Makes a task of a call before it begins.
+/// Operations on tasks for the rest of the server.
+pub(crate) trait TaskRuntime: Sync {
+    /// Answers a task request.
+    fn answer(
+        &self,
+        server: &Arc<ServerState>,
+        request: Request,
+        outbox: Outbox,
+    ) -> BoxFuture<Outcome>;
+    /// Creates a task for a call before it starts.
     fn create(
         &self,
-        core: &Arc<Core>,
-        tool: &Arc<Entry<ToolInfo>>,
+        server: &Arc<ServerState>,
+        tool: &Arc<CatalogEntry<ToolInfo>>,
         request: Request,
         outbox: &Outbox,
         ttl: Option<u64>,
     ) -> BoxFuture<Outcome>;
-    /// Runs a call that may become a task on the way.
+    /// Runs a call that may be promoted to a task.
     fn promotable(
         &self,
-        core: &Arc<Core>,
-        tool: &Arc<Entry<ToolInfo>>,
+        server: &Arc<ServerState>,
+        tool: &Arc<CatalogEntry<ToolInfo>>,
         request: Request,
         outbox: Outbox,
         after: Option<Duration>,
     ) -> BoxFuture<Outcome>;
-    /// Takes in a listener that names tasks.
+    /// Starts a subscription that names tasks.
     fn listen(
         &self,
-        core: &Arc<Core>,
+        server: &Arc<ServerState>,
         filter: LiveSubscriptionFilter,
         request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome>;
-    /// Tells a listener what happened to a task before; whether that could be found out.
-    fn settle<'f>(&self, follower: &'f Follower<'_>, id: &'f str) -> Borrowing<'f, bool>;
-    /// Begins to look after tasks of other processes.
-    fn start(&self, core: &Arc<Core>, timer: &Arc<dyn Timer>);
-    /// Lets the listeners of all processes that share the tasks hear of each other's changes.
-    fn join(&self, core: &Arc<Core>, timer: &Arc<dyn Timer>);
+    /// Sends a subscriber the current status of a task; false if the store failed.
+    fn send_current_status<'f>(
+        &self,
+        task_subscription: &'f TaskSubscription<'_>,
+        id: &'f str,
+    ) -> BorrowedFuture<'f, bool>;
+    /// Starts the scheduler, which claims tasks of other processes.
+    fn start(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>);
+    /// Connects the subscriptions of all processes that share the tasks.
+    fn join(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>);
     /// Drops every run.
-    fn stop(&self, tasks: &Tasks);
-    /// Gives every run back.
-    fn release<'t>(&self, tasks: &'t Tasks) -> Borrowing<'t, ()>;
+    fn stop(&self, tasks: &ServerTasks);
+    /// Releases every run.
+    fn release<'t>(&self, tasks: &'t ServerTasks) -> BorrowedFuture<'t, ()>;
 }
 
-/// What a handler does with its task.
-pub(crate) trait Hold: Send + Sync {
+/// Operations of a handler on its task.
+pub(crate) trait TaskRunApi: Send + Sync {
     fn id(&self) -> &str;
-    /// Puts a question to the task's owner and waits for the answer.
+    /// Sends a client request to the task's owner and waits for the response.
     fn ask<'h>(
         &'h self,
         key: &'h str,
         question: &'h str,
         ask: &'h ClientRequest,
-    ) -> Borrowing<'h, Result<Box<RawValue>, ClientRequestError>>;
-    /// The result of a step that was done before.
+    ) -> BorrowedFuture<'h, Result<Box<RawValue>, ClientRequestError>>;
+    /// Result of a step that was completed before.
     fn step(&self, name: &str) -> Option<Box<RawValue>>;
-    /// Keeps the result of a step, unless there is one: the first one counts.
-    fn keep<'h>(&'h self, name: &'h str, json: &'h RawValue) -> Borrowing<'h, Kept>;
-    /// What one-time steps are claimed under, and for how long.
-    fn nonce(&self) -> Borrowing<'_, Result<(String, Duration), Error>>;
+    /// Stores the result of a step. If there is one already, that one counts.
+    fn save_step<'h>(
+        &'h self,
+        name: &'h str,
+        json: &'h RawValue,
+    ) -> BorrowedFuture<'h, StepSaveResult>;
+    /// Key for claims of one-time steps, and their lifetime.
+    fn nonce(&self) -> BorrowedFuture<'_, Result<(String, Duration), Error>>;
 }
 
 /// The tasks of one server.
-pub(crate) struct Tasks {
+pub(crate) struct ServerTasks {
     pub(crate) options: Arc<TaskOptions>,
     pub(super) reach: Sharing,
-    /// Where they are kept; in memory if nobody said.
-    keeping: Option<TaskStorage>,
-    pub(super) stage: Arc<Stage>,
-    machinery: OnceLock<&'static dyn Machinery>,
-    /// Made by the first one who needs it.
-    engine: OnceLock<Arc<Engine>>,
+    /// Storage of the tasks; in memory if `None`.
+    task_storage: Option<TaskStorage>,
+    pub(super) lifecycle: Arc<LifecycleFlags>,
+    task_runtime: OnceLock<&'static dyn TaskRuntime>,
+    /// Created on first use.
+    scheduler: OnceLock<Arc<TaskScheduler>>,
 }
 
-/// How far this process is with its tasks.
+/// Lifecycle of the tasks in this process.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct LifecycleFlags {
     pub(super) started: AtomicBool,
     pub(super) stopped: AtomicBool,
-    /// Nothing more is taken up.
+    /// No more tasks are claimed.
     pub(super) draining: AtomicBool,
 }
 
-impl Tasks {
-    pub(crate) fn new(keeping: Option<TaskStorage>, options: TaskOptions) -> Arc<Self> {
-        Arc::new(Tasks {
+impl ServerTasks {
+    pub(crate) fn new(task_storage: Option<TaskStorage>, options: TaskOptions) -> Arc<Self> {
+        Arc::new(ServerTasks {
             options: Arc::new(options),
-            reach: keeping.as_ref().map_or(Sharing::Process, |keeping| keeping.reach),
-            keeping,
-            stage: Arc::default(),
-            machinery: OnceLock::new(),
-            engine: OnceLock::new(),
+            reach: task_storage
+                .as_ref()
+                .map_or(Sharing::Process, |task_storage| task_storage.reach),
+            task_storage,
+            lifecycle: Arc::default(),
+            task_runtime: OnceLock::new(),
+            scheduler: OnceLock::new(),
         })
     }
 
-    /// From now on there may be tasks.
-    pub(crate) fn bring(&self, machinery: &'static dyn Machinery) {
-        let _ = self.machinery.set(machinery);
+    /// Enables tasks.
+    pub(crate) fn enable(&self, task_runtime: &'static dyn TaskRuntime) {
+        let _ = self.task_runtime.set(task_runtime);
     }
 
-    /// What runs tasks, if anybody wished for some.
-    pub(crate) fn machinery(&self) -> Option<&'static dyn Machinery> {
-        self.machinery.get().copied()
+    /// The task runtime, if tasks are enabled.
+    pub(crate) fn task_runtime(&self) -> Option<&'static dyn TaskRuntime> {
+        self.task_runtime.get().copied()
     }
 
-    /// This process's share in the tasks: only for those who are the machinery.
-    pub(super) fn engine(&self) -> &Arc<Engine> {
-        self.engine.get_or_init(|| {
-            let keeping = self.keeping.clone().unwrap_or_default();
-            Engine::new(keeping, self.options.clone(), self.stage.clone())
+    /// The scheduler of this process, for the task runtime only.
+    pub(super) fn scheduler(&self) -> &Arc<TaskScheduler> {
+        self.scheduler.get_or_init(|| {
+            let task_storage = self.task_storage.clone().unwrap_or_default();
+            TaskScheduler::new(task_storage, self.options.clone(), self.lifecycle.clone())
         })
     }
 
-    /// Whether there may be tasks of other processes, and nobody here looks after them.
+    /// Returns whether there may be tasks of other processes and the scheduler is not running.
     pub(crate) fn must_start(&self) -> bool {
-        self.reach > Sharing::Process && !self.stage.started.load(Ordering::Acquire)
+        self.reach > Sharing::Process && !self.lifecycle.started.load(Ordering::Acquire)
     }
 
-    /// Begins to look after tasks, if nobody does so yet.
-    pub(crate) fn start(&self, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
-        if let Some(machinery) = self.machinery() {
-            machinery.start(core, timer);
+    /// Starts the scheduler, unless it is running.
+    pub(crate) fn start(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
+        if let Some(task_runtime) = self.task_runtime() {
+            task_runtime.start(server, timer);
         }
     }
 
-    /// Whether several processes share the tasks.
+    /// Returns whether several processes share the tasks.
     pub(crate) fn is_shared(&self) -> bool {
         self.reach == Sharing::Fleet
     }
 
-    /// Lets the listeners of all processes that share the tasks hear of each other's changes.
-    pub(crate) fn join(&self, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
-        if let Some(machinery) = self.machinery() {
-            machinery.join(core, timer);
+    /// Connects the subscriptions of all processes that share the tasks.
+    pub(crate) fn join(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
+        if let Some(task_runtime) = self.task_runtime() {
+            task_runtime.join(server, timer);
         }
     }
 
-    /// Drops every run, as if the process had ended: somebody else takes over when leases lapse.
+    /// Drops every run, as if the process had ended: another process claims the tasks when their
+    /// leases expire.
     pub(crate) fn stop(&self) {
-        self.stage.stopped.store(true, Ordering::Release);
-        if let Some(machinery) = self.machinery() {
-            machinery.stop(self);
+        self.lifecycle.stopped.store(true, Ordering::Release);
+        if let Some(task_runtime) = self.task_runtime() {
+            task_runtime.stop(self);
         }
     }
 
-    /// Takes up nothing more. What runs goes on.
+    /// Claims no more tasks. Runs continue.
     pub(crate) fn drain(&self) {
-        self.stage.draining.store(true, Ordering::Release);
+        self.lifecycle.draining.store(true, Ordering::Release);
     }
 
-    /// Gives every run back in good order, for another process to go on with at once.
+    /// Releases every run for graceful shutdown, so that another process can continue at once.
     pub(crate) async fn release(&self) {
         self.drain();
-        if let Some(machinery) = self.machinery() {
-            machinery.release(self).await;
+        if let Some(task_runtime) = self.task_runtime() {
+            task_runtime.release(self).await;
         }
     }
 }
 
-/// What there is to do with a task that nobody can have made: tasks come with their machinery.
-pub(crate) fn impossible() -> BoxFuture<Outcome> {
+/// Outcome for a task request without a task runtime, which cannot happen: tasks are created by it.
+pub(crate) fn missing_runtime() -> BoxFuture<Outcome> {
     now(Error::new(ErrorKind::InternalError).into())
 }
 
-/// All that runs tasks.
-struct Works;
+/// The task runtime.
+struct TaskRuntimeImpl;
 
-impl Machinery for Works {
-    fn answer(&self, core: &Arc<Core>, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        methods::run(core, request, outbox)
+impl TaskRuntime for TaskRuntimeImpl {
+    fn answer(
+        &self,
+        server: &Arc<ServerState>,
+        request: Request,
+        outbox: Outbox,
+    ) -> BoxFuture<Outcome> {
+        methods::run(server, request, outbox)
     }
 
     fn create(
         &self,
-        core: &Arc<Core>,
-        tool: &Arc<Entry<ToolInfo>>,
+        server: &Arc<ServerState>,
+        tool: &Arc<CatalogEntry<ToolInfo>>,
         request: Request,
         outbox: &Outbox,
         ttl: Option<u64>,
     ) -> BoxFuture<Outcome> {
-        create::create(core, tool, request, outbox, ttl)
+        create::create(server, tool, request, outbox, ttl)
     }
 
     fn promotable(
         &self,
-        core: &Arc<Core>,
-        tool: &Arc<Entry<ToolInfo>>,
+        server: &Arc<ServerState>,
+        tool: &Arc<CatalogEntry<ToolInfo>>,
         request: Request,
         outbox: Outbox,
         after: Option<Duration>,
     ) -> BoxFuture<Outcome> {
-        create::promotable(core, tool, request, outbox, after)
+        create::promotable(server, tool, request, outbox, after)
     }
 
     fn listen(
         &self,
-        core: &Arc<Core>,
+        server: &Arc<ServerState>,
         filter: LiveSubscriptionFilter,
         request: Request,
         outbox: Outbox,
     ) -> BoxFuture<Outcome> {
-        subscription::listen_to_tasks(core.clone(), filter, request, outbox)
+        subscription::listen_to_tasks(server.clone(), filter, request, outbox)
     }
 
-    fn settle<'f>(&self, follower: &'f Follower<'_>, id: &'f str) -> Borrowing<'f, bool> {
-        Box::pin(follower.settle(id))
+    fn send_current_status<'f>(
+        &self,
+        task_subscription: &'f TaskSubscription<'_>,
+        id: &'f str,
+    ) -> BorrowedFuture<'f, bool> {
+        Box::pin(task_subscription.send_current_status(id))
     }
 
-    fn start(&self, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
-        core.tasks.engine().start(core, timer);
+    fn start(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
+        server.tasks.scheduler().start(server, timer);
     }
 
-    fn join(&self, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
-        cluster::join(core, core.tasks.engine().ledger.bus().clone(), timer.clone());
+    fn join(&self, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
+        cluster::join(server, server.tasks.scheduler().task_store.bus().clone(), timer.clone());
     }
 
-    fn stop(&self, tasks: &Tasks) {
-        if let Some(engine) = tasks.engine.get() {
-            engine.stop();
+    fn stop(&self, tasks: &ServerTasks) {
+        if let Some(scheduler) = tasks.scheduler.get() {
+            scheduler.stop();
         }
     }
 
-    fn release<'t>(&self, tasks: &'t Tasks) -> Borrowing<'t, ()> {
+    fn release<'t>(&self, tasks: &'t ServerTasks) -> BorrowedFuture<'t, ()> {
         Box::pin(async {
-            if let Some(engine) = tasks.engine.get() {
-                engine.release().await;
+            if let Some(scheduler) = tasks.scheduler.get() {
+                scheduler.release().await;
             }
         })
     }
 }
 
-impl Hold for Link {
+impl TaskRunApi for TaskRun {
     fn id(&self) -> &str {
         self.id()
     }
@@ -277,7 +302,7 @@ impl Hold for Link {
         key: &'h str,
         question: &'h str,
         ask: &'h ClientRequest,
-    ) -> Borrowing<'h, Result<Box<RawValue>, ClientRequestError>> {
+    ) -> BorrowedFuture<'h, Result<Box<RawValue>, ClientRequestError>> {
         Box::pin(self.ask(key, question, ask))
     }
 
@@ -285,11 +310,15 @@ impl Hold for Link {
         self.step(name)
     }
 
-    fn keep<'h>(&'h self, name: &'h str, json: &'h RawValue) -> Borrowing<'h, Kept> {
-        Box::pin(self.keep(name, json))
+    fn save_step<'h>(
+        &'h self,
+        name: &'h str,
+        json: &'h RawValue,
+    ) -> BorrowedFuture<'h, StepSaveResult> {
+        Box::pin(self.save_step(name, json))
     }
 
-    fn nonce(&self) -> Borrowing<'_, Result<(String, Duration), Error>> {
+    fn nonce(&self) -> BorrowedFuture<'_, Result<(String, Duration), Error>> {
         Box::pin(self.nonce())
     }
 }

@@ -1,4 +1,4 @@
-//! A listener that begins to follow tasks on the way.
+//! Subscription of one client to tasks, which it can extend at run time.
 
 use std::{
     collections::BTreeSet,
@@ -11,25 +11,25 @@ use std::{
 use wharf_model::{BoxFuture, LiveSubscriptionFilter, Outbox, Outcome, Reply, Request};
 
 use crate::{
-    notifications::Listening,
+    notifications::ActiveSubscription,
     router,
-    router::state::Core,
+    router::state::ServerState,
     tasks::{methods, notify, storage::record::TaskRecord},
 };
 
-/// A listener, and what it wants to hear.
-pub(crate) struct Follower<'l> {
-    pub(crate) core: &'l Arc<Core>,
+/// A subscription with its filter.
+pub(crate) struct TaskSubscription<'l> {
+    pub(crate) server: &'l Arc<ServerState>,
     pub(crate) request: &'l Request,
     pub(crate) filter: &'l LiveSubscriptionFilter,
-    pub(crate) listening: &'l Listening,
+    pub(crate) subscription: &'l ActiveSubscription,
 }
 
-impl Follower<'_> {
-    /// Passes notifications on until the server shuts down. Of tasks that it does not know yet it
-    /// hears when it begins to follow them: they may have ended before.
+impl TaskSubscription<'_> {
+    /// Forwards notifications until the server shuts down. For tasks not in `known` it sends the
+    /// current status when they are added: they may have ended before.
     pub(crate) async fn listen(&self, known: BTreeSet<String>, outbox: &Outbox) {
-        let mut telling = pin!(self.listening.run(outbox));
+        let mut telling = pin!(self.subscription.run(outbox));
         let mut catching_up = pin!(self.catch_up(known));
         poll_fn(|cx| {
             let _ = catching_up.as_mut().poll(cx);
@@ -45,25 +45,25 @@ impl Follower<'_> {
             let followed = self.filter.read(|filter| filter.tasks.clone());
             known.retain(|id| followed.contains(id));
             if !followed.is_empty() {
-                // Boxed: most listeners never follow a task.
-                Box::pin(self.settle_all(followed, &mut known)).await;
+                // Boxed: most subscriptions never name a task.
+                Box::pin(self.catch_up_all(followed, &mut known)).await;
             }
         }
     }
 
-    async fn settle_all(&self, followed: BTreeSet<String>, known: &mut BTreeSet<String>) {
+    async fn catch_up_all(&self, followed: BTreeSet<String>, known: &mut BTreeSet<String>) {
         for id in followed {
-            if !known.contains(&id) && self.is_settled(&id).await {
+            if !known.contains(&id) && self.catch_up_task(&id).await {
                 known.insert(id);
             }
         }
     }
 
-    /// Whether all that happened to a task before it was followed is told. If the store does not
-    /// say, the next edit looks again.
-    async fn is_settled(&self, id: &str) -> bool {
-        match self.core.tasks.machinery() {
-            Some(machinery) => machinery.settle(self, id).await,
+    /// Sends the current status of a newly subscribed task; false if the store failed. Then the
+    /// next edit of the filter tries again.
+    async fn catch_up_task(&self, id: &str) -> bool {
+        match self.server.tasks.task_runtime() {
+            Some(task_runtime) => task_runtime.send_current_status(self, id).await,
             None => {
                 self.filter.edit(|filter| filter.tasks.remove(id));
                 true
@@ -71,16 +71,16 @@ impl Follower<'_> {
         }
     }
 
-    /// The same, where there are tasks.
-    pub(super) async fn settle(&self, id: &str) -> bool {
-        // What runs here is told when it ends, for by now it is followed.
-        if self.core.tasks.engine().is_running(id) && !notify::depends_on_caller(self.core) {
+    /// Sends the current status of a task, with the task runtime.
+    pub(super) async fn send_current_status(&self, id: &str) -> bool {
+        // The end of a task that runs here will be published, and by now it is subscribed.
+        if self.server.tasks.scheduler().is_running(id) && !notify::depends_on_caller(self.server) {
             return true;
         }
         let principal = self.request.principal();
-        match self.core.tasks.engine().ledger.load_of(id, principal).await {
+        match self.server.tasks.scheduler().task_store.load_owned(id, principal).await {
             Ok(Some(record)) if self.may_see(&record) => {
-                methods::tell_one(self.core, &record, self.listening);
+                methods::send_status(self.server, &record, self.subscription);
             }
             Ok(_) => drop(self.filter.edit(|filter| filter.tasks.remove(id))),
             Err(_) => return false,
@@ -88,43 +88,46 @@ impl Follower<'_> {
         true
     }
 
-    /// Whether whoever listens by now may see the task.
+    /// Returns whether the current principal of the subscription may access the task.
     fn may_see(&self, record: &TaskRecord) -> bool {
         match self.filter.listener() {
-            Some(listener) => notify::may_see(self.core, Some(&listener), record),
-            None => methods::may_see(self.core, self.request, record).is_ok(),
+            Some(listener) => notify::may_see(self.server, Some(&listener), record),
+            None => methods::may_see(self.server, self.request, record).is_ok(),
         }
     }
 }
 
-/// Takes in a listener that names tasks, after a look at whose they are.
+/// Starts a subscription that names tasks, after a check of their owners.
 pub(super) fn listen_to_tasks(
-    core: Arc<Core>,
+    server: Arc<ServerState>,
     filter: LiveSubscriptionFilter,
     mut request: Request,
     outbox: Outbox,
 ) -> BoxFuture<Outcome> {
     Box::pin(async move {
         let named = filter.read(|filter| filter.tasks.clone());
-        let owned = match methods::owned(&core, &request, named.clone(), &outbox).await {
+        let owned = match methods::owned(&server, &request, named.clone(), &outbox).await {
             Ok(owned) => Some(owned),
-            // A session's would not begin again, and wants to hear the rest.
+            // The subscription of a session is not started again, and must deliver its other
+            // notifications.
             Err(_) if request.since.is_some() => None,
             Err(error) => return error.into(),
         };
         if let Some(owned) = &owned {
-            // What was added meanwhile stays: nobody hears of a task but its owner.
+            // Tasks added meanwhile stay: only the owner of a task is notified.
             let stays = |id: &String| owned.contains(id) || !named.contains(id);
             filter.edit(|filter| filter.tasks.retain(stays));
         }
-        let listening =
-            router::admit(&core, &core.snapshot.load(), filter.clone(), &mut request, &outbox);
-        match listening {
-            Ok(listening) => {
+        let subscription =
+            router::admit(&server, &server.catalog.load(), filter.clone(), &mut request, &outbox);
+        match subscription {
+            Ok(subscription) => {
                 let owned = owned.unwrap_or_default();
-                methods::tell_of(&core, &owned, &listening).await;
-                let (request, filter, listening) = (&request, &filter, &listening);
-                Follower { core: &core, request, filter, listening }.listen(owned, &outbox).await;
+                methods::send_statuses(&server, &owned, &subscription).await;
+                let (request, filter, subscription) = (&request, &filter, &subscription);
+                TaskSubscription { server: &server, request, filter, subscription }
+                    .listen(owned, &outbox)
+                    .await;
                 Reply::Listened.into()
             }
             Err(error) => error.into(),

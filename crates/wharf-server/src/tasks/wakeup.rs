@@ -1,4 +1,4 @@
-//! Waiting for news, and futures that run by themselves.
+//! Wake-up signal for one waiter, and spawning of futures without a runtime.
 
 use std::{
     future::{Future, poll_fn},
@@ -12,51 +12,50 @@ use wharf_model::Timer;
 
 use crate::handler::block_on;
 
-/// Rings for one who waits; a ring that nobody waited for is not lost.
+/// Wake-up signal for one waiter. A notification without a waiter is kept.
 #[derive(Default)]
-pub(crate) struct Bell(Mutex<Ring>);
+pub(crate) struct WakeSignal(Mutex<SignalState>);
 
 #[derive(Default)]
-struct Ring {
-    rung: bool,
+struct SignalState {
+    notified: bool,
     waker: Option<Waker>,
 }
 
-impl Bell {
-    pub(crate) fn ring(&self) {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ring.rung = true;
-        let waker = ring.waker.take();
-        drop(ring);
+impl WakeSignal {
+    pub(crate) fn notify(&self) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.notified = true;
+        let waker = state.waker.take();
+        drop(state);
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether it has rung since the last time somebody asked.
-    pub(crate) fn poll_rung(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if std::mem::take(&mut ring.rung) {
+    /// Ready if it was notified since the last poll.
+    pub(crate) fn poll_notified(&self, cx: &Context<'_>) -> Poll<()> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if std::mem::take(&mut state.notified) {
             return Poll::Ready(());
         }
-        let old = ring.waker.replace(cx.waker().clone());
-        // Dropping a waker may run anybody's code.
-        drop(ring);
+        let old = state.waker.replace(cx.waker().clone());
+        // Dropping a waker may run arbitrary code.
+        drop(state);
         drop(old);
         Poll::Pending
     }
 
-    /// Completes when it rings, or at `until`.
+    /// Completes when it is notified, or at `until`.
     pub(crate) async fn wait(&self, timer: &dyn Timer, until: Option<Instant>) {
         let mut alarm = until.map(|until| timer.sleep_until(until));
         poll_fn(|cx| {
             let late = alarm.as_mut().is_some_and(|alarm| alarm.as_mut().poll(cx).is_ready());
-            if late { Poll::Ready(()) } else { self.poll_rung(cx) }
+            if late { Poll::Ready(()) } else { self.poll_notified(cx) }
         })
         .await;
     }
 }
 
-/// Runs a future by itself: on the runtime that is here, or on a thread of its own. False if there
-/// is neither.
+/// Spawns a future: on the current runtime, or on its own thread. False if there is neither.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> bool {
     match tokio::runtime::Handle::try_current() {
         Ok(runtime) => {

@@ -1,4 +1,4 @@
-//! A clock that stands still until a test moves it, and calls made by hand.
+//! A clock that tests control, and calls driven by hand.
 #![allow(dead_code, unreachable_pub)]
 
 use std::{
@@ -35,7 +35,7 @@ pub fn builder(part: impl Into<wharf_server::Part>) -> RouterBuilder {
     Router::builder().add(part)
 }
 
-/// Counts how often an effect happened.
+/// Counts effects.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicUsize>);
 
@@ -49,11 +49,11 @@ impl Counter {
     }
 }
 
-/// A clock that stands still.
+/// A clock that advances only by `advance`.
 #[derive(Clone)]
-pub struct FakeTimer(Arc<Mutex<Fake>>);
+pub struct FakeTimer(Arc<Mutex<FakeTimerState>>);
 
-struct Fake {
+struct FakeTimerState {
     started: (Instant, SystemTime),
     passed: Duration,
     sleepers: Vec<Waker>,
@@ -62,7 +62,11 @@ struct Fake {
 impl Default for FakeTimer {
     fn default() -> Self {
         let started = (Instant::now(), SystemTime::now());
-        FakeTimer(Arc::new(Mutex::new(Fake { started, passed: Duration::ZERO, sleepers: vec![] })))
+        FakeTimer(Arc::new(Mutex::new(FakeTimerState {
+            started,
+            passed: Duration::ZERO,
+            sleepers: vec![],
+        })))
     }
 }
 
@@ -104,7 +108,7 @@ pub fn everything() -> ClientCapabilities {
     serde_json::from_value(all).unwrap()
 }
 
-/// A request that suspends, from a client that can do everything.
+/// A request with input mode `Suspend`, from a client with all capabilities.
 pub fn suspending(request: RequestBuilder) -> Request {
     let mut request = request.build().from_peer(Arc::new(Peer::new(None, everything())));
     request.asks = InputMode::Suspend;
@@ -120,12 +124,12 @@ pub fn start(router: &Router, request: Request, timer: &FakeTimer) -> ActiveCall
     ActiveCall::start(router, request, Arc::new(timer.clone()), forever)
 }
 
-/// Everything that happens right now; the last event may be the end.
-pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
+/// All pending events; the last one may be the end of the call.
+pub fn events(active_call: &mut ActiveCall) -> Vec<Event> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = vec![];
     while !matches!(events.last(), Some(Event::Done(_))) {
-        match exchange.poll_event(&mut cx) {
+        match active_call.poll_event(&mut cx) {
             Poll::Ready(event) => events.push(event),
             Poll::Pending => break,
         }
@@ -133,11 +137,11 @@ pub fn events(exchange: &mut ActiveCall) -> Vec<Event> {
     events
 }
 
-/// How a call ends that never waits for anything real.
+/// The outcome of a call that does not wait for real time.
 pub fn end(router: &Router, request: Request, timer: &FakeTimer) -> Outcome {
     match events(&mut start(router, request, timer)).pop() {
         Some(Event::Done(outcome)) => outcome,
-        other => panic!("not at its end: {other:?}"),
+        other => panic!("not done: {other:?}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Drives a router the way a transport does.
+//! Drives a router as a transport does.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
@@ -27,10 +27,10 @@ impl Timer for TokioTimer {
     }
 }
 
-/// A clock that never rings, for tests without a runtime.
-pub struct StillTimer;
+/// A clock whose timers never fire, for tests without a runtime.
+pub struct NeverTimer;
 
-impl Timer for StillTimer {
+impl Timer for NeverTimer {
     fn now(&self) -> Instant {
         Instant::now()
     }
@@ -44,37 +44,37 @@ pub fn start(router: &Router, request: Request) -> ActiveCall {
     ActiveCall::start(router, request, Arc::new(TokioTimer), router.limits().deadlines())
 }
 
-/// Begins a call without a runtime.
-pub fn start_still(router: &Router, request: Request) -> ActiveCall {
-    ActiveCall::start(router, request, Arc::new(StillTimer), Deadlines { idle: None, total: None })
+/// Starts a call without a runtime.
+pub fn start_without_runtime(router: &Router, request: Request) -> ActiveCall {
+    ActiveCall::start(router, request, Arc::new(NeverTimer), Deadlines { idle: None, total: None })
 }
 
-pub fn poll(exchange: &mut ActiveCall) -> Poll<Event> {
-    exchange.poll_event(&mut Context::from_waker(Waker::noop()))
+pub fn poll(active_call: &mut ActiveCall) -> Poll<Event> {
+    active_call.poll_event(&mut Context::from_waker(Waker::noop()))
 }
 
-/// The outcome of a call that is over in one poll.
+/// The outcome of a call that ends in one poll.
 pub fn now(router: &Router, request: Request) -> Outcome {
-    match poll(&mut start_still(router, request)) {
+    match poll(&mut start_without_runtime(router, request)) {
         Poll::Ready(Event::Done(outcome)) => outcome,
-        other => panic!("not over at once: {other:?}"),
+        other => panic!("not done in one poll: {other:?}"),
     }
 }
 
-pub async fn next(exchange: &mut ActiveCall) -> Event {
-    poll_fn(|cx| exchange.poll_event(cx)).await
+pub async fn next(active_call: &mut ActiveCall) -> Event {
+    poll_fn(|cx| active_call.poll_event(cx)).await
 }
 
-pub async fn done(mut exchange: ActiveCall) -> Outcome {
+pub async fn done(mut active_call: ActiveCall) -> Outcome {
     loop {
-        if let Event::Done(outcome) = next(&mut exchange).await {
+        if let Event::Done(outcome) = next(&mut active_call).await {
             return outcome;
         }
     }
 }
 
-pub async fn heard(exchange: &mut ActiveCall) -> Notification {
-    match next(exchange).await {
+pub async fn heard(active_call: &mut ActiveCall) -> Notification {
+    match next(active_call).await {
         Event::Notify(notification) => notification,
         other => panic!("not a notification: {other:?}"),
     }
@@ -153,7 +153,7 @@ pub fn kind(outcome: Outcome) -> ErrorKind {
     error(outcome).kind
 }
 
-/// The problems of a server that cannot be built.
+/// Build errors of an invalid server.
 pub fn problems(built: Result<Router, BuildError>) -> Vec<String> {
     built.unwrap_err().problems().iter().map(ToString::to_string).collect()
 }

@@ -1,4 +1,4 @@
-//! Drives a server's tasks the way its clients do, by a clock that tests move.
+//! Drives the tasks of a server as clients do, with a clock that tests control.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)]
 
 use std::{
@@ -45,7 +45,7 @@ pub fn timer() -> Arc<dyn Timer> {
     Arc::new(TokioTimer)
 }
 
-/// Counts how often an effect happened.
+/// Counts effects.
 #[derive(Clone, Default)]
 pub struct Counter(Arc<AtomicUsize>);
 
@@ -59,56 +59,56 @@ impl Counter {
     }
 }
 
-/// A store that outlives servers, and that can be made to fail.
+/// Stores that survive servers and can be made to fail.
 #[derive(Clone)]
-pub struct World {
-    pub records: Arc<Fragile>,
+pub struct TestStores {
+    pub records: Arc<FaultyRecords>,
     pub stores: Stores,
 }
 
-impl World {
+impl TestStores {
     pub fn new() -> Self {
-        World::reaching(Sharing::Machine)
+        TestStores::with_sharing(Sharing::Machine)
     }
 
-    pub fn reaching(reach: Sharing) -> Self {
-        let records = Arc::<Fragile>::default();
+    pub fn with_sharing(reach: Sharing) -> Self {
+        let records = Arc::<FaultyRecords>::default();
         let stores = Stores { tasks: records.clone(), reach, ..memory_stores() };
-        World { records, stores }
+        TestStores { records, stores }
     }
 
     pub fn server(&self) -> RouterBuilder {
         Router::builder().store(self.stores.clone())
     }
 
-    /// The same stores, with a bus that carries nothing.
-    pub fn deaf(&self) -> Self {
-        let mut world = self.clone();
-        world.stores.bus = Arc::new(MemoryBus::default());
-        world
+    /// The same stores with a bus of their own, which delivers no messages of other processes.
+    pub fn with_separate_bus(&self) -> Self {
+        let mut test_stores = self.clone();
+        test_stores.stores.bus = Arc::new(MemoryBus::default());
+        test_stores
     }
 }
 
-/// A memory store that fails while it is broken, or takes nothing while it is full.
+/// Record store in memory that fails while it is broken, and rejects changes while it is full.
 #[derive(Default)]
-pub struct Fragile {
+pub struct FaultyRecords {
     pub inner: MemoryRecords,
     pub broken: AtomicBool,
     pub full: AtomicBool,
-    /// Whether steps cannot be read.
-    pub forgetful: AtomicBool,
-    /// How often somebody looked for work, and for one task.
-    pub looks: Counter,
+    /// True if steps cannot be read.
+    pub steps_unreadable: AtomicBool,
+    /// Queries for due tasks, and loads of single records.
+    pub due_queries: Counter,
     pub loads: Counter,
 }
 
-impl Fragile {
+impl FaultyRecords {
     pub fn set_broken(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
     }
 
-    pub fn set_forgetful(&self, forgetful: bool) {
-        self.forgetful.store(forgetful, Ordering::SeqCst);
+    pub fn set_steps_unreadable(&self, steps_unreadable: bool) {
+        self.steps_unreadable.store(steps_unreadable, Ordering::SeqCst);
     }
 
     pub fn set_full(&self, full: bool) {
@@ -124,7 +124,7 @@ impl Fragile {
     }
 }
 
-impl RecordStore for Fragile {
+impl RecordStore for FaultyRecords {
     fn now(&self) -> Stored<u64> {
         self.unless_broken(self.inner.now())
     }
@@ -154,7 +154,7 @@ impl RecordStore for Fragile {
         self.unless_broken(self.inner.list(owner, after, limit))
     }
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
-        self.looks.hit();
+        self.due_queries.hit();
         self.unless_broken(self.inner.due(limit))
     }
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
@@ -164,7 +164,7 @@ impl RecordStore for Fragile {
         self.inner.keep(id, fence, name, value)
     }
     fn kept(&self, id: &str) -> Stored<std::collections::BTreeMap<String, Vec<u8>>> {
-        if self.forgetful.load(Ordering::SeqCst) {
+        if self.steps_unreadable.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(Error::new(ErrorKind::InternalError))));
         }
         self.unless_broken(self.inner.kept(id))
@@ -182,7 +182,7 @@ pub async fn pass(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Lets everything happen that needs no time.
+/// Runs everything that needs no time.
 pub async fn settle() {
     pass(Duration::from_millis(1)).await;
 }
@@ -196,9 +196,9 @@ pub fn everything() -> ClientCapabilities {
     serde_json::from_value(all).unwrap()
 }
 
-/// What a client says about tasks, and who it is.
+/// A client with its task request mode, input mode and identity.
 #[derive(Clone)]
-pub struct Client {
+pub struct TestClient {
     pub router: Router,
     pub tasking: TaskRequest,
     pub asks: InputMode,
@@ -206,29 +206,35 @@ pub struct Client {
     pub address: Option<RemoteAddress>,
 }
 
-pub fn client(router: &Router) -> Client {
+pub fn client(router: &Router) -> TestClient {
     let router = router.clone();
     let (principal, address) = (None, None);
-    Client { router, tasking: TaskRequest::Welcome, asks: InputMode::Suspend, principal, address }
+    TestClient {
+        router,
+        tasking: TaskRequest::Welcome,
+        asks: InputMode::Suspend,
+        principal,
+        address,
+    }
 }
 
-impl Client {
-    pub fn saying(&self, tasking: TaskRequest) -> Self {
-        Client { tasking, ..self.clone() }
+impl TestClient {
+    pub fn with_tasking(&self, tasking: TaskRequest) -> Self {
+        TestClient { tasking, ..self.clone() }
     }
 
-    pub fn asked(&self, asks: InputMode) -> Self {
-        Client { asks, ..self.clone() }
+    pub fn with_input_mode(&self, asks: InputMode) -> Self {
+        TestClient { asks, ..self.clone() }
     }
 
-    pub fn named(&self, name: &str) -> Self {
-        Client { principal: Some(Principal::new(name).with_scope("s")), ..self.clone() }
+    pub fn with_principal(&self, name: &str) -> Self {
+        TestClient { principal: Some(Principal::new(name).with_scope("s")), ..self.clone() }
     }
 
     /// The same client, unauthenticated, at an address that ends with this number.
-    pub fn at(&self, last: u8) -> Self {
+    pub fn at_address(&self, last: u8) -> Self {
         let address = RemoteAddress(([192, 0, 2, last], 5000).into());
-        Client { principal: None, address: Some(address), ..self.clone() }
+        TestClient { principal: None, address: Some(address), ..self.clone() }
     }
 
     pub fn request(&self, builder: RequestBuilder) -> Request {
@@ -260,12 +266,12 @@ impl Client {
         task(self.call(tool).await)
     }
 
-    pub async fn about(&self, method: Method, id: &str) -> Outcome {
+    pub async fn send_for_task(&self, method: Method, id: &str) -> Outcome {
         self.send(RequestBuilder::new(method).target(id)).await
     }
 
     pub async fn get(&self, id: &str) -> Task {
-        got(self.about(Method::GetTask, id).await)
+        task_reply(self.send_for_task(Method::GetTask, id).await)
     }
 
     pub async fn update(&self, id: &str, answers: Value) -> Outcome {
@@ -274,22 +280,23 @@ impl Client {
     }
 
     pub async fn cancel(&self, id: &str) -> (Task, bool) {
-        match self.about(Method::CancelTask, id).await {
+        match self.send_for_task(Method::CancelTask, id).await {
             Outcome::Complete(Reply::TaskCancelled { task, too_late }) => (*task, too_late),
             other => panic!("not cancelled: {other:?}"),
         }
     }
 
-    /// Follows tasks; gives the listen after its acknowledgement, and the ids that were agreed on.
+    /// Subscribes to tasks; returns the subscription after its acknowledgement, and the
+    /// acknowledged ids.
     pub async fn listen(&self, ids: &[&str]) -> (ActiveCall, Vec<String>) {
         let mut request = self.request(RequestBuilder::new(Method::Listen));
         let tasks = ids.iter().map(|id| (*id).to_owned()).collect();
         let filter = wharf_model::SubscriptionFilter { tasks, ..Default::default() };
         request.filter = Some(LiveSubscriptionFilter::new(filter));
-        let mut exchange = self.start(request);
-        match next(&mut exchange).await {
+        let mut active_call = self.start(request);
+        match next(&mut active_call).await {
             Event::Notify(Notification::Acknowledged(agreed)) => {
-                (exchange, agreed.tasks.into_iter().collect())
+                (active_call, agreed.tasks.into_iter().collect())
             }
             other => panic!("not acknowledged: {other:?}"),
         }
@@ -300,13 +307,13 @@ pub fn call(tool: &str) -> RequestBuilder {
     RequestBuilder::new(Method::CallTool).target(tool)
 }
 
-pub async fn next(exchange: &mut ActiveCall) -> Event {
-    poll_fn(|cx| exchange.poll_event(cx)).await
+pub async fn next(active_call: &mut ActiveCall) -> Event {
+    poll_fn(|cx| active_call.poll_event(cx)).await
 }
 
-pub async fn done(exchange: &mut ActiveCall) -> Outcome {
+pub async fn done(active_call: &mut ActiveCall) -> Outcome {
     loop {
-        if let Event::Done(outcome) = next(exchange).await {
+        if let Event::Done(outcome) = next(active_call).await {
             return outcome;
         }
     }
@@ -319,7 +326,7 @@ pub fn task(outcome: Outcome) -> Task {
     }
 }
 
-pub fn got(outcome: Outcome) -> Task {
+pub fn task_reply(outcome: Outcome) -> Task {
     match outcome {
         Outcome::Complete(Reply::Task(task)) => *task,
         other => panic!("not a task: {other:?}"),
@@ -337,8 +344,8 @@ pub fn text(result: &ToolResult) -> &str {
     result.content[0].as_text().unwrap()
 }
 
-/// The text that a task ended with.
-pub fn ended(task: &Task) -> &str {
+/// The text of a completed task.
+pub fn completed_text(task: &Task) -> &str {
     match &task.state {
         TaskState::Completed(result) => text(result),
         other => panic!("not completed: {other:?}"),
@@ -352,10 +359,10 @@ pub fn error(outcome: Outcome) -> Error {
     }
 }
 
-/// The keys of the questions that a task waits for.
-pub fn open(task: &Task) -> Vec<&str> {
+/// Keys of the client requests that a task waits for.
+pub fn open_keys(task: &Task) -> Vec<&str> {
     match &task.state {
         TaskState::InputRequired(questions) => questions.iter().map(|(key, _)| &**key).collect(),
-        other => panic!("asks nothing: {other:?}"),
+        other => panic!("no client request is open: {other:?}"),
     }
 }

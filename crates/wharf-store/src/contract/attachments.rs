@@ -1,101 +1,120 @@
-//! What is kept beside records, and by whom.
+//! Checks of the values kept beside a record, which are fenced.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-use wharf_model::{PutResult, Record, RecordStore};
+use wharf_model::{PutResult, Record};
 
-use crate::contract::{Handles, count, record, together, told};
+use crate::contract::{RecordHandles, count, record, run_concurrently, value_of};
 
-type Store = Handles<dyn RecordStore>;
-
-pub(super) async fn the_first_value_stays(store: Store) {
-    let store = store.one();
+pub(super) async fn the_first_value_is_kept(store: RecordHandles) {
+    let store = store.first();
     let held = |id: &str| Record { fence: 3, ..record(id, "o") };
-    assert!(told(store.insert(held("a"), 10).await) && told(store.insert(held("b"), 10).await));
+    assert!(
+        value_of(store.insert(held("a"), 10).await) && value_of(store.insert(held("b"), 10).await)
+    );
     let keep = async |id: &str, name: &str, value: &[u8]| {
-        told(store.keep(id, 3, name, value.to_vec()).await)
+        value_of(store.keep(id, 3, name, value.to_vec()).await)
     };
     assert_eq!(keep("a", "step", b"\0one\xff").await, PutResult::Kept);
     assert_eq!(keep("a", "step", b"two").await, PutResult::Known(b"\0one\xff".to_vec()));
-    assert_eq!(keep("a", "other", b"").await, PutResult::Kept, "nothing is something, too");
+    assert_eq!(keep("a", "other", b"").await, PutResult::Kept, "an empty value is kept, too");
     assert_eq!(keep("a", "other", b"late").await, PutResult::Known(Vec::new()));
-    assert_eq!(keep("b", "step", b"three").await, PutResult::Kept, "records are apart");
-    assert_eq!(keep("c", "step", b"four").await, PutResult::Lost, "beside nothing is nothing");
+    assert_eq!(
+        keep("b", "step", b"three").await,
+        PutResult::Kept,
+        "each record has its own values"
+    );
+    assert_eq!(keep("c", "step", b"four").await, PutResult::Lost, "a missing record keeps nothing");
 
-    let all = told(store.kept("a").await).into_iter().collect::<Vec<_>>();
+    let all = value_of(store.kept("a").await).into_iter().collect::<Vec<_>>();
     let one = ("step".to_owned(), b"\0one\xff".to_vec());
-    assert_eq!(all, [("other".to_owned(), Vec::new()), one], "all of it, and nothing else");
-    assert!(told(store.kept("c").await).is_empty());
-    let seen = told(store.load("a").await).expect("it is there");
-    assert_eq!(seen.version, 1, "what is kept beside a record does not change it");
-    assert!(told(store.swap(seen).await));
-    assert_eq!(told(store.kept("a").await).len(), 2, "and a change of it forgets nothing");
+    assert_eq!(all, [("other".to_owned(), Vec::new()), one], "all values, and nothing else");
+    assert!(value_of(store.kept("c").await).is_empty());
+    let seen = value_of(store.load("a").await).expect("the record exists");
+    assert_eq!(seen.version, 1, "keeping a value does not change the version");
+    assert!(value_of(store.swap(seen).await));
+    assert_eq!(value_of(store.kept("a").await).len(), 2, "a swap keeps the values");
 }
 
-pub(super) async fn one_of_many_is_kept(store: Store) {
-    assert!(told(store.one().insert(record("a", "o"), 10).await));
-    let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
-        told(store.keep("a", 0, "step", racer.to_string().into_bytes()).await)
+pub(super) async fn one_of_concurrent_values_is_kept(store: RecordHandles) {
+    assert!(value_of(store.first().insert(record("a", "o"), 10).await));
+    let racers = store.round_robin().take(24).enumerate().map(|(racer, store)| async move {
+        value_of(store.keep("a", 0, "step", racer.to_string().into_bytes()).await)
     });
-    let all = together(racers).await;
-    assert_eq!(count(&all, &PutResult::Kept), 1, "one of them is the first");
+    let all = run_concurrently(racers).await;
+    assert_eq!(count(&all, &PutResult::Kept), 1, "exactly one value is the first");
     let first = all.iter().position(|it| *it == PutResult::Kept).expect("one was first");
     let known = PutResult::Known(first.to_string().into_bytes());
-    assert_eq!(count(&all, &known), all.len() - 1, "the others learn what the first kept");
+    assert_eq!(count(&all, &known), all.len() - 1, "the others get the first value");
 }
 
-pub(super) async fn an_earlier_holder_keeps_nothing(store: Store) {
-    let store = store.one();
-    assert!(told(store.insert(Record { fence: 1, ..record("a", "o") }, 10).await));
-    assert_eq!(told(store.keep("a", 1, "one", vec![1]).await), PutResult::Kept);
-    assert_eq!(told(store.keep("a", 2, "two", vec![2]).await), PutResult::Lost, "not yet");
-    let seen = told(store.load("a").await).expect("it is there");
-    assert!(told(store.swap(Record { fence: 2, ..seen }).await));
-    assert_eq!(told(store.keep("a", 1, "three", vec![3]).await), PutResult::Lost, "no more");
-    assert_eq!(told(store.keep("a", 1, "one", vec![3]).await), PutResult::Lost, "nor is it told");
-    let known = told(store.keep("a", 2, "one", vec![4]).await);
-    assert_eq!(known, PutResult::Known(vec![1]), "the next holder finds what was kept");
-    assert_eq!(told(store.kept("a").await).len(), 1, "what was lost is not there");
+pub(super) async fn an_old_fence_is_rejected(store: RecordHandles) {
+    let store = store.first();
+    assert!(value_of(store.insert(Record { fence: 1, ..record("a", "o") }, 10).await));
+    assert_eq!(value_of(store.keep("a", 1, "one", vec![1]).await), PutResult::Kept);
+    assert_eq!(
+        value_of(store.keep("a", 2, "two", vec![2]).await),
+        PutResult::Lost,
+        "a later fence"
+    );
+    let seen = value_of(store.load("a").await).expect("the record exists");
+    assert!(value_of(store.swap(Record { fence: 2, ..seen }).await));
+    assert_eq!(
+        value_of(store.keep("a", 1, "three", vec![3]).await),
+        PutResult::Lost,
+        "an earlier fence"
+    );
+    assert_eq!(
+        value_of(store.keep("a", 1, "one", vec![3]).await),
+        PutResult::Lost,
+        "an earlier fence reads nothing either"
+    );
+    let known = value_of(store.keep("a", 2, "one", vec![4]).await);
+    assert_eq!(known, PutResult::Known(vec![1]), "the next holder gets the kept value");
+    assert_eq!(value_of(store.kept("a").await).len(), 1, "rejected values are not stored");
 }
 
-pub(super) async fn a_holder_that_lost_keeps_nothing_more(store: Store) {
-    assert!(told(store.one().insert(record("a", "o"), 10).await));
+pub(super) async fn a_fence_is_rejected_from_the_takeover_on(store: RecordHandles) {
+    assert!(value_of(store.first().insert(record("a", "o"), 10).await));
     let taken_over = Arc::new(AtomicBool::new(false));
-    let racers = store.in_turn().take(8).enumerate().map(|(racer, store)| {
+    let racers = store.round_robin().take(8).enumerate().map(|(racer, store)| {
         let taken_over = taken_over.clone();
         async move {
             for step in 0.. {
                 let over_before = taken_over.load(Ordering::SeqCst);
                 let name = format!("{racer}/{step}");
-                match told(store.keep("a", 0, &name, Vec::new()).await) {
+                match value_of(store.keep("a", 0, &name, Vec::new()).await) {
                     PutResult::Lost => return,
                     kept => assert!(!over_before, "kept after the record was taken over: {kept:?}"),
                 }
             }
         }
     });
-    let (taker, took) = (store.one().clone(), taken_over.clone());
+    let (taker, took) = (store.first().clone(), taken_over.clone());
     let takeover = async move {
-        let seen = told(taker.load("a").await).expect("it is there");
-        assert!(told(taker.swap(Record { fence: 1, ..seen }).await), "keeping swaps nothing");
+        let seen = value_of(taker.load("a").await).expect("the record exists");
+        assert!(
+            value_of(taker.swap(Record { fence: 1, ..seen }).await),
+            "keeping a value changes no version"
+        );
         took.store(true, Ordering::SeqCst);
     };
-    let running = tokio::spawn(together(racers.collect::<Vec<_>>()));
+    let running = tokio::spawn(run_concurrently(racers.collect::<Vec<_>>()));
     takeover.await;
-    running.await.expect("no racer panics");
+    running.await.expect("no concurrent task panics");
 }
 
-pub(super) async fn what_is_removed_takes_all_along(store: Store) {
-    let store = store.one();
-    assert!(told(store.insert(record("a", "o"), 10).await));
-    assert_eq!(told(store.keep("a", 0, "one", vec![1]).await), PutResult::Kept);
-    assert!(told(store.remove("a").await));
-    assert_eq!(told(store.load("a").await), None);
-    assert!(told(store.kept("a").await).is_empty());
-    assert_eq!(told(store.keep("a", 0, "two", vec![2]).await), PutResult::Lost);
-    assert!(told(store.insert(record("a", "o"), 10).await), "its id is free");
-    assert!(told(store.kept("a").await).is_empty(), "and begins with nothing");
+pub(super) async fn removal_deletes_kept_values(store: RecordHandles) {
+    let store = store.first();
+    assert!(value_of(store.insert(record("a", "o"), 10).await));
+    assert_eq!(value_of(store.keep("a", 0, "one", vec![1]).await), PutResult::Kept);
+    assert!(value_of(store.remove("a").await));
+    assert_eq!(value_of(store.load("a").await), None);
+    assert!(value_of(store.kept("a").await).is_empty());
+    assert_eq!(value_of(store.keep("a", 0, "two", vec![2]).await), PutResult::Lost);
+    assert!(value_of(store.insert(record("a", "o"), 10).await), "the id can be used again");
+    assert!(value_of(store.kept("a").await).is_empty(), "the new record has no values");
 }

@@ -1,101 +1,109 @@
-//! What is said and heard.
+//! Checks of the message bus.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_model::{Bus, BusSubscriber};
 
-use super::{Handles, told, until};
+use super::{StoreHandles, until, value_of};
 
-type Store = Handles<dyn Bus>;
+type BusHandles = StoreHandles<dyn Bus>;
 
 const HELLO: &[u8] = b"hello";
 
-/// Writes down what it hears.
+/// Subscriber that records the messages it receives.
 #[derive(Default)]
-struct Notes(Mutex<Vec<(String, Vec<u8>)>>);
+struct MessageRecorder(Mutex<Vec<(String, Vec<u8>)>>);
 
-impl BusSubscriber for Notes {
+impl BusSubscriber for MessageRecorder {
     fn hear(&self, topic: &str, message: &[u8]) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.push((topic.to_owned(), message.to_vec()));
+        let mut messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.push((topic.to_owned(), message.to_vec()));
     }
 }
 
-impl Notes {
-    /// All but the greetings.
-    fn heard(&self) -> Vec<(String, Vec<u8>)> {
-        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.iter().filter(|(_, message)| message != HELLO).cloned().collect()
+impl MessageRecorder {
+    /// All messages except the hello messages.
+    fn received(&self) -> Vec<(String, Vec<u8>)> {
+        let messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.iter().filter(|(_, message)| message != HELLO).cloned().collect()
     }
 
-    fn is_greeted(&self) -> bool {
-        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.iter().any(|(_, message)| message == HELLO)
+    fn has_hello(&self) -> bool {
+        let messages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.iter().any(|(_, message)| message == HELLO)
     }
 }
 
-/// Greets until every ear heard it: a bus between processes may take a moment to be there.
-async fn greet(store: &Store, topic: &str, ears: &[Arc<Notes>]) {
+/// Publishes a hello message until every subscriber receives it: a subscription at another process
+/// takes a moment to become active.
+async fn publish_hello(store: &BusHandles, topic: &str, subscribers: &[Arc<MessageRecorder>]) {
     for bus in &store.0 {
-        until("an ear hears", async || {
-            told(bus.publish(topic, HELLO.to_vec()).await);
-            ears.iter().all(|ear| ear.is_greeted())
+        until("every subscriber receives the hello message", async || {
+            value_of(bus.publish(topic, HELLO.to_vec()).await);
+            subscribers.iter().all(|subscriber| subscriber.has_hello())
         })
         .await;
     }
 }
 
-pub(super) async fn messages_are_heard_once_and_in_order(store: Store) {
-    // Whoever says something right after it began to hear, hears itself.
-    let first: Arc<Notes> = Arc::default();
-    let _first = store.one().subscribe("t", first.clone());
-    told(store.one().publish("t", b"at once".to_vec()).await);
-    until("it hears itself", async || !first.heard().is_empty()).await;
+pub(super) async fn messages_are_delivered_once_and_in_order(store: BusHandles) {
+    // A publisher that has just subscribed receives its own message.
+    let first: Arc<MessageRecorder> = Arc::default();
+    let _first = store.first().subscribe("t", first.clone());
+    value_of(store.first().publish("t", b"at once".to_vec()).await);
+    until("it receives its own message", async || !first.received().is_empty()).await;
 
-    let ears: Vec<Arc<Notes>> = store.in_turn().take(3).map(|_| Arc::default()).collect();
-    let places = store.in_turn().zip(&ears).map(|(bus, ear)| bus.subscribe("t", ear.clone()));
-    let places: Vec<_> = places.collect();
-    greet(&store, "t", &ears).await;
-    let said: Vec<_> = (0..200_u32).map(|n| ("t".to_owned(), n.to_le_bytes().to_vec())).collect();
-    for (_, message) in &said {
-        told(store.one().publish("t", message.clone()).await);
+    let subscribers: Vec<Arc<MessageRecorder>> =
+        store.round_robin().take(3).map(|_| Arc::default()).collect();
+    let subscriptions = store
+        .round_robin()
+        .zip(&subscribers)
+        .map(|(bus, subscriber)| bus.subscribe("t", subscriber.clone()));
+    let subscriptions: Vec<_> = subscriptions.collect();
+    publish_hello(&store, "t", &subscribers).await;
+    let sent: Vec<_> = (0..200_u32).map(|n| ("t".to_owned(), n.to_le_bytes().to_vec())).collect();
+    for (_, message) in &sent {
+        value_of(store.first().publish("t", message.clone()).await);
     }
-    for ear in &ears {
-        until("all is heard", async || ear.heard().len() >= said.len()).await;
-        assert_eq!(ear.heard(), said, "each message once, in the order it was said");
+    for subscriber in &subscribers {
+        until("all messages arrive", async || subscriber.received().len() >= sent.len()).await;
+        assert_eq!(subscriber.received(), sent, "each message once, in order");
     }
-    drop(places);
+    drop(subscriptions);
 }
 
-pub(super) async fn topics_are_apart(store: Store) {
-    let (left, right): (Arc<Notes>, Arc<Notes>) = Default::default();
-    let _left = store.one().subscribe("left", left.clone());
-    let _right = store.one().subscribe("right *", right.clone());
-    for (topic, ear) in [("left", &left), ("right *", &right)] {
-        greet(&store, topic, std::slice::from_ref(ear)).await;
+pub(super) async fn topics_are_separate(store: BusHandles) {
+    let (left, right): (Arc<MessageRecorder>, Arc<MessageRecorder>) = Default::default();
+    let _left = store.first().subscribe("left", left.clone());
+    let _right = store.first().subscribe("right *", right.clone());
+    for (topic, subscriber) in [("left", &left), ("right *", &right)] {
+        publish_hello(&store, topic, std::slice::from_ref(subscriber)).await;
     }
-    for topic in ["nobody", "left", "right *", "right x", "lef", "left"] {
-        told(store.one().publish(topic, topic.as_bytes().to_vec()).await);
+    for topic in ["unused", "left", "right *", "right x", "lef", "left"] {
+        value_of(store.first().publish(topic, topic.as_bytes().to_vec()).await);
     }
-    told(store.one().publish("right *", b"end".to_vec()).await);
-    until("the end is heard", async || right.heard().len() >= 2 && left.heard().len() >= 2).await;
-    let said = |topic: &str, message: &[u8]| (topic.to_owned(), message.to_vec());
-    assert_eq!(left.heard(), [said("left", b"left"), said("left", b"left")]);
-    assert_eq!(right.heard(), [said("right *", b"right *"), said("right *", b"end")]);
+    value_of(store.first().publish("right *", b"end".to_vec()).await);
+    until("the last message arrives", async || {
+        right.received().len() >= 2 && left.received().len() >= 2
+    })
+    .await;
+    let message = |topic: &str, message: &[u8]| (topic.to_owned(), message.to_vec());
+    assert_eq!(left.received(), [message("left", b"left"), message("left", b"left")]);
+    assert_eq!(right.received(), [message("right *", b"right *"), message("right *", b"end")]);
 }
 
-pub(super) async fn who_is_gone_hears_nothing(store: Store) {
-    let (stays, goes): (Arc<Notes>, Arc<Notes>) = Default::default();
-    let _stays = store.one().subscribe("t", stays.clone());
-    let place = store.one().subscribe("t", goes.clone());
-    greet(&store, "t", &[stays.clone(), goes.clone()]).await;
-    drop(place);
-    assert_eq!(Arc::strong_count(&goes), 1, "nobody holds what hears no more");
-    told(store.one().publish("t", b"secret".to_vec()).await);
-    until("the other hears", async || !stays.heard().is_empty()).await;
-    assert!(goes.heard().is_empty(), "who is gone hears nothing");
-    let back = store.one().subscribe("t", goes.clone());
-    told(store.one().publish("t", b"again".to_vec()).await);
-    until("who comes back hears", async || !goes.heard().is_empty()).await;
+pub(super) async fn a_dropped_subscription_receives_nothing(store: BusHandles) {
+    let (stays, goes): (Arc<MessageRecorder>, Arc<MessageRecorder>) = Default::default();
+    let _stays = store.first().subscribe("t", stays.clone());
+    let subscription = store.first().subscribe("t", goes.clone());
+    publish_hello(&store, "t", &[stays.clone(), goes.clone()]).await;
+    drop(subscription);
+    assert_eq!(Arc::strong_count(&goes), 1, "a dropped subscription releases its subscriber");
+    value_of(store.first().publish("t", b"secret".to_vec()).await);
+    until("the other subscriber receives it", async || !stays.received().is_empty()).await;
+    assert!(goes.received().is_empty(), "a dropped subscription receives nothing");
+    let back = store.first().subscribe("t", goes.clone());
+    value_of(store.first().publish("t", b"again".to_vec()).await);
+    until("a new subscription receives it", async || !goes.received().is_empty()).await;
     drop(back);
 }

@@ -1,14 +1,12 @@
-//! Versions, and who wins them.
+//! Checks of compare-and-swap: versions and concurrent changes.
 
-use wharf_model::{Record, RecordStore};
+use wharf_model::Record;
 
-use crate::contract::{Handles, count, record, together, told};
+use crate::contract::{RecordHandles, count, record, run_concurrently, value_of};
 
-type Store = Handles<dyn RecordStore>;
-
-pub(super) async fn a_record_comes_back_as_it_was(store: Store) {
-    let store = store.one();
-    let now = told(store.now().await);
+pub(super) async fn a_record_comes_back_as_it_was(store: RecordHandles) {
+    let store = store.first();
+    let now = value_of(store.now().await);
     let full = Record {
         id: "an id: \u{e9}\"'\\%*{}".to_owned(),
         owner: "an owner, \u{1f980}".to_owned(),
@@ -21,76 +19,72 @@ pub(super) async fn a_record_comes_back_as_it_was(store: Store) {
     };
     let bare = record("bare", "");
     for sent in [full, Record { version: 1, ..bare }] {
-        assert!(told(store.insert(sent.clone(), 10).await), "there is room");
-        let back = told(store.load(&sent.id).await);
-        assert_eq!(back, Some(sent), "a record comes back as it was");
+        assert!(value_of(store.insert(sent.clone(), 10).await), "the record is inserted");
+        let back = value_of(store.load(&sent.id).await);
+        assert_eq!(back, Some(sent), "a record is loaded as it was stored");
     }
-    assert_eq!(told(store.load("nobody").await), None, "nothing is made up");
+    assert_eq!(value_of(store.load("missing").await), None, "a missing id loads nothing");
 }
 
-pub(super) async fn versions_are_the_stores(store: Store) {
-    let store = store.one();
+pub(super) async fn the_store_assigns_versions(store: RecordHandles) {
+    let store = store.first();
     let sent = Record { version: 77, ..record("a", "o") };
-    assert!(told(store.insert(sent, 10).await));
-    let first = told(store.load("a").await).expect("it is there");
-    assert_eq!(first.version, 1, "a new record has version 1, whatever was sent");
+    assert!(value_of(store.insert(sent, 10).await));
+    let first = value_of(store.load("a").await).expect("the record exists");
+    assert_eq!(first.version, 1, "a new record has version 1, whichever was sent");
 
     let changed = Record { body: b"two".to_vec(), fence: 4, ..first.clone() };
-    assert!(told(store.swap(changed.clone()).await), "the version is the one that is there");
-    let second = told(store.load("a").await).expect("it is there");
-    assert_eq!(
-        second,
-        Record { version: 2, ..changed.clone() },
-        "a swap raises the version by one"
-    );
+    assert!(value_of(store.swap(changed.clone()).await), "the version matches");
+    let second = value_of(store.load("a").await).expect("the record exists");
+    assert_eq!(second, Record { version: 2, ..changed.clone() }, "a swap increments the version");
 
-    assert!(!told(store.swap(changed).await), "the version is not there any more");
+    assert!(!value_of(store.swap(changed).await), "the version is old");
     let ahead = Record { version: 3, ..second.clone() };
-    assert!(!told(store.swap(ahead).await), "the version is not there yet");
-    assert_eq!(told(store.load("a").await), Some(second), "a swap that lost changed nothing");
-    assert!(!told(store.swap(record("b", "o")).await), "what is not there is not swapped");
-    assert_eq!(told(store.load("b").await), None, "nor made");
+    assert!(!value_of(store.swap(ahead).await), "the version is in the future");
+    assert_eq!(value_of(store.load("a").await), Some(second), "a failed swap changes nothing");
+    assert!(!value_of(store.swap(record("b", "o")).await), "a missing record is not swapped");
+    assert_eq!(value_of(store.load("b").await), None, "nor created");
 }
 
-pub(super) async fn one_swap_of_a_version_wins(store: Store) {
-    assert!(told(store.one().insert(record("a", "o"), 10).await));
+pub(super) async fn one_swap_of_a_version_wins(store: RecordHandles) {
+    assert!(value_of(store.first().insert(record("a", "o"), 10).await));
     for version in 1..=10 {
-        let racers = store.in_turn().take(24).enumerate().map(|(racer, store)| async move {
-            let body = vec![u8::try_from(racer).expect("few race")];
-            told(store.swap(Record { version, body, ..record("a", "o") }).await)
+        let racers = store.round_robin().take(24).enumerate().map(|(racer, store)| async move {
+            let body = vec![u8::try_from(racer).expect("few tasks")];
+            value_of(store.swap(Record { version, body, ..record("a", "o") }).await)
         });
-        let won = together(racers).await;
+        let won = run_concurrently(racers).await;
         assert_eq!(count(&won, &true), 1, "exactly one swap of version {version} wins");
         let winner = won.iter().position(|won| *won).expect("one won");
-        let kept = told(store.one().load("a").await).expect("it is there");
-        assert_eq!(usize::from(kept.body[0]), winner, "what is there is what the winner wrote");
+        let kept = value_of(store.first().load("a").await).expect("the record exists");
+        assert_eq!(usize::from(kept.body[0]), winner, "the stored body is the winner's");
         assert_eq!(kept.version, version + 1);
     }
 }
 
-pub(super) async fn no_change_is_lost(store: Store) {
+pub(super) async fn no_concurrent_change_is_lost(store: RecordHandles) {
     const RACERS: usize = 8;
     const ROUNDS: usize = 10;
     let zero = Record { body: vec![0], ..record("a", "o") };
-    assert!(told(store.one().insert(zero, 10).await));
-    let racers = store.in_turn().take(RACERS).map(|store| async move {
+    assert!(value_of(store.first().insert(zero, 10).await));
+    let racers = store.round_robin().take(RACERS).map(|store| async move {
         let mut done = 0;
         while done < ROUNDS {
-            let mut seen = told(store.load("a").await).expect("it is there");
+            let mut seen = value_of(store.load("a").await).expect("the record exists");
             seen.body[0] += 1;
-            done += usize::from(told(store.swap(seen).await));
+            done += usize::from(value_of(store.swap(seen).await));
         }
     });
-    together(racers).await;
-    let end = told(store.one().load("a").await).expect("it is there");
-    assert_eq!(usize::from(end.body[0]), RACERS * ROUNDS, "every change counts");
-    assert_eq!(end.version, (RACERS * ROUNDS) as u64 + 1, "and every change is counted");
+    run_concurrently(racers).await;
+    let end = value_of(store.first().load("a").await).expect("the record exists");
+    assert_eq!(usize::from(end.body[0]), RACERS * ROUNDS, "no change is lost");
+    assert_eq!(end.version, (RACERS * ROUNDS) as u64 + 1, "every change increments the version");
 }
 
-pub(super) async fn the_clock_does_not_go_back(store: Store) {
+pub(super) async fn the_clock_does_not_go_back(store: RecordHandles) {
     let mut latest = 0;
-    for store in store.in_turn().take(100) {
-        let now = told(store.now().await);
+    for store in store.round_robin().take(100) {
+        let now = value_of(store.now().await);
         assert!(now >= latest, "the clock went back from {latest} to {now}");
         latest = now;
     }

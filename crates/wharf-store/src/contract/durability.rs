@@ -1,48 +1,48 @@
-//! Whether what was stored outlives who stored it.
+//! Checks that stored data survives the process that stored it.
 
 use std::time::Duration;
 
 use wharf_model::{PutResult, Record, Retention, Stores};
 
-use crate::contract::{record, told};
+use crate::contract::{record, value_of};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Stores something of every kind, for [`find_traces`] to find after the store was closed, killed or
-/// opened elsewhere.
+/// Stores data of every kind, for [`find_traces`] to find after the store was closed, killed or
+/// opened by another process.
 ///
 /// # Panics
-/// If the store does not take it.
+/// If the store rejects it.
 pub async fn leave_traces(stores: &Stores) {
     for store in [&stores.tasks, &stores.sessions, &stores.grants] {
-        assert!(told(store.insert(trace(), 10).await));
-        let seen = told(store.load("trace").await).expect("it is there");
-        assert!(told(store.swap(Record { body: b"changed".to_vec(), ..seen }).await));
-        assert_eq!(told(store.keep("trace", 7, "step", vec![9]).await), PutResult::Kept);
+        assert!(value_of(store.insert(trace(), 10).await));
+        let seen = value_of(store.load("trace").await).expect("the record exists");
+        assert!(value_of(store.swap(Record { body: b"changed".to_vec(), ..seen }).await));
+        assert_eq!(value_of(store.keep("trace", 7, "step", vec![9]).await), PutResult::Kept);
     }
     let keep = Retention { events: 2, bytes: 1_000, ttl: HOUR };
     for event in 1..=3 {
-        told(stores.events.append("trace", vec![event], keep).await);
+        value_of(stores.events.append("trace", vec![event], keep).await);
     }
-    assert!(told(stores.nonces.claim("trace", HOUR).await));
+    assert!(value_of(stores.nonces.claim("trace", HOUR).await));
 }
 
-/// Finds what [`leave_traces`] stored.
+/// Checks that everything [`leave_traces`] stored is there.
 ///
 /// # Panics
-/// If any of it is not there, or is different.
+/// If any of it is missing or different.
 pub async fn find_traces(stores: &Stores) {
     for store in [&stores.tasks, &stores.sessions, &stores.grants] {
-        let found = told(store.load("trace").await).expect("the record is still there");
+        let found = value_of(store.load("trace").await).expect("the record is still there");
         assert_eq!(found, Record { body: b"changed".to_vec(), version: 2, ..trace() });
-        assert_eq!(told(store.due(9).await), ["trace"], "it is still due");
-        assert_eq!(told(store.list("o", None, 9).await), [found], "it is still listed");
-        let again = told(store.keep("trace", 7, "step", vec![8]).await);
-        assert_eq!(again, PutResult::Known(vec![9]), "what was beside it is there");
+        assert_eq!(value_of(store.due(9).await), ["trace"], "it is still due");
+        assert_eq!(value_of(store.list("o", None, 9).await), [found], "it is still listed");
+        let again = value_of(store.keep("trace", 7, "step", vec![8]).await);
+        assert_eq!(again, PutResult::Known(vec![9]), "its kept value is still there");
     }
-    let events = told(stores.events.read("trace", 0, 9).await);
+    let events = value_of(stores.events.read("trace", 0, 9).await);
     assert_eq!((events.newest, events.events), (3, vec![(2, vec![2]), (3, vec![3])]));
-    assert!(!told(stores.nonces.claim("trace", HOUR).await), "the claim still holds");
+    assert!(!value_of(stores.nonces.claim("trace", HOUR).await), "the claim still holds");
 }
 
 fn trace() -> Record {

@@ -1,107 +1,119 @@
-//! What happens to records when their time is over.
+//! Checks of the expiry of records.
 
 use wharf_model::{PutResult, Record, RecordStore};
 
-use super::{Handles, SHORT, record, told, until};
+use super::{RecordHandles, SHORT_TTL, record, until, value_of};
 
-type Store = Handles<dyn RecordStore>;
+pub(super) async fn expired_records_are_gone(store: RecordHandles) {
+    let store = store.first();
+    let expiring = Record { due: Some(1), ..with_short_expiry(&**store, record("a", "o")).await };
+    let expires = expiring.expires;
+    assert!(value_of(store.insert(expiring.clone(), 10).await));
+    value_of(store.keep("a", 0, "step", vec![1]).await);
+    wait_expired(&**store, "a").await;
+    assert!(Some(value_of(store.now().await)) >= expires, "it does not expire early");
 
-pub(super) async fn what_expired_is_gone(store: Store) {
-    let store = store.one();
-    let fleeting = Record { due: Some(1), ..soon(&**store, record("a", "o")).await };
-    let expires = fleeting.expires;
-    assert!(told(store.insert(fleeting.clone(), 10).await));
-    told(store.keep("a", 0, "step", vec![1]).await);
-    gone(&**store, "a").await;
-    assert!(Some(told(store.now().await)) >= expires, "not before its time");
-
-    assert!(!told(store.swap(Record { version: 1, ..fleeting }).await), "it is not swapped");
-    assert_eq!(told(store.keep("a", 0, "more", vec![2]).await), PutResult::Lost);
-    assert!(told(store.kept("a").await).is_empty(), "what was beside it is gone as well");
-    assert!(told(store.due(9).await).is_empty(), "nobody must look after it");
-    assert!(told(store.list("o", None, 9).await).is_empty(), "it is not listed");
-    assert!(!told(store.remove("a").await), "it was removed already");
+    assert!(
+        !value_of(store.swap(Record { version: 1, ..expiring }).await),
+        "an expired record is not swapped"
+    );
+    assert_eq!(value_of(store.keep("a", 0, "more", vec![2]).await), PutResult::Lost);
+    assert!(value_of(store.kept("a").await).is_empty(), "its kept values are gone as well");
+    assert!(value_of(store.due(9).await).is_empty(), "it is not due");
+    assert!(value_of(store.list("o", None, 9).await).is_empty(), "an expired record is not listed");
+    assert!(!value_of(store.remove("a").await), "there is nothing to remove");
 }
 
-pub(super) async fn a_new_expiry_counts(store: Store) {
-    let store = store.one();
-    for id in ["longer", "for ever"] {
-        // Where everything is slow, it may have expired before it is swapped: then once more.
+pub(super) async fn a_swap_changes_the_expiry(store: RecordHandles) {
+    let store = store.first();
+    for id in ["longer", "forever"] {
+        // On a slow machine the record may expire before the swap; then it is inserted again.
         until("a record is swapped in time", async || {
-            let first = soon(&**store, record(id, "o")).await;
-            told(store.insert(first.clone(), 10).await);
-            told(store.keep(id, 0, "step", vec![1]).await);
+            let first = with_short_expiry(&**store, record(id, "o")).await;
+            value_of(store.insert(first.clone(), 10).await);
+            value_of(store.keep(id, 0, "step", vec![1]).await);
             let expires = first.expires.map(|at| at + 3_600_000).filter(|_| id == "longer");
-            told(store.swap(Record { version: 1, expires, ..first }).await)
+            value_of(store.swap(Record { version: 1, expires, ..first }).await)
         })
         .await;
     }
-    assert!(told(store.insert(record("shorter", "o"), 10).await));
-    told(store.keep("shorter", 0, "step", vec![1]).await);
-    let seen = told(store.load("shorter").await).expect("it is there");
-    assert!(told(store.swap(soon(&**store, seen).await).await));
+    assert!(value_of(store.insert(record("shorter", "o"), 10).await));
+    value_of(store.keep("shorter", 0, "step", vec![1]).await);
+    let seen = value_of(store.load("shorter").await).expect("the record exists");
+    assert!(value_of(store.swap(with_short_expiry(&**store, seen).await).await));
 
-    // By the time that this one is gone, the first expiry of the others is over as well.
-    gone(&**store, "shorter").await;
-    assert!(told(store.kept("shorter").await).is_empty());
-    for id in ["longer", "for ever"] {
-        assert!(told(store.load(id).await).is_some(), "it lives {id}");
-        assert_eq!(told(store.kept(id).await).len(), 1, "with what is beside it");
+    // When this one has expired, the first expiry of the others has passed as well.
+    wait_expired(&**store, "shorter").await;
+    assert!(value_of(store.kept("shorter").await).is_empty());
+    for id in ["longer", "forever"] {
+        assert!(value_of(store.load(id).await).is_some(), "record `{id}` exists");
+        assert_eq!(value_of(store.kept(id).await).len(), 1, "with its kept value");
     }
-    assert_eq!(told(store.sweep(9).await), 1, "only one expired");
-    assert_eq!(told(store.list("o", None, 9).await).len(), 2);
+    assert_eq!(value_of(store.sweep(9).await), 1, "only one record expired");
+    assert_eq!(value_of(store.list("o", None, 9).await).len(), 2);
 }
 
-pub(super) async fn what_expired_makes_room(store: Store) {
-    let store = store.one();
-    assert!(told(store.insert(record("stays", "o"), 3).await));
+pub(super) async fn expired_records_do_not_count(store: RecordHandles) {
+    let store = store.first();
+    assert!(value_of(store.insert(record("stays", "o"), 3).await));
     for id in ["a", "b"] {
-        assert!(told(store.insert(soon(&**store, record(id, "o")).await, 3).await));
+        assert!(value_of(
+            store.insert(with_short_expiry(&**store, record(id, "o")).await, 3).await
+        ));
     }
-    gone(&**store, "a").await;
-    gone(&**store, "b").await;
+    wait_expired(&**store, "a").await;
+    wait_expired(&**store, "b").await;
     for (id, fits) in [("c", true), ("d", true), ("e", false)] {
-        assert_eq!(told(store.insert(record(id, "o"), 3).await), fits, "room for {id}");
+        assert_eq!(value_of(store.insert(record(id, "o"), 3).await), fits, "insert of {id}");
     }
 }
 
-pub(super) async fn an_id_that_expired_begins_anew(store: Store) {
-    let store = store.one();
-    let first = Record { due: Some(1), ..soon(&**store, record("a", "one")).await };
-    assert!(told(store.insert(first, 10).await));
-    told(store.keep("a", 0, "step", vec![1]).await);
-    gone(&**store, "a").await;
-    assert!(told(store.insert(record("a", "two"), 10).await), "its id is free");
-    told(store.sweep(9).await);
-    let second = told(store.load("a").await).expect("a sweep leaves the new one alone");
+pub(super) async fn an_expired_id_can_be_reused(store: RecordHandles) {
+    let store = store.first();
+    let first = Record { due: Some(1), ..with_short_expiry(&**store, record("a", "one")).await };
+    assert!(value_of(store.insert(first, 10).await));
+    value_of(store.keep("a", 0, "step", vec![1]).await);
+    wait_expired(&**store, "a").await;
+    assert!(value_of(store.insert(record("a", "two"), 10).await), "the id can be used again");
+    value_of(store.sweep(9).await);
+    let second = value_of(store.load("a").await).expect("a sweep leaves the new record");
     assert_eq!((second.owner.as_str(), second.version), ("two", 1));
-    assert!(told(store.kept("a").await).is_empty(), "it begins with nothing");
-    assert!(told(store.due(9).await).is_empty(), "and is not due");
-    assert!(told(store.list("one", None, 9).await).is_empty(), "its first owner lost it");
-    assert_eq!(told(store.list("two", None, 9).await).len(), 1);
+    assert!(value_of(store.kept("a").await).is_empty(), "the new record has no values");
+    assert!(value_of(store.due(9).await).is_empty(), "the new record is not due");
+    assert!(
+        value_of(store.list("one", None, 9).await).is_empty(),
+        "it is not listed for its first owner"
+    );
+    assert_eq!(value_of(store.list("two", None, 9).await).len(), 1);
 }
 
-pub(super) async fn sweeps_are_bounded(store: Store) {
-    let store = store.one();
-    assert!(told(store.insert(record("stays", "o"), 10).await));
+pub(super) async fn sweeps_are_bounded(store: RecordHandles) {
+    let store = store.first();
+    assert!(value_of(store.insert(record("stays", "o"), 10).await));
     for id in ["a", "b", "c", "d", "e"] {
-        assert!(told(store.insert(soon(&**store, record(id, "o")).await, 10).await));
+        assert!(value_of(
+            store.insert(with_short_expiry(&**store, record(id, "o")).await, 10).await
+        ));
     }
     for id in ["a", "b", "c", "d", "e"] {
-        gone(&**store, id).await;
+        wait_expired(&**store, id).await;
     }
     for swept in [2, 2, 1, 0] {
-        assert_eq!(told(store.sweep(2).await), swept, "two at a time, until there are no more");
+        assert_eq!(
+            value_of(store.sweep(2).await),
+            swept,
+            "at most two at a time, until none is left"
+        );
     }
-    assert!(told(store.load("stays").await).is_some(), "what lives is left alone");
+    assert!(value_of(store.load("stays").await).is_some(), "a record without expiry stays");
 }
 
-/// The same record, which expires soon.
-async fn soon(store: &dyn RecordStore, record: Record) -> Record {
-    let short = u64::try_from(SHORT.as_millis()).expect("it is short");
-    Record { expires: Some(told(store.now().await) + short), ..record }
+/// Returns the same record with an expiry in the near future.
+async fn with_short_expiry(store: &dyn RecordStore, record: Record) -> Record {
+    let short = u64::try_from(SHORT_TTL.as_millis()).expect("the duration is short");
+    Record { expires: Some(value_of(store.now().await) + short), ..record }
 }
 
-async fn gone(store: &dyn RecordStore, id: &str) {
-    until("a record expires", async || told(store.load(id).await).is_none()).await;
+async fn wait_expired(store: &dyn RecordStore, id: &str) {
+    until("a record expires", async || value_of(store.load(id).await).is_none()).await;
 }

@@ -1,8 +1,8 @@
-//! The contract of the ports: what each promises, as tests that any store can run.
+//! Contract of the storage traits, as tests that any store can run.
 //!
 //! Each function takes a closure that makes an **empty** store, or several handles on one (as
-//! several processes would have), and panics at the first promise that is not kept. Run them on a
-//! runtime with several threads, so that what races does.
+//! several processes have), and panics at the first violation. Run them on a runtime with several
+//! threads, so that concurrent operations run in parallel.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -18,7 +18,7 @@
 //! .await;
 //! # }
 //! ```
-// These are tests: a promise that is not kept ends in a panic that says which.
+// These are tests: a violation of the contract ends in a panic that names it.
 #![allow(clippy::expect_used)]
 
 mod attachments;
@@ -38,136 +38,138 @@ use wharf_model::{Bus, Error, EventStore, NonceStore, RateStore, Record, RecordS
 pub use crate::contract::durability::{find_traces, leave_traces};
 
 /// One or more handles on one store.
-pub struct Handles<T: ?Sized>(Vec<Arc<T>>);
+pub struct StoreHandles<T: ?Sized>(Vec<Arc<T>>);
 
-impl<T: ?Sized> From<Arc<T>> for Handles<T> {
+impl<T: ?Sized> From<Arc<T>> for StoreHandles<T> {
     fn from(handle: Arc<T>) -> Self {
-        Handles(vec![handle])
+        StoreHandles(vec![handle])
     }
 }
 
-impl<T: ?Sized> From<Vec<Arc<T>>> for Handles<T> {
+impl<T: ?Sized> From<Vec<Arc<T>>> for StoreHandles<T> {
     /// # Panics
-    /// If there are none.
+    /// If there is none.
     fn from(handles: Vec<Arc<T>>) -> Self {
         assert!(!handles.is_empty(), "a store has at least one handle");
-        Handles(handles)
+        StoreHandles(handles)
     }
 }
 
-impl<T: ?Sized> fmt::Debug for Handles<T> {
+impl<T: ?Sized> fmt::Debug for StoreHandles<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handles").field(&self.0.len()).finish()
+        f.debug_tuple("StoreHandles").field(&self.0.len()).finish()
     }
 }
 
-impl<T: ?Sized> Handles<T> {
-    fn one(&self) -> &Arc<T> {
+impl<T: ?Sized> StoreHandles<T> {
+    fn first(&self) -> &Arc<T> {
         &self.0[0]
     }
 
-    /// Handles in turn, so that those who race do so from several processes.
-    fn in_turn(&self) -> impl Iterator<Item = Arc<T>> {
+    /// Handles in turn, so that concurrent operations come from several processes.
+    fn round_robin(&self) -> impl Iterator<Item = Arc<T>> {
         self.0.iter().cycle().cloned()
     }
 }
 
-/// The promises of a port, each held against an empty store of its own.
-macro_rules! promises {
-    ($($(#[$doc:meta])* $name:ident: $port:ident { $($promise:path,)+ })+) => {$(
+type RecordHandles = StoreHandles<dyn RecordStore>;
+
+/// Defines one function for each storage trait; each check gets an empty store of its own.
+macro_rules! contract_checks {
+    ($($(#[$doc:meta])* $name:ident: $port:ident { $($check:path,)+ })+) => {$(
         $(#[$doc])*
         ///
         /// # Panics
-        /// If it does not keep it.
+        /// If the store violates it.
         pub async fn $name<F, R, H>(make: F)
         where
             F: Fn() -> R,
             R: Future<Output = H>,
-            H: Into<Handles<dyn $port>>,
+            H: Into<StoreHandles<dyn $port>>,
         {
-            $($promise(make().await.into()).await;)+
+            $($check(make().await.into()).await;)+
         }
     )+};
 }
 
-promises! {
-    /// What a [`RecordStore`] promises.
+contract_checks! {
+    /// Contract of a [`RecordStore`].
     records: RecordStore {
         compare_and_swap::a_record_comes_back_as_it_was,
-        compare_and_swap::versions_are_the_stores,
+        compare_and_swap::the_store_assigns_versions,
         compare_and_swap::one_swap_of_a_version_wins,
-        compare_and_swap::no_change_is_lost,
+        compare_and_swap::no_concurrent_change_is_lost,
         compare_and_swap::the_clock_does_not_go_back,
-        order::an_id_is_taken_once,
-        order::an_owner_has_so_many,
+        order::an_id_is_inserted_once,
+        order::an_owner_has_at_most_the_limit,
         order::lists_are_in_order_and_paged,
-        order::due_is_in_order,
-        order::what_becomes_due_shows,
-        attachments::the_first_value_stays,
-        attachments::one_of_many_is_kept,
-        attachments::an_earlier_holder_keeps_nothing,
-        attachments::a_holder_that_lost_keeps_nothing_more,
-        attachments::what_is_removed_takes_all_along,
-        expiry::what_expired_is_gone,
-        expiry::a_new_expiry_counts,
-        expiry::what_expired_makes_room,
-        expiry::an_id_that_expired_begins_anew,
+        order::due_records_are_in_order,
+        order::a_record_becomes_due,
+        attachments::the_first_value_is_kept,
+        attachments::one_of_concurrent_values_is_kept,
+        attachments::an_old_fence_is_rejected,
+        attachments::a_fence_is_rejected_from_the_takeover_on,
+        attachments::removal_deletes_kept_values,
+        expiry::expired_records_are_gone,
+        expiry::a_swap_changes_the_expiry,
+        expiry::expired_records_do_not_count,
+        expiry::an_expired_id_can_be_reused,
         expiry::sweeps_are_bounded,
     }
 
-    /// What an [`EventStore`] promises.
+    /// Contract of an [`EventStore`].
     events: EventStore {
         events::events_come_back_in_order,
         events::numbers_have_no_gaps,
-        events::old_events_go,
-        events::streams_end,
+        events::old_events_are_trimmed,
+        events::streams_expire_and_are_removed,
     }
 
-    /// What a [`Bus`] promises.
+    /// Contract of a [`Bus`].
     bus: Bus {
-        bus::messages_are_heard_once_and_in_order,
-        bus::topics_are_apart,
-        bus::who_is_gone_hears_nothing,
+        bus::messages_are_delivered_once_and_in_order,
+        bus::topics_are_separate,
+        bus::a_dropped_subscription_receives_nothing,
     }
 
-    /// What a [`NonceStore`] promises.
+    /// Contract of a [`NonceStore`].
     nonces: NonceStore {
         claims::a_nonce_is_claimed_once,
-        claims::a_claim_ends,
+        claims::a_claim_expires,
     }
 
-    /// What a [`RateStore`] promises.
+    /// Contract of a [`RateStore`].
     rates: RateStore {
-        claims::a_burst_is_all_there_is,
-        claims::tokens_come_back,
-        claims::what_never_comes_back_is_a_quota,
+        claims::a_bucket_holds_its_burst,
+        claims::tokens_are_refilled,
+        claims::a_rate_of_zero_is_a_quota,
     }
 }
 
-/// How long things that expire in these tests live.
-const SHORT: Duration = Duration::from_millis(40);
+/// Lifetime of everything that expires in these tests.
+const SHORT_TTL: Duration = Duration::from_millis(40);
 
-/// A record like any other.
+/// A record with default values.
 fn record(id: &str, owner: &str) -> Record {
     Record { id: id.to_owned(), owner: owner.to_owned(), ..Record::default() }
 }
 
-/// What the store answered.
-fn told<T>(answer: Result<T, Error>) -> T {
-    answer.expect("the store answers")
+/// Unwraps the result of a store operation.
+fn value_of<T>(answer: Result<T, Error>) -> T {
+    answer.expect("the operation succeeds")
 }
 
-/// Looks again and again until `done` says yes.
+/// Polls `done` until it returns true.
 async fn until<R: Future<Output = bool>>(what: &str, done: impl Fn() -> R) {
-    let patience = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(20);
     while !done().await {
-        assert!(Instant::now() < patience, "it never came to this: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting until {what}");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Runs all at the same time: what each came to, in order.
-async fn together<T, R>(all: impl IntoIterator<Item = R>) -> Vec<T>
+/// Runs all futures concurrently and returns their outputs in order.
+async fn run_concurrently<T, R>(all: impl IntoIterator<Item = R>) -> Vec<T>
 where
     T: Send + 'static,
     R: Future<Output = T> + Send + 'static,
@@ -175,11 +177,11 @@ where
     let running: Vec<_> = all.into_iter().map(tokio::spawn).collect();
     let mut done = Vec::with_capacity(running.len());
     for each in running {
-        done.push(each.await.expect("no racer panics"));
+        done.push(each.await.expect("no concurrent task panics"));
     }
     done
 }
 
-fn count<T: PartialEq>(all: &[T], one: &T) -> usize {
-    all.iter().filter(|each| *each == one).count()
+fn count<T: PartialEq>(all: &[T], first: &T) -> usize {
+    all.iter().filter(|each| *each == first).count()
 }

@@ -1,45 +1,54 @@
+//! Message bus with encryption.
+
 use std::{any::Any, sync::Arc};
 
 use wharf_model::{Bus, BusSubscriber, Stored};
 
-use crate::encrypted::Keys;
+use crate::encrypted::BoundCipher;
 
-/// A bus that carries what only those understand who have the keys.
-pub(super) struct SealedBus {
+/// Bus whose messages are encrypted: only processes with the keys can read them.
+pub(super) struct EncryptedBus {
     bus: Arc<dyn Bus>,
-    keys: Keys,
+    cipher: BoundCipher,
 }
 
-impl SealedBus {
-    pub(super) fn new(bus: Arc<dyn Bus>, keys: Keys) -> Self {
-        SealedBus { bus, keys }
+impl EncryptedBus {
+    pub(super) fn new(bus: Arc<dyn Bus>, cipher: BoundCipher) -> Self {
+        EncryptedBus { bus, cipher }
     }
 }
 
-impl Bus for SealedBus {
+impl Bus for EncryptedBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
-        self.bus.publish(topic, self.keys.close([topic, ""], &message))
+        self.bus.publish(topic, self.cipher.encrypt([topic, ""], &message))
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        self.bus.subscribe(topic, Arc::new(Negotiation { ear, keys: self.keys.clone() }))
+    fn subscribe(
+        &self,
+        topic: &str,
+        subscriber: Arc<dyn BusSubscriber>,
+    ) -> Box<dyn Any + Send + Sync> {
+        self.bus.subscribe(
+            topic,
+            Arc::new(DecryptingSubscriber { subscriber, cipher: self.cipher.clone() }),
+        )
     }
 }
 
-/// Hears what opens.
-struct Negotiation {
-    ear: Arc<dyn BusSubscriber>,
-    keys: Keys,
+/// Forwards the messages that decrypt; drops the others.
+struct DecryptingSubscriber {
+    subscriber: Arc<dyn BusSubscriber>,
+    cipher: BoundCipher,
 }
 
-impl BusSubscriber for Negotiation {
+impl BusSubscriber for DecryptingSubscriber {
     fn hear(&self, topic: &str, message: &[u8]) {
-        if let Some(message) = self.keys.open([topic, ""], message) {
-            self.ear.hear(topic, &message);
+        if let Some(message) = self.cipher.decrypt([topic, ""], message) {
+            self.subscriber.hear(topic, &message);
         }
     }
 
     fn missed(&self) {
-        self.ear.missed();
+        self.subscriber.missed();
     }
 }

@@ -1,44 +1,47 @@
+//! Event streams with encryption.
+
 use std::sync::Arc;
 
 use wharf_model::{EventStore, Events, Retention, Stored};
 
-use crate::encrypted::Keys;
+use crate::encrypted::BoundCipher;
 
-/// By how much an event is longer when it is sealed, about.
-const LONGER: usize = 64;
+/// Bytes that encryption adds to an event, approximately.
+const ENCRYPTION_OVERHEAD_BYTES: usize = 64;
 
-/// Streams whose events the store cannot read.
-pub(super) struct SealedEvents {
+/// Event streams whose events are encrypted.
+pub(super) struct EncryptedEvents {
     store: Arc<dyn EventStore>,
-    keys: Keys,
+    cipher: BoundCipher,
 }
 
-impl SealedEvents {
-    pub(super) fn new(store: Arc<dyn EventStore>, keys: Keys) -> Self {
-        SealedEvents { store, keys }
+impl EncryptedEvents {
+    pub(super) fn new(store: Arc<dyn EventStore>, cipher: BoundCipher) -> Self {
+        EncryptedEvents { store, cipher }
     }
 }
 
-impl EventStore for SealedEvents {
+impl EventStore for EncryptedEvents {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
-        let event = self.keys.close([stream, ""], &event);
-        // As many as would be kept if they were not sealed.
-        let bytes = keep.bytes.saturating_add(keep.events.saturating_mul(LONGER));
+        let event = self.cipher.encrypt([stream, ""], &event);
+        // As many events as would be kept without encryption.
+        let bytes =
+            keep.bytes.saturating_add(keep.events.saturating_mul(ENCRYPTION_OVERHEAD_BYTES));
         self.store.append(stream, event, Retention { bytes, ..keep })
     }
 
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
-        let (store, keys, stream) = (self.store.clone(), self.keys.clone(), stream.to_owned());
+        let (store, cipher, stream) = (self.store.clone(), self.cipher.clone(), stream.to_owned());
         Box::pin(async move {
             let mut after = after;
             loop {
                 let Events { newest, events } = store.read(&stream, after, limit).await?;
                 let (found, last) = (events.len(), events.last().map(|(number, _)| *number));
-                let open = |(number, event): (u64, Vec<u8>)| {
-                    keys.open([&stream, ""], &event).map(|event| (number, event))
+                let decrypt = |(number, event): (u64, Vec<u8>)| {
+                    cipher.decrypt([&stream, ""], &event).map(|event| (number, event))
                 };
-                let events: Vec<_> = events.into_iter().filter_map(open).collect();
-                // None would mean that there are no more.
+                let events: Vec<_> = events.into_iter().filter_map(decrypt).collect();
+                // An empty page would mean that there are no more events.
                 match last.filter(|_| events.is_empty() && found == limit) {
                     Some(last) => after = last,
                     None => return Ok(Events { newest, events }),

@@ -1,7 +1,8 @@
-//! Stores that see only what they index: what they keep is sealed before it reaches them.
+//! Stores with encryption at rest: they see only what they index, the rest is encrypted before it
+//! reaches them.
 //!
-//! Everything is bound to where it lies (which store, under which id, whose; which stream; which
-//! topic), so that it opens there and nowhere else. What does not open is not there.
+//! Each value is bound to its location (store, id and owner; stream; topic), so that it decrypts
+//! there and nowhere else. A value that does not decrypt is treated as missing.
 
 pub(crate) mod bus;
 pub(crate) mod events;
@@ -11,20 +12,20 @@ use std::sync::Arc;
 
 use wharf_model::{StateCipher, Stores};
 
-use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedRecords};
+use crate::encrypted::{bus::EncryptedBus, events::EncryptedEvents, records::EncryptedRecords};
 
-/// The same stores, with everything sealed that they need not read: the bodies of records, what is
-/// kept beside them, the events of streams, and what is said on the bus.
+/// Wraps stores so that everything they need not read is encrypted: the bodies of records, the
+/// values kept beside them, the events of streams and the messages of the bus.
 ///
-/// Ids, owners (digests, as servers write them), times, and the names of what is kept stay
-/// readable: the stores find things by them. Whoever shares the stores needs the same keys; without
-/// them it finds nothing there.
+/// Ids, owners (digests, as servers write them), times and the names of kept values stay readable:
+/// the stores index them. All processes that share the stores need the same keys; without them a
+/// process finds nothing there.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// use wharf_model::{Record, StateCipher};
-/// # struct Keys;
-/// # impl StateCipher for Keys {
+/// # struct BoundCipher;
+/// # impl StateCipher for BoundCipher {
 /// #     fn seal(&self, context: &[u8], plain: &[u8]) -> String {
 /// #         [context, plain].concat().iter().map(|byte| format!("{:02x}", !byte)).collect()
 /// #     }
@@ -36,7 +37,7 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
-/// # let keys = Arc::new(Keys);
+/// # let keys = Arc::new(BoundCipher);
 /// let bare = wharf_store::memory_stores();
 /// let sealed = wharf_store::sealed(bare.clone(), keys);
 ///
@@ -48,36 +49,36 @@ use crate::encrypted::{bus::SealedBus, events::SealedEvents, records::SealedReco
 /// ```
 #[must_use]
 pub fn sealed(stores: Stores, keys: Arc<dyn StateCipher>) -> Stores {
-    let keys = |kind| Keys { seal: keys.clone(), kind };
+    let keys = |kind| BoundCipher { seal: keys.clone(), kind };
     Stores {
-        tasks: Arc::new(SealedRecords::new(stores.tasks, keys("task"))),
-        sessions: Arc::new(SealedRecords::new(stores.sessions, keys("session"))),
-        grants: Arc::new(SealedRecords::new(stores.grants, keys("grant"))),
-        events: Arc::new(SealedEvents::new(stores.events, keys("event"))),
-        bus: Arc::new(SealedBus::new(stores.bus, keys("bus"))),
+        tasks: Arc::new(EncryptedRecords::new(stores.tasks, keys("task"))),
+        sessions: Arc::new(EncryptedRecords::new(stores.sessions, keys("session"))),
+        grants: Arc::new(EncryptedRecords::new(stores.grants, keys("grant"))),
+        events: Arc::new(EncryptedEvents::new(stores.events, keys("event"))),
+        bus: Arc::new(EncryptedBus::new(stores.bus, keys("bus"))),
         ..stores
     }
 }
 
-/// Keys for one kind of thing.
+/// Cipher bound to one kind of data.
 #[derive(Clone)]
-struct Keys {
+struct BoundCipher {
     seal: Arc<dyn StateCipher>,
     kind: &'static str,
 }
 
-impl Keys {
-    /// Seals what lies in this place.
-    fn close(&self, place: [&str; 2], plain: &[u8]) -> Vec<u8> {
-        self.seal.seal_bytes(&self.context(place), plain)
+impl BoundCipher {
+    /// Encrypts the value at this location.
+    fn encrypt(&self, context: [&str; 2], plain: &[u8]) -> Vec<u8> {
+        self.seal.seal_bytes(&self.context(context), plain)
     }
 
-    /// Opens what was sealed in this place.
-    fn open(&self, place: [&str; 2], sealed: &[u8]) -> Option<Vec<u8>> {
-        self.seal.open_bytes(&self.context(place), sealed)
+    /// Decrypts the value at this location.
+    fn decrypt(&self, context: [&str; 2], sealed: &[u8]) -> Option<Vec<u8>> {
+        self.seal.open_bytes(&self.context(context), sealed)
     }
 
-    /// No two places have the same.
+    /// Authenticated context of a location. It differs between any two locations.
     fn context(&self, [first, second]: [&str; 2]) -> Vec<u8> {
         format!("wharf store\0{}\0{}\0{first}\0{second}", self.kind, first.len()).into_bytes()
     }

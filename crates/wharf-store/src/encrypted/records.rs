@@ -1,68 +1,71 @@
+//! Records with encryption.
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use wharf_model::{Error, ErrorKind, PutResult, Record, RecordStore, Stored};
 
-use crate::encrypted::Keys;
+use crate::encrypted::BoundCipher;
 
-/// For how long a record rests that is due and does not open here: others may have its key.
-const REST: u64 = 30_000;
+/// Delay until a due record that does not decrypt here is due again, in milliseconds: another
+/// process may have its key.
+const UNREADABLE_RETRY_MS: u64 = 30_000;
 
-/// Records whose bodies, and what is kept beside them, the store cannot read.
+/// Records whose bodies and kept values are encrypted.
 #[derive(Clone)]
-pub(super) struct SealedRecords {
+pub(super) struct EncryptedRecords {
     store: Arc<dyn RecordStore>,
-    keys: Keys,
+    cipher: BoundCipher,
 }
 
-impl SealedRecords {
-    pub(super) fn new(store: Arc<dyn RecordStore>, keys: Keys) -> Self {
-        SealedRecords { store, keys }
+impl EncryptedRecords {
+    pub(super) fn new(store: Arc<dyn RecordStore>, cipher: BoundCipher) -> Self {
+        EncryptedRecords { store, cipher }
     }
 
-    fn close(&self, record: Record) -> Record {
-        let body = self.keys.close([&record.id, &record.owner], &record.body);
+    fn encrypt(&self, record: Record) -> Record {
+        let body = self.cipher.encrypt([&record.id, &record.owner], &record.body);
         Record { body, ..record }
     }
 
-    fn open(&self, record: Record) -> Option<Record> {
-        let body = self.keys.open([&record.id, &record.owner], &record.body)?;
+    fn decrypt(&self, record: Record) -> Option<Record> {
+        let body = self.cipher.decrypt([&record.id, &record.owner], &record.body)?;
         Some(Record { body, ..record })
     }
 
-    fn open_kept(&self, id: &str, name: &str, value: &[u8]) -> Option<Vec<u8>> {
-        self.keys.open([id, &beside(name)], value)
+    fn decrypt_kept(&self, id: &str, name: &str, value: &[u8]) -> Option<Vec<u8>> {
+        self.cipher.decrypt([id, &kept_context(name)], value)
     }
 
-    /// Whether a record that is due can be read here. If not, it rests, so that it is not in the way
-    /// of those that can be.
+    /// Returns whether a due record decrypts here. If not, it is postponed, so that it does not
+    /// block the records that do.
     async fn is_readable(&self, id: &str) -> Result<bool, Error> {
         let Some(record) = self.store.load(id).await? else { return Ok(true) };
-        if self.open(record.clone()).is_some() {
+        if self.decrypt(record.clone()).is_some() {
             return Ok(true);
         }
-        tracing::warn!("a record that is due does not open with the keys of the store");
-        let due = Some(self.store.now().await?.saturating_add(REST));
+        tracing::warn!("postponed a due record that does not decrypt with the keys of the store");
+        let due = Some(self.store.now().await?.saturating_add(UNREADABLE_RETRY_MS));
         self.store.swap(Record { due, ..record }).await?;
         Ok(false)
     }
 }
 
-impl RecordStore for SealedRecords {
+impl RecordStore for EncryptedRecords {
     fn now(&self) -> Stored<u64> {
         self.store.now()
     }
 
     fn insert(&self, record: Record, most: usize) -> Stored<bool> {
-        self.store.insert(self.close(record), most)
+        self.store.insert(self.encrypt(record), most)
     }
 
     fn load(&self, id: &str) -> Stored<Option<Record>> {
         let (this, loading) = (self.clone(), self.store.load(id));
-        Box::pin(async move { Ok(loading.await?.and_then(|record| this.open(record))) })
+        Box::pin(async move { Ok(loading.await?.and_then(|record| this.decrypt(record))) })
     }
 
     fn swap(&self, record: Record) -> Stored<bool> {
-        self.store.swap(self.close(record))
+        self.store.swap(self.encrypt(record))
     }
 
     fn remove(&self, id: &str) -> Stored<bool> {
@@ -73,19 +76,20 @@ impl RecordStore for SealedRecords {
         let (this, owner) = (self.clone(), owner.to_owned());
         let mut after = after.map(str::to_owned);
         Box::pin(async move {
-            let mut opened = Vec::new();
-            // Fewer than were asked for are the last ones: what does not open must not look so.
-            while opened.len() < limit {
-                let wanted = limit - opened.len();
+            let mut decrypted = Vec::new();
+            // A short page is the last page, so records that do not decrypt are replaced by later
+            // ones.
+            while decrypted.len() < limit {
+                let wanted = limit - decrypted.len();
                 let listed = this.store.list(&owner, after.as_deref(), wanted).await?;
                 let more = listed.len() == wanted;
                 after = listed.last().map(|record| record.id.clone());
-                opened.extend(listed.into_iter().filter_map(|record| this.open(record)));
+                decrypted.extend(listed.into_iter().filter_map(|record| this.decrypt(record)));
                 if !more {
                     break;
                 }
             }
-            Ok(opened)
+            Ok(decrypted)
         })
     }
 
@@ -109,14 +113,14 @@ impl RecordStore for SealedRecords {
     }
 
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
-        let value = self.keys.close([id, &beside(name)], &value);
+        let value = self.cipher.encrypt([id, &kept_context(name)], &value);
         let keeping = self.store.keep(id, fence, name, value);
         let (this, id, name) = (self.clone(), id.to_owned(), name.to_owned());
         Box::pin(async move {
             Ok(match keeping.await? {
                 PutResult::Known(value) => {
-                    // Whoever kept it has other keys: the record is theirs.
-                    this.open_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
+                    // The holder that kept it has other keys, so the record is not ours.
+                    this.decrypt_kept(&id, &name, &value).map_or(PutResult::Lost, PutResult::Known)
                 }
                 other => other,
             })
@@ -126,11 +130,11 @@ impl RecordStore for SealedRecords {
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
         let (this, id, kept) = (self.clone(), id.to_owned(), self.store.kept(id));
         Box::pin(async move {
-            let open = |(name, value): (String, Vec<u8>)| {
-                let opened = this.open_kept(&id, &name, &value);
-                opened.map(|value| (name, value)).ok_or_else(unreadable)
+            let decrypt = |(name, value): (String, Vec<u8>)| {
+                let decrypted = this.decrypt_kept(&id, &name, &value);
+                decrypted.map(|value| (name, value)).ok_or_else(unreadable)
             };
-            kept.await?.into_iter().map(open).collect()
+            kept.await?.into_iter().map(decrypt).collect()
         })
     }
 
@@ -139,13 +143,14 @@ impl RecordStore for SealedRecords {
     }
 }
 
-/// Where a value lies beside its record, which no owner's name is.
-fn beside(name: &str) -> String {
+/// Location of a kept value, distinct from the location of every record.
+fn kept_context(name: &str) -> String {
     format!("kept\0{name}")
 }
 
-/// What was done must not look as if it were yet to be done.
+/// Error for a kept value that does not decrypt. It must not look like a missing value, or a
+/// completed step would run again.
 fn unreadable() -> Error {
-    tracing::error!("what is kept beside a record does not open with the keys of the store");
+    tracing::error!("cannot decrypt a kept value with the keys of the store");
     Error::new(ErrorKind::InternalError)
 }

@@ -1,25 +1,29 @@
-//! A bus within the process.
+//! Message bus within the process.
 
 use std::{any::Any, fmt, future::ready, sync::Arc};
 
 use wharf_model::{Bus, BusSubscriber, Stored};
 
-use crate::subscribers::Ears;
+use crate::subscribers::SubscriberTable;
 
-/// Carries messages within this process: each is heard before `publish` returns its future.
+/// Carries messages within this process: each is delivered before `publish` returns its future.
 #[derive(Default)]
 pub struct MemoryBus {
-    ears: Ears,
+    subscribers: SubscriberTable,
 }
 
 impl Bus for MemoryBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
-        self.ears.hear(topic, &message);
+        self.subscribers.deliver(topic, &message);
         Box::pin(ready(Ok(())))
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        self.ears.add(topic, ear, || {})
+    fn subscribe(
+        &self,
+        topic: &str,
+        subscriber: Arc<dyn BusSubscriber>,
+    ) -> Box<dyn Any + Send + Sync> {
+        self.subscribers.add(topic, subscriber, || {})
     }
 }
 

@@ -1,4 +1,4 @@
-//! Streams of events in memory.
+//! Event streams in memory.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -12,25 +12,26 @@ use hashbrown::HashMap;
 use wharf_model::{Error, EventStore, Events, Retention, Stored};
 
 use super::{full, lock};
-use crate::clock::{self, Clock, millis};
+use crate::clock::{self, ClockFn, millis};
 
-/// Keeps streams while the process lives. Past its limits it refuses what is new rather than forget.
+/// Event streams in memory, for the lifetime of the process. At its limits it rejects new events
+/// instead of dropping old ones.
 pub struct MemoryEvents {
     most: usize,
     most_bytes: usize,
-    clock: Clock,
-    table: Mutex<Table>,
+    clock: ClockFn,
+    table: Mutex<StreamTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    streams: HashMap<String, Stream, RandomState>,
+struct StreamTable {
+    streams: HashMap<String, MemoryStream, RandomState>,
     expiring: BTreeSet<(u64, String)>,
     bytes: usize,
 }
 
 #[derive(Default)]
-struct Stream {
+struct MemoryStream {
     newest: u64,
     events: VecDeque<Vec<u8>>,
     bytes: usize,
@@ -44,13 +45,13 @@ impl Default for MemoryEvents {
 }
 
 impl MemoryEvents {
-    /// Keeps at most so many streams, and so many bytes in all.
+    /// Creates a store of at most `most` streams and `most_bytes` bytes in total.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        MemoryEvents { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
+        MemoryEvents { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
     }
 
-    /// Streams that go by this clock, in milliseconds since 1970, for simulations.
+    /// Creates a store that uses this clock, in milliseconds since 1970, for simulations.
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         MemoryEvents { clock: Box::new(clock), ..MemoryEvents::default() }
@@ -83,7 +84,7 @@ impl MemoryEvents {
     }
 }
 
-impl Table {
+impl StreamTable {
     fn forget(&mut self, name: &str) {
         let Some(stream) = self.streams.remove(name) else { return };
         self.expiring.remove(&(stream.expires, name.to_owned()));
@@ -99,7 +100,7 @@ impl Table {
     }
 }
 
-impl Stream {
+impl MemoryStream {
     fn append(&mut self, event: Vec<u8>, keep: Retention) {
         self.newest += 1;
         self.bytes += event.len();

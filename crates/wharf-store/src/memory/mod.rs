@@ -1,4 +1,4 @@
-//! The ports in memory: good for one process. Everything is bounded, and says so when it is full.
+//! Stores in memory, for one process. Every store is bounded and returns an error when it is full.
 
 mod bus;
 mod events;
@@ -18,7 +18,7 @@ pub use self::{
     records::MemoryRecords,
 };
 
-/// All stores in memory, empty.
+/// Creates empty stores in memory.
 ///
 /// ```
 /// use wharf_model::{Sharing, Record};
@@ -30,7 +30,7 @@ pub use self::{
 ///
 /// let record = Record { id: "r1".into(), body: b"hello".to_vec(), ..Record::default() };
 /// assert!(stores.tasks.insert(record, 10).await?);
-/// assert!(stores.sessions.load("r1").await?.is_none(), "tasks and sessions are apart");
+/// assert!(stores.sessions.load("r1").await?.is_none(), "tasks and sessions are separate");
 /// # Ok(()) }
 /// ```
 #[must_use]
@@ -48,7 +48,7 @@ pub fn memory_stores() -> Stores {
     }
 }
 
-/// The health of what cannot go away.
+/// Health of stores that cannot become unavailable.
 #[derive(Clone, Copy, Debug)]
 struct AlwaysReady;
 
@@ -59,7 +59,8 @@ impl Health for AlwaysReady {
 }
 
 fn full() -> Error {
-    Error::overloaded(Duration::from_secs(1)).with_message("The store in memory is full")
+    Error::overloaded(Duration::from_secs(1))
+        .with_message("the store in memory is full: try again later")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! One-time claims in memory.
+//! One-time claims (nonces) in memory.
 
 use std::{
     collections::BTreeMap,
@@ -13,14 +13,15 @@ use wharf_model::{Error, NonceStore, Stored};
 
 use super::lock;
 
-/// Remembers claims until they expire. Past its limit it refuses new ones rather than forget.
+/// One-time claims in memory until they expire. At its limit it rejects new claims instead of
+/// dropping old ones.
 pub struct MemoryNonces {
     most: usize,
-    claims: Mutex<Claims>,
+    claims: Mutex<ClaimTable>,
 }
 
 #[derive(Default)]
-struct Claims {
+struct ClaimTable {
     expiry: HashMap<String, Instant, RandomState>,
     by_expiry: BTreeMap<Instant, Vec<String>>,
 }
@@ -32,7 +33,7 @@ impl Default for MemoryNonces {
 }
 
 impl MemoryNonces {
-    /// Remembers at most so many claims at a time.
+    /// Creates a store of at most `most` claims at a time.
     #[must_use]
     pub fn new(most: usize) -> Self {
         MemoryNonces { most, claims: Mutex::default() }
@@ -51,7 +52,7 @@ impl MemoryNonces {
         if claims.expiry.len() >= self.most {
             return Err(Error::overloaded(Duration::from_secs(1)));
         }
-        // A claim too far off to write down is kept for a day.
+        // A claim whose expiry cannot be represented is kept for a day.
         let expiry = now.checked_add(ttl).unwrap_or(now + Duration::from_secs(86_400));
         claims.expiry.insert(nonce.to_owned(), expiry);
         claims.by_expiry.entry(expiry).or_default().push(nonce.to_owned());

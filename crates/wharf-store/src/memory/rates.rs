@@ -9,25 +9,25 @@ use std::{
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
-use wharf_model::{Rate, RateStore, Taking};
+use wharf_model::{Rate, RateDecision, RateStore};
 
 use super::lock;
 
-/// Token buckets of so many callers at a time; when there are more, the bucket used longest ago
-/// is forgotten, and its caller begins with a full one.
+/// Token buckets of a bounded number of callers. Above that number the least recently used bucket
+/// is dropped, and its caller starts with a full one.
 pub struct MemoryRates {
     most: usize,
-    buckets: Mutex<Buckets>,
+    buckets: Mutex<BucketTable>,
 }
 
 #[derive(Default)]
-struct Buckets {
-    by_key: HashMap<String, Bucket, RandomState>,
+struct BucketTable {
+    by_key: HashMap<String, TokenBucket, RandomState>,
     by_use: BTreeMap<u64, String>,
     uses: u64,
 }
 
-struct Bucket {
+struct TokenBucket {
     tokens: f64,
     at: Instant,
     last_use: u64,
@@ -40,7 +40,7 @@ impl Default for MemoryRates {
 }
 
 impl MemoryRates {
-    /// Keeps the buckets of at most so many callers.
+    /// Creates a store of at most `most` buckets.
     #[must_use]
     pub fn new(most: usize) -> Self {
         MemoryRates { most: most.max(1), buckets: Mutex::default() }
@@ -57,7 +57,7 @@ impl MemoryRates {
             {
                 buckets.by_key.remove(&oldest);
             }
-            let fresh = Bucket { tokens: rate.burst, at: now, last_use: 0 };
+            let fresh = TokenBucket { tokens: rate.burst, at: now, last_use: 0 };
             buckets.by_key.insert(key.to_owned(), fresh);
         }
         let Some(bucket) = buckets.by_key.get_mut(key) else { return Ok(()) };
@@ -77,8 +77,8 @@ impl MemoryRates {
 }
 
 impl RateStore for MemoryRates {
-    fn take(&self, key: &str, rate: Rate) -> Taking {
-        Taking::Now(self.take_at(key, rate, Instant::now()))
+    fn take(&self, key: &str, rate: Rate) -> RateDecision {
+        RateDecision::Now(self.take_at(key, rate, Instant::now()))
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(store.take_at("a", rate, now), Ok(()));
         assert_eq!(store.take_at("b", rate, now), Ok(()));
         assert!(store.take_at("a", rate, now).is_err());
-        assert_eq!(store.take_at("c", rate, now), Ok(()), "b went");
+        assert_eq!(store.take_at("c", rate, now), Ok(()), "b was dropped");
         assert!(store.take_at("a", rate, now).is_err(), "a stayed");
         assert_eq!(lock(&store.buckets).by_key.len(), 2);
         assert_eq!(lock(&store.buckets).by_use.len(), 2);

@@ -12,9 +12,10 @@ use hashbrown::HashMap;
 use wharf_model::{Error, PutResult, Record, RecordStore, Stored};
 
 use super::{full, lock};
-use crate::clock::{self, Clock};
+use crate::clock::{self, ClockFn};
 
-/// Keeps records while the process lives. Past its limits it refuses what is new rather than forget.
+/// Records in memory, for the lifetime of the process. At its limits it rejects new records instead
+/// of dropping old ones.
 ///
 /// ```
 /// use wharf_model::{Record, RecordStore};
@@ -26,26 +27,26 @@ use crate::clock::{self, Clock};
 /// store.insert(Record { id: "r1".into(), ..Record::default() }, 10).await?;
 /// let seen = store.load("r1").await?.unwrap();
 /// assert!(store.swap(seen.clone()).await?);
-/// assert!(!store.swap(seen).await?, "it has another version by now");
+/// assert!(!store.swap(seen).await?, "its version has changed");
 /// # Ok(()) }
 /// ```
 pub struct MemoryRecords {
     most: usize,
     most_bytes: usize,
-    clock: Clock,
-    table: Mutex<Table>,
+    clock: ClockFn,
+    table: Mutex<RecordTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    rows: HashMap<String, Row, RandomState>,
+struct RecordTable {
+    rows: HashMap<String, RecordRow, RandomState>,
     owners: HashMap<String, BTreeSet<(u64, String)>, RandomState>,
     due: BTreeSet<(u64, String)>,
     expiring: BTreeSet<(u64, String)>,
     bytes: usize,
 }
 
-struct Row {
+struct RecordRow {
     record: Record,
     kept: BTreeMap<String, Vec<u8>>,
 }
@@ -57,41 +58,41 @@ impl Default for MemoryRecords {
 }
 
 impl MemoryRecords {
-    /// Keeps at most so many records, and so many bytes in all.
+    /// Creates a store of at most `most` records and `most_bytes` bytes in total.
     #[must_use]
     pub fn new(most: usize, most_bytes: usize) -> Self {
-        MemoryRecords { most, most_bytes, clock: clock::of_the_process(), table: Mutex::default() }
+        MemoryRecords { most, most_bytes, clock: clock::process_clock(), table: Mutex::default() }
     }
 
-    /// Records that go by this clock, in milliseconds since 1970, for simulations.
+    /// Creates a store that uses this clock, in milliseconds since 1970, for simulations.
     #[must_use]
     pub fn with_clock(clock: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         MemoryRecords { clock: Box::new(clock), ..MemoryRecords::default() }
     }
 
-    /// Does something to the table, at the time it is now.
-    fn at_once<T: Send + 'static>(
+    /// Runs `work` on the locked table with the current time.
+    fn with_table<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Table, u64) -> Result<T, Error>,
+        work: impl FnOnce(&mut RecordTable, u64) -> Result<T, Error>,
     ) -> Stored<T> {
         let now = (self.clock)();
         Box::pin(ready(work(&mut lock(&self.table), now)))
     }
 
-    fn has_room(&self, table: &mut Table, now: u64, rows: usize, bytes: usize) -> bool {
-        let fits = |table: &Table| {
+    fn has_room(&self, table: &mut RecordTable, now: u64, rows: usize, bytes: usize) -> bool {
+        let fits = |table: &RecordTable| {
             table.rows.len() + rows <= self.most && table.bytes + bytes <= self.most_bytes
         };
         fits(table) || (table.sweep(now, usize::MAX) > 0 && fits(table))
     }
 }
 
-impl Table {
-    fn live(&self, id: &str, now: u64) -> Option<&Row> {
+impl RecordTable {
+    fn live(&self, id: &str, now: u64) -> Option<&RecordRow> {
         self.rows.get(id).filter(|row| row.record.expires.is_none_or(|expires| expires > now))
     }
 
-    fn put(&mut self, row: Row) {
+    fn put(&mut self, row: RecordRow) {
         let record = &row.record;
         let id = || record.id.clone();
         self.due.extend(record.due.map(|due| (due, id())));
@@ -101,7 +102,7 @@ impl Table {
         self.rows.insert(id(), row);
     }
 
-    fn take(&mut self, id: &str) -> Option<Row> {
+    fn take(&mut self, id: &str) -> Option<RecordRow> {
         let row = self.rows.remove(id)?;
         let record = &row.record;
         let at = |time| (time, id.to_owned());
@@ -148,7 +149,7 @@ impl Table {
     }
 }
 
-impl Row {
+impl RecordRow {
     fn size(&self) -> usize {
         let kept: usize = self.kept.iter().map(|(name, value)| name.len() + value.len()).sum();
         self.record.body.len() + kept
@@ -161,7 +162,7 @@ impl RecordStore for MemoryRecords {
     }
 
     fn insert(&self, mut record: Record, most: usize) -> Stored<bool> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             if table.live(&record.id, now).is_some() {
                 return Ok(false);
             }
@@ -176,17 +177,17 @@ impl RecordStore for MemoryRecords {
                 return Err(full());
             }
             record.version = 1;
-            table.put(Row { record, kept: BTreeMap::new() });
+            table.put(RecordRow { record, kept: BTreeMap::new() });
             Ok(true)
         })
     }
 
     fn load(&self, id: &str) -> Stored<Option<Record>> {
-        self.at_once(|table, now| Ok(table.live(id, now).map(|row| row.record.clone())))
+        self.with_table(|table, now| Ok(table.live(id, now).map(|row| row.record.clone())))
     }
 
     fn swap(&self, mut record: Record) -> Stored<bool> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let Some(old) = table.live(&record.id, now) else { return Ok(false) };
             if old.record.version != record.version {
                 return Ok(false);
@@ -197,13 +198,13 @@ impl RecordStore for MemoryRecords {
             }
             let Some(old) = table.take(&record.id) else { return Ok(false) };
             record.version += 1;
-            table.put(Row { record, kept: old.kept });
+            table.put(RecordRow { record, kept: old.kept });
             Ok(true)
         })
     }
 
     fn remove(&self, id: &str) -> Stored<bool> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let lived = table.live(id, now).is_some();
             table.take(id);
             Ok(lived)
@@ -211,11 +212,11 @@ impl RecordStore for MemoryRecords {
     }
 
     fn list(&self, owner: &str, after: Option<&str>, limit: usize) -> Stored<Vec<Record>> {
-        self.at_once(|table, now| Ok(table.list(owner, after, limit, now)))
+        self.with_table(|table, now| Ok(table.list(owner, after, limit, now)))
     }
 
     fn due(&self, limit: usize) -> Stored<Vec<String>> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let due = table.due.iter().take_while(|(due, _)| *due <= now);
             let live = due.filter(|(_, id)| table.live(id, now).is_some());
             Ok(live.map(|(_, id)| id.clone()).take(limit).collect())
@@ -223,7 +224,7 @@ impl RecordStore for MemoryRecords {
     }
 
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             let Some(row) = table.live(id, now).filter(|row| row.record.fence == fence) else {
                 return Ok(PutResult::Lost);
             };
@@ -242,13 +243,13 @@ impl RecordStore for MemoryRecords {
     }
 
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
-        self.at_once(|table, now| {
+        self.with_table(|table, now| {
             Ok(table.live(id, now).map(|row| row.kept.clone()).unwrap_or_default())
         })
     }
 
     fn sweep(&self, limit: usize) -> Stored<usize> {
-        self.at_once(|table, now| Ok(table.sweep(now, limit)))
+        self.with_table(|table, now| Ok(table.sweep(now, limit)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What processes say to each other, over publish and subscribe, on a connection of its own.
+//! Message bus over Redis publish/subscribe, with a separate connection for subscriptions.
 
 use std::{any::Any, collections::HashSet, sync::Arc};
 
@@ -7,140 +7,154 @@ use tokio::{sync::watch, task::AbortHandle, time::timeout};
 use wharf_model::{Bus, BusSubscriber, Error, Stored};
 
 use crate::redis::{
-    connector::Dial,
-    reconnect::{Link, PATIENCE},
+    connector::RedisConnector,
+    reconnect::{COMMAND_TIMEOUT, RedisClient},
 };
-use crate::subscribers::Ears;
+use crate::subscribers::SubscriberTable;
 
-/// Topics in one command.
-const CHUNK: usize = 500;
+/// Topics in one `SUBSCRIBE` or `UNSUBSCRIBE` command.
+const MAX_TOPICS_PER_COMMAND: usize = 500;
 
 pub(super) struct RedisBus {
-    /// Says.
-    link: Arc<Link>,
-    hearing: Arc<Hearing>,
-    follower: AbortHandle,
+    /// Publishes.
+    client: Arc<RedisClient>,
+    subscriptions: Arc<ChannelSubscriptions>,
+    sync_task: AbortHandle,
 }
 
-struct Hearing {
-    link: Link,
-    /// How all channels begin.
+struct ChannelSubscriptions {
+    client: RedisClient,
+    /// Prefix of all channels.
     prefix: String,
-    ears: Ears,
-    /// Counts how often ears came and went,
+    subscribers: SubscriberTable,
+    /// Counts subscriptions and their ends in this process.
     changes: watch::Sender<u64>,
-    /// and which of these changes Redis knows of.
-    known: watch::Sender<u64>,
+    /// Value of `changes` that Redis has been updated to.
+    synced: watch::Sender<u64>,
 }
 
 impl RedisBus {
-    pub(super) async fn open(dial: Dial, link: Arc<Link>, prefix: &str) -> RedisResult<Self> {
-        let (ears, start) = (Ears::default(), prefix.to_owned());
-        let heard = ears.clone();
+    pub(super) async fn open(
+        connector: RedisConnector,
+        client: Arc<RedisClient>,
+        prefix: &str,
+    ) -> RedisResult<Self> {
+        let (subscribers, start) = (SubscriberTable::default(), prefix.to_owned());
+        let receivers = subscribers.clone();
         let listener = move |message: PushInfo| {
-            if let Some((topic, message)) = read(message, &start) {
-                heard.hear(&topic, &message);
+            if let Some((topic, message)) = decode(message, &start) {
+                receivers.deliver(&topic, &message);
             }
         };
-        let hearing = Arc::new(Hearing {
-            link: Link::open(dial, redis::cmd("PING"), Arc::new(listener)).await?,
+        let subscriptions = Arc::new(ChannelSubscriptions {
+            client: RedisClient::open(connector, redis::cmd("PING"), Arc::new(listener)).await?,
             prefix: prefix.to_owned(),
-            ears,
+            subscribers,
             changes: watch::Sender::new(0),
-            known: watch::Sender::new(0),
+            synced: watch::Sender::new(0),
         });
-        let follower = tokio::spawn(Hearing::follow(hearing.clone())).abort_handle();
-        Ok(RedisBus { link, hearing, follower })
+        let sync_task =
+            tokio::spawn(ChannelSubscriptions::sync_loop(subscriptions.clone())).abort_handle();
+        Ok(RedisBus { client, subscriptions, sync_task })
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.hearing.link.is_up()
+        self.subscriptions.client.is_up()
     }
 }
 
 impl Bus for RedisBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
-        let (link, hearing) = (self.link.clone(), self.hearing.clone());
+        let (client, subscriptions) = (self.client.clone(), self.subscriptions.clone());
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(format!("{}{topic}", hearing.prefix)).arg(message);
+        publish.arg(format!("{}{topic}", subscriptions.prefix)).arg(message);
         Box::pin(async move {
-            hearing.settled().await;
-            link.ask(async |connection| publish.query_async(connection).await).await
+            subscriptions.wait_synced().await;
+            client.execute(async |connection| publish.query_async(connection).await).await
         })
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        let hearing = self.hearing.clone();
-        let place = self.hearing.ears.add(topic, ear, move || hearing.changed());
-        self.hearing.changed();
-        place
+    fn subscribe(
+        &self,
+        topic: &str,
+        subscriber: Arc<dyn BusSubscriber>,
+    ) -> Box<dyn Any + Send + Sync> {
+        let subscriptions = self.subscriptions.clone();
+        let subscription = self
+            .subscriptions
+            .subscribers
+            .add(topic, subscriber, move || subscriptions.mark_changed());
+        self.subscriptions.mark_changed();
+        subscription
     }
 }
 
 impl Drop for RedisBus {
     fn drop(&mut self) {
-        self.follower.abort();
+        self.sync_task.abort();
     }
 }
 
-impl Hearing {
-    fn changed(&self) {
+impl ChannelSubscriptions {
+    fn mark_changed(&self) {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Waits until Redis knows of all ears that are there now: who begins to hear, hears what this
-    /// process says next. Not while it cannot know: then they will be told that they missed something.
-    async fn settled(&self) {
+    /// Waits until Redis has all current subscriptions, so that a new subscriber receives what this
+    /// process publishes next. While Redis is down it does not wait: subscribers are notified later
+    /// that they missed messages.
+    async fn wait_synced(&self) {
         let now = *self.changes.borrow();
-        if *self.known.borrow() >= now || !self.link.is_up() {
+        if *self.synced.borrow() >= now || !self.client.is_up() {
             return;
         }
-        let mut known = self.known.subscribe();
+        let mut synced = self.synced.subscribe();
         tokio::select! {
-            _ = timeout(PATIENCE, known.wait_for(|known| *known >= now)) => {}
-            () = self.link.down() => {}
+            _ = timeout(COMMAND_TIMEOUT, synced.wait_for(|synced| *synced >= now)) => {}
+            () = self.client.wait_down() => {}
         }
     }
 
-    /// Tells Redis which topics are heard, as often as that changes or the connection is new.
-    async fn follow(self: Arc<Self>) {
+    /// Sends the subscribed topics to Redis whenever they change or the connection is new.
+    async fn sync_loop(self: Arc<Self>) {
         let mut changes = self.changes.subscribe();
         let mut generation = 0;
         loop {
-            generation = self.link.newer_than(generation).await;
-            // On a new connection, nothing is subscribed yet.
+            generation = self.client.wait_newer(generation).await;
+            // A new connection has no subscriptions.
             let mut subscribed = HashSet::new();
             loop {
                 let now = *changes.borrow_and_update();
-                if self.tell(&mut subscribed, now).await.is_err() {
-                    // Who knows what is subscribed now: a new connection begins anew.
-                    self.link.give_up(generation);
+                if self.sync(&mut subscribed, now).await.is_err() {
+                    // The subscriptions of this connection are uncertain now; a new connection
+                    // starts without any.
+                    self.client.mark_broken(generation);
                     break;
                 }
                 tokio::select! {
                     _ = changes.changed() => {}
-                    () = self.link.gone(generation) => break,
+                    () = self.client.wait_lost(generation) => break,
                 }
             }
         }
     }
 
-    async fn tell(&self, subscribed: &mut HashSet<String>, changes: u64) -> Result<(), Error> {
-        let heard: HashSet<_> = self.ears.topics().into_iter().collect();
-        let news: Vec<_> = heard.difference(subscribed).cloned().collect();
-        let unheard: Vec<_> = subscribed.difference(&heard).cloned().collect();
-        for topics in news.chunks(CHUNK) {
+    async fn sync(&self, subscribed: &mut HashSet<String>, changes: u64) -> Result<(), Error> {
+        let wanted: HashSet<_> = self.subscribers.topics().into_iter().collect();
+        let added: Vec<_> = wanted.difference(subscribed).cloned().collect();
+        let removed: Vec<_> = subscribed.difference(&wanted).cloned().collect();
+        for topics in added.chunks(MAX_TOPICS_PER_COMMAND) {
             let channels = self.channels(topics);
-            self.link.ask(async |connection| connection.subscribe(channels).await).await?;
-            // What was said before this moment was not heard.
-            self.ears.missed(topics);
+            self.client.execute(async |connection| connection.subscribe(channels).await).await?;
+            // Messages published before this moment were not received.
+            self.subscribers.notify_missed(topics);
         }
-        for topics in unheard.chunks(CHUNK) {
+        for topics in removed.chunks(MAX_TOPICS_PER_COMMAND) {
             let channels = self.channels(topics);
-            self.link.ask(async |connection| connection.unsubscribe(channels).await).await?;
+            self.client.execute(async |connection| connection.unsubscribe(channels).await).await?;
         }
-        *subscribed = heard;
-        self.known.send_replace(changes);
+        *subscribed = wanted;
+        self.synced.send_replace(changes);
         Ok(())
     }
 
@@ -149,13 +163,13 @@ impl Hearing {
     }
 }
 
-/// The topic and the words of a message.
-fn read(message: PushInfo, prefix: &str) -> Option<(String, Vec<u8>)> {
+/// Extracts the topic and the payload of a message.
+fn decode(message: PushInfo, prefix: &str) -> Option<(String, Vec<u8>)> {
     if message.kind != PushKind::Message {
         return None;
     }
     let mut parts = message.data.into_iter();
     let channel = String::from_redis_value(parts.next()?).ok()?;
-    let words = Vec::from_redis_value(parts.next()?).ok()?;
-    Some((channel.strip_prefix(prefix)?.to_owned(), words))
+    let payload = Vec::from_redis_value(parts.next()?).ok()?;
+    Some((channel.strip_prefix(prefix)?.to_owned(), payload))
 }

@@ -1,4 +1,4 @@
-//! One-time claims and rates on Redis.
+//! One-time claims (nonces) and rates in Redis.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -7,40 +7,40 @@ use std::{
 
 use redis::Script;
 use sha2::{Digest, Sha256};
-use wharf_model::{NonceStore, Rate, RateStore, Stored, Taking};
+use wharf_model::{NonceStore, Rate, RateDecision, RateStore, Stored};
 
 use super::exact;
-use crate::redis::reconnect::Link;
+use crate::redis::reconnect::RedisClient;
 use crate::{clock::millis, memory::MemoryRates};
 
 pub(super) struct RedisNonces {
-    link: Arc<Link>,
+    client: Arc<RedisClient>,
     prefix: String,
 }
 
 impl RedisNonces {
-    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
-        RedisNonces { link, prefix: format!("{prefix}:n:") }
+    pub(super) fn new(client: Arc<RedisClient>, prefix: &str) -> Self {
+        RedisNonces { client, prefix: format!("{prefix}:n:") }
     }
 }
 
 impl NonceStore for RedisNonces {
     fn claim(&self, nonce: &str, ttl: Duration) -> Stored<bool> {
-        let (link, key) = (self.link.clone(), format!("{}{nonce}", self.prefix));
+        let (client, key) = (self.client.clone(), format!("{}{nonce}", self.prefix));
         Box::pin(async move {
             let mut set = redis::cmd("SET");
             set.arg(key).arg(1).arg("NX").arg("PX").arg(exact(millis(ttl)).max(1));
             let claimed: Option<String> =
-                link.ask(async |connection| set.query_async(connection).await).await?;
+                client.execute(async |connection| set.query_async(connection).await).await?;
             Ok(claimed.is_some())
         })
     }
 }
 
-/// Token buckets that all processes share. While Redis is gone each counts for itself: callers are
-/// limited less strictly, but nobody is refused for it, and nobody is without limit.
+/// Token buckets that all processes share. While Redis is down each process counts on its own:
+/// callers are limited less strictly, but are neither rejected nor unlimited.
 pub(super) struct RedisRates {
-    link: Arc<Link>,
+    client: Arc<RedisClient>,
     prefix: String,
     local: Arc<MemoryRates>,
 }
@@ -48,26 +48,26 @@ pub(super) struct RedisRates {
 static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/take.lua")));
 
 impl RedisRates {
-    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
-        RedisRates { link, prefix: format!("{prefix}:q:"), local: Arc::default() }
+    pub(super) fn new(client: Arc<RedisClient>, prefix: &str) -> Self {
+        RedisRates { client, prefix: format!("{prefix}:q:"), local: Arc::default() }
     }
 }
 
-/// By what Redis knows a caller: who it is, or from where, is nobody's business there.
+/// Hashes the key of a caller, so that Redis stores neither identities nor addresses.
 fn digest(key: &str) -> String {
     Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl RateStore for RedisRates {
-    fn take(&self, key: &str, rate: Rate) -> Taking {
-        if !self.link.is_up() {
+    fn take(&self, key: &str, rate: Rate) -> RateDecision {
+        if !self.client.is_up() {
             return self.local.take(key, rate);
         }
-        let (link, local, key) = (self.link.clone(), self.local.clone(), key.to_owned());
+        let (client, local, key) = (self.client.clone(), self.local.clone(), key.to_owned());
         let mut call = TAKE.key(format!("{}{}", self.prefix, digest(&key)));
         call.arg(rate.per_second).arg(rate.burst);
-        Taking::Later(Box::pin(async move {
-            let wait = link.ask(async |connection| call.invoke_async(connection).await).await;
+        RateDecision::Later(Box::pin(async move {
+            let wait = client.execute(async |connection| call.invoke_async(connection).await).await;
             match wait {
                 Ok(0) => Ok(()),
                 Ok(wait) => Err(Duration::from_millis(wait)),

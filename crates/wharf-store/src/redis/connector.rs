@@ -1,32 +1,32 @@
-//! How Redis is reached: in the open, or encrypted.
+//! Connects to Redis, with or without TLS.
 
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, RedisResult, aio::MultiplexedConnection,
 };
 
 #[cfg(feature = "redis-tls")]
-use crate::redis::tls::{Driver, Tls};
+use crate::redis::tls::{ConnectionDriver, TlsDialer};
 
-/// Where Redis is, and how to talk to it.
+/// Address and settings of Redis.
 #[derive(Clone)]
-pub(super) struct Dial {
+pub(super) struct RedisConnector {
     client: Client,
     #[cfg(feature = "redis-tls")]
-    tls: Option<Tls>,
+    tls: Option<TlsDialer>,
 }
 
-/// A connection, which its clones share.
+/// Connection that its clones share.
 #[derive(Clone)]
-pub(super) struct Connection {
+pub(super) struct RedisConnection {
     pub(super) redis: MultiplexedConnection,
-    /// What moves its bytes, if we do that.
+    /// Task that moves the bytes of a TLS connection.
     #[cfg(feature = "redis-tls")]
-    pub(super) _driver: Option<std::sync::Arc<Driver>>,
+    pub(super) _driver: Option<std::sync::Arc<ConnectionDriver>>,
 }
 
-impl Dial {
+impl RedisConnector {
     pub(super) fn open(info: ConnectionInfo) -> RedisResult<Self> {
-        Ok(Dial {
+        Ok(RedisConnector {
             client: Client::open(info)?,
             #[cfg(feature = "redis-tls")]
             tls: None,
@@ -34,16 +34,19 @@ impl Dial {
     }
 
     #[cfg(feature = "redis-tls")]
-    pub(super) fn encrypted(self, tls: Tls) -> Self {
-        Dial { tls: Some(tls), ..self }
+    pub(super) fn encrypted(self, tls: TlsDialer) -> Self {
+        RedisConnector { tls: Some(tls), ..self }
     }
 
-    pub(super) async fn connect(&self, config: &AsyncConnectionConfig) -> RedisResult<Connection> {
+    pub(super) async fn connect(
+        &self,
+        config: &AsyncConnectionConfig,
+    ) -> RedisResult<RedisConnection> {
         #[cfg(feature = "redis-tls")]
         if let Some(tls) = &self.tls {
             return tls.connect(self.client.get_connection_info(), config).await;
         }
-        Ok(Connection {
+        Ok(RedisConnection {
             redis: self.client.get_multiplexed_async_connection_with_config(config).await?,
             #[cfg(feature = "redis-tls")]
             _driver: None,

@@ -1,4 +1,4 @@
-//! Streams of events on Redis: a list each, and a hash that counts.
+//! Event streams in Redis: a list and a hash with the counters for each stream.
 
 use std::sync::{Arc, LazyLock};
 
@@ -7,10 +7,10 @@ use wharf_model::{EventStore, Events, Retention, Stored};
 
 use super::{exact, limit};
 use crate::clock::millis;
-use crate::redis::reconnect::Link;
+use crate::redis::reconnect::RedisClient;
 
 pub(super) struct RedisEvents {
-    link: Arc<Link>,
+    client: Arc<RedisClient>,
     prefix: String,
 }
 
@@ -18,11 +18,11 @@ static APPEND: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scr
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("scripts/read.lua")));
 
 impl RedisEvents {
-    pub(super) fn new(link: Arc<Link>, prefix: &str) -> Self {
-        RedisEvents { link, prefix: prefix.to_owned() }
+    pub(super) fn new(client: Arc<RedisClient>, prefix: &str) -> Self {
+        RedisEvents { client, prefix: prefix.to_owned() }
     }
 
-    /// The hash and the list of a stream.
+    /// Keys of the hash and the list of a stream.
     fn keys(&self, stream: &str) -> [String; 2] {
         ["e", "l"].map(|kind| format!("{}:{kind}:{stream}", self.prefix))
     }
@@ -30,32 +30,32 @@ impl RedisEvents {
 
 impl EventStore for RedisEvents {
     fn append(&self, stream: &str, event: Vec<u8>, keep: Retention) -> Stored<u64> {
-        let (link, [hash, list]) = (self.link.clone(), self.keys(stream));
+        let (client, [hash, list]) = (self.client.clone(), self.keys(stream));
         Box::pin(async move {
             let mut call = APPEND.key(hash);
             call.key(list).arg(event).arg(limit(keep.events)).arg(limit(keep.bytes));
             call.arg(exact(millis(keep.ttl)).max(1));
-            link.ask(async |connection| call.invoke_async(connection).await).await
+            client.execute(async |connection| call.invoke_async(connection).await).await
         })
     }
 
     fn read(&self, stream: &str, after: u64, most: usize) -> Stored<Events> {
-        let (link, [hash, list]) = (self.link.clone(), self.keys(stream));
+        let (client, [hash, list]) = (self.client.clone(), self.keys(stream));
         Box::pin(async move {
             let mut call = READ.key(hash);
             call.key(list).arg(exact(after)).arg(limit(most));
             let (newest, first, events): (u64, u64, Vec<Vec<u8>>) =
-                link.ask(async |connection| call.invoke_async(connection).await).await?;
+                client.execute(async |connection| call.invoke_async(connection).await).await?;
             Ok(Events { newest, events: (first..).zip(events).collect() })
         })
     }
 
     fn forget(&self, stream: &str) -> Stored<()> {
-        let (link, keys) = (self.link.clone(), self.keys(stream));
+        let (client, keys) = (self.client.clone(), self.keys(stream));
         Box::pin(async move {
             let mut delete = redis::cmd("UNLINK");
             delete.arg(&keys);
-            link.ask(async |connection| delete.query_async(connection).await).await
+            client.execute(async |connection| delete.query_async(connection).await).await
         })
     }
 }

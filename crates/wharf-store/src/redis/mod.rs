@@ -1,4 +1,4 @@
-//! The ports on Redis, shared by any number of processes.
+//! Stores in Redis, shared by any number of processes.
 
 mod bus;
 mod claims;
@@ -20,12 +20,12 @@ use self::{
     events::RedisEvents,
     records::RedisRecords,
 };
-use crate::redis::{connector::Dial, reconnect::Link};
-use crate::url::{Url, wrong};
+use crate::redis::{connector::RedisConnector, reconnect::RedisClient};
+use crate::url::{StoreUrl, invalid_url};
 
-/// Connects: once for commands, once for what other processes say.
-pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
-    let Named {
+/// Opens two connections: one for commands, one for subscriptions.
+pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
+    let RedisConfig {
         info,
         prefix,
         #[cfg(feature = "redis-tls")]
@@ -36,75 +36,77 @@ pub(crate) async fn open(url: &Url<'_>) -> Result<Stores, Error> {
         let message = format!("cannot reach Redis at {address}: {why}");
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     };
-    let dial = Dial::open(info).map_err(cannot)?;
+    let connector = RedisConnector::open(info).map_err(cannot)?;
     #[cfg(feature = "redis-tls")]
-    let dial = match files {
-        Some(files) => dial.encrypted(tls::Tls::load(files).await?),
-        None => dial,
+    let connector = match files {
+        Some(files) => connector.encrypted(tls::TlsDialer::load(files).await?),
+        None => connector,
     };
-    let link = Link::open(dial.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
-    let link = Arc::new(link.map_err(cannot)?);
-    let bus = RedisBus::open(dial, link.clone(), &format!("{prefix}:b:")).await;
+    let client = RedisClient::open(connector.clone(), write_probe(&prefix), Arc::new(|_| ())).await;
+    let client = Arc::new(client.map_err(cannot)?);
+    let bus = RedisBus::open(connector, client.clone(), &format!("{prefix}:b:")).await;
     let bus = Arc::new(bus.map_err(cannot)?);
-    let records = |name| Arc::new(RedisRecords::new(link.clone(), format!("{prefix}:{name}")));
+    let records = |name| Arc::new(RedisRecords::new(client.clone(), format!("{prefix}:{name}")));
     Ok(Stores {
         tasks: records("t"),
         sessions: records("s"),
         grants: records("g"),
-        events: Arc::new(RedisEvents::new(link.clone(), &prefix)),
-        rates: Arc::new(RedisRates::new(link.clone(), &prefix)),
-        nonces: Arc::new(RedisNonces::new(link.clone(), &prefix)),
-        health: Arc::new(Both(link, bus.clone())),
+        events: Arc::new(RedisEvents::new(client.clone(), &prefix)),
+        rates: Arc::new(RedisRates::new(client.clone(), &prefix)),
+        nonces: Arc::new(RedisNonces::new(client.clone(), &prefix)),
+        health: Arc::new(RedisHealth(client, bus.clone())),
         bus,
         reach: Sharing::Fleet,
     })
 }
 
-/// Something to write, to see whether Redis can be written to.
+/// Command that tests whether Redis accepts writes.
 fn write_probe(prefix: &str) -> Cmd {
     let mut set = redis::cmd("SET");
     set.arg(format!("{prefix}:probe")).arg(1).arg("PX").arg(1);
     set
 }
 
-/// What a URL names.
+/// Settings of a Redis URL.
 #[derive(Debug)]
-struct Named {
+struct RedisConfig {
     info: ConnectionInfo,
-    /// How all keys begin. It is a hash tag: a cluster keeps all of it in one slot, without which no
-    /// script could touch two keys.
+    /// Prefix of all keys. It is a hash tag, so that a Redis cluster keeps all keys in one slot; a
+    /// script can only use keys of one slot.
     prefix: String,
     /// For `rediss:`.
     #[cfg(feature = "redis-tls")]
-    files: Option<tls::Files>,
+    files: Option<tls::TlsFiles>,
 }
 
-fn parse(url: &Url<'_>) -> Result<Named, Error> {
+fn parse(url: &StoreUrl<'_>) -> Result<RedisConfig, Error> {
     let mut prefix = "wharf";
     #[cfg(feature = "redis-tls")]
-    let mut files = (url.scheme == "rediss").then(tls::Files::default);
+    let mut files = (url.scheme == "rediss").then(tls::TlsFiles::default);
     for (name, value) in &url.settings {
         match name.as_str() {
             "prefix" if !value.is_empty() && !value.contains(['{', '}']) => prefix = value,
-            "prefix" => return Err(wrong("a prefix is a word without { and }")),
+            "prefix" => return Err(invalid_url("prefix must not be empty or contain { or }")),
             #[cfg(feature = "redis-tls")]
             "ca" | "cert" | "key" => match &mut files {
-                Some(files) => *files.named(name) = Some(value.clone()),
+                Some(files) => *files.setting_mut(name) = Some(value.clone()),
                 None => {
-                    return Err(wrong("`ca`, `cert` and `key` are for rediss://, not `prefix`"));
+                    return Err(invalid_url(
+                        "`ca`, `cert` and `key` need rediss://; redis:// has only `prefix`",
+                    ));
                 }
             },
-            // What somebody takes for a setting may be part of a password.
-            _ => return Err(wrong(SETTINGS)),
+            // The error does not repeat the name: it may be part of a password.
+            _ => return Err(invalid_url(SUPPORTED_SETTINGS)),
         }
     }
     let info = format!("redis:{}", url.rest).into_connection_info();
-    // What the parser says may repeat the password.
-    let info = info.map_err(|_| wrong("write redis://HOST:PORT/DB?prefix=NAME"))?;
+    // The parser's error may contain the password.
+    let info = info.map_err(|_| invalid_url("write redis://HOST:PORT/DB?prefix=NAME"))?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-    // A command must not wait until Redis has acknowledged the one before.
+    // A command must not wait until Redis has acknowledged the previous one.
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    Ok(Named {
+    Ok(RedisConfig {
         info: info.set_redis_settings(settings),
         prefix: format!("{{{prefix}}}"),
         #[cfg(feature = "redis-tls")]
@@ -112,26 +114,27 @@ fn parse(url: &Url<'_>) -> Result<Named, Error> {
     })
 }
 
-const SETTINGS: &str = "the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
+const SUPPORTED_SETTINGS: &str =
+    "unknown setting; the settings are `prefix`, and for rediss:// `ca`, `cert` and `key`";
 
-struct Both(Arc<Link>, Arc<RedisBus>);
+struct RedisHealth(Arc<RedisClient>, Arc<RedisBus>);
 
-impl Health for Both {
+impl Health for RedisHealth {
     fn is_ready(&self) -> bool {
         self.0.is_up() && self.1.is_up() && !self.0.is_full()
     }
 }
 
-/// The largest number that a script and the score of a sorted set hold exactly. A time beyond it is
-/// as good as never.
-const LARGEST: u64 = (1 << 53) - 1;
+/// Largest integer that a script and the score of a sorted set hold exactly. A time beyond it means
+/// never.
+const MAX_EXACT_INTEGER: u64 = (1 << 53) - 1;
 
 fn exact(number: u64) -> u64 {
-    number.min(LARGEST)
+    number.min(MAX_EXACT_INTEGER)
 }
 
 fn limit(most: usize) -> u64 {
-    u64::try_from(most).unwrap_or(LARGEST).min(LARGEST)
+    u64::try_from(most).unwrap_or(MAX_EXACT_INTEGER).min(MAX_EXACT_INTEGER)
 }
 
 #[cfg(test)]
@@ -140,8 +143,8 @@ mod tests {
 
     #[test]
     fn urls_name_a_redis_and_a_prefix() {
-        let parse = |url| parse(&Url::parse(url).unwrap());
-        let Named { info, prefix, .. } =
+        let parse = |url| parse(&StoreUrl::parse(url).unwrap());
+        let RedisConfig { info, prefix, .. } =
             parse("redis://me:secret@host:7000/3?prefix=mine").unwrap();
         assert_eq!((info.addr().to_string().as_str(), prefix.as_str()), ("host:7000", "{mine}"));
         assert_eq!(info.redis_settings().db(), 3);

@@ -1,4 +1,4 @@
-//! A connection to Redis that is mended when it breaks, by one task, with patience.
+//! Redis client that reconnects with exponential backoff, by one background task.
 
 use std::{
     fmt,
@@ -21,112 +21,121 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind, LogThrottle};
 
-use crate::redis::connector::{Connection, Dial};
+use crate::redis::connector::{RedisConnection, RedisConnector};
 
-/// How long Redis may take for one command, or to connect. Whoever asks waits for no longer while nobody
-/// knows yet that it is gone; a disk that takes longer to be flushed is as good as gone.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1);
-/// Commands that Redis works on for us at the same time: enough to keep it busy.
-const IN_FLIGHT: usize = 512;
-/// Commands that wait for their turn, beside those.
-const QUEUE: usize = 8192;
-/// How often Redis is asked whether it is there, if nothing else tells.
-const BEAT: Duration = Duration::from_millis(500);
-/// When a client may try again that found Redis out of memory.
-const WHEN_FULL: Duration = Duration::from_secs(60);
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Timeout of one command and of connecting. It bounds the wait of callers until an outage is
+/// detected. A disk flush that takes longer counts as an outage.
+pub(super) const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
+/// Commands in flight at the same time: enough to keep Redis busy.
+const MAX_IN_FLIGHT: usize = 512;
+/// Commands that wait in the queue in addition.
+const MAX_QUEUED_COMMANDS: usize = 8192;
+/// Interval of the heartbeat (`PING`), which is skipped after other replies.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
+/// Retry delay sent to clients while Redis is out of memory.
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
+const MIN_BACKOFF: Duration = Duration::from_millis(50);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
-/// What hears the messages that come without having been asked for.
-pub(super) type Listener = Arc<dyn Fn(PushInfo) + Send + Sync>;
+/// Callback for push messages.
+pub(super) type PushListener = Arc<dyn Fn(PushInfo) + Send + Sync>;
 
-/// A connection, and the task that mends it.
-pub(super) struct Link {
-    shared: Arc<Shared>,
-    keeper: AbortHandle,
+/// Connection to Redis and the task that reconnects it.
+pub(super) struct RedisClient {
+    shared: Arc<ConnectionManager>,
+    reconnect_task: AbortHandle,
 }
 
-struct Shared {
-    dial: Dial,
-    listener: Listener,
-    /// What a new connection must be able to do.
+struct ConnectionManager {
+    connector: RedisConnector,
+    listener: PushListener,
+    /// Command that a new connection must complete.
     probe: Cmd,
-    /// The connection of this generation, if there is one.
-    state: watch::Sender<State>,
-    /// The newest generation that is known to be of no use.
+    /// Connection of the current generation, if there is one.
+    state: watch::Sender<ConnectionState>,
+    /// Newest generation known to be broken.
     broken: watch::Sender<u64>,
     queue: Semaphore,
-    flight: Semaphore,
-    /// Whether Redis answered anything since the last beat.
+    in_flight: Semaphore,
+    /// True if Redis replied since the last heartbeat.
     answered: AtomicBool,
-    /// Whether Redis is out of memory: it answers, and stores nothing.
+    /// True while Redis is out of memory: it replies but stores nothing.
     full: AtomicBool,
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct ConnectionState {
     generation: u64,
-    connection: Option<Connection>,
+    connection: Option<RedisConnection>,
 }
 
-impl Link {
-    /// Connects. Only this first attempt fails; later ones are made until one succeeds, and `probe` on it.
-    pub(super) async fn open(dial: Dial, probe: Cmd, listener: Listener) -> RedisResult<Self> {
-        let shared = Arc::new(Shared {
-            dial,
+impl RedisClient {
+    /// Connects. Only this first attempt can fail; later ones are retried until one succeeds,
+    /// including `probe`.
+    pub(super) async fn open(
+        connector: RedisConnector,
+        probe: Cmd,
+        listener: PushListener,
+    ) -> RedisResult<Self> {
+        let shared = Arc::new(ConnectionManager {
+            connector,
             listener,
             probe,
             state: watch::Sender::default(),
             broken: watch::Sender::new(0),
-            queue: Semaphore::new(IN_FLIGHT + QUEUE),
-            flight: Semaphore::new(IN_FLIGHT),
+            queue: Semaphore::new(MAX_IN_FLIGHT + MAX_QUEUED_COMMANDS),
+            in_flight: Semaphore::new(MAX_IN_FLIGHT),
             answered: AtomicBool::new(true),
             full: AtomicBool::new(false),
         });
-        let connection = Shared::connect(&shared, 1).await?;
-        shared.state.send_replace(State { generation: 1, connection: Some(connection) });
-        let keeper = tokio::spawn(Shared::keep(shared.clone())).abort_handle();
-        Ok(Link { shared, keeper })
+        let connection = ConnectionManager::connect(&shared, 1).await?;
+        shared.state.send_replace(ConnectionState { generation: 1, connection: Some(connection) });
+        let reconnect_task =
+            tokio::spawn(ConnectionManager::reconnect_loop(shared.clone())).abort_handle();
+        Ok(RedisClient { shared, reconnect_task })
     }
 
-    /// Whether Redis is there, as far as anybody knows.
+    /// Returns whether Redis is connected, as far as is known.
     pub(super) fn is_up(&self) -> bool {
         self.shared.is_up()
     }
 
-    /// Whether Redis has no memory left, as far as anybody knows.
+    /// Returns whether Redis is out of memory, as far as is known.
     pub(super) fn is_full(&self) -> bool {
         self.shared.full.load(Ordering::Relaxed)
     }
 
-    /// The generation of the connection, as soon as there is one that is not `known`.
-    pub(super) async fn newer_than(&self, known: u64) -> u64 {
+    /// Waits for a connection with a generation other than `known` and returns that generation.
+    pub(super) async fn wait_newer(&self, known: u64) -> u64 {
         let mut states = self.shared.state.subscribe();
-        let newer = |state: &State| state.generation > known && state.connection.is_some();
-        // It never closes: the sender is ours.
+        let newer =
+            |state: &ConnectionState| state.generation > known && state.connection.is_some();
+        // The channel never closes: this client owns the sender.
         states.wait_for(newer).await.map_or(known, |state| state.generation)
     }
 
-    /// Completes when this generation is of no use any more.
-    pub(super) async fn gone(&self, generation: u64) {
+    /// Completes when the connection of this generation is lost.
+    pub(super) async fn wait_lost(&self, generation: u64) {
         let mut states = self.shared.state.subscribe();
-        let gone = |state: &State| state.generation != generation || state.connection.is_none();
-        let _ = states.wait_for(gone).await;
+        let is_lost =
+            |state: &ConnectionState| state.generation != generation || state.connection.is_none();
+        let _ = states.wait_for(is_lost).await;
     }
 
-    /// Completes when the connection that is there now is of no use any more.
-    pub(super) async fn down(&self) {
+    /// Completes when the current connection is lost.
+    pub(super) async fn wait_down(&self) {
         let generation = self.shared.state.borrow().generation;
-        self.gone(generation).await;
+        self.wait_lost(generation).await;
     }
 
-    /// Asks for a new connection in the place of this generation's.
-    pub(super) fn give_up(&self, generation: u64) {
-        self.shared.give_up(generation);
+    /// Marks this generation as broken, which requests a new connection.
+    pub(super) fn mark_broken(&self, generation: u64) {
+        self.shared.mark_broken(generation);
     }
 
-    /// Does something with the connection. It is never tried again: nobody knows what became of it.
-    pub(super) async fn ask<T>(
+    /// Runs a command on the connection. It is never retried: after a failure its effect is
+    /// unknown.
+    pub(super) async fn execute<T>(
         &self,
         work: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
     ) -> Result<T, Error> {
@@ -135,199 +144,204 @@ impl Link {
             return Err(unreachable());
         }
         let Ok(_place) = shared.queue.try_acquire() else { return Err(too_much()) };
-        let Ok(Ok(_turn)) = timeout(PATIENCE, shared.flight.acquire()).await else {
+        let Ok(Ok(_turn)) = timeout(COMMAND_TIMEOUT, shared.in_flight.acquire()).await else {
             return Err(too_much());
         };
-        // Not before it is our turn: what we waited for may have been its end.
+        // Read only now: the connection may have been lost while this command was queued.
         let Some((generation, mut connection)) = shared.current() else {
             return Err(unreachable());
         };
-        match timeout(PATIENCE, work(&mut connection.redis)).await {
+        match timeout(COMMAND_TIMEOUT, work(&mut connection.redis)).await {
             Ok(Ok(answer)) => {
                 shared.answered.store(true, Ordering::Relaxed);
                 Ok(answer)
             }
             Ok(Err(why)) if is_full(&why) => {
-                shared.note_full(true);
+                shared.set_out_of_memory(true);
                 Err(full())
             }
             Ok(Err(why)) if !is_fatal(&why) => {
                 static LINE: LogThrottle = LogThrottle::new();
                 if LINE.is_due() {
-                    tracing::warn!(%why, "redis refused a command");
+                    tracing::warn!(%why, "cannot run a Redis command");
                 }
                 Err(refused())
             }
-            // What it still owes us would be held in memory until it comes: a new connection owes nothing.
+            // Replies still outstanding would occupy memory until they arrive; a new connection has
+            // none.
             Ok(Err(_)) | Err(_) => {
-                shared.give_up(generation);
+                shared.mark_broken(generation);
                 Err(unreachable())
             }
         }
     }
 }
 
-impl Drop for Link {
+impl Drop for RedisClient {
     fn drop(&mut self) {
-        self.keeper.abort();
+        self.reconnect_task.abort();
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for RedisClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &self.is_up()).finish_non_exhaustive()
+        f.debug_struct("RedisClient").field("is_up", &self.is_up()).finish_non_exhaustive()
     }
 }
 
-impl Shared {
+impl ConnectionManager {
     fn is_up(&self) -> bool {
         let state = self.state.borrow();
-        // Who mends it may not have come to it yet.
+        // The reconnect task may not have handled a broken generation yet.
         state.connection.is_some() && *self.broken.borrow() < state.generation
     }
 
-    /// The connection and its generation, unless it is known to be of no use.
-    fn current(&self) -> Option<(u64, Connection)> {
-        let State { generation, connection } = self.state.borrow().clone();
+    /// Returns the connection and its generation, unless it is known to be broken.
+    fn current(&self) -> Option<(u64, RedisConnection)> {
+        let ConnectionState { generation, connection } = self.state.borrow().clone();
         connection.filter(|_| self.is_up()).map(|connection| (generation, connection))
     }
 
-    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<Connection> {
+    async fn connect(shared: &Arc<Self>, generation: u64) -> RedisResult<RedisConnection> {
         let weak = Arc::downgrade(shared);
         let listener = shared.listener.clone();
         let push = move |message: PushInfo| {
             match (&message.kind, weak.upgrade()) {
-                (PushKind::Disconnection, Some(shared)) => shared.give_up(generation),
+                (PushKind::Disconnection, Some(shared)) => shared.mark_broken(generation),
                 _ => listener(message),
             }
             Ok::<_, RedisError>(())
         };
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(PATIENCE))
-            .set_response_timeout(Some(PATIENCE))
-            .set_pipeline_buffer_size(IN_FLIGHT)
+            .set_connection_timeout(Some(COMMAND_TIMEOUT))
+            .set_response_timeout(Some(COMMAND_TIMEOUT))
+            .set_pipeline_buffer_size(MAX_IN_FLIGHT)
             .set_push_sender(push);
-        let mut connection = shared.dial.connect(&config).await?;
-        // One that still loads its data, or only copies another's, connects as well.
-        match try_out(&shared.probe, &mut connection.redis).await {
-            Err(why) if is_full(&why) => shared.note_full(true),
+        let mut connection = shared.connector.connect(&config).await?;
+        // A Redis that is loading its data, or is a read-only replica, accepts connections as well.
+        match run_probe(&shared.probe, &mut connection.redis).await {
+            Err(why) if is_full(&why) => shared.set_out_of_memory(true),
             done => done?,
         }
         Ok(connection)
     }
 
-    /// Notes whether Redis is out of memory, and tells the operator when that changes.
-    fn note_full(&self, is_full: bool) {
+    /// Records whether Redis is out of memory, and logs the change.
+    fn set_out_of_memory(&self, is_full: bool) {
         match (self.full.swap(is_full, Ordering::Relaxed), is_full) {
             (false, true) => tracing::error!(
-                "redis is out of memory and stores nothing: raise maxmemory, or remove what it need not keep"
+                "cannot write to Redis, it is out of memory: raise maxmemory or remove data"
             ),
-            (true, false) => tracing::info!("redis has memory again"),
+            (true, false) => tracing::info!("resumed writing to Redis, it has memory again"),
             _ => {}
         }
     }
 
-    /// Looks whether a Redis that was out of memory can be written to again.
-    async fn look_for_room(&self, connection: &mut MultiplexedConnection) {
-        if self.full.load(Ordering::Relaxed) && try_out(&self.probe, connection).await.is_ok() {
-            self.note_full(false);
+    /// Tests whether a Redis that was out of memory accepts writes again.
+    async fn probe_memory(&self, connection: &mut MultiplexedConnection) {
+        if self.full.load(Ordering::Relaxed) && run_probe(&self.probe, connection).await.is_ok() {
+            self.set_out_of_memory(false);
         }
     }
 
-    /// Mends the connection for as long as the link is there.
-    async fn keep(shared: Arc<Self>) {
+    /// Reconnects for as long as the client exists.
+    async fn reconnect_loop(shared: Arc<Self>) {
         let mut attempts = 0;
         loop {
             let generation = shared.state.borrow().generation;
             let since = Instant::now();
-            shared.watch_over(generation).await;
+            shared.monitor(generation).await;
             shared.state.send_modify(|state| state.connection = None);
-            tracing::warn!("redis cannot be reached");
-            // One that breaks as soon as it is there is as bad as none.
-            attempts = if since.elapsed() > LONGEST_PAUSE { 0 } else { attempts + 1 };
+            tracing::warn!("lost the connection to Redis");
+            // A connection that breaks at once counts as a failed attempt.
+            attempts = if since.elapsed() > MAX_BACKOFF { 0 } else { attempts + 1 };
             let connection = loop {
-                sleep(pause(attempts)).await;
-                match Shared::connect(&shared, generation + 1).await {
+                sleep(backoff(attempts)).await;
+                match ConnectionManager::connect(&shared, generation + 1).await {
                     Ok(connection) => break connection,
-                    Err(why) => tracing::debug!(%why, attempts, "redis cannot be reached"),
+                    Err(why) => tracing::debug!(%why, attempts, "cannot connect to Redis"),
                 }
                 attempts += 1;
             };
-            tracing::info!("redis can be reached again");
-            let state = State { generation: generation + 1, connection: Some(connection) };
+            tracing::info!("reconnected to Redis");
+            let state =
+                ConnectionState { generation: generation + 1, connection: Some(connection) };
             shared.state.send_replace(state);
         }
     }
 
-    /// Completes when the connection is of no use any more.
-    async fn watch_over(&self, generation: u64) {
+    /// Completes when the connection is lost; sends heartbeats meanwhile.
+    async fn monitor(&self, generation: u64) {
         let mut broken = self.broken.subscribe();
         loop {
-            let told = broken.wait_for(|broken| *broken >= generation);
-            if timeout(BEAT, told).await.is_ok() {
+            let is_broken = broken.wait_for(|broken| *broken >= generation);
+            if timeout(HEARTBEAT_INTERVAL, is_broken).await.is_ok() {
                 return;
             }
             let Some((_, mut connection)) = self.current() else { return };
-            self.look_for_room(&mut connection.redis).await;
+            self.probe_memory(&mut connection.redis).await;
             let ping = redis::cmd("PING");
             if !self.answered.swap(false, Ordering::Relaxed)
-                && try_out(&ping, &mut connection.redis).await.is_err()
+                && run_probe(&ping, &mut connection.redis).await.is_err()
             {
                 return;
             }
         }
     }
 
-    fn give_up(&self, generation: u64) {
+    fn mark_broken(&self, generation: u64) {
         self.broken.send_if_modified(|broken| {
-            let is_news = *broken < generation;
+            let is_newer = *broken < generation;
             *broken = generation.max(*broken);
-            is_news
+            is_newer
         });
     }
 }
 
-async fn try_out(probe: &Cmd, connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    let answer = timeout(PATIENCE, probe.query_async(connection)).await;
+async fn run_probe(probe: &Cmd, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    let answer = timeout(COMMAND_TIMEOUT, probe.query_async(connection)).await;
     answer.unwrap_or_else(|_| Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()))
 }
 
-/// How long to wait before another attempt: longer each time, and not the same for all processes.
-fn pause(attempts: u32) -> Duration {
-    let longest = FIRST_PAUSE.saturating_mul(1 << attempts.min(10)).min(LONGEST_PAUSE);
-    // Every `RandomState` is seeded anew.
+/// Exponential backoff with jitter, so that processes do not reconnect at the same moment.
+fn backoff(attempts: u32) -> Duration {
+    let longest = MIN_BACKOFF.saturating_mul(1 << attempts.min(10)).min(MAX_BACKOFF);
+    // Every `RandomState` has a new seed.
     let share = RandomState::new().hash_one(attempts) % 1_000;
     longest.mul_f64(0.5 + share as f64 / 2_000.0)
 }
 
-/// Whether another connection may be better off: this one is gone, or leads to a Redis that must not
-/// be written to.
+/// Returns whether a new connection may help: this one is lost, or its Redis does not accept
+/// writes.
 fn is_fatal(why: &RedisError) -> bool {
     let elsewhere = matches!(why.code(), Some("READONLY" | "MASTERDOWN" | "LOADING"));
     elsewhere || why.is_io_error() || why.is_connection_dropped() || why.is_unrecoverable_error()
 }
 
-/// Whether Redis refused to write because it has no memory left. An old one says it within the error of a script.
+/// Returns whether Redis rejected a write because it is out of memory. Old versions report it
+/// inside the error of a script.
 fn is_full(why: &RedisError) -> bool {
     why.code() == Some("OOM")
         || why.detail().is_some_and(|it| it.contains("OOM command not allowed"))
 }
 
 fn full() -> Error {
-    Error::overloaded(WHEN_FULL).with_message("The server's store is full")
+    Error::overloaded(FULL_RETRY_AFTER).with_message("the server's store is full: try again later")
 }
 
 fn unreachable() -> Error {
     Error::new(ErrorKind::TemporarilyUnavailable)
-        .with_message("The server's store cannot be reached")
+        .with_message("the server's store cannot be reached: try again later")
 }
 
 fn refused() -> Error {
-    Error::new(ErrorKind::TemporarilyUnavailable).with_message("The server's store refused")
+    Error::new(ErrorKind::TemporarilyUnavailable)
+        .with_message("the server's store rejected the command")
 }
 
 fn too_much() -> Error {
-    Error::overloaded(Duration::from_secs(1)).with_message("Too much waits to be stored")
+    Error::overloaded(Duration::from_secs(1))
+        .with_message("the queue of the server's store is full: try again later")
 }
 
 #[cfg(test)]
@@ -337,10 +351,10 @@ mod tests {
     #[test]
     fn pauses_grow_to_a_limit_and_differ() {
         for attempts in 0..100 {
-            let longest = LONGEST_PAUSE.min(FIRST_PAUSE * (1 << attempts.min(10)));
-            let pauses: Vec<_> = (0..50).map(|_| pause(attempts)).collect();
+            let longest = MAX_BACKOFF.min(MIN_BACKOFF * (1 << attempts.min(10)));
+            let pauses: Vec<_> = (0..50).map(|_| backoff(attempts)).collect();
             assert!(pauses.iter().all(|it| *it >= longest / 2 && *it <= longest));
-            assert!(pauses.iter().any(|it| *it != pauses[0]), "all alike");
+            assert!(pauses.iter().any(|it| *it != pauses[0]), "no jitter");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Records on Redis: a hash each, found through sorted sets, changed by scripts.
+//! Records in Redis: a hash each, indexed by sorted sets, changed by Lua scripts.
 
 use std::{
     collections::BTreeMap,
@@ -9,11 +9,11 @@ use redis::{FromRedisValue, RedisResult, Script, Value};
 use wharf_model::{PutResult, Record, RecordStore, Stored};
 
 use super::{exact, limit};
-use crate::redis::reconnect::Link;
+use crate::redis::reconnect::RedisClient;
 
 pub(super) struct RedisRecords {
-    link: Arc<Link>,
-    /// How all keys begin.
+    client: Arc<RedisClient>,
+    /// Prefix of all keys.
     base: String,
 }
 
@@ -35,13 +35,13 @@ scripts! {
     SWEEP "scripts/sweep.lua";
 }
 
-/// The fields of a record's hash, in the order that [`record`] reads them.
+/// Fields of a record's hash, in the order that [`record`] reads them.
 const FIELDS: [&str; 7] = ["v", "o", "c", "f", "d", "e", "b"];
-type Fields = (u64, String, u64, u64, String, String, Vec<u8>);
+type RecordFields = (u64, String, u64, u64, String, String, Vec<u8>);
 
 impl RedisRecords {
-    pub(super) fn new(link: Arc<Link>, base: String) -> Self {
-        RedisRecords { link, base }
+    pub(super) fn new(client: Arc<RedisClient>, base: String) -> Self {
+        RedisRecords { client, base }
     }
 
     /// Runs a script with these arguments.
@@ -50,24 +50,24 @@ impl RedisRecords {
         script: &'static Script,
         arguments: Vec<Vec<u8>>,
     ) -> Stored<T> {
-        let (link, base) = (self.link.clone(), self.base.clone());
+        let (client, base) = (self.client.clone(), self.base.clone());
         Box::pin(async move {
             let mut call = script.key(base);
             for argument in arguments {
                 call.arg(argument);
             }
-            link.ask(async |connection| call.invoke_async(connection).await).await
+            client.execute(async |connection| call.invoke_async(connection).await).await
         })
     }
 }
 
 impl RecordStore for RedisRecords {
     fn now(&self) -> Stored<u64> {
-        let link = self.link.clone();
+        let client = self.client.clone();
         Box::pin(async move {
             let time = redis::cmd("TIME");
             let (seconds, micros): (u64, u64) =
-                link.ask(async |connection| time.query_async(connection).await).await?;
+                client.execute(async |connection| time.query_async(connection).await).await?;
             Ok(seconds * 1_000 + micros / 1_000)
         })
     }
@@ -79,19 +79,20 @@ impl RecordStore for RedisRecords {
     }
 
     fn load(&self, id: &str) -> Stored<Option<Record>> {
-        let (link, key, id) = (self.link.clone(), format!("{}:r:{id}", self.base), id.to_owned());
+        let (client, key, id) =
+            (self.client.clone(), format!("{}:r:{id}", self.base), id.to_owned());
         Box::pin(async move {
             let mut get = redis::cmd("HMGET");
             get.arg(key).arg(&FIELDS);
-            let read = async |connection: &mut _| -> RedisResult<Option<Fields>> {
+            let read = async |connection: &mut _| -> RedisResult<Option<RecordFields>> {
                 let values: Value = get.query_async(connection).await?;
-                // Where there is no hash, all of its fields are nil.
+                // If there is no hash, all of its fields are nil.
                 match &values {
                     Value::Array(fields) if fields.first() == Some(&Value::Nil) => Ok(None),
                     _ => Ok(Some(FromRedisValue::from_redis_value(values)?)),
                 }
             };
-            Ok(link.ask(read).await?.map(|fields| record(id, fields)))
+            Ok(client.execute(read).await?.map(|fields| record(id, fields)))
         })
     }
 
@@ -109,7 +110,7 @@ impl RecordStore for RedisRecords {
     fn list(&self, owner: &str, after: Option<&str>, most: usize) -> Stored<Vec<Record>> {
         let mut arguments = vec![owner.into(), text(limit(most))];
         arguments.extend(after.map(Into::into));
-        let rows = self.run::<Vec<(String, Fields)>>(&LIST, arguments);
+        let rows = self.run::<Vec<(String, RecordFields)>>(&LIST, arguments);
         Box::pin(async move {
             Ok(rows.await?.into_iter().map(|(id, fields)| record(id, fields)).collect())
         })
@@ -121,10 +122,10 @@ impl RecordStore for RedisRecords {
 
     fn keep(&self, id: &str, fence: u64, name: &str, value: Vec<u8>) -> Stored<PutResult> {
         let arguments = vec![id.into(), text(fence), name.into(), value];
-        let said = self.run::<Vec<Vec<u8>>>(&KEEP, arguments);
+        let reply = self.run::<Vec<Vec<u8>>>(&KEEP, arguments);
         Box::pin(async move {
-            let mut said = said.await?.into_iter();
-            Ok(match (said.next().as_deref(), said.next()) {
+            let mut reply = reply.await?.into_iter();
+            Ok(match (reply.next().as_deref(), reply.next()) {
                 (Some(b"kept"), _) => PutResult::Kept,
                 (Some(b"known"), Some(value)) => PutResult::Known(value),
                 _ => PutResult::Lost,
@@ -133,11 +134,11 @@ impl RecordStore for RedisRecords {
     }
 
     fn kept(&self, id: &str) -> Stored<BTreeMap<String, Vec<u8>>> {
-        let (link, key) = (self.link.clone(), format!("{}:k:{id}", self.base));
+        let (client, key) = (self.client.clone(), format!("{}:k:{id}", self.base));
         Box::pin(async move {
             let mut get = redis::cmd("HGETALL");
             get.arg(key);
-            link.ask(async |connection| get.query_async(connection).await).await
+            client.execute(async |connection| get.query_async(connection).await).await
         })
     }
 
@@ -146,7 +147,7 @@ impl RecordStore for RedisRecords {
     }
 }
 
-/// What all scripts that write a record begin with.
+/// Arguments that all scripts that write a record begin with.
 fn arguments(record: Record) -> Vec<Vec<u8>> {
     let Record { id, owner, created, fence, due, expires, body, .. } = record;
     let time = |time: Option<u64>| time.map(|at| text(exact(at))).unwrap_or_default();
@@ -158,7 +159,7 @@ fn text(number: u64) -> Vec<u8> {
     number.to_string().into_bytes()
 }
 
-fn record(id: String, fields: Fields) -> Record {
+fn record(id: String, fields: RecordFields) -> Record {
     let (version, owner, created, fence, due, expires, body) = fields;
     let time = |text: String| text.parse().ok();
     Record { id, owner, created, version, fence, due: time(due), expires: time(expires), body }

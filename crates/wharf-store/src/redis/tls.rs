@@ -1,5 +1,6 @@
-//! Redis behind TLS, by rustls. The client of Redis could do it too, but would take whatever provider
-//! of cryptography the program happens to have, and read whom to trust anew for each connection.
+//! TLS to Redis (`rediss:`) by rustls. The TLS support of the `redis` crate would use the
+//! process-wide cryptography provider, and would load the root certificates again for each
+//! connection.
 
 use std::{io, path::Path, sync::Arc};
 
@@ -17,22 +18,23 @@ use tokio_rustls::{
 };
 use wharf_model::Error;
 
-use crate::redis::{connector::Connection, reconnect::PATIENCE};
-use crate::url::wrong;
+use crate::redis::{connector::RedisConnection, reconnect::COMMAND_TIMEOUT};
+use crate::url::invalid_url;
 
-/// The files that the URL names.
+/// Files named in the URL.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Files {
-    /// The authority that must have signed Redis's certificate; the system's own if there is none.
+pub(super) struct TlsFiles {
+    /// Certificate authority that must have signed the certificate of Redis; the system's if
+    /// `None`.
     pub(super) ca: Option<String>,
-    /// Who we are, for a Redis that wants to know.
+    /// Client certificate for mutual TLS.
     pub(super) cert: Option<String>,
     pub(super) key: Option<String>,
 }
 
-impl Files {
-    /// The place of a setting.
-    pub(super) fn named(&mut self, setting: &str) -> &mut Option<String> {
+impl TlsFiles {
+    /// Returns the field of a setting.
+    pub(super) fn setting_mut(&mut self, setting: &str) -> &mut Option<String> {
         match setting {
             "ca" => &mut self.ca,
             "cert" => &mut self.cert,
@@ -41,34 +43,34 @@ impl Files {
     }
 }
 
-/// Whom to trust, and who we are.
+/// TLS connector with the trusted roots and the client certificate.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(super) struct TlsDialer {
     connector: TlsConnector,
 }
 
-/// Ends what moves the bytes of a connection when nobody has the connection any more.
-pub(super) struct Driver(AbortHandle);
+/// Aborts the task that moves the bytes of a connection when the connection is dropped.
+pub(super) struct ConnectionDriver(AbortHandle);
 
-impl Drop for Driver {
+impl Drop for ConnectionDriver {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Tls {
-    /// Reads the files, or the system's list, which takes milliseconds.
-    pub(super) async fn load(files: Files) -> Result<Self, Error> {
+impl TlsDialer {
+    /// Reads the files, or the system's root certificates, which takes milliseconds.
+    pub(super) async fn load(files: TlsFiles) -> Result<Self, Error> {
         let loaded = tokio::task::spawn_blocking(move || config(&files)).await;
         let config = loaded.map_err(Error::from_std)??;
-        Ok(Tls { connector: TlsConnector::from(Arc::new(config)) })
+        Ok(TlsDialer { connector: TlsConnector::from(Arc::new(config)) })
     }
 
     pub(super) async fn connect(
         &self,
         info: &ConnectionInfo,
         config: &AsyncConnectionConfig,
-    ) -> RedisResult<Connection> {
+    ) -> RedisResult<RedisConnection> {
         let ConnectionAddr::Tcp(host, port) = info.addr() else {
             return Err(io::Error::from(io::ErrorKind::Unsupported).into());
         };
@@ -76,21 +78,21 @@ impl Tls {
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
             stream.set_nodelay(true)?;
-            let stream = self.connector.connect(name, stream).await.map_err(explained)?;
+            let stream = self.connector.connect(name, stream).await.map_err(explain)?;
             let settings = info.redis_settings();
             MultiplexedConnection::new_with_config(settings, stream, config.clone()).await
         };
-        let connected = timeout(PATIENCE, connecting).await;
-        let (redis, driver) = connected.map_err(|_| silent())??;
-        let driver = Driver(tokio::spawn(driver).abort_handle());
-        Ok(Connection { redis, _driver: Some(Arc::new(driver)) })
+        let connected = timeout(COMMAND_TIMEOUT, connecting).await;
+        let (redis, driver) = connected.map_err(|_| handshake_timeout())??;
+        let driver = ConnectionDriver(tokio::spawn(driver).abort_handle());
+        Ok(RedisConnection { redis, _driver: Some(Arc::new(driver)) })
     }
 }
 
-fn config(files: &Files) -> Result<ClientConfig, Error> {
+fn config(files: &TlsFiles) -> Result<ClientConfig, Error> {
     let roots = match &files.ca {
-        Some(path) => authority(path)?,
-        None => authorities_of_the_system()?,
+        Some(path) => roots_from_file(path)?,
+        None => system_roots()?,
     };
     let provider = Arc::new(ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -99,62 +101,71 @@ fn config(files: &Files) -> Result<ClientConfig, Error> {
         .with_root_certificates(roots);
     match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
-            let read = PrivateKeyDer::from_pem_file(key).map_err(|why| unread("key", key, why))?;
+            let read = PrivateKeyDer::from_pem_file(key)
+                .map_err(|why| unreadable_file("key", key, why))?;
             let config = config.with_client_auth_cert(certificates("cert", cert)?, read);
-            config.map_err(|why| unread("cert", cert, why))
+            config.map_err(|why| unreadable_file("cert", cert, why))
         }
         (None, None) => Ok(config.with_no_client_auth()),
-        _ => Err(wrong("`cert` and `key` go together")),
+        _ => Err(invalid_url("`cert` and `key` go together: name both or neither")),
     }
 }
 
-/// Whoever this authority has signed is trusted, and nobody else.
-fn authority(path: &str) -> Result<RootCertStore, Error> {
+/// Root certificates from a file. No other authority is trusted.
+fn roots_from_file(path: &str) -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates("ca", path)? {
-        roots.add(certificate).map_err(|why| unread("ca", path, why))?;
+        roots.add(certificate).map_err(|why| unreadable_file("ca", path, why))?;
     }
     Ok(roots)
 }
 
-fn authorities_of_the_system() -> Result<RootCertStore, Error> {
+fn system_roots() -> Result<RootCertStore, Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     match roots.is_empty() {
-        true => Err(wrong("this system has no list of certificates to trust: name one, ?ca=PATH")),
+        true => Err(invalid_url("this system has no root certificates: name a file with ?ca=PATH")),
         false => Ok(roots),
     }
 }
 
 fn certificates(setting: &str, path: &str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read = CertificateDer::pem_file_iter(Path::new(path)).and_then(Iterator::collect);
-    let read: Vec<_> = read.map_err(|why| unread(setting, path, why))?;
+    let read: Vec<_> = read.map_err(|why| unreadable_file(setting, path, why))?;
     match read.is_empty() {
-        true => Err(unread(setting, path, "there is no certificate in it")),
+        true => Err(unreadable_file(setting, path, "it contains no certificate")),
         false => Ok(read),
     }
 }
 
-fn unread(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
-    wrong(format!("`{setting}` is a file of PEM, and {path} cannot be read: {why}"))
+fn unreadable_file(setting: &str, path: &str, why: impl std::fmt::Display) -> Error {
+    invalid_url(format!("cannot read the PEM file {path} of `{setting}`: {why}"))
 }
 
-/// A Redis in the open waits for the end of a line, which never comes.
-fn silent() -> io::Error {
-    io::Error::new(io::ErrorKind::TimedOut, "it says nothing; does it speak TLS at this port?")
+/// Error for a handshake without a reply: a Redis without TLS waits for the end of a line, which
+/// never comes.
+fn handshake_timeout() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::TimedOut,
+        "no reply to the TLS handshake; does it speak TLS at this port?",
+    )
 }
 
-/// Says what to do about what often goes wrong.
-fn explained(why: io::Error) -> io::Error {
+/// Replaces common TLS errors by one that says what to do.
+fn explain(why: io::Error) -> io::Error {
     let told = why.get_ref().and_then(|why| why.downcast_ref());
     io::Error::other(match told {
         Some(TlsError::InvalidCertificate(
             CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => "nobody whom we trust has signed its certificate; ?ca=PATH names its authority",
+        )) => {
+            "its certificate is not signed by a trusted authority; name the authority with ?ca=PATH"
+        }
         Some(TlsError::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => "its certificate is for another name",
-        Some(TlsError::InvalidMessage(_)) => "it does not speak TLS; redis:// is in the open",
+        Some(TlsError::InvalidMessage(_)) => {
+            "it does not speak TLS; use redis:// for a connection without TLS"
+        }
         _ => return why,
     })
 }

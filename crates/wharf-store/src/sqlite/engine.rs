@@ -1,5 +1,5 @@
-//! Two threads: one writes, one reads. What waits to be written is written together, so that one
-//! `fsync` serves all of it, and answered after that.
+//! Threads that access the SQLite file: one writes, one reads. Queued writes share one transaction
+//! and thus one `fsync`, and are answered after it.
 
 use std::{
     fmt,
@@ -17,39 +17,40 @@ use rusqlite::{Connection, params};
 use tokio::sync::oneshot;
 use wharf_model::{Error, ErrorKind, Health, LogThrottle, Stored};
 
-use super::file::{Identity, Place};
+use super::file::{DatabaseFile, FileIdentity};
 use crate::clock;
 
-/// Jobs that wait for one of the threads.
-const QUEUE: usize = 4096;
+/// Jobs queued for each thread.
+const MAX_QUEUED_JOBS: usize = 4096;
 /// Jobs in one transaction.
-const BATCH: usize = 512;
-/// How often a file that could not be written is tried again, and one that nobody writes is looked for.
-const PROBE: Duration = Duration::from_secs(1);
-/// When a client may try again that found the disk full.
-const WHEN_FULL: Duration = Duration::from_secs(60);
+const MAX_BATCH_JOBS: usize = 512;
+/// Interval of the checks whether an idle file still exists and whether a failed file can be
+/// written again.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+/// Retry delay sent to clients while the disk is full.
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// The threads, which end when it is dropped and all that was queued is done.
-pub(super) struct Engine {
-    writes: SyncSender<Box<dyn Job>>,
-    reads: SyncSender<Box<dyn Job>>,
+/// Handle of the two threads. They end when it is dropped and all queued jobs are done.
+pub(super) struct SqliteEngine {
+    writes: SyncSender<Box<dyn DatabaseJob>>,
+    reads: SyncSender<Box<dyn DatabaseJob>>,
     ready: Arc<AtomicBool>,
 }
 
-impl Engine {
-    pub(super) fn start(place: &Place) -> Result<Self, Error> {
-        let (writer, reader) = (place.writer()?, place.reader()?);
+impl SqliteEngine {
+    pub(super) fn start(database: &DatabaseFile) -> Result<Self, Error> {
+        let (writer, reader) = (database.writer()?, database.reader()?);
         let ready = Arc::new(AtomicBool::new(true));
-        let (writes, to_write) = sync_channel(QUEUE);
-        let (reads, to_read) = sync_channel(QUEUE);
+        let (writes, to_write) = sync_channel(MAX_QUEUED_JOBS);
+        let (reads, to_read) = sync_channel(MAX_QUEUED_JOBS);
         let is_ready = ready.clone();
-        let presence = Presence::of(place)?;
-        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready, &presence))?;
+        let monitor = FileMonitor::of(database)?;
+        spawn("wharf-store-write", move || write_all(&writer, &to_write, &is_ready, &monitor))?;
         spawn("wharf-store-read", move || read_all(&reader, &to_read))?;
-        Ok(Engine { writes, reads, ready })
+        Ok(SqliteEngine { writes, reads, ready })
     }
 
-    /// Does `work` in a transaction. The answer comes when that is on the disk.
+    /// Runs `work` in a transaction and completes when it is on the disk.
     pub(super) fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
@@ -57,7 +58,7 @@ impl Engine {
         queue(self.writes.clone(), work)
     }
 
-    /// Does `work`, which only reads.
+    /// Runs `work`, which only reads.
     pub(super) fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
@@ -66,31 +67,31 @@ impl Engine {
     }
 }
 
-impl Health for Engine {
+impl Health for SqliteEngine {
     fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 }
 
-impl fmt::Debug for Engine {
+impl fmt::Debug for SqliteEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Engine").field("ready", &self.ready).finish_non_exhaustive()
+        f.debug_struct("SqliteEngine").field("ready", &self.ready).finish_non_exhaustive()
     }
 }
 
-/// Something to do with the database, and somebody who waits for it.
-trait Job: Send {
+/// Database operation with a caller that waits for its result.
+trait DatabaseJob: Send {
     fn run(&mut self, db: &Connection, now: u64) -> rusqlite::Result<()>;
     fn end(self: Box<Self>, failure: Option<&Error>);
 }
 
-struct Work<F, T> {
+struct QueuedJob<F, T> {
     work: Option<F>,
     done: Option<T>,
-    asker: oneshot::Sender<Result<T, Error>>,
+    reply: oneshot::Sender<Result<T, Error>>,
 }
 
-impl<F, T> Job for Work<F, T>
+impl<F, T> DatabaseJob for QueuedJob<F, T>
 where
     F: FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send,
     T: Send,
@@ -107,74 +108,74 @@ where
             (None, Some(done)) => Ok(done),
             (failure, _) => Err(failure.cloned().unwrap_or_else(unavailable)),
         };
-        // Whoever asked may be gone; what was asked for is done all the same.
-        let _ = self.asker.send(answer);
+        // The caller may have gone; the job is done all the same.
+        let _ = self.reply.send(answer);
     }
 }
 
 fn queue<T: Send + 'static>(
-    jobs: SyncSender<Box<dyn Job>>,
+    jobs: SyncSender<Box<dyn DatabaseJob>>,
     work: impl FnOnce(&Connection, u64) -> rusqlite::Result<T> + Send + 'static,
 ) -> Stored<T> {
     Box::pin(async move {
-        let (asker, answer) = oneshot::channel();
-        let job = Work { work: Some(work), done: None, asker };
+        let (reply, answer) = oneshot::channel();
+        let job = QueuedJob { work: Some(work), done: None, reply };
         jobs.try_send(Box::new(job)).map_err(|refused| match refused {
             TrySendError::Full(_) => Error::overloaded(Duration::from_secs(1))
-                .with_message("Too much waits to be stored"),
+                .with_message("the queue of the store is full: try again later"),
             TrySendError::Disconnected(_) => unavailable(),
         })?;
         answer.await.unwrap_or_else(|_| Err(unavailable()))
     })
 }
 
-/// Whether the file is where it was. Somebody may delete it or put another in its place: SQLite would
-/// go on writing to what no later process finds.
-struct Presence {
-    place: Place,
-    identity: Identity,
+/// Detects that the file was deleted or replaced. SQLite would continue to write to a file that no
+/// later process finds.
+struct FileMonitor {
+    database: DatabaseFile,
+    identity: FileIdentity,
 }
 
-impl Presence {
-    fn of(place: &Place) -> Result<Self, Error> {
-        let identity = place.identity().map_err(Error::from_std)?;
-        Ok(Presence { place: place.clone(), identity })
+impl FileMonitor {
+    fn of(database: &DatabaseFile) -> Result<Self, Error> {
+        let identity = database.identity().map_err(Error::from_std)?;
+        Ok(FileMonitor { database: database.clone(), identity })
     }
 
     fn check(&self) -> Result<(), Error> {
-        if self.place.identity().is_ok_and(|now| now == self.identity) {
+        if self.database.identity().is_ok_and(|now| now == self.identity) {
             return Ok(());
         }
         Err(Error::new(ErrorKind::TemporarilyUnavailable)
-            .with_message("The store's file was deleted or replaced"))
+            .with_message("the store's file was deleted or replaced"))
     }
 }
 
 fn write_all(
     db: &Connection,
-    jobs: &Receiver<Box<dyn Job>>,
+    jobs: &Receiver<Box<dyn DatabaseJob>>,
     ready: &AtomicBool,
-    presence: &Presence,
+    monitor: &FileMonitor,
 ) {
     while let Some(first) = next(jobs) {
         let was_ready = ready.load(Ordering::Relaxed);
         let mut batch: Vec<_> = first.into_iter().collect();
         let is_idle = batch.is_empty();
-        batch.extend(jobs.try_iter().take(BATCH - batch.len()));
-        let failure = match presence.check() {
+        batch.extend(jobs.try_iter().take(MAX_BATCH_JOBS - batch.len()));
+        let failure = match monitor.check() {
             Ok(()) if is_idle && was_ready && batch.is_empty() => continue,
-            Ok(()) => attempt("written", || transact(db, &mut batch)).err(),
+            Ok(()) => attempt("write", || transact(db, &mut batch)).err(),
             Err(error) => {
                 if was_ready {
                     tracing::error!(
-                        "the store's file was deleted or replaced: nothing is written any more; put it back, or restart"
+                        "cannot write, the store's file was deleted or replaced: put it back, or restart the server"
                     );
                 }
                 Some(error)
             }
         };
         if !db.is_autocommit() {
-            // What the failure was is told already.
+            // The failure is already logged.
             let _ = db.execute_batch("ROLLBACK");
         }
         ready.store(failure.is_none(), Ordering::Relaxed);
@@ -184,20 +185,20 @@ fn write_all(
     }
 }
 
-/// The next job, or an empty one now and then: the file may be gone, or back, while nobody sends any.
-/// `None` when all are done.
-fn next(jobs: &Receiver<Box<dyn Job>>) -> Option<Option<Box<dyn Job>>> {
-    match jobs.recv_timeout(PROBE) {
+/// Waits for the next job. Returns an empty one at each probe interval, since the file may
+/// disappear or come back while it is idle. `None` when all senders are gone.
+fn next(jobs: &Receiver<Box<dyn DatabaseJob>>) -> Option<Option<Box<dyn DatabaseJob>>> {
+    match jobs.recv_timeout(PROBE_INTERVAL) {
         Ok(job) => Some(Some(job)),
         Err(RecvTimeoutError::Timeout) => Some(None),
         Err(RecvTimeoutError::Disconnected) => None,
     }
 }
 
-/// All jobs or none: what fails here is the file, which is the same for all of them.
-fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()> {
+/// Runs all jobs or none: a failure here concerns the file, and so all of them.
+fn transact(db: &Connection, batch: &mut [Box<dyn DatabaseJob>]) -> rusqlite::Result<()> {
     db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-    let now = clock::of_the_machine();
+    let now = clock::machine_now();
     if batch.is_empty() {
         db.execute("UPDATE probe SET at = ?1", params![super::ordered(now)])?;
     }
@@ -205,29 +206,30 @@ fn transact(db: &Connection, batch: &mut [Box<dyn Job>]) -> rusqlite::Result<()>
     db.prepare_cached("COMMIT")?.execute([]).map(drop)
 }
 
-/// Works with the file. A panic is a failure like any other: the thread must outlive it, or nothing
-/// would be stored any more.
+/// Runs `work` and logs its failure. A panic counts as a failure: the thread must survive it, or
+/// nothing could be stored any more.
 fn attempt(what: &str, work: impl FnOnce() -> rusqlite::Result<()>) -> Result<(), Error> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(why)) if why.sqlite_error_code() == Some(rusqlite::ErrorCode::DiskFull) => {
             // The error names the cause, and the component that called the store logs it.
-            return Err(Error::overloaded(WHEN_FULL).with_message("The store's disk is full"));
+            return Err(Error::overloaded(FULL_RETRY_AFTER)
+                .with_message("the store's disk is full: try again later"));
         }
         Ok(Err(why)) => {
             static LINE: LogThrottle = LogThrottle::new();
             if LINE.is_due() {
-                tracing::warn!(%why, "the store's file cannot be {what}");
+                tracing::warn!(%why, "cannot {what} the store's file");
             }
         }
-        Err(_) => tracing::error!("the store panicked"),
+        Err(_) => tracing::error!("caught a panic in a store operation"),
     }
     Err(unavailable())
 }
 
-fn read_all(db: &Connection, jobs: &Receiver<Box<dyn Job>>) {
+fn read_all(db: &Connection, jobs: &Receiver<Box<dyn DatabaseJob>>) {
     for mut job in jobs {
-        let done = attempt("read", || job.run(db, clock::of_the_machine()));
+        let done = attempt("read", || job.run(db, clock::machine_now()));
         job.end(done.err().as_ref());
     }
 }
@@ -238,7 +240,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Error> 
 }
 
 fn unavailable() -> Error {
-    Error::new(ErrorKind::TemporarilyUnavailable).with_message("The store's file cannot be used")
+    Error::new(ErrorKind::TemporarilyUnavailable)
+        .with_message("the store's file cannot be used: try again later")
 }
 
 #[cfg(test)]
@@ -249,19 +252,19 @@ mod tests {
     async fn a_panic_fails_its_own_work_and_leaves_the_threads_alive() {
         let path = std::env::temp_dir().join(format!("wharf-panic-{}.db", std::process::id()));
         let url = format!("sqlite:{}", path.display());
-        let place = Place::parse(&crate::url::Url::parse(&url).unwrap()).unwrap();
-        let engine = Engine::start(&place).unwrap();
+        let database = DatabaseFile::parse(&crate::url::StoreUrl::parse(&url).unwrap()).unwrap();
+        let engine = SqliteEngine::start(&database).unwrap();
         let inserted = |db: &Connection, _| db.execute("UPDATE probe SET at = 7", []);
         let panics = engine.write(move |db, now| {
             inserted(db, now)?;
             panic!("as a bug would");
-            #[expect(unreachable_code, reason = "it says what it would answer")]
+            #[expect(unreachable_code, reason = "it determines the type of the result")]
             Ok(())
         });
         assert_eq!(panics.await, Err(unavailable()));
         let at = |db: &Connection, _| db.query_row("SELECT at FROM probe", [], |row| row.get(0));
-        assert_ne!(engine.read::<i64>(at).await, Ok(7), "what it had written is undone");
-        assert_eq!(engine.write(inserted).await, Ok(1), "others go on");
+        assert_ne!(engine.read::<i64>(at).await, Ok(7), "its write is rolled back");
+        assert_eq!(engine.write(inserted).await, Ok(1), "other jobs still run");
         assert!(engine.is_ready());
         let panics = engine.read::<()>(|_, _| panic!("as a bug would"));
         assert_eq!(panics.await, Err(unavailable()));

@@ -1,4 +1,4 @@
-//! The file: where it is, who may read it, and what is in it.
+//! The SQLite file: its URL settings, permissions and schema.
 
 use std::{
     fs::OpenOptions,
@@ -10,13 +10,13 @@ use std::{
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use wharf_model::{Error, ErrorKind};
 
-use crate::url::{Url, wrong};
+use crate::url::{StoreUrl, invalid_url};
 
-/// Marks the file as one of ours: "whrf".
-const APPLICATION: i32 = 0x7768_7266;
+/// SQLite `application_id` of a store file: "whrf".
+const APPLICATION_ID: i32 = 0x7768_7266;
 const SCHEMA_VERSION: i32 = 1;
-/// How long one process waits for another that writes.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Wait for a lock that another process holds.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 const SCHEMA: &str = "
     CREATE TABLE records (
@@ -82,51 +82,54 @@ const SCHEMA: &str = "
     INSERT INTO probe VALUES (0);
 ";
 
-/// Where the file is, and how hard it is written.
+/// Path and settings of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct DatabaseFile {
     path: PathBuf,
     synchronous: &'static str,
-    /// Largest size of the file, without its write-ahead log.
+    /// Maximum size of the file, without its write-ahead log.
     max_bytes: Option<u64>,
 }
 
-/// Tells a file from another one of the same name.
+/// Device and inode number, which distinguish a file from another one with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Identity((u64, u64));
+pub(super) struct FileIdentity((u64, u64));
 
-impl Place {
-    pub(super) fn parse(url: &Url<'_>) -> Result<Self, Error> {
+impl DatabaseFile {
+    pub(super) fn parse(url: &StoreUrl<'_>) -> Result<Self, Error> {
         let path = url.rest.strip_prefix("//").unwrap_or(url.rest);
         if path.is_empty() {
-            return Err(wrong("a file is missing; write sqlite:PATH, such as sqlite:wharf.db"));
+            return Err(invalid_url(
+                "the path is missing; write sqlite:PATH, such as sqlite:wharf.db",
+            ));
         }
         if path == ":memory:" {
-            return Err(wrong("for a store in memory write memory:"));
+            return Err(invalid_url("write memory: for a store in memory"));
         }
-        let mut place = Place { path: path.into(), synchronous: "FULL", max_bytes: None };
+        let mut database = DatabaseFile { path: path.into(), synchronous: "FULL", max_bytes: None };
         for (name, value) in &url.settings {
             match (name.as_str(), value.as_str()) {
-                ("synchronous", "full") => place.synchronous = "FULL",
-                ("synchronous", "normal") => place.synchronous = "NORMAL",
+                ("synchronous", "full") => database.synchronous = "FULL",
+                ("synchronous", "normal") => database.synchronous = "NORMAL",
                 ("synchronous", _) => {
-                    return Err(wrong("synchronous is full (the default) or normal"));
+                    return Err(invalid_url("synchronous must be full (the default) or normal"));
                 }
                 ("max_bytes", bytes) => {
-                    let bytes = bytes.parse().map_err(|_| wrong("max_bytes is a number"))?;
-                    place.max_bytes = Some(bytes);
+                    let bytes =
+                        bytes.parse().map_err(|_| invalid_url("max_bytes must be a number"))?;
+                    database.max_bytes = Some(bytes);
                 }
                 _ => {
-                    let known = "only `synchronous` and `max_bytes`";
-                    return Err(wrong(format!("sqlite: has no setting `{name}`, {known}")));
+                    let known = "the settings are `synchronous` and `max_bytes`";
+                    return Err(invalid_url(format!("unknown setting `{name}`; {known}")));
                 }
             }
         }
-        Ok(place)
+        Ok(database)
     }
 
-    /// Which file it is, to see later whether it is still there.
-    pub(super) fn identity(&self) -> io::Result<Identity> {
+    /// Identifies the file, to detect later that it was replaced.
+    pub(super) fn identity(&self) -> io::Result<FileIdentity> {
         let metadata = std::fs::metadata(&self.path)?;
         #[cfg(unix)]
         let numbers = {
@@ -138,16 +141,16 @@ impl Place {
             let _ = metadata;
             (0, 0)
         };
-        Ok(Identity(numbers))
+        Ok(FileIdentity(numbers))
     }
 
-    /// A connection that writes, on a file that has all its tables.
+    /// Opens a connection that writes, and creates the tables if necessary.
     pub(super) fn writer(&self) -> Result<Connection, Error> {
         create(&self.path).map_err(|e| self.cannot("create", &e))?;
         self.prepared().map_err(|e| self.cannot("open", &e))?
     }
 
-    /// A connection that only reads.
+    /// Opens a read-only connection.
     pub(super) fn reader(&self) -> Result<Connection, Error> {
         let connect = || {
             let db = self.connect()?;
@@ -159,7 +162,7 @@ impl Place {
 
     fn connect(&self) -> rusqlite::Result<Connection> {
         let db = Connection::open(&self.path)?;
-        db.busy_timeout(PATIENCE)?;
+        db.busy_timeout(BUSY_TIMEOUT)?;
         db.pragma_update(None, "foreign_keys", true)?;
         db.pragma_update(None, "synchronous", self.synchronous)?;
         db.set_prepared_statement_cache_capacity(64);
@@ -173,22 +176,25 @@ impl Place {
         let tables: i32 =
             tx.query_row("SELECT COUNT(*) FROM sqlite_schema", [], |row| row.get(0))?;
         match (number("application_id")?, number("user_version")?) {
-            (APPLICATION, SCHEMA_VERSION) => {}
+            (APPLICATION_ID, SCHEMA_VERSION) => {}
             (0, 0) if tables == 0 => {
                 tx.execute_batch(SCHEMA)?;
-                tx.pragma_update(None, "application_id", APPLICATION)?;
+                tx.pragma_update(None, "application_id", APPLICATION_ID)?;
                 tx.pragma_update(None, "user_version", SCHEMA_VERSION)?;
             }
-            (APPLICATION, _) => return Ok(Err(self.foreign("of another version of Wharf"))),
-            _ => return Ok(Err(self.foreign("of another program"))),
+            (APPLICATION_ID, _) => {
+                return Ok(Err(self.foreign_file("of another version of Wharf")));
+            }
+            _ => return Ok(Err(self.foreign_file("of another program"))),
         }
         tx.commit()?;
-        write_ahead(&db)?;
+        enable_wal(&db)?;
         db.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
         if let Some(bytes) = self.max_bytes {
             let page: u32 = db.pragma_query_value(None, "page_size", |row| row.get(0))?;
             let pages = u32::try_from(bytes / u64::from(page.max(1))).unwrap_or(u32::MAX).max(1);
-            // Answers with the limit that applies: a file that is longer already keeps its size.
+            // The statement returns the limit in effect: a file that is already larger keeps its
+            // size.
             db.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
         }
         Ok(Ok(db))
@@ -199,15 +205,15 @@ impl Place {
         Error::new(ErrorKind::TemporarilyUnavailable).with_message(message)
     }
 
-    fn foreign(&self, whose: &str) -> Error {
+    fn foreign_file(&self, whose: &str) -> Error {
         let message = format!("{} is a database {whose}: name another file", self.path.display());
-        wrong(message)
+        invalid_url(message)
     }
 }
 
-/// The switch to write-ahead does not wait for other processes by itself.
-fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+/// Switches to WAL mode. The switch itself does not honour the busy timeout, so it is retried.
+fn enable_wal(db: &Connection) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match db.pragma_update(None, "journal_mode", "WAL") {
             Err(e)
@@ -221,7 +227,7 @@ fn write_ahead(db: &Connection) -> rusqlite::Result<()> {
     }
 }
 
-/// Creates the file for its owner alone; SQLite gives the files beside it the same mode.
+/// Creates the file with access for its owner only; SQLite gives its companion files the same mode.
 fn create(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).read(true);

@@ -1,38 +1,39 @@
-//! Records in the file.
+//! Records in the SQLite file.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use wharf_model::{PutResult, Record, RecordStore, Stored};
 
-use super::{bits, engine::Engine, limit, ordered};
+use super::{bits, engine::SqliteEngine, limit, ordered};
 use crate::clock;
 
-/// Whose records they are.
+/// Kind of the records; part of their key.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Space {
+pub(super) enum RecordSpace {
     Tasks = 1,
     Sessions = 2,
     Grants = 3,
 }
 
 #[derive(Debug)]
-pub(super) struct FileRecords {
-    engine: Arc<Engine>,
+pub(super) struct SqliteRecords {
+    engine: Arc<SqliteEngine>,
     space: i64,
 }
 
-impl FileRecords {
-    pub(super) fn new(engine: Arc<Engine>, space: Space) -> Self {
-        FileRecords { engine, space: space as i64 }
+impl SqliteRecords {
+    pub(super) fn new(engine: Arc<SqliteEngine>, space: RecordSpace) -> Self {
+        SqliteRecords { engine, space: space as i64 }
     }
 }
 
 const COLUMNS: &str = "id, owner, created, version, fence, due, expires, body";
-/// `?1` is the space and `?2` the time in every statement.
+/// Condition for records that have not expired: `?1` is the space and `?2` the time in every
+/// statement.
 const LIVE: &str = "space = ?1 AND (expires IS NULL OR expires > ?2)";
 
-/// Statements that share words with others.
+/// Defines statements that share parts.
 macro_rules! sql {
     ($name:ident, $($text:expr),+) => {
         fn $name() -> &'static str {
@@ -43,7 +44,7 @@ macro_rules! sql {
 }
 
 sql!(load, "SELECT ", COLUMNS, " FROM records WHERE ", LIVE, " AND id = ?3");
-sql!(held, "SELECT n, fence FROM records WHERE ", LIVE, " AND id = ?3");
+sql!(row_and_fence, "SELECT n, fence FROM records WHERE ", LIVE, " AND id = ?3");
 sql!(
     count,
     "SELECT COUNT(*) FROM (SELECT 1 FROM records WHERE ",
@@ -85,17 +86,17 @@ sql!(
 const INSERT: &str = "INSERT OR IGNORE INTO records
     (space, id, owner, created, version, fence, due, expires, body)
     VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8)";
-/// Those that have expired are among them until they are forgotten.
-const OWNED: &str = "SELECT records FROM owners WHERE space = ?1 AND owner = ?2";
-const FORGET_EXPIRED: &str = "DELETE FROM records WHERE space = ?1 AND expires <= ?2 AND id = ?3";
+/// Counts expired records as well until they are deleted.
+const COUNT_OWNED: &str = "SELECT records FROM owners WHERE space = ?1 AND owner = ?2";
+const DELETE_EXPIRED: &str = "DELETE FROM records WHERE space = ?1 AND expires <= ?2 AND id = ?3";
 const REMOVE: &str = "DELETE FROM records WHERE space = ?1 AND id = ?2";
 const SWEEP: &str = "DELETE FROM records WHERE n IN (SELECT n FROM records
     WHERE space = ?1 AND expires <= ?2 ORDER BY expires LIMIT ?3)";
-const KNOWN: &str = "SELECT value FROM kept WHERE record = ?1 AND name = ?2";
-const KEEP: &str = "INSERT INTO kept (record, name, value) VALUES (?1, ?2, ?3)";
+const FIND_KEPT: &str = "SELECT value FROM kept WHERE record = ?1 AND name = ?2";
+const INSERT_KEPT: &str = "INSERT INTO kept (record, name, value) VALUES (?1, ?2, ?3)";
 
-/// Whether an owner has `most` records. They are counted one by one only if it looks so: that takes the longer
-/// the more there are.
+/// Returns whether an owner has `most` records. Live records are counted only if the counter
+/// reaches the limit, since counting takes time in proportion to their number.
 fn is_full(
     db: &Connection,
     space: i64,
@@ -103,7 +104,7 @@ fn is_full(
     owner: &str,
     most: i64,
 ) -> rusqlite::Result<bool> {
-    let mut owned = db.prepare_cached(OWNED)?;
+    let mut owned = db.prepare_cached(COUNT_OWNED)?;
     let owned: Option<i64> = owned.query_row(params![space, owner], |row| row.get(0)).optional()?;
     if owned.unwrap_or(0) < most {
         return Ok(false);
@@ -114,9 +115,9 @@ fn is_full(
     Ok(live >= most)
 }
 
-impl RecordStore for FileRecords {
+impl RecordStore for SqliteRecords {
     fn now(&self) -> Stored<u64> {
-        Box::pin(async { Ok(clock::of_the_machine()) })
+        Box::pin(async { Ok(clock::machine_now()) })
     }
 
     fn insert(&self, record: Record, most: usize) -> Stored<bool> {
@@ -124,7 +125,7 @@ impl RecordStore for FileRecords {
         self.engine.write(move |db, now| {
             let now = ordered(now);
             let Record { id, owner, created, fence, due, expires, body, .. } = record;
-            db.prepare_cached(FORGET_EXPIRED)?.execute(params![space, now, id])?;
+            db.prepare_cached(DELETE_EXPIRED)?.execute(params![space, now, id])?;
             if is_full(db, space, now, &owner, limit(most))? {
                 return Ok(false);
             }
@@ -148,12 +149,12 @@ impl RecordStore for FileRecords {
         self.engine.write(move |db, now| {
             let Record { id, owner, created, version, fence, due, expires, body } = record;
             let (due, expires) = (due.map(ordered), expires.map(ordered));
-            let place = (space, ordered(now), id, bits(version));
+            let key = (space, ordered(now), id, bits(version));
             let values = params![
-                place.0,
-                place.1,
-                place.2,
-                place.3,
+                key.0,
+                key.1,
+                key.2,
+                key.3,
                 owner,
                 ordered(created),
                 bits(fence),
@@ -168,7 +169,7 @@ impl RecordStore for FileRecords {
     fn remove(&self, id: &str) -> Stored<bool> {
         let (space, id) = (self.space, id.to_owned());
         self.engine.write(move |db, now| {
-            let lived = holder(db, space, now, &id)?.is_some();
+            let lived = find_row(db, space, now, &id)?.is_some();
             db.prepare_cached(REMOVE)?.execute(params![space, id])?;
             Ok(lived)
         })
@@ -204,18 +205,18 @@ impl RecordStore for FileRecords {
         let (space, id, name) = (self.space, id.to_owned(), name.to_owned());
         self.engine.write(move |db, now| {
             let Some((record, _)) =
-                holder(db, space, now, &id)?.filter(|(_, holder)| *holder == bits(fence))
+                find_row(db, space, now, &id)?.filter(|(_, find_row)| *find_row == bits(fence))
             else {
                 return Ok(PutResult::Lost);
             };
             let known = db
-                .prepare_cached(KNOWN)?
+                .prepare_cached(FIND_KEPT)?
                 .query_row(params![record, name], |row| row.get(0))
                 .optional()?;
             if let Some(known) = known {
                 return Ok(PutResult::Known(known));
             }
-            db.prepare_cached(KEEP)?.execute(params![record, name, value])?;
+            db.prepare_cached(INSERT_KEPT)?.execute(params![record, name, value])?;
             Ok(PutResult::Kept)
         })
     }
@@ -237,9 +238,14 @@ impl RecordStore for FileRecords {
     }
 }
 
-/// The number of a record's row, and the fence it is held by.
-fn holder(db: &Connection, space: i64, now: u64, id: &str) -> rusqlite::Result<Option<(i64, i64)>> {
-    let mut statement = db.prepare_cached(held())?;
+/// Row number and fence of a record.
+fn find_row(
+    db: &Connection,
+    space: i64,
+    now: u64,
+    id: &str,
+) -> rusqlite::Result<Option<(i64, i64)>> {
+    let mut statement = db.prepare_cached(row_and_fence())?;
     let found = params![space, ordered(now), id];
     statement.query_row(found, |row| Ok((row.get(0)?, row.get(1)?))).optional()
 }

@@ -1,5 +1,5 @@
-//! Redis killed, paused and cut off: nothing that was acknowledged is lost, everything else says so, and
-//! all is well again by itself.
+//! Redis killed, paused and cut off: no acknowledged write is lost, every other operation returns
+//! an error, and the stores recover by themselves.
 
 use std::{
     collections::HashMap,
@@ -13,25 +13,25 @@ use std::{
 use wharf_model::{BusSubscriber, Error, PutResult, Rate, Record, Retention, Stores};
 use wharf_store::open;
 
-use crate::{Proxy, RedisServer, until};
+use crate::{CuttingProxy, RedisServer, until};
 
 fn record(id: &str) -> Record {
     Record { id: id.into(), owner: "o".into(), ..Record::default() }
 }
 
-const KEEP: Retention =
+const RETENTION: Retention =
     Retention { events: 100_000, bytes: 10_000_000, ttl: Duration::from_secs(600) };
 
-/// Counts what it hears and what it was told it missed.
+/// Subscriber that counts messages and missed-message notifications.
 #[derive(Default)]
-struct Counter {
-    heard: AtomicUsize,
+struct CountingSubscriber {
+    received: AtomicUsize,
     missed: AtomicUsize,
 }
 
-impl BusSubscriber for Counter {
+impl BusSubscriber for CountingSubscriber {
     fn hear(&self, _topic: &str, _message: &[u8]) {
-        self.heard.fetch_add(1, Ordering::SeqCst);
+        self.received.fetch_add(1, Ordering::SeqCst);
     }
 
     fn missed(&self) {
@@ -39,22 +39,22 @@ impl BusSubscriber for Counter {
     }
 }
 
-fn assert_says_so(error: &Error) {
+fn assert_unavailable(error: &Error) {
     assert!(error.kind.is_temporarily_unavailable() || error.kind.is_overloaded(), "{error:?}");
     assert!(error.message.contains("store"), "{error}");
 }
 
-/// What was acknowledged.
+/// Writes that were acknowledged.
 #[derive(Default)]
-struct Acknowledged {
+struct AcknowledgedWrites {
     records: Vec<String>,
     kept: Vec<String>,
     events: HashMap<u64, Vec<u8>>,
 }
 
-/// Writes until it is told to stop.
-async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowledged {
-    let mut done = Acknowledged::default();
+/// Writes until `stop` is set.
+async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> AcknowledgedWrites {
+    let mut done = AcknowledgedWrites::default();
     for number in 0.. {
         if stop.load(Ordering::SeqCst) {
             break;
@@ -65,24 +65,24 @@ async fn write(stores: Stores, writer: usize, stop: Arc<AtomicBool>) -> Acknowle
                 assert!(inserted);
                 done.records.push(id.clone());
             }
-            Err(error) => assert_says_so(&error),
+            Err(error) => assert_unavailable(&error),
         }
         match stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await {
             Ok(PutResult::Kept) => done.kept.push(id.clone()),
             Ok(_) => {}
-            Err(error) => assert_says_so(&error),
+            Err(error) => assert_unavailable(&error),
         }
-        match stores.events.append("s", id.clone().into_bytes(), KEEP).await {
+        match stores.events.append("s", id.clone().into_bytes(), RETENTION).await {
             Ok(number) => assert_eq!(done.events.insert(number, id.into_bytes()), None),
-            Err(error) => assert_says_so(&error),
+            Err(error) => assert_unavailable(&error),
         }
         tokio::task::yield_now().await;
     }
     done
 }
 
-/// Whether all that was acknowledged is there.
-async fn check(stores: &Stores, done: Acknowledged) {
+/// Asserts that all acknowledged writes are there.
+async fn check(stores: &Stores, done: AcknowledgedWrites) {
     for id in done.records {
         assert!(stores.tasks.load(&id).await.unwrap().is_some(), "{id} was acknowledged");
     }
@@ -98,13 +98,13 @@ async fn check(stores: &Stores, done: Acknowledged) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_and_restarted_nothing_acknowledged_is_lost() {
+async fn a_killed_redis_loses_no_acknowledged_write() {
     let mut server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
-    let ear = Arc::new(Counter::default());
-    let _place = stores.bus.subscribe("t", ear.clone());
+    let subscriber = Arc::new(CountingSubscriber::default());
+    let _subscription = stores.bus.subscribe("t", subscriber.clone());
     stores.bus.publish("t", vec![1]).await.unwrap();
-    until("it hears", async || ear.heard.load(Ordering::SeqCst) == 1).await;
+    until("the message arrives", async || subscriber.received.load(Ordering::SeqCst) == 1).await;
 
     for round in 1..=3 {
         let stop = Arc::new(AtomicBool::new(false));
@@ -116,62 +116,68 @@ async fn killed_and_restarted_nothing_acknowledged_is_lost() {
             stores.events.read("s", 0, 0).await.unwrap().newest > before + 50
         })
         .await;
-        let missed = ear.missed.load(Ordering::SeqCst);
+        let missed = subscriber.missed.load(Ordering::SeqCst);
         server.kill();
-        until("it is noticed", async || !stores.health.is_ready()).await;
-        assert_says_so(&stores.tasks.load("any").await.unwrap_err());
+        until("the outage is detected", async || !stores.health.is_ready()).await;
+        assert_unavailable(&stores.tasks.load("any").await.unwrap_err());
         server.restart();
-        until("it is there again", async || stores.health.is_ready()).await;
+        until("Redis is reachable again", async || stores.health.is_ready()).await;
         stop.store(true, Ordering::SeqCst);
         for writer in writers {
             check(&stores, writer.await.unwrap()).await;
         }
-        until("ears are told", async || ear.missed.load(Ordering::SeqCst) > missed).await;
-        let heard = ear.heard.load(Ordering::SeqCst);
+        until("subscribers are notified of missed messages", async || {
+            subscriber.missed.load(Ordering::SeqCst) > missed
+        })
+        .await;
+        let received = subscriber.received.load(Ordering::SeqCst);
         stores.bus.publish("t", vec![2]).await.unwrap();
-        until("they hear again", async || ear.heard.load(Ordering::SeqCst) > heard).await;
+        until("messages arrive again", async || {
+            subscriber.received.load(Ordering::SeqCst) > received
+        })
+        .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paused_it_times_out_holds_no_more_than_its_queue_and_goes_on() {
+async fn a_paused_redis_times_out_within_the_queue_limit_and_recovers() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     assert_eq!(stores.tasks.insert(record("before"), 9).await, Ok(true));
     server.pause();
-    let asks: Vec<_> = (0..20_000)
+    let inserts: Vec<_> = (0..20_000)
         .map(|n| tokio::spawn(stores.tasks.insert(record(&n.to_string()), 100_000)))
         .collect();
     let mut refused = 0;
-    for ask in asks {
-        let error = ask.await.unwrap().unwrap_err();
-        assert_says_so(&error);
+    for insert in inserts {
+        let error = insert.await.unwrap().unwrap_err();
+        assert_unavailable(&error);
         refused += usize::from(error.kind.is_overloaded());
     }
-    assert!(refused > 0, "what does not fit the queue is refused");
-    until("it is noticed", async || !stores.health.is_ready()).await;
-    assert_says_so(&stores.tasks.load("before").await.unwrap_err());
+    assert!(refused > 0, "commands beyond the queue are rejected");
+    until("the outage is detected", async || !stores.health.is_ready()).await;
+    assert_unavailable(&stores.tasks.load("before").await.unwrap_err());
     server.resume();
-    until("it is there again", async || stores.health.is_ready()).await;
+    until("Redis is reachable again", async || stores.health.is_ready()).await;
     assert!(stores.tasks.load("before").await.unwrap().is_some());
     assert_eq!(stores.tasks.insert(record("after"), 100_000).await, Ok(true));
 }
 
-/// Nothing comes from a Redis that stands still, so that the clock of the test may run ahead.
+/// A paused Redis sends nothing, so the paused clock of the test may run ahead.
 #[tokio::test]
-async fn while_nobody_knows_yet_that_it_stands_still_nobody_waits_long() {
+async fn commands_time_out_before_the_pause_is_detected() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     assert_eq!(stores.tasks.insert(record("before"), 9).await, Ok(true));
     server.pause();
     tokio::time::pause();
     let start = tokio::time::Instant::now();
-    // More than are under way at once: the others wait for their turn first.
-    let asks: Vec<_> = (0..2_000)
+    // More than are in flight at once: the others wait in the queue first.
+    let inserts: Vec<_> = (0..2_000)
         .map(|n| tokio::spawn(stores.tasks.insert(record(&n.to_string()), 100_000)))
         .collect();
-    for ask in asks {
-        assert_says_so(&ask.await.unwrap().unwrap_err());
+    for insert in inserts {
+        assert_unavailable(&insert.await.unwrap().unwrap_err());
     }
     let waited = start.elapsed();
     assert!(waited <= Duration::from_millis(1_100), "{waited:?} by the clock of the test");
@@ -180,29 +186,29 @@ async fn while_nobody_knows_yet_that_it_stands_still_nobody_waits_long() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cut_off_in_the_middle_of_messages_it_recovers() {
+async fn connections_cut_inside_a_message_recover() {
     let server = RedisServer::start();
-    let proxy = Proxy::start(server.port).await;
+    let proxy = CuttingProxy::start(server.port).await;
     let (far, near) = (open(&proxy.url("p")).await.unwrap(), open(&server.url("p")).await.unwrap());
     for round in 0..8 {
-        until("it is there", async || far.health.is_ready()).await;
+        until("Redis is reachable", async || far.health.is_ready()).await;
         proxy.cut_after(37 + 611 * i64::from(round));
         let stop = Arc::new(AtomicBool::new(false));
         let writer =
             tokio::spawn(write(far.clone(), usize::try_from(round).unwrap(), stop.clone()));
-        until("it is cut", async || proxy.is_cut()).await;
-        until("it is noticed", async || !far.health.is_ready()).await;
-        proxy.mend();
+        until("the connection is cut", async || proxy.is_cut()).await;
+        until("the outage is detected", async || !far.health.is_ready()).await;
+        proxy.restore();
         stop.store(true, Ordering::SeqCst);
         check(&near, writer.await.unwrap()).await;
     }
-    until("it is there again", async || far.health.is_ready()).await;
+    until("Redis is reachable again", async || far.health.is_ready()).await;
     assert_eq!(far.tasks.insert(record("after"), usize::MAX).await, Ok(true));
     assert!(near.tasks.load("after").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_is_gone_rates_are_counted_here() {
+async fn rates_are_counted_locally_while_redis_is_down() {
     let mut server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let rate = Rate { per_second: 0.0001, burst: 2.0 };
@@ -213,19 +219,19 @@ async fn while_it_is_gone_rates_are_counted_here() {
     assert_eq!((take().await, take().await), (Ok(()), Ok(())));
     assert!(take().await.is_err());
     server.kill();
-    until("it is noticed", async || !stores.health.is_ready()).await;
-    assert_eq!((take().await, take().await), (Ok(()), Ok(())), "a bucket of our own");
-    assert!(take().await.is_err(), "with its limit");
+    until("the outage is detected", async || !stores.health.is_ready()).await;
+    assert_eq!((take().await, take().await), (Ok(()), Ok(())), "a local bucket");
+    assert!(take().await.is_err(), "with the same limit");
     server.restart();
-    until("it is there again", async || stores.health.is_ready()).await;
-    assert!(take().await.is_err(), "the common one was kept");
+    until("Redis is reachable again", async || stores.health.is_ready()).await;
+    assert!(take().await.is_err(), "the shared bucket was kept");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slow_ear_hears_all_and_holds_up_nothing_but_the_bus() {
+async fn a_slow_subscriber_delays_only_the_bus() {
     #[derive(Default)]
-    struct Slow(AtomicUsize);
-    impl BusSubscriber for Slow {
+    struct SlowSubscriber(AtomicUsize);
+    impl BusSubscriber for SlowSubscriber {
         fn hear(&self, _topic: &str, message: &[u8]) {
             std::thread::sleep(Duration::from_millis(1));
             assert_eq!(message.len(), 10_000);
@@ -234,17 +240,17 @@ async fn a_slow_ear_hears_all_and_holds_up_nothing_but_the_bus() {
     }
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
-    let ear = Arc::new(Slow::default());
-    let _place = stores.bus.subscribe("t", ear.clone());
+    let subscriber = Arc::new(SlowSubscriber::default());
+    let _subscription = stores.bus.subscribe("t", subscriber.clone());
     for _ in 0..500 {
         stores.bus.publish("t", vec![0; 10_000]).await.unwrap();
     }
     assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
-    until("all is heard", async || ear.0.load(Ordering::SeqCst) == 500).await;
+    until("all messages arrive", async || subscriber.0.load(Ordering::SeqCst) == 500).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redis_out_of_memory_is_full_and_not_gone() {
+async fn a_redis_out_of_memory_is_overloaded_and_stays_connected() {
     let server = RedisServer::start();
     let stores = open(&server.url("full")).await.unwrap();
     assert!(stores.tasks.insert(record("before"), 9).await.unwrap());
@@ -255,11 +261,11 @@ async fn a_redis_out_of_memory_is_full_and_not_gone() {
         assert!(error.message.contains("full"), "{error}");
         assert!(error.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
     }
-    let appended = stores.events.append("s", b"e".to_vec(), KEEP).await.unwrap_err();
+    let appended = stores.events.append("s", b"e".to_vec(), RETENTION).await.unwrap_err();
     assert!(appended.kind.is_overloaded(), "{appended:?}");
-    assert!(!stores.health.is_ready(), "what must be kept cannot be");
-    assert!(stores.tasks.load("before").await.unwrap().is_some(), "reading goes on");
-    // Who comes now finds it there, and not ready.
+    assert!(!stores.health.is_ready(), "writes fail");
+    assert!(stores.tasks.load("before").await.unwrap().is_some(), "reads still work");
+    // A store opened now connects, and is not ready.
     let late = open(&server.url("full")).await.unwrap();
     assert!(!late.health.is_ready());
     server.set("maxmemory", "0");

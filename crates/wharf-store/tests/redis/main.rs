@@ -1,6 +1,6 @@
-//! The stores on a real Redis, which every test starts for itself.
+//! The stores in a real Redis; every test starts its own.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
-#![allow(unreachable_pub, reason = "nothing outside a test reaches into it")]
+#![allow(unreachable_pub, reason = "the items are used inside this test only")]
 
 mod failures;
 mod proxy;
@@ -11,15 +11,17 @@ mod tls;
 
 use std::time::Duration;
 
-use crate::{proxy::Proxy, server::RedisServer};
+use crate::{proxy::CuttingProxy, server::RedisServer};
 
-/// Looks again and again until `done` says yes.
+/// Polls `done` until it returns true.
 async fn until<R: Future<Output = bool>>(what: &str, done: impl Fn() -> R) {
-    let looks = async {
+    let polling = async {
         while !done().await {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let patience = Duration::from_secs(60);
-    tokio::time::timeout(patience, looks).await.unwrap_or_else(|_| panic!("never: {what}"));
+    let limit = Duration::from_secs(60);
+    tokio::time::timeout(limit, polling)
+        .await
+        .unwrap_or_else(|_| panic!("timed out waiting until {what}"));
 }

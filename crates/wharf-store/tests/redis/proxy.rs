@@ -1,3 +1,5 @@
+//! TCP proxy in front of Redis that cuts connections.
+
 use std::sync::{
     Arc,
     atomic::{AtomicI64, Ordering},
@@ -12,15 +14,15 @@ use tokio::{
     task::AbortHandle,
 };
 
-/// Passes bytes on to a Redis until it is told to stop, wherever in a message that is.
-pub struct Proxy {
+/// Forwards bytes to a Redis until its byte budget is used up, also in the middle of a message.
+pub struct CuttingProxy {
     pub port: u16,
-    /// Bytes until all connections are cut.
+    /// Bytes left until all connections are cut.
     budget: Arc<AtomicI64>,
     accepting: AbortHandle,
 }
 
-impl Proxy {
+impl CuttingProxy {
     pub async fn start(to: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -40,30 +42,30 @@ impl Proxy {
                 });
             }
         });
-        Proxy { port, budget, accepting: accepting.abort_handle() }
+        CuttingProxy { port, budget, accepting: accepting.abort_handle() }
     }
 
     pub fn url(&self, prefix: &str) -> String {
         format!("redis://127.0.0.1:{}/0?prefix={prefix}", self.port)
     }
 
-    /// Cuts whoever passes the byte after this many more.
+    /// Cuts the connections after this many more bytes.
     pub fn cut_after(&self, bytes: i64) {
         self.budget.store(bytes, Ordering::SeqCst);
     }
 
-    /// Whether it was cut.
+    /// Returns whether the connections were cut.
     pub fn is_cut(&self) -> bool {
         self.budget.load(Ordering::SeqCst) <= 0
     }
 
-    /// Passes everything on again.
-    pub fn mend(&self) {
+    /// Forwards everything again.
+    pub fn restore(&self) {
         self.cut_after(i64::MAX);
     }
 }
 
-impl Drop for Proxy {
+impl Drop for CuttingProxy {
     fn drop(&mut self) {
         self.accepting.abort();
     }

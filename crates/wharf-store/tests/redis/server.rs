@@ -1,3 +1,5 @@
+//! A `redis-server` process for tests.
+
 use std::{
     fs,
     io::{Read, Write},
@@ -9,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// A Redis on a port of its own, that ends with the test. Everything it acknowledges is on the disk.
+/// A Redis on its own port, which ends with the test. Every acknowledged write is on the disk.
 pub struct RedisServer {
     child: Child,
     pub port: u16,
@@ -22,18 +24,18 @@ impl RedisServer {
         RedisServer::start_with(Vec::new)
     }
 
-    /// With more settings, which are asked for again if one names a port that is taken.
+    /// Starts with more settings, which are requested again if one names a port in use.
     pub fn start_with(settings: impl Fn() -> Vec<String>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("wharf-redis-{}-{number}", std::process::id());
         let directory = std::env::temp_dir().join(name);
-        // Somebody may take the port between our finding it and Redis having it.
+        // Another process may take the port before Redis binds it.
         loop {
             let (port, settings, directory) = (free_port(), settings(), directory.clone());
             let child = spawn(port, &settings, &directory);
             let mut server = RedisServer { child, port, settings, directory };
-            if server.is_there() {
+            if server.wait_ready() {
                 return server;
             }
         }
@@ -43,24 +45,24 @@ impl RedisServer {
         format!("redis://127.0.0.1:{}/0?prefix={prefix}", self.port)
     }
 
-    /// Ends it as a power cut would.
+    /// Kills it, as a power failure would.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Starts it again, on the same port, with what is on the disk.
+    /// Starts it again on the same port with the data on the disk.
     pub fn restart(&mut self) {
         self.child = spawn(self.port, &self.settings, &self.directory);
-        assert!(self.is_there(), "redis-server starts again");
+        assert!(self.wait_ready(), "redis-server restarts");
     }
 
-    /// Stops it in the middle of whatever it does.
+    /// Suspends the process (`SIGSTOP`).
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// Lets it go on.
+    /// Resumes the process (`SIGCONT`).
     pub fn resume(&self) {
         self.signal("-CONT");
     }
@@ -70,7 +72,7 @@ impl RedisServer {
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
     }
 
-    /// Changes one of its settings while it runs.
+    /// Changes a setting at run time.
     pub fn set(&self, name: &str, value: &str) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("CONFIG SET {name} {value}\r\n").as_bytes()).unwrap();
@@ -79,8 +81,8 @@ impl RedisServer {
         assert_eq!(&answer, b"+OK");
     }
 
-    /// Waits until it answers; false if it ended instead.
-    fn is_there(&mut self) -> bool {
+    /// Waits until it replies to `PING`; false if the process ended.
+    fn wait_ready(&mut self) -> bool {
         while self.child.try_wait().unwrap().is_none() {
             let answer = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut stream| {
                 stream.set_read_timeout(Some(Duration::from_secs(5)))?;

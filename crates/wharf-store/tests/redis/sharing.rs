@@ -1,4 +1,4 @@
-//! A real Redis keeps the contract, for two processes that share it.
+//! A real Redis fulfils the contract, for two processes that share it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,14 +7,14 @@ use wharf_store::{contract, open};
 
 use crate::{RedisServer, until};
 
-/// Two who share a store that was empty.
-async fn pair(server: &RedisServer) -> [Stores; 2] {
+/// Opens two handles on a store that is empty.
+async fn open_twice(server: &RedisServer) -> [Stores; 2] {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let url = server.url(&format!("p{}", NUMBER.fetch_add(1, Ordering::Relaxed)));
     [open(&url).await.unwrap(), open(&url).await.unwrap()]
 }
 
-/// Somebody else at the same Redis.
+/// Connects another client to the same Redis.
 async fn connect(server: &RedisServer) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(format!("redis://127.0.0.1:{}", server.port)).unwrap();
     client.get_multiplexed_async_connection().await.unwrap()
@@ -23,30 +23,34 @@ async fn connect(server: &RedisServer) -> redis::aio::MultiplexedConnection {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn records() {
     let server = RedisServer::start();
-    contract::records(|| async { pair(&server).await.map(|stores| stores.tasks).to_vec() }).await;
+    contract::records(|| async { open_twice(&server).await.map(|stores| stores.tasks).to_vec() })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events() {
     let server = RedisServer::start();
-    contract::events(|| async { pair(&server).await.map(|stores| stores.events).to_vec() }).await;
+    contract::events(|| async { open_twice(&server).await.map(|stores| stores.events).to_vec() })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bus() {
     let server = RedisServer::start();
-    contract::bus(|| async { pair(&server).await.map(|stores| stores.bus).to_vec() }).await;
+    contract::bus(|| async { open_twice(&server).await.map(|stores| stores.bus).to_vec() }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nonces_and_rates() {
     let server = RedisServer::start();
-    contract::nonces(|| async { pair(&server).await.map(|stores| stores.nonces).to_vec() }).await;
-    contract::rates(|| async { pair(&server).await.map(|stores| stores.rates).to_vec() }).await;
+    contract::nonces(|| async { open_twice(&server).await.map(|stores| stores.nonces).to_vec() })
+        .await;
+    contract::rates(|| async { open_twice(&server).await.map(|stores| stores.rates).to_vec() })
+        .await;
 }
 
 #[tokio::test]
-async fn what_is_stored_is_everybodys_with_the_prefix() {
+async fn data_is_shared_by_processes_with_the_same_prefix() {
     let server = RedisServer::start();
     let stores = open(&server.url("one")).await.unwrap();
     assert_eq!(stores.reach, Sharing::Fleet);
@@ -60,7 +64,7 @@ async fn what_is_stored_is_everybodys_with_the_prefix() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_what_is_over() {
+async fn removed_and_expired_records_leave_no_keys() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let now = stores.tasks.now().await.unwrap();
@@ -73,13 +77,13 @@ async fn nothing_is_left_of_what_is_over() {
     assert!(stores.tasks.remove("removed").await.unwrap());
     until("it expires", async || stores.tasks.sweep(9).await == Ok(1)).await;
     let mut connection = connect(&server).await;
-    // Our own probe lives for a millisecond.
+    // The write probe expires after a millisecond.
     let keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
     assert_eq!(keys, [""; 0]);
 }
 
 #[tokio::test]
-async fn what_expired_is_swept_though_nobody_knows_whose_it_was() {
+async fn expired_records_without_an_owner_entry_are_swept() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let expires = Some(stores.tasks.now().await.unwrap() + 1);
@@ -87,13 +91,13 @@ async fn what_expired_is_swept_though_nobody_knows_whose_it_was() {
     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
     let mut connection = connect(&server).await;
     let owners = redis::cmd("DEL").arg("{p}:t:owners").query_async(&mut connection).await;
-    assert_eq!(owners, Ok(1), "as a Redis that evicts would");
+    assert_eq!(owners, Ok(1), "as an eviction would");
     until("it is swept", async || stores.tasks.sweep(9).await.unwrap() == 1).await;
     assert_eq!(stores.tasks.sweep(9).await, Ok(0), "once");
 }
 
 #[tokio::test]
-async fn scripts_are_loaded_again_when_redis_forgot_them() {
+async fn scripts_are_loaded_again_after_a_flush() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let record = |id: &str| Record { id: id.into(), ..Record::default() };
@@ -105,7 +109,7 @@ async fn scripts_are_loaded_again_when_redis_forgot_them() {
 }
 
 #[tokio::test]
-async fn rates_that_make_no_sense_still_answer() {
+async fn invalid_rates_are_answered() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     for (key, per_second, burst) in
@@ -120,7 +124,7 @@ async fn rates_that_make_no_sense_still_answer() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_reached_says_so_without_secrets() {
+async fn an_unreachable_redis_is_reported_without_the_password() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("redis://me:secret@127.0.0.1:{free}/0");
     let error = open(&url).await.unwrap_err();
@@ -130,7 +134,7 @@ async fn what_cannot_be_reached_says_so_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_copy_that_cannot_be_written_to_is_not_ready() {
+async fn a_read_only_replica_is_not_ready() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let mut connection = connect(&server).await;
@@ -138,19 +142,19 @@ async fn a_copy_that_cannot_be_written_to_is_not_ready() {
         let mut command = redis::cmd("REPLICAOF");
         let _: () = command.arg(host).arg(port).query_async(&mut connection).await.unwrap();
     };
-    // Nobody is there, so it waits to become a copy, and is read-only meanwhile.
+    // The primary does not exist, so this Redis stays read-only.
     follow("127.0.0.1", "1").await;
     let record = Record { id: "a".into(), ..Record::default() };
     let error = stores.tasks.insert(record.clone(), 9).await.unwrap_err();
     assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
-    until("it is noticed", async || !stores.health.is_ready()).await;
+    until("the failure is detected", async || !stores.health.is_ready()).await;
     follow("NO", "ONE").await;
-    until("it is the first again", async || stores.health.is_ready()).await;
+    until("it is the primary again", async || stores.health.is_ready()).await;
     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
 }
 
 #[tokio::test]
-async fn a_user_with_few_rights_is_enough() {
+async fn an_acl_user_with_few_rights_is_enough() {
     let server = RedisServer::start();
     let mut connection = connect(&server).await;
     let rights = "on >pass -@all +@read +@write +@scripting +@pubsub +@connection +time";

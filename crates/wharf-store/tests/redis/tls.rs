@@ -1,4 +1,4 @@
-//! A Redis that speaks TLS, and wants to know who we are.
+//! Redis over TLS, with and without client certificates.
 
 use std::{
     cell::Cell,
@@ -16,13 +16,13 @@ use wharf_store::open;
 
 use crate::{RedisServer, server::free_port, until};
 
-/// An authority, in whose directory are its certificate and those it has signed.
-struct Authenticator {
+/// Certificate authority, with a directory of its certificate and those it has signed.
+struct TestAuthority {
     directory: PathBuf,
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Authenticator {
+impl TestAuthority {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -33,18 +33,18 @@ impl Authenticator {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(directory.join("ca.pem"), issuer.as_ref().pem()).unwrap();
-        Authenticator { directory, issuer }
+        TestAuthority { directory, issuer }
     }
 
-    /// Signs a certificate for `who`.
-    fn sign(&self, who: &str) -> &Self {
+    /// Signs a certificate for `name`.
+    fn sign(&self, name: &str) -> &Self {
         let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new([who.to_owned()]).unwrap();
-        // One that is called like its authority would pass for having signed itself.
-        params.distinguished_name.push(DnType::CommonName, who);
+        let mut params = CertificateParams::new([name.to_owned()]).unwrap();
+        // A certificate with the name of its authority would look self-signed.
+        params.distinguished_name.push(DnType::CommonName, name);
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        fs::write(self.directory.join(format!("{who}.pem")), certificate.pem()).unwrap();
-        fs::write(self.directory.join(format!("{who}.key")), key.serialize_pem()).unwrap();
+        fs::write(self.directory.join(format!("{name}.pem")), certificate.pem()).unwrap();
+        fs::write(self.directory.join(format!("{name}.key")), key.serialize_pem()).unwrap();
         self
     }
 
@@ -53,14 +53,14 @@ impl Authenticator {
     }
 }
 
-impl Drop for Authenticator {
+impl Drop for TestAuthority {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// A Redis with a certificate for `name`, and its encrypted port.
-fn start(authority: &Authenticator, name: &str, clients: &str) -> (RedisServer, u16) {
+/// Starts a Redis with a certificate for `name`; returns it and its TLS port.
+fn start(authority: &TestAuthority, name: &str, clients: &str) -> (RedisServer, u16) {
     let port = Cell::new(0);
     let server = RedisServer::start_with(|| {
         port.set(free_port());
@@ -81,45 +81,45 @@ fn record(id: &str) -> Record {
 }
 
 #[derive(Default)]
-struct Counter(AtomicUsize);
+struct CountingSubscriber(AtomicUsize);
 
-impl BusSubscriber for Counter {
+impl BusSubscriber for CountingSubscriber {
     fn hear(&self, _topic: &str, _message: &[u8]) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn behind_its_authority_it_stores_and_hears_and_comes_back() {
-    let authority = Authenticator::new();
+async fn with_its_own_ca_it_stores_publishes_and_reconnects() {
+    let authority = TestAuthority::new();
     let (mut server, port) = start(authority.sign("127.0.0.1"), "127.0.0.1", "no");
     let url = format!("rediss://127.0.0.1:{port}/0?prefix=p&ca={}", authority.file("ca.pem"));
     let stores = open(&url).await.unwrap();
-    let ear = Arc::new(Counter::default());
-    let _place = stores.bus.subscribe("t", ear.clone());
+    let subscriber = Arc::new(CountingSubscriber::default());
+    let _subscription = stores.bus.subscribe("t", subscriber.clone());
     for round in 1..=3 {
         assert_eq!(stores.tasks.insert(record(&round.to_string()), 99).await, Ok(true));
         stores.bus.publish("t", vec![1]).await.unwrap();
-        until("it hears", async || ear.0.load(Ordering::SeqCst) == round).await;
+        until("the message arrives", async || subscriber.0.load(Ordering::SeqCst) == round).await;
         server.kill();
-        until("it is noticed", async || !stores.health.is_ready()).await;
+        until("the outage is detected", async || !stores.health.is_ready()).await;
         server.restart();
-        until("it is there again", async || stores.health.is_ready()).await;
+        until("Redis is reachable again", async || stores.health.is_ready()).await;
         assert!(stores.tasks.load(&round.to_string()).await.unwrap().is_some());
     }
     let near = open(&server.url("p")).await.unwrap();
-    assert!(near.tasks.load("1").await.unwrap().is_some(), "the same Redis, in the open");
+    assert!(near.tasks.load("1").await.unwrap().is_some(), "the same Redis without TLS");
 }
 
 #[tokio::test]
-async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
-    let (authority, other) = (Authenticator::new(), Authenticator::new());
+async fn untrusted_certificates_are_rejected_with_advice() {
+    let (authority, other) = (TestAuthority::new(), TestAuthority::new());
     let (server, port) = start(authority.sign("localhost"), "localhost", "no");
-    let [ca, stranger, key] =
+    let [ca, other_ca, key] =
         [authority.file("ca.pem"), other.file("ca.pem"), authority.file("localhost.key")];
     let plain = server.port;
-    for (url, says) in [
-        (format!("rediss://localhost:{port}?ca={stranger}"), "?ca=PATH"),
+    for (url, expected) in [
+        (format!("rediss://localhost:{port}?ca={other_ca}"), "?ca=PATH"),
         (format!("rediss://localhost:{port}"), "?ca=PATH"),
         (format!("rediss://localhost:{port}#insecure"), "?ca=PATH"),
         (format!("rediss://127.0.0.1:{port}?ca={ca}"), "for another name"),
@@ -130,14 +130,14 @@ async fn whom_nobody_vouches_for_is_refused_with_what_to_do() {
         (format!("redis://localhost:{plain}?ca={ca}"), "rediss://"),
     ] {
         let error = open(&url).await.unwrap_err();
-        assert!(error.message.contains(says), "{url}: {error}");
+        assert!(error.message.contains(expected), "{url}: {error}");
     }
     assert!(open(&format!("rediss://localhost:{port}?ca={ca}")).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_redis_that_wants_to_know_is_told_who_we_are() {
-    let authority = Authenticator::new();
+async fn mutual_tls_presents_the_client_certificate() {
+    let authority = TestAuthority::new();
     let (_server, port) = start(authority.sign("127.0.0.1").sign("wharf"), "127.0.0.1", "yes");
     let url = format!("rediss://127.0.0.1:{port}?ca={}", authority.file("ca.pem"));
     assert!(open(&url).await.unwrap_err().kind.is_temporarily_unavailable());

@@ -1,4 +1,4 @@
-//! A time limit that stands still while people are asked.
+//! [`Deadline`]: a timeout that can be paused while the user is asked.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,8 +10,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// A time limit that begins when it is made, and stands still while it is paused: the time that
-/// people take for an answer is not the server's. Clones share it.
+/// A timeout that starts when it is created and can be paused, because the time that a user takes
+/// to answer does not count against the server. Clones share the state.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,35 +31,35 @@ use tokio::{
 #[derive(Clone, Debug)]
 pub struct Deadline {
     limit: Option<Duration>,
-    begun: Instant,
-    pauses: Arc<Mutex<Pauses>>,
+    started_at: Instant,
+    pauses: Arc<Mutex<PauseTotals>>,
     resumed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct Pauses {
-    /// How many are open, and since when.
+struct PauseTotals {
+    /// Number of open pauses, and the start of the first.
     open: usize,
     since: Option<Instant>,
-    /// How long the others were.
+    /// Total length of the earlier pauses.
     past: Duration,
 }
 
 impl Deadline {
-    /// A limit that counts from now on; without one, the time is never up.
+    /// Starts a timeout; `None` never expires.
     #[must_use]
     pub fn new(limit: Option<Duration>) -> Self {
         let (pauses, resumed) = Default::default();
-        Deadline { limit, begun: Instant::now(), pauses, resumed }
+        Deadline { limit, started_at: Instant::now(), pauses, resumed }
     }
 
-    /// Whether the time is up.
+    /// Returns whether the timeout has expired.
     #[must_use]
     pub fn is_up(&self) -> bool {
         self.end().is_some_and(|end| end <= Instant::now())
     }
 
-    /// Completes when the time is up.
+    /// Completes when the timeout expires.
     pub async fn up(&self) {
         loop {
             let resumed = self.resumed.notified();
@@ -71,7 +71,7 @@ impl Deadline {
         }
     }
 
-    /// Stands still until what this gives is dropped.
+    /// Pauses the timeout until the returned guard is dropped.
     #[must_use]
     pub fn pause(&self) -> Pause {
         let mut pauses = self.lock();
@@ -80,19 +80,19 @@ impl Deadline {
         Pause(self.clone())
     }
 
-    /// When the time is up, as far as is known; none while it stands still, and if it never is.
+    /// The time of expiry; `None` while paused, and without a limit.
     fn end(&self) -> Option<Instant> {
         let pauses = self.lock();
         let limit = self.limit.filter(|_| pauses.open == 0)?;
-        self.begun.checked_add(limit.checked_add(pauses.past)?)
+        self.started_at.checked_add(limit.checked_add(pauses.past)?)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pauses> {
+    fn lock(&self) -> MutexGuard<'_, PauseTotals> {
         self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A [`Deadline`] goes on when this is dropped.
+/// Guard that pauses a [`Deadline`] until it is dropped.
 #[derive(Debug)]
 pub struct Pause(Deadline);
 

@@ -1,4 +1,5 @@
-//! Opens the conversation over a fresh connection: finds out the revision, and who is there.
+//! Handshake over a new stream connection: negotiates the revision and learns the server's
+//! description.
 
 use std::sync::Arc;
 
@@ -8,177 +9,202 @@ use tokio::time::{Instant, timeout_at};
 use wharf_client::ServerInfo;
 use wharf_model::{Discovery, Error, ErrorKind, Implementation};
 use wharf_wire::{
-    Answered, CallId, Carrier, ClientCodec, Line, Negotiation, Patience, ServerMessage, Step,
+    CallId, ClientCodec, Line, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
+    ServerMessage, TransportKind,
 };
 
 use crate::client::{
     TraceEvent,
-    pending::{Desk, Duty},
+    pending::{DispatchAction, PendingRequests},
     stream::{
-        connection::{GARBAGE, babble, closed},
-        connector::{Dial, Ends, Keeper, Sink, Source},
+        connection::{MAX_INVALID_LINES, closed, too_many_invalid_lines},
+        connector::{ConnectionParts, Connector, MessageSink, MessageSource, PeerGuard},
     },
 };
 
-/// An open conversation.
-pub(super) struct Opened<D: Dial> {
-    pub(super) ends: Ends<D>,
-    pub(super) talk: ClientCodec,
+/// The result of a handshake.
+pub(super) struct HandshakeResult<D: Connector> {
+    pub(super) parts: ConnectionParts<D>,
+    pub(super) codec: ClientCodec,
     pub(super) about: ServerInfo,
 }
 
-/// Opens a connection and the conversation over it.
-pub(super) async fn open<D: Dial>(dial: &D, desk: &Arc<Desk>) -> Result<Opened<D>, Error> {
-    let options = desk.options();
-    let key = dial.key();
-    let remembered = key.as_deref().and_then(|key| options.verdicts.get(key));
-    let opening = Negotiation::new(options.client.clone(), Carrier::Lines, options.pin, remembered);
-    let ends = dial.dial(options).await?;
-    let opened = Driver::new(dial, desk, opening, ends).run().await;
-    // What a pinned client speaks says nothing about what the server would rather.
+/// Opens a connection and runs the handshake over it.
+pub(super) async fn open<D: Connector>(
+    connector: &D,
+    pending: &Arc<PendingRequests>,
+) -> Result<HandshakeResult<D>, Error> {
+    let options = pending.options();
+    let key = connector.key();
+    let remembered = key.as_deref().and_then(|key| options.revision_cache.get(key));
+    let negotiation =
+        Negotiation::new(options.client.clone(), TransportKind::Lines, options.pin, remembered);
+    let parts = connector.open(options).await?;
+    let opened = HandshakeDriver::new(connector, pending, negotiation, parts).run().await;
+    // A pinned revision does not show which one the server prefers.
     if let Some(key) = key.filter(|_| options.pin.is_none()) {
         match &opened {
-            Ok(opened) => options.verdicts.put(&key, opened.talk.revision()),
-            Err(_) => options.verdicts.forget(&key),
+            Ok(opened) => options.revision_cache.put(&key, opened.codec.revision()),
+            Err(_) => options.revision_cache.remove(&key),
         }
     }
     opened
 }
 
-/// Moves the messages of an opening.
-struct Driver<'a, D: Dial> {
-    dial: &'a D,
-    desk: &'a Arc<Desk>,
-    opening: Negotiation,
-    ends: Ends<D>,
-    /// Reads what comes before the revision is settled.
-    talk: ClientCodec,
+/// Sends and receives the messages of a negotiation.
+struct HandshakeDriver<'a, D: Connector> {
+    connector: &'a D,
+    pending: &'a Arc<PendingRequests>,
+    negotiation: Negotiation,
+    parts: ConnectionParts<D>,
+    /// Decodes messages before the revision is negotiated.
+    codec: ClientCodec,
     /// The id of the last request.
     asked: Option<CallId>,
-    garbage: u32,
-    /// No opening takes longer than this, whatever the server answers.
+    invalid_lines: u32,
+    /// Upper limit for the whole handshake.
     end: Instant,
 }
 
-impl<'a, D: Dial> Driver<'a, D> {
-    fn new(dial: &'a D, desk: &'a Arc<Desk>, opening: Negotiation, ends: Ends<D>) -> Self {
-        let options = desk.options();
-        let talk = opening.talk();
-        let rounds = [Patience::Probe, Patience::Handshake].map(|it| 2 * options.time(it));
+impl<'a, D: Connector> HandshakeDriver<'a, D> {
+    fn new(
+        connector: &'a D,
+        pending: &'a Arc<PendingRequests>,
+        negotiation: Negotiation,
+        parts: ConnectionParts<D>,
+    ) -> Self {
+        let options = pending.options();
+        let codec = negotiation.codec();
+        let rounds = [NegotiationTimeout::Probe, NegotiationTimeout::Handshake]
+            .map(|it| 2 * options.time(it));
         let end = Instant::now() + rounds[0] + rounds[1];
-        Driver { dial, desk, opening, ends, talk, asked: None, garbage: 0, end }
+        HandshakeDriver {
+            connector,
+            pending,
+            negotiation,
+            parts,
+            codec,
+            asked: None,
+            invalid_lines: 0,
+            end,
+        }
     }
 
-    async fn run(mut self) -> Result<Opened<D>, Error> {
-        let mut step = self.opening.start();
+    async fn run(mut self) -> Result<HandshakeResult<D>, Error> {
+        let mut step = self.negotiation.start();
         loop {
             step = match step {
-                Step::Send { message, patience, reopen, .. } => {
+                NegotiationStep::Send { message, timeout: patience, reopen, .. } => {
                     if reopen {
                         self.reopen().await?;
                     }
                     self.ask(message, patience).await?
                 }
-                Step::Wait(patience) => self.answer(patience).await?,
-                Step::Open { talk, info, discovery, supported, then } => {
+                NegotiationStep::Wait(patience) => self.answer(patience).await?,
+                NegotiationStep::Open { codec, info, discovery, supported, then } => {
                     if let Some(then) = then {
                         self.send(then).await;
                     }
-                    let about = introduced(&talk, info, discovery, supported);
-                    return Ok(Opened { ends: self.ends, talk, about });
+                    let about = server_info(&codec, info, discovery, supported);
+                    return Ok(HandshakeResult { parts: self.parts, codec, about });
                 }
-                Step::TryEvents => self.opening.answered(Answered::Closed),
-                Step::Fail(error) => return Err(self.explain(error).await),
+                NegotiationStep::TryEvents => self.negotiation.answered(NegotiationEvent::Closed),
+                NegotiationStep::Fail(error) => return Err(self.explain(error).await),
             };
         }
     }
 
-    /// The connection ended: takes another.
+    /// Opens another connection after the server closed this one.
     async fn reopen(&mut self) -> Result<(), Error> {
-        if !self.dial.redials() {
-            return Err(closed(&self.dial.name(), Some("it said nothing before".into())));
+        if !self.connector.can_reconnect() {
+            return Err(closed(&self.connector.name(), Some("it sent nothing before".into())));
         }
-        self.desk.options().note("the connection ended; opening another");
-        self.ends = self.dial.dial(self.desk.options()).await?;
+        self.pending.options().note("the connection ended; opening another one");
+        self.parts = self.connector.open(self.pending.options()).await?;
         Ok(())
     }
 
-    /// What the end of the connection says about a failure.
+    /// Adds the reason why the connection ended to the error.
     async fn explain(&mut self, mut error: Error) -> Error {
-        if let Some(words) = self.ends.keeper.last_words().await {
-            error.message = format!("{} ({}: {words})", error.message, self.dial.name()).into();
+        if let Some(words) = self.parts.guard.exit_reason().await {
+            error.message =
+                format!("{} ({}: {words})", error.message, self.connector.name()).into();
         }
         error
     }
 
     /// Sends a request and waits for the reply.
-    async fn ask(&mut self, message: Vec<u8>, patience: Patience) -> Result<Step, Error> {
+    async fn ask(
+        &mut self,
+        message: Vec<u8>,
+        patience: NegotiationTimeout,
+    ) -> Result<NegotiationStep, Error> {
         self.asked = id_of(&message);
         match self.send(message).await {
             true => self.answer(patience).await,
-            false => Ok(self.opening.answered(Answered::Closed)),
+            false => Ok(self.negotiation.answered(NegotiationEvent::Closed)),
         }
     }
 
     async fn send(&mut self, message: Vec<u8>) -> bool {
-        self.desk.options().trace(TraceEvent::Sent(&message));
-        let sent = timeout_at(self.end, self.ends.sink.send(vec![message])).await;
+        self.pending.options().trace(TraceEvent::Sent(&message));
+        let sent = timeout_at(self.end, self.parts.sink.send(vec![message])).await;
         matches!(sent, Ok(Ok(())))
     }
 
-    /// Waits for a reply, and for what the opening makes of it.
-    async fn answer(&mut self, patience: Patience) -> Result<Step, Error> {
-        let deadline = (Instant::now() + self.desk.options().time(patience)).min(self.end);
+    /// Waits for a reply, and returns the next step of the negotiation.
+    async fn answer(&mut self, patience: NegotiationTimeout) -> Result<NegotiationStep, Error> {
+        let deadline = (Instant::now() + self.pending.options().time(patience)).min(self.end);
         loop {
-            // A timeout looks at the clock only if there is nothing to read.
+            // `timeout_at` checks the clock only if there is nothing to read.
             if Instant::now() >= deadline {
-                return Ok(self.opening.answered(Answered::Silence));
+                return Ok(self.negotiation.answered(NegotiationEvent::Silence));
             }
-            match timeout_at(deadline, self.ends.source.next()).await {
-                Err(_) => return Ok(self.opening.answered(Answered::Silence)),
+            match timeout_at(deadline, self.parts.source.next()).await {
+                Err(_) => return Ok(self.negotiation.answered(NegotiationEvent::Silence)),
                 Ok(Ok(Some(Line::Message(message)))) => {
-                    if let Some(step) = self.hear(message).await? {
+                    if let Some(step) = self.receive(message).await? {
                         return Ok(step);
                     }
                 }
-                Ok(Ok(Some(Line::TooLong))) => self.babbled()?,
-                Ok(Ok(None)) => return Ok(self.opening.answered(Answered::Closed)),
+                Ok(Ok(Some(Line::TooLong))) => self.count_invalid_line()?,
+                Ok(Ok(None)) => return Ok(self.negotiation.answered(NegotiationEvent::Closed)),
                 Ok(Err(error)) => return Err(error),
             }
         }
     }
 
-    fn babbled(&mut self) -> Result<(), Error> {
-        self.garbage += 1;
-        if self.garbage > GARBAGE { Err(babble()) } else { Ok(()) }
+    fn count_invalid_line(&mut self) -> Result<(), Error> {
+        self.invalid_lines += 1;
+        if self.invalid_lines > MAX_INVALID_LINES { Err(too_many_invalid_lines()) } else { Ok(()) }
     }
 
-    /// What the opening makes of a message, if it is a reply.
-    async fn hear(&mut self, message: Bytes) -> Result<Option<Step>, Error> {
-        self.desk.options().trace(TraceEvent::Received(&message));
-        let Ok(heard) = self.talk.hear(message) else {
-            self.desk.options().note("skipped what is no message");
-            self.babbled()?;
+    /// Receives a message; returns the next step if it is a reply.
+    async fn receive(&mut self, message: Bytes) -> Result<Option<NegotiationStep>, Error> {
+        self.pending.options().trace(TraceEvent::Received(&message));
+        let Ok(heard) = self.codec.decode(message) else {
+            self.pending.options().note("skipped a line that is not a JSON-RPC message");
+            self.count_invalid_line()?;
             return Ok(None);
         };
         let mut step = None;
         for incoming in heard {
             match incoming {
                 ServerMessage::Reply { id, result } => {
-                    // What the server could not read is what was sent last.
+                    // An error without an id concerns the last request.
                     let Some(id) = id.or_else(|| self.asked.clone()) else { continue };
                     let result = result.as_deref();
-                    step = Some(self.opening.answered(Answered::Reply(id, result)));
+                    step = Some(self.negotiation.answered(NegotiationEvent::Reply(id, result)));
                 }
                 ServerMessage::ClientRequest { id, .. } => {
                     let error = Error::new(ErrorKind::NotInitialized);
                     let mut refusal = Vec::new();
-                    self.talk.answer(&id, Err(&error), &mut refusal);
+                    self.codec.answer(&id, Err(&error), &mut refusal);
                     self.send(refusal).await;
                 }
                 other => {
-                    let duty = self.desk.take_in(&self.talk, other, None).await;
-                    if let Some(Duty::Send(answer)) = duty {
+                    let action = self.pending.dispatch(&self.codec, other, None).await;
+                    if let Some(DispatchAction::Send(answer)) = action {
                         self.send(answer).await;
                     }
                 }
@@ -188,19 +214,19 @@ impl<'a, D: Dial> Driver<'a, D> {
     }
 }
 
-/// What the server said about itself when the conversation was opened.
-pub(super) fn introduced(
-    talk: &ClientCodec,
+/// The server's description from the handshake.
+pub(super) fn server_info(
+    codec: &ClientCodec,
     info: Implementation,
     discovery: Discovery,
     supported: Vec<String>,
 ) -> ServerInfo {
     let mut about = ServerInfo::new(info, discovery);
-    (about.revision, about.supported) = (talk.revision().to_string(), supported);
+    (about.revision, about.supported) = (codec.revision().to_string(), supported);
     about
 }
 
-/// The id of a request that we wrote.
+/// The id of a request that this client wrote.
 fn id_of(message: &[u8]) -> Option<CallId> {
     let message: Value = serde_json::from_slice(message).ok()?;
     message.get("id")?.as_u64().map(CallId::from)

@@ -1,8 +1,8 @@
-//! Links: the ways from a client to a server, whatever carries the messages.
+//! Client transports: connections from a client to a server.
 //!
-//! A link finds out which revision the server speaks, moves messages, and finds its way back when a
-//! connection breaks. Lines of messages (a child process, a socket, a WebSocket, any pair of
-//! streams) share one implementation; what differs is how a connection is opened.
+//! A transport negotiates the revision, exchanges messages and reconnects when a connection breaks.
+//! Stream transports (a child process, a socket, a WebSocket, any pair of streams) share one
+//! implementation; they differ in how a connection is opened.
 
 mod backoff;
 mod deadline;
@@ -34,10 +34,10 @@ pub use crate::client::{
     stream::child::{ChildCommand, Environment, Stderr},
 };
 
-/// Starts a server and speaks with it over its stdin and stdout.
+/// Starts a server as a child process and connects to its stdin and stdout.
 ///
 /// # Errors
-/// If it cannot be started, ends at once, or does not speak the protocol.
+/// If it cannot be started, exits immediately, or is not an MCP server.
 pub async fn connect_child(
     command: ChildCommand,
     options: ClientTransportOptions,
@@ -45,33 +45,33 @@ pub async fn connect_child(
     stream::connect(command, options).await
 }
 
-/// Speaks in lines over TCP with a server at `address`, a host and a port. Nothing is encrypted.
+/// Connects over TCP to `address`, a host and a port, with JSON lines. Nothing is encrypted.
 ///
 /// # Errors
-/// If nobody is there, or nobody who speaks the protocol.
+/// If the address cannot be reached, or is not an MCP server.
 pub async fn connect_tcp(
     address: String,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::connector::Tcp(address), options).await
+    stream::connect(crate::client::stream::connector::TcpConnector(address), options).await
 }
 
-/// Speaks in lines with a server at the Unix socket `path`.
+/// Connects to the Unix socket `path`, with JSON lines.
 ///
 /// # Errors
-/// If nobody is there, or nobody who speaks the protocol.
+/// If the socket cannot be reached, or is not an MCP server.
 #[cfg(unix)]
 pub async fn connect_unix(
     path: impl Into<PathBuf>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::connector::Unix(path.into()), options).await
+    stream::connect(crate::client::stream::connector::UnixConnector(path.into()), options).await
 }
 
-/// Speaks in lines over a pair of streams. When they end, so does the link.
+/// Connects over a pair of streams, with JSON lines. The transport cannot reconnect.
 ///
 /// # Errors
-/// If nobody at the other end speaks the protocol.
+/// If the peer is not an MCP server.
 pub async fn connect_stream<R, W>(
     reader: R,
     writer: W,
@@ -81,19 +81,24 @@ where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    stream::connect(crate::client::stream::connector::Streams::new(reader, writer), options).await
+    stream::connect(crate::client::stream::connector::StreamPair::new(reader, writer), options)
+        .await
 }
 
-/// Speaks over WebSocket with a server at a `ws://` or `wss://` URL, with `headers` of the caller's
-/// own in the handshake.
+/// Connects over WebSocket to a `ws://` or `wss://` URL, with additional `headers` in the
+/// handshake.
 ///
 /// # Errors
-/// If the URL or a header cannot be used, nobody is there, or nobody who speaks the protocol.
+/// If the URL or a header is invalid, the server cannot be reached, or is not an MCP server.
 #[cfg(feature = "websocket")]
 pub async fn connect_websocket(
     url: &str,
     headers: Vec<(String, String)>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    stream::connect(crate::client::stream::websocket::WebSocket::new(url, &headers)?, options).await
+    stream::connect(
+        crate::client::stream::websocket::WebSocketConnector::new(url, &headers)?,
+        options,
+    )
+    .await
 }

@@ -1,16 +1,16 @@
-//! What a link is told when it is made.
+//! Options of a client transport.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use wharf_model::{BoxFuture, ClientRequest, CredentialsProvider, Error};
-use wharf_wire::{ClientIdentity, Patience, Revision};
+use wharf_wire::{ClientIdentity, NegotiationTimeout, Revision};
 
 use super::RevisionCache;
 
-/// Nobody waits longer, whatever the options say: the clock has an end.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Upper limit of timeouts: the clock has an end.
+const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What a link is told when it is made.
+/// Options of a client transport.
 ///
 /// ```
 /// use wharf_model::Implementation;
@@ -24,29 +24,29 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ClientTransportOptions {
-    /// What the client says about itself.
+    /// The client's name, version and capabilities.
     pub client: Arc<ClientIdentity>,
-    /// The only revision to speak; without one, the newest that both sides know.
+    /// The only revision to use; without one, the newest common revision.
     pub pin: Option<Revision>,
-    /// How long a server may take to answer a question it may not know: 5 seconds.
+    /// Timeout of the probe for a modern server: 5 seconds.
     pub probe: Duration,
-    /// How long a server may take to open the conversation: 30 seconds.
+    /// Timeout of the handshake: 30 seconds.
     pub handshake: Duration,
-    /// What a server may make the link use.
+    /// Limits for what a server may use.
     pub limits: ClientLimits,
-    /// Sees everything that goes by.
+    /// Callback for all messages and events.
     pub trace: Option<Trace>,
-    /// Which revision each server spoke the last time.
-    pub verdicts: Arc<RevisionCache>,
-    /// Answers questions that belong to no call.
-    pub orphans: Arc<dyn UnsolicitedRequestHandler>,
-    /// Gets in where a server wants to know who is calling, over HTTP and WebSocket. What it shows
-    /// goes to the server's own origin only.
+    /// Cache of the revisions that servers use.
+    pub revision_cache: Arc<RevisionCache>,
+    /// Handler of server requests that belong to no call.
+    pub unsolicited_requests: Arc<dyn UnsolicitedRequestHandler>,
+    /// Provider of credentials, for HTTP and WebSocket. They are sent to the server's own origin
+    /// only.
     pub credentials: Option<Arc<dyn CredentialsProvider>>,
 }
 
 impl ClientTransportOptions {
-    /// Options with defaults, for a client that says `client` about itself.
+    /// Options with defaults, for this client.
     #[must_use]
     pub fn new(client: impl Into<Arc<ClientIdentity>>) -> Self {
         ClientTransportOptions {
@@ -56,29 +56,29 @@ impl ClientTransportOptions {
             handshake: Duration::from_secs(30),
             limits: ClientLimits::default(),
             trace: None,
-            verdicts: Arc::new(RevisionCache::in_memory()),
-            orphans: Arc::new(Nobody),
+            revision_cache: Arc::new(RevisionCache::in_memory()),
+            unsolicited_requests: Arc::new(NoHandler),
             credentials: None,
         }
     }
 
-    /// Shows `what` to whoever traces the link.
+    /// Passes an event to the trace callback.
     pub(crate) fn trace(&self, what: TraceEvent<'_>) {
         if let Some(trace) = &self.trace {
             trace(what);
         }
     }
 
-    /// How long to wait while a conversation is opened.
-    pub(crate) fn time(&self, patience: Patience) -> Duration {
+    /// Timeout of a step of the handshake.
+    pub(crate) fn time(&self, patience: NegotiationTimeout) -> Duration {
         let time = match patience {
-            Patience::Probe => self.probe,
-            Patience::Handshake => self.handshake,
+            NegotiationTimeout::Probe => self.probe,
+            NegotiationTimeout::Handshake => self.handshake,
         };
-        time.min(LONGEST)
+        time.min(MAX_TIMEOUT)
     }
 
-    /// Tells whoever traces the link what happened.
+    /// Passes a note to the trace callback.
     pub(crate) fn note(&self, note: impl fmt::Display) {
         if let Some(trace) = &self.trace {
             trace(TraceEvent::Note(&note.to_string()));
@@ -88,7 +88,7 @@ impl ClientTransportOptions {
 
 impl fmt::Debug for ClientTransportOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LinkOptions")
+        f.debug_struct("ClientTransportOptions")
             .field("client", &self.client)
             .field("pin", &self.pin)
             .field("limits", &self.limits)
@@ -96,17 +96,17 @@ impl fmt::Debug for ClientTransportOptions {
     }
 }
 
-/// What a server may make a link use.
+/// Limits for what a server may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientLimits {
-    /// The longest message, in bytes: a line, a body, an event. 16 MiB.
+    /// Maximum length of a message, in bytes: a line, a body, an event. 16 MiB.
     pub message: usize,
-    /// How many calls and listens may be under way. One more fails. 4,096.
+    /// Maximum number of calls and subscriptions in flight. One more fails. 4,096.
     pub in_flight: usize,
-    /// How many questions of the server may be open. One more is refused. 64.
+    /// Maximum number of open requests of the server. One more is rejected. 64.
     pub asks: usize,
-    /// How many messages may wait to be written before callers are held back. 256.
+    /// Maximum number of messages waiting to be written, before callers wait (back-pressure). 256.
     pub outgoing: usize,
 }
 
@@ -116,10 +116,10 @@ impl Default for ClientLimits {
     }
 }
 
-/// Sees what goes over a link. It must not block.
+/// Trace callback of a transport. It must not block.
 pub type Trace = Arc<dyn Fn(TraceEvent<'_>) + Send + Sync>;
 
-/// One thing that went over a link, or happened to it.
+/// A message on a transport, or another event.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TraceEvent<'a> {
@@ -127,20 +127,20 @@ pub enum TraceEvent<'a> {
     Sent(&'a [u8]),
     /// A message from the server.
     Received(&'a [u8]),
-    /// Something else: a status line, a line of a child's stderr, a new connection.
+    /// Another event: a status line, a line of a child's stderr, a new connection.
     Note(&'a str),
 }
 
-/// Answers a legacy server's questions that belong to no call, or to nobody knows which.
+/// Answers requests of a legacy server that belong to no call, or cannot be attributed to one.
 pub trait UnsolicitedRequestHandler: Send + Sync + 'static {
-    /// The JSON text of the answer. Dropping the future withdraws the question.
+    /// Answers a request: the result as JSON text. Dropping the future withdraws the request.
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>>;
 }
 
-/// Has no answers.
-struct Nobody;
+/// Rejects every request.
+struct NoHandler;
 
-impl UnsolicitedRequestHandler for Nobody {
+impl UnsolicitedRequestHandler for NoHandler {
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         Box::pin(std::future::ready(Err(Error::method_not_found(ask.method().name()))))
     }

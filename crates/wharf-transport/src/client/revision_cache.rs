@@ -1,4 +1,4 @@
-//! Which revision each server spoke the last time.
+//! Cache of the revision that each server used last.
 
 use std::{
     collections::HashMap,
@@ -9,77 +9,79 @@ use std::{
 
 use wharf_wire::Revision;
 
-/// How many servers are remembered; the rest are asked again.
-const MOST: usize = 4096;
+/// Maximum number of servers; the cache is cleared when it is full.
+const MAX_SERVERS: usize = 4096;
 
-/// Remembers which revision a server spoke, so that the next connection need not find out again.
+/// Remembers the revision of each server, so that the next connection does not negotiate again.
 ///
-/// Servers are known by a digest of a key (a URL, a command line), because keys may hold secrets.
+/// Servers are identified by a digest of a key (a URL, a command line), because keys may hold
+/// secrets.
 ///
 /// ```
 /// use wharf_transport::client::RevisionCache;
 ///
-/// let verdicts = RevisionCache::in_memory();
+/// let revision_cache = RevisionCache::in_memory();
 /// let revision = "2025-06-18".parse().unwrap();
-/// verdicts.put("https://example.com/mcp", revision);
-/// assert_eq!(verdicts.get("https://example.com/mcp"), Some(revision));
-/// verdicts.forget("https://example.com/mcp");
-/// assert_eq!(verdicts.get("https://example.com/mcp"), None);
+/// revision_cache.put("https://example.com/mcp", revision);
+/// assert_eq!(revision_cache.get("https://example.com/mcp"), Some(revision));
+/// revision_cache.remove("https://example.com/mcp");
+/// assert_eq!(revision_cache.get("https://example.com/mcp"), None);
 /// ```
 #[derive(Debug)]
 pub struct RevisionCache {
-    known: Mutex<HashMap<u64, Revision>>,
+    revisions: Mutex<HashMap<u64, Revision>>,
     file: Option<PathBuf>,
 }
 
 impl RevisionCache {
-    /// Remembers until it is dropped.
+    /// Creates a cache in memory.
     #[must_use]
     pub fn in_memory() -> Self {
-        RevisionCache { known: Mutex::default(), file: None }
+        RevisionCache { revisions: Mutex::default(), file: None }
     }
 
-    /// Remembers in a file, one server a line. One that cannot be read is as good as none: what it
-    /// says is only where to begin.
+    /// Creates a cache in a file, with one server per line. An unreadable file counts as empty: an
+    /// entry is only a first guess.
     #[must_use]
     pub fn in_file(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        RevisionCache { known: Mutex::new(read(&path)), file: Some(path) }
+        RevisionCache { revisions: Mutex::new(read(&path)), file: Some(path) }
     }
 
-    /// What the server with this key spoke the last time.
+    /// The last revision of the server with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Revision> {
-        self.known().get(&digest(key)).copied()
+        self.revisions().get(&digest(key)).copied()
     }
 
-    /// Remembers that the server with this key speaks `revision`.
+    /// Stores the revision of the server with this key.
     pub fn put(&self, key: &str, revision: Revision) {
-        let mut known = self.known();
-        if known.len() >= MOST {
-            known.clear();
+        let mut revisions = self.revisions();
+        if revisions.len() >= MAX_SERVERS {
+            revisions.clear();
         }
-        if known.insert(digest(key), revision) != Some(revision) {
-            self.save(&known);
-        }
-    }
-
-    /// Forgets what the server with this key spoke.
-    pub fn forget(&self, key: &str) {
-        let mut known = self.known();
-        if known.remove(&digest(key)).is_some() {
-            self.save(&known);
+        if revisions.insert(digest(key), revision) != Some(revision) {
+            self.save(&revisions);
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<u64, Revision>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Removes the server with this key.
+    pub fn remove(&self, key: &str) {
+        let mut revisions = self.revisions();
+        if revisions.remove(&digest(key)).is_some() {
+            self.save(&revisions);
+        }
     }
 
-    /// A file that cannot be written costs a probe next time, and is no reason to fail a call.
-    fn save(&self, known: &HashMap<u64, Revision>) {
+    fn revisions(&self) -> MutexGuard<'_, HashMap<u64, Revision>> {
+        self.revisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// If the file cannot be written, the next handshake needs a probe. That is not a reason to
+    /// fail a call.
+    fn save(&self, revisions: &HashMap<u64, Revision>) {
         if let Some(path) = &self.file {
-            let _ = write(path, known);
+            let _ = write(path, revisions);
         }
     }
 }
@@ -90,23 +92,23 @@ fn read(path: &Path) -> HashMap<u64, Revision> {
         let (server, date) = line.split_once(' ')?;
         Some((u64::from_str_radix(server, 16).ok()?, date.trim().parse().ok()?))
     };
-    text.lines().filter_map(pair).take(MOST).collect()
+    text.lines().filter_map(pair).take(MAX_SERVERS).collect()
 }
 
-/// Writes beside the file first, so that another process never reads half of it.
-fn write(path: &Path, known: &HashMap<u64, Revision>) -> io::Result<()> {
+/// Writes a temporary file and renames it, so that other processes never read a partial one.
+fn write(path: &Path, revisions: &HashMap<u64, Revision>) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
     let mut lines: Vec<String> =
-        known.iter().map(|(server, revision)| format!("{server:016x} {revision}\n")).collect();
+        revisions.iter().map(|(server, revision)| format!("{server:016x} {revision}\n")).collect();
     lines.sort_unstable();
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     fs::write(&beside, lines.concat())?;
     fs::rename(&beside, path)
 }
 
-/// FNV-1a: short, and the same in every process. Two keys that meet cost one wrong first guess.
+/// FNV-1a: short, and the same in every process. A collision costs one wrong first guess.
 fn digest(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325, |digest, byte| {
         (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -126,10 +128,10 @@ mod tests {
         assert!(!text.contains("hunter2") && text.contains(revision.as_str()), "{text}");
         let again = RevisionCache::in_file(&path);
         assert_eq!(again.get("https://example.com/?token=hunter2"), Some(revision));
-        again.forget("https://example.com/?token=hunter2");
+        again.remove("https://example.com/?token=hunter2");
         assert_eq!(RevisionCache::in_file(&path).get("https://example.com/?token=hunter2"), None);
         fs::write(&path, "garbage\n\u{0} \nzz 2025-06-18\n").unwrap();
-        assert_eq!(RevisionCache::in_file(&path).known().len(), 0);
+        assert_eq!(RevisionCache::in_file(&path).revisions().len(), 0);
         fs::remove_file(&path).unwrap();
     }
 }

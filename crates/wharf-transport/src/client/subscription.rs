@@ -1,5 +1,5 @@
-//! Listens: as the server knows them, or played by the link for servers that know none; either way
-//! they go on over another connection when one breaks.
+//! Subscriptions: `subscriptions/listen` on modern servers, emulated on legacy servers. They are
+//! renewed after a reconnect.
 
 use std::{
     sync::{
@@ -24,64 +24,69 @@ use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::{
     backoff::delay,
-    pending::{Desk, Place, Ticket},
+    pending::{PendingKind, PendingReply, PendingRequests},
 };
 
-/// How often in a row a listen tries to go on before it gives up.
-const ATTEMPTS: u32 = 10;
-/// How long a listen must last for the trouble before it to be forgotten.
-const SETTLED: Duration = Duration::from_secs(10);
-/// How long a server may take to take note that a resource is no longer followed.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Maximum number of failed attempts in a row.
+const MAX_ATTEMPTS: u32 = 10;
+/// A subscription that lasted this long resets the count of failures.
+const SETTLED_AFTER: Duration = Duration::from_secs(10);
+/// Timeout of `resources/unsubscribe`.
+const UNSUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What listens need of the link they go over.
-pub(crate) trait Ground: Send + Sync + 'static {
-    fn desk(&self) -> &Arc<Desk>;
+/// The parts of a transport that subscriptions need.
+pub(crate) trait SubscriptionTransport: Send + Sync + 'static {
+    fn pending(&self) -> &Arc<PendingRequests>;
 
-    /// Serializes subscribing and unsubscribing, so that they reach the server in order.
+    /// Serializes subscribe and unsubscribe requests, so that they reach the server in order.
     fn subscribing(&self) -> &Mutex<()>;
 
-    /// Completes when there is a connection, opened if need be: how to speak over it.
+    /// Completes when there is a connection, opened if necessary: returns its codec.
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>>;
 
-    /// Sends a request, over the connection there is, and waits for its result. `method` is its
-    /// name. Dropping the future gives it up.
+    /// Sends a request over the current connection and waits for its result. `method` is its name.
+    /// Dropping the future cancels it.
     fn request(
         &self,
-        ticket: Ticket,
+        pending_reply: PendingReply,
         method: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>>;
 
-    /// Whether the link was closed, and no connection will follow.
+    /// Returns whether the transport was closed and will not reconnect.
     fn is_closed(&self) -> bool;
 
-    /// Whether another connection can follow one that broke.
-    fn may_return(&self) -> bool {
+    /// Returns whether the transport can reconnect.
+    fn can_reconnect(&self) -> bool {
         true
     }
 }
 
-/// Listens until the server ends it, the link is closed, or no connection can be had.
-pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Outbox) -> Outcome {
+/// Subscribes until the server ends the subscription, the transport is closed, or reconnecting
+/// fails.
+pub(crate) async fn listen(
+    transport: Arc<dyn SubscriptionTransport>,
+    request: Request,
+    outbox: Outbox,
+) -> Outcome {
     let acknowledged = Arc::new(AtomicBool::new(false));
     let mut failures = 0;
     loop {
         let begun = Instant::now();
-        let ended = match ground.connected().await {
-            Ok(talk) => once(&ground, &talk, &request, &outbox, &acknowledged).await,
+        let ended = match transport.connected().await {
+            Ok(codec) => listen_once(&transport, &codec, &request, &outbox, &acknowledged).await,
             Err(error) => Err(error),
         };
-        if begun.elapsed() > SETTLED {
+        if begun.elapsed() > SETTLED_AFTER {
             failures = 0;
         }
         match ended {
             Ok(()) => return Reply::Listened.into(),
-            Err(_) if ground.is_closed() => return Reply::Listened.into(),
+            Err(_) if transport.is_closed() => return Reply::Listened.into(),
             Err(error) => {
                 let began = acknowledged.load(Ordering::Relaxed);
-                let may_pass = began && error.kind.is_retryable() && ground.may_return();
-                if !may_pass || failures >= ATTEMPTS {
+                let may_pass = began && error.kind.is_retryable() && transport.can_reconnect();
+                if !may_pass || failures >= MAX_ATTEMPTS {
                     return error.into();
                 }
                 failures += 1;
@@ -91,56 +96,56 @@ pub(crate) async fn listen(ground: Arc<dyn Ground>, request: Request, outbox: Ou
     }
 }
 
-/// Listens over one connection.
-async fn once(
-    ground: &Arc<dyn Ground>,
-    talk: &ClientCodec,
+/// Runs the subscription over one connection.
+async fn listen_once(
+    transport: &Arc<dyn SubscriptionTransport>,
+    codec: &ClientCodec,
     request: &Request,
     outbox: &Outbox,
     acknowledged: &Arc<AtomicBool>,
 ) -> Result<(), Error> {
-    let desk = ground.desk();
-    let id = desk.next_id();
-    if !talk.is_modern() {
-        return play(ground, talk, id, request, outbox, acknowledged).await;
+    let pending = transport.pending();
+    let id = pending.next_id();
+    if !codec.is_modern() {
+        return emulate(transport, codec, id, request, outbox, acknowledged).await;
     }
     let mut message = Vec::new();
-    talk.call(request, &id, &mut message)?;
-    let place = Place::Listen { acknowledged: acknowledged.clone() };
-    let ticket = desk.register(id, Some(outbox), place)?;
-    ground.request(ticket, Method::Listen.name(), message).await?;
+    codec.call(request, &id, &mut message)?;
+    let kind = PendingKind::Listen { acknowledged: acknowledged.clone() };
+    let pending_reply = pending.register(id, Some(outbox), kind)?;
+    transport.request(pending_reply, Method::Listen.name(), message).await?;
     Ok(())
 }
 
-/// Plays a listen for a server that knows none.
-async fn play(
-    ground: &Arc<dyn Ground>,
-    talk: &ClientCodec,
+/// Emulates a subscription on a legacy server.
+async fn emulate(
+    transport: &Arc<dyn SubscriptionTransport>,
+    codec: &ClientCodec,
     id: CallId,
     request: &Request,
     outbox: &Outbox,
     acknowledged: &AtomicBool,
 ) -> Result<(), Error> {
-    let desk = ground.desk();
+    let pending = transport.pending();
     let wanted = match &request.filter {
         Some(filter) => filter.read(SubscriptionFilter::clone),
         None => SubscriptionFilter::default(),
     };
-    let filter = agreed(wanted, &desk.about().discovery.capabilities);
-    let place = Place::Played { filter: filter.clone(), silent: true, missed: false };
-    // Nothing is sent under this id, so it ends only with the connection.
-    let mut ticket = desk.register(id, Some(outbox), place)?;
-    let mut following = Vec::new();
+    let filter = agreed_filter(wanted, &pending.about().discovery.capabilities);
+    let kind = PendingKind::EmulatedListen { filter: filter.clone(), silent: true, missed: false };
+    // No request is sent under this id, so it ends only with the connection.
+    let mut pending_reply = pending.register(id, Some(outbox), kind)?;
+    let mut subscriptions = Vec::new();
     for uri in &filter.uris {
-        following.push(Following::begin(ground, talk, uri).await?);
+        subscriptions.push(ResourceSubscription::begin(transport, codec, uri).await?);
     }
     let before = acknowledged.swap(true, Ordering::Relaxed);
-    desk.acknowledge(&ticket.id, &filter, outbox, before);
-    ticket.wait().await.map(drop)
+    pending.acknowledge(&pending_reply.id, &filter, outbox, before);
+    pending_reply.wait().await.map(drop)
 }
 
-/// What of `wanted` a server can tell.
-fn agreed(wanted: SubscriptionFilter, can: &ServerCapabilities) -> SubscriptionFilter {
+/// The part of the requested filter that the server's capabilities support.
+fn agreed_filter(wanted: SubscriptionFilter, can: &ServerCapabilities) -> SubscriptionFilter {
     let lists =
         |it: &Option<wharf_model::ListCapability>| it.as_ref().is_some_and(|it| it.list_changed);
     let resources = can.resources.clone().unwrap_or_default();
@@ -153,86 +158,93 @@ fn agreed(wanted: SubscriptionFilter, can: &ServerCapabilities) -> SubscriptionF
     }
 }
 
-/// A resource that a listen follows; dropping it unsubscribes if it was the last.
-struct Following {
-    ground: Arc<dyn Ground>,
-    talk: ClientCodec,
+/// A subscription to a resource; dropping it unsubscribes if it was the last.
+struct ResourceSubscription {
+    transport: Arc<dyn SubscriptionTransport>,
+    codec: ClientCodec,
     uri: String,
-    /// Over which connection; none if the server refused.
+    /// The number of its connection; `None` if the server rejected it.
     connection: Option<u64>,
 }
 
-impl Following {
-    async fn begin(ground: &Arc<dyn Ground>, talk: &ClientCodec, uri: &str) -> Result<Self, Error> {
-        // In a task of its own: a listen that nobody polls must not hold up the others.
+impl ResourceSubscription {
+    async fn begin(
+        transport: &Arc<dyn SubscriptionTransport>,
+        codec: &ClientCodec,
+        uri: &str,
+    ) -> Result<Self, Error> {
+        // Spawned: a subscription that is not polled must not block the others.
         let mut task = JoinSet::new();
-        task.spawn(Self::take_turn(ground.clone(), talk.clone(), uri.to_owned()));
+        task.spawn(Self::subscribe_in_order(transport.clone(), codec.clone(), uri.to_owned()));
         let begun = task.join_next().await.and_then(Result::ok);
         begun.unwrap_or_else(|| Err(Error::new(ErrorKind::InternalError)))
     }
 
-    async fn take_turn(
-        ground: Arc<dyn Ground>,
-        talk: ClientCodec,
+    async fn subscribe_in_order(
+        transport: Arc<dyn SubscriptionTransport>,
+        codec: ClientCodec,
         uri: String,
     ) -> Result<Self, Error> {
-        let turns = ground.clone();
+        let turns = transport.clone();
         let _turn = turns.subscribing().lock().await;
-        let (first, connection) = ground.desk().follow(&uri);
-        // Made before the request, which may be given up while it is under way.
-        let mut following = Following { ground, talk, uri, connection: Some(connection) };
-        if first && let Err(error) = following.subscribe().await {
-            following.ground.desk().unfollow(&following.uri, connection);
-            following.connection = None;
+        let (first, connection) = transport.pending().add_subscriber(&uri);
+        // Created before the request, so that a dropped request is counted too.
+        let mut subscription =
+            ResourceSubscription { transport, codec, uri, connection: Some(connection) };
+        if first && let Err(error) = subscription.subscribe().await {
+            subscription.transport.pending().remove_subscriber(&subscription.uri, connection);
+            subscription.connection = None;
             return Err(error);
         }
-        Ok(following)
+        Ok(subscription)
     }
 
-    /// Subscribes, within a time: whoever else subscribes has to wait for it.
+    /// Subscribes within a timeout, because other subscriptions wait for it.
     async fn subscribe(&self) -> Result<(), Error> {
-        let patience = self.ground.desk().options().handshake;
-        let subscribing = subscribe(&self.ground, &self.talk, &self.uri, true);
+        let patience = self.transport.pending().options().handshake;
+        let subscribing = subscribe(&self.transport, &self.codec, &self.uri, true);
         timeout(patience, subscribing).await.unwrap_or_else(|_| {
             let seconds = patience.as_secs();
-            let problem = format!("The server did not answer resources/subscribe in {seconds} s");
+            let problem =
+                format!("The server did not respond to resources/subscribe in {seconds} s");
             Err(Error::new(ErrorKind::RequestTimeout).with_message(problem))
         })
     }
 }
 
-impl Drop for Following {
+impl Drop for ResourceSubscription {
     fn drop(&mut self) {
         let Some(connection) = self.connection else { return };
-        let (ground, talk) = (self.ground.clone(), self.talk.clone());
+        let (transport, codec) = (self.transport.clone(), self.codec.clone());
         let uri = std::mem::take(&mut self.uri);
         let unsubscribing = async move {
-            let _turn = ground.subscribing().lock().await;
-            if ground.desk().unfollow(&uri, connection) {
-                let _ = timeout(FAREWELL, subscribe(&ground, &talk, &uri, false)).await;
+            let _turn = transport.subscribing().lock().await;
+            if transport.pending().remove_subscriber(&uri, connection) {
+                let _ =
+                    timeout(UNSUBSCRIBE_TIMEOUT, subscribe(&transport, &codec, &uri, false)).await;
             }
         };
-        // Without a runtime there is no connection either.
+        // Without a runtime there is no connection.
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(unsubscribing);
         }
     }
 }
 
-/// Subscribes to a resource, or unsubscribes.
+/// Sends `resources/subscribe` or `resources/unsubscribe`.
 async fn subscribe(
-    ground: &Arc<dyn Ground>,
-    talk: &ClientCodec,
+    transport: &Arc<dyn SubscriptionTransport>,
+    codec: &ClientCodec,
     uri: &str,
     on: bool,
 ) -> Result<(), Error> {
-    let id = ground.desk().next_id();
+    let id = transport.pending().next_id();
     let mut message = Vec::new();
-    if !talk.subscribe(uri, on, &id, &mut message) {
+    if !codec.subscribe(uri, on, &id, &mut message) {
         return Ok(());
     }
-    let ticket = ground.desk().register(id, None, Place::ControlRequest)?;
+    let pending_reply = transport.pending().register(id, None, PendingKind::ControlRequest)?;
     let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
-    ground.request(ticket, method, message).await?;
+    transport.request(pending_reply, method, message).await?;
     Ok(())
 }

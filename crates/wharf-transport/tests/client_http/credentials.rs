@@ -16,13 +16,13 @@ use crate::{
 struct RejectedCredentials(Arc<Mutex<Vec<AuthFailure>>>);
 
 impl CredentialsProvider for RejectedCredentials {
-    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
+    fn attach(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         Box::pin(async { Ok(AuthHeaders::default()) })
     }
 
-    fn answered(&self, _: u64, _: u16, _: Option<&str>) {}
+    fn on_response(&self, _: u64, _: u16, _: Option<&str>) {}
 
-    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
+    fn on_auth_failure(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
         self.0.lock().unwrap().push(rebuff);
         Box::pin(async { Ok(false) })
     }

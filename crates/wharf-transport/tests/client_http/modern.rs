@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use wharf_model::{ErrorKind, Method, Mirrored, RequestBuilder};
+use wharf_model::{ErrorKind, HeaderParams, Method, RequestBuilder};
 
 use crate::{
     scripted_server::{ResponseWriter, ScriptedServer, SeenRequest, legacy, modern, progress},
@@ -26,7 +26,7 @@ async fn headers_mirror_the_message() {
     let link = connect(&scripted.url()).await;
     let mut request = RequestBuilder::new(Method::CallTool).target("grüß").arguments("{}").build();
     request.mirrored =
-        Some([("Region".to_owned(), Some("us".to_owned()))].into_iter().collect::<Mirrored>());
+        Some([("Region".to_owned(), Some("us".to_owned()))].into_iter().collect::<HeaderParams>());
     text(begin(&link, request).done().await).unwrap();
     for seen in scripted.log() {
         assert_eq!(seen.head("mcp-protocol-version"), Some(MODERN));
@@ -137,9 +137,9 @@ async fn a_changed_server_is_probed_again() {
     .await;
     let link = connect(&scripted.url()).await;
     assert_eq!(call(&link, "x").await.unwrap(), "modern");
-    assert!(link.mirrors());
+    assert!(link.sends_param_headers());
     downgraded.store(1, Ordering::SeqCst);
     assert_eq!(call(&link, "x").await.unwrap(), "legacy");
-    assert!(!link.mirrors());
+    assert!(!link.sends_param_headers());
     assert_eq!(link.about().revision, "2025-11-25");
 }

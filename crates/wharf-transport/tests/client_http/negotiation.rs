@@ -64,7 +64,7 @@ async fn responses_of_no_modern_server_select_legacy() {
         let link = connect(&scripted.url()).await;
         assert_eq!(link.about().revision, "2025-11-25", "{probe:?}");
         assert_eq!(call(&link, "x").await.unwrap(), "legacy", "{probe:?}");
-        assert!(!link.mirrors());
+        assert!(!link.sends_param_headers());
     }
 }
 
@@ -87,7 +87,7 @@ async fn some_statuses_select_no_revision() {
     for (probe, kind) in answers {
         let scripted = answering_server(probe).await;
         let options = options();
-        let verdicts = options.verdicts.clone();
+        let verdicts = options.revision_cache.clone();
         let error = refused(&scripted.url(), options).await;
         assert_eq!(error.kind, kind, "{probe:?}: {error:?}");
         let data = error.data.unwrap();
@@ -176,7 +176,7 @@ async fn the_revision_is_cached_and_corrected() {
     let verdicts = Arc::new(RevisionCache::in_memory());
     let again = || {
         let mut options = options();
-        options.verdicts = verdicts.clone();
+        options.revision_cache = verdicts.clone();
         options
     };
     connect_http(&scripted.url(), Vec::new(), again()).await.unwrap().close().await;

@@ -24,7 +24,7 @@ async fn calls_in_every_revision() {
     for (revision, url) in all_revisions(&server).await {
         let link = connect_pinned(&url, revision).await;
         assert_eq!((&*link.about().revision, &*link.about().info.name), (revision, "toy"));
-        assert_eq!(link.mirrors(), revision == MODERN);
+        assert_eq!(link.sends_param_headers(), revision == MODERN);
         assert_eq!(call(&link, "hello").await.unwrap(), "hello", "{revision}");
         let mut counting = begin(&link, tool("count", r#"{"to":5}"#));
         assert_eq!(text(counting.done().await).unwrap(), "done", "{revision}");

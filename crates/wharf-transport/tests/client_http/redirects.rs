@@ -100,7 +100,11 @@ async fn loops_and_other_redirects_end() {
         wire.status(307).await
     })
     .await;
-    assert_error(&refused(&scripted.url(), options()).await, ErrorKind::TransportError, &["where"]);
+    assert_error(
+        &refused(&scripted.url(), options()).await,
+        ErrorKind::TransportError,
+        &["Location"],
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -211,7 +211,7 @@ async fn server_to_client_requests_are_answered_by_post() {
 struct SessionNotifications(std::sync::Mutex<Vec<String>>);
 
 impl NotificationListener for SessionNotifications {
-    fn heard(&self, notification: &Notification) {
+    fn on_notification(&self, notification: &Notification) {
         self.0.lock().unwrap().push(format!("{notification:?}"));
     }
 }

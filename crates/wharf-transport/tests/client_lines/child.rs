@@ -102,9 +102,9 @@ async fn a_program_that_cannot_be_started_is_an_error_that_says_what_to_check() 
     let there = std::env::temp_dir();
     for (command, part) in [
         (ChildCommand::new("no-such-program"), "PATH"),
-        (ChildCommand::new("/no/such/program"), "the file is there"),
-        (ChildCommand::new("npx -y server"), "apart"),
-        (ChildCommand::new(there.to_str().unwrap()), "executed"),
+        (ChildCommand::new("/no/such/program"), "the file and the interpreter"),
+        (ChildCommand::new("npx -y server"), "separately"),
+        (ChildCommand::new(there.to_str().unwrap()), "executable"),
         (shell("true").dir("/no/such/directory"), "directory"),
     ] {
         let error = connect_child(command.clone(), options()).await.map(drop).unwrap_err();

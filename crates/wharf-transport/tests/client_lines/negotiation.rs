@@ -36,7 +36,7 @@ async fn garbage_on_stdout_is_skipped() {
     peer.initialize(LEGACY).await;
     let link = connecting.await.unwrap().unwrap();
     assert_eq!(link.about().revision, LEGACY);
-    assert!(trail.count("no message") >= 3, "{:?}", trail.all());
+    assert!(trail.count("not a JSON-RPC message") >= 3, "{:?}", trail.all());
 }
 
 #[tokio::test(start_paused = true)]
@@ -144,7 +144,7 @@ async fn a_stream_that_ends_at_the_probe_cannot_be_opened_again() {
     drop(peer);
     let error = connecting.await.unwrap().map(drop).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ConnectionClosed, "{error}");
-    assert!(error.message.contains("said nothing"), "{error}");
+    assert!(error.message.contains("sent nothing"), "{error}");
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ async fn any_request_can_be_made_by_its_name() {
 struct NotificationLog(Mutex<Vec<String>>);
 
 impl NotificationListener for NotificationLog {
-    fn heard(&self, notification: &Notification) {
+    fn on_notification(&self, notification: &Notification) {
         self.0.lock().unwrap().push(short(notification));
     }
 }

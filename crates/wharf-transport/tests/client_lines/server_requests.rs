@@ -58,7 +58,7 @@ async fn pings_are_answered_and_unknown_requests_refused_while_a_call_is_under_w
 async fn a_question_goes_to_the_only_call_or_else_to_the_orphans() {
     let mut options = options();
     let gate = Arc::new(Semaphore::new(100));
-    options.orphans = Arc::new(GatedHandler(gate));
+    options.unsolicited_requests = Arc::new(GatedHandler(gate));
     let (mut peer, link) = legacy(options).await;
     peer.send(question(1)).await;
     assert_eq!(roots(&peer.read().await), "file:///orphan");
@@ -85,7 +85,7 @@ async fn a_question_taken_back_is_not_answered_and_makes_room() {
     let mut options = options();
     options.limits.asks = 2;
     let gate = Arc::new(Semaphore::new(0));
-    options.orphans = Arc::new(GatedHandler(gate.clone()));
+    options.unsolicited_requests = Arc::new(GatedHandler(gate.clone()));
     let (mut peer, _link) = legacy(options).await;
     peer.send(question(1)).await;
     peer.send(question(2)).await;
@@ -148,7 +148,7 @@ async fn a_server_that_takes_no_answers_gets_no_more() {
     let mut options = options();
     (options.limits.asks, options.limits.outgoing) = (4, 4);
     let counting = Arc::new(CountingHandler::default());
-    options.orphans = counting.clone();
+    options.unsolicited_requests = counting.clone();
     let trail = TraceLog::on(&mut options);
     let (mut peer, _link) = legacy(options).await;
     for id in 1..=200 {

@@ -184,7 +184,7 @@ async fn a_listen_over_a_stream_ends_with_it() {
 struct RecordedNotifications(Mutex<Vec<String>>);
 
 impl NotificationListener for RecordedNotifications {
-    fn heard(&self, notification: &Notification) {
+    fn on_notification(&self, notification: &Notification) {
         self.0.lock().unwrap().push(short(notification));
     }
 }

@@ -134,7 +134,7 @@ async fn listen() -> (TcpListener, String, Vec<(String, String)>) {
 struct SlowCredentials;
 
 impl CredentialsProvider for SlowCredentials {
-    fn show(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
+    fn attach(&self, _: &str, _: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
         Box::pin(async {
             tokio::time::pause();
             tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -143,9 +143,9 @@ impl CredentialsProvider for SlowCredentials {
         })
     }
 
-    fn answered(&self, _: u64, _: u16, _: Option<&str>) {}
+    fn on_response(&self, _: u64, _: u16, _: Option<&str>) {}
 
-    fn refused(&self, _: AuthFailure) -> BoxFuture<Result<bool, Error>> {
+    fn on_auth_failure(&self, _: AuthFailure) -> BoxFuture<Result<bool, Error>> {
         Box::pin(async { Ok(false) })
     }
 }

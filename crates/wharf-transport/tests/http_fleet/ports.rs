@@ -13,7 +13,7 @@ use std::{
 use tokio::time::Instant;
 use wharf_model::{
     Bus, BusSubscriber, Error, ErrorKind, EventStore, Events, Health, NonceStore, PutResult, Rate,
-    RateStore, Record, RecordStore, Retention, Sharing, Stored, Stores, Taking,
+    RateDecision, RateStore, Record, RecordStore, Retention, Sharing, Stored, Stores,
 };
 
 /// All stores of a cluster.
@@ -317,8 +317,8 @@ impl Bus for Ports {
 }
 
 impl RateStore for Ports {
-    fn take(&self, _: &str, _: Rate) -> Taking {
-        Taking::Now(Ok(()))
+    fn take(&self, _: &str, _: Rate) -> RateDecision {
+        RateDecision::Now(Ok(()))
     }
 }
 

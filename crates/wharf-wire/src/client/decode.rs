@@ -1,46 +1,48 @@
-//! What the server says, message by message.
+//! Decodes the messages of a server.
 
 use bytes::Bytes;
 use bytestring::ByteString;
 use wharf_model::{Error, ErrorKind};
 
-use crate::client::{ClientCodec, ServerMessage, notifications, server_requests::read_ask};
+use crate::client::{
+    ClientCodec, ServerMessage, notifications, server_requests::read_client_request,
+};
 use crate::{
     CallId,
     json::{
-        envelope::{Fault, Slot},
+        envelope::{MessageFault, MessageField},
         scanner,
     },
     server::{
         encode_error::read_error,
-        message::{Message, bad_field, unknown_method},
+        message::{Message, invalid_field, unknown_method},
     },
     versions::revision::Feature,
 };
 
-/// How deep a message may be nested.
-const DEPTH: u32 = 128;
-/// How long an id may be.
-const LONGEST_ID: usize = 1024;
-/// How many messages a batch may hold.
-const LONGEST_BATCH: usize = 10_000;
+/// Maximum nesting depth of a message.
+const MAX_DEPTH: u32 = 128;
+/// Maximum length of an id in bytes.
+const MAX_ID_BYTES: usize = 1024;
+/// Maximum number of messages in a batch.
+const MAX_BATCH_MESSAGES: usize = 10_000;
 
 impl ClientCodec {
-    /// Reads what the server sent. A batch, which one revision has, gives several.
+    /// Decodes what the server sent: one message, or several for a batch of revision 2025-03-26.
     ///
     /// ```
     /// use wharf_wire::{ClientIdentity, ServerMessage, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let reply = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
-    /// let [ServerMessage::Reply { id, result }] = &talk.hear(reply.into()).unwrap()[..] else { panic!() };
+    /// let [ServerMessage::Reply { id, result }] = &codec.decode(reply.into()).unwrap()[..] else { panic!() };
     /// assert_eq!(id.as_ref().unwrap().as_json(), "1");
     /// assert_eq!(result.as_ref().unwrap(), r#"{"content":[]}"#);
     /// ```
     ///
     /// # Errors
-    /// If the message cannot be read at all.
-    pub fn hear(&self, message: Bytes) -> Result<Vec<ServerMessage>, Error> {
+    /// If the text is not a valid message.
+    pub fn decode(&self, message: Bytes) -> Result<Vec<ServerMessage>, Error> {
         if u32::try_from(message.len()).is_err() {
             return Err(unreadable(ErrorKind::ContentTooLarge, "the message is too long"));
         }
@@ -48,65 +50,71 @@ impl ClientCodec {
             return Err(unreadable(ErrorKind::ParseError, "the message is not UTF-8"));
         };
         match body.trim_ascii_start().starts_with('[') {
-            true => self.hear_batch(&body),
-            false => self.hear_one(body).map(|one| vec![one]),
+            true => self.decode_batch(&body),
+            false => self.decode_one(body).map(|one| vec![one]),
         }
     }
 
-    fn hear_batch(&self, body: &ByteString) -> Result<Vec<ServerMessage>, Error> {
+    fn decode_batch(&self, body: &ByteString) -> Result<Vec<ServerMessage>, Error> {
         use ErrorKind::{ContentTooLarge, InvalidRequest, ParseError};
         if !self.revision.has(Feature::Batches) {
             return Err(unreadable(InvalidRequest, "batches exist in revision 2025-03-26 only"));
         }
-        let Ok(spans) = scanner::elements(body, DEPTH, LONGEST_BATCH) else {
+        let Ok(spans) = scanner::elements(body, MAX_DEPTH, MAX_BATCH_MESSAGES) else {
             return Err(unreadable(ParseError, "malformed JSON"));
         };
-        if spans.len() > LONGEST_BATCH {
+        if spans.len() > MAX_BATCH_MESSAGES {
             return Err(unreadable(ContentTooLarge, "the batch is too long"));
         }
         let each = spans.iter().filter_map(|span| span.of(body));
-        // One that cannot be read must not cost the others.
-        let hear = |one: &str| self.hear_one(body.slice_ref(one)).unwrap_or(ServerMessage::Ignored);
-        Ok(each.map(hear).collect())
+        // An invalid message must not discard the others.
+        let decode =
+            |one: &str| self.decode_one(body.slice_ref(one)).unwrap_or(ServerMessage::Ignored);
+        Ok(each.map(decode).collect())
     }
 
-    fn hear_one(&self, body: ByteString) -> Result<ServerMessage, Error> {
+    fn decode_one(&self, body: ByteString) -> Result<ServerMessage, Error> {
         use ErrorKind::{InvalidRequest, ParseError};
-        let message = Message::of(body, DEPTH);
-        if message.members.fault == Some(Fault::Malformed) {
+        let message = Message::of(body, MAX_DEPTH);
+        if message.members.fault == Some(MessageFault::Malformed) {
             return Err(unreadable(ParseError, "malformed JSON"));
         }
         let invalid = |problem| Err(unreadable(InvalidRequest, problem));
-        if message.text(Slot::Jsonrpc).as_deref() != Some("2.0") {
+        if message.text(MessageField::Jsonrpc).as_deref() != Some("2.0") {
             return invalid("`jsonrpc` must be \"2.0\"");
         }
-        let id = message.call_id(Slot::Id, LONGEST_ID);
-        if id.is_none() && message.raw(Slot::Id).is_some() {
-            return invalid("the id is none that anybody can have given");
+        let id = message.call_id(MessageField::Id, MAX_ID_BYTES);
+        if id.is_none() && message.raw(MessageField::Id).is_some() {
+            return invalid("`id` must be a string or an integer");
         }
-        if let Some(Fault::Duplicate(_)) = message.members.fault {
-            return invalid("a member is there twice");
+        if let Some(MessageFault::Duplicate(_)) = message.members.fault {
+            return invalid("duplicate field");
         }
-        let answers = [Slot::Result, Slot::Error].map(|slot| message.members.has(slot));
-        match (message.text(Slot::Method), id) {
-            (Some(_), _) if answers.contains(&true) => invalid("a request has no result"),
-            (Some(method), Some(id)) => Ok(self.hear_request(&message, &method, id.detached())),
-            (Some(_), None) if message.members.has(Slot::Id) => invalid("a request needs an id"),
-            (Some(method), None) => Ok(self.hear_notification(&message, &method)),
-            (None, _) if message.members.has(Slot::Method) => {
-                invalid("the method must be a string")
+        let answers =
+            [MessageField::Result, MessageField::Error].map(|slot| message.members.has(slot));
+        match (message.text(MessageField::Method), id) {
+            (Some(_), _) if answers.contains(&true) => {
+                invalid("a request must not have a result or an error")
             }
-            (None, id) if answers.contains(&true) => Ok(self.hear_reply(&message, id)),
-            (None, _) => invalid("there is neither a method nor a result"),
+            (Some(method), Some(id)) => Ok(self.decode_request(&message, &method, id.detached())),
+            (Some(_), None) if message.members.has(MessageField::Id) => {
+                invalid("a request must not have a `null` id")
+            }
+            (Some(method), None) => Ok(self.decode_notification(&message, &method)),
+            (None, _) if message.members.has(MessageField::Method) => {
+                invalid("`method` must be a string")
+            }
+            (None, id) if answers.contains(&true) => Ok(self.decode_reply(&message, id)),
+            (None, _) => invalid("neither a method nor a result"),
         }
     }
 
-    fn hear_reply(&self, message: &Message, id: Option<CallId>) -> ServerMessage {
+    fn decode_reply(&self, message: &Message, id: Option<CallId>) -> ServerMessage {
         let invalid = |problem| Err(unreadable(ErrorKind::ValidationFailed, problem));
-        // Some servers write `null` for the one that there is not.
-        let result = match (message.raw(Slot::Result), message.raw(Slot::Error)) {
-            _ if message.members.fault.is_some() => invalid("the reply is nested too deep"),
-            (Some(_), Some(_)) => invalid("the reply has a result and an error"),
+        // Some servers write `null` for the field that is absent.
+        let result = match (message.raw(MessageField::Result), message.raw(MessageField::Error)) {
+            _ if message.members.fault.is_some() => invalid("the reply is nested too deeply"),
+            (Some(_), Some(_)) => invalid("the reply has both a result and an error"),
             (Some(result), None) => Ok(message.body.slice_ref(result)),
             (None, Some(error)) => Err(read_error(error, self.revision)),
             (None, None) => invalid("the reply has neither a result nor an error"),
@@ -114,14 +122,16 @@ impl ClientCodec {
         ServerMessage::Reply { id, result }
     }
 
-    fn hear_request(&self, message: &Message, method: &str, id: CallId) -> ServerMessage {
-        let params = message.raw(Slot::Params).unwrap_or("{}");
+    fn decode_request(&self, message: &Message, method: &str, id: CallId) -> ServerMessage {
+        let params = message.raw(MessageField::Params).unwrap_or("{}");
         let ask = match method {
-            _ if message.members.fault.is_some() => Err(bad_field("params", "is nested too deep")),
+            _ if message.members.fault.is_some() => {
+                Err(invalid_field("params", "is nested too deeply"))
+            }
             "ping" => return ServerMessage::Ping { id },
-            // There, questions travel in results.
+            // In the modern era, client requests travel in results.
             _ if self.is_modern() => Err(unknown_method(method)),
-            _ => read_ask(method, params, self.revision),
+            _ => read_client_request(method, params, self.revision),
         };
         match ask {
             Ok(ask) => ServerMessage::ClientRequest { id, ask },
@@ -129,22 +139,22 @@ impl ClientCodec {
         }
     }
 
-    fn hear_notification(&self, message: &Message, method: &str) -> ServerMessage {
+    fn decode_notification(&self, message: &Message, method: &str) -> ServerMessage {
         if message.members.fault.is_some() {
             return ServerMessage::Ignored;
         }
         if method == "notifications/cancelled" {
-            return match message.call_id(Slot::RequestId, LONGEST_ID) {
+            return match message.call_id(MessageField::RequestId, MAX_ID_BYTES) {
                 Some(id) => ServerMessage::Cancelled { id: id.detached() },
                 None => ServerMessage::Ignored,
             };
         }
-        let params = message.raw(Slot::Params).unwrap_or("{}");
+        let params = message.raw(MessageField::Params).unwrap_or("{}");
         notifications::read(self, method, params)
             .map_or(ServerMessage::Ignored, ServerMessage::ServerNotification)
     }
 }
 
 fn unreadable(kind: ErrorKind, problem: &'static str) -> Error {
-    Error::new(kind).with_message(format!("The server sent no valid message: {problem}"))
+    Error::new(kind).with_message(format!("The server sent an invalid message: {problem}"))
 }

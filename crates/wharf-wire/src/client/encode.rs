@@ -1,4 +1,4 @@
-//! What the client writes.
+//! Encodes the messages of a client.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use wharf_model::{Error, ErrorKind, LogLevel, Method, Request, TaskRequest};
 use crate::client::{ClientCodec, ClientIdentity};
 use crate::{
     CallId, ErrorProfile, Revision,
-    json::{envelope, scanner, writer, writer::Object},
-    server::{codec::write_cancelled, encode_error::write_error, message::bad_field},
+    json::{envelope, scanner, writer, writer::ObjectWriter},
+    server::{codec::write_cancelled, encode_error::write_error, message::invalid_field},
     versions::{
-        revision::{Feature, Shape, Verb},
+        revision::{Feature, RequestKind, VersionedType},
         translate,
     },
 };
@@ -22,78 +22,81 @@ const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const TOKEN: &str = "progressToken";
 
-/// What a client says about itself in one revision, as JSON.
+/// Client info and capabilities in the form of one revision, as JSON.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct IdentityJson {
     capabilities: Box<str>,
     info: Box<str>,
 }
 
-impl Said {
+impl IdentityJson {
     pub(super) fn new(client: &ClientIdentity, revision: Revision) -> Self {
         let mut capabilities = serde_json::to_value(&client.capabilities).unwrap_or_default();
         translate::client_capabilities(&mut capabilities, revision);
         let mut info = serde_json::to_value(&client.info).unwrap_or_default();
         translate::implementation(&mut info, revision);
-        Said { capabilities: capabilities.to_string().into(), info: info.to_string().into() }
+        IdentityJson {
+            capabilities: capabilities.to_string().into(),
+            info: info.to_string().into(),
+        }
     }
 }
 
-/// What a request asks for besides what its parameters say.
+/// Options of a request that go into `_meta`.
 #[derive(Clone, Copy, Default)]
-struct Wishes {
-    /// Progress; if unsaid, it is wanted where the caller has put a token of its own.
+struct MetaOptions {
+    /// Progress; if `None`, it is requested if the caller's `_meta` has a progress token.
     progress: Option<bool>,
     level: Option<LogLevel>,
 }
 
 impl ClientCodec {
-    /// Writes a call. Progress, if wanted, comes under the call's id.
+    /// Writes a call. The call's id serves as its progress token.
     ///
     /// # Errors
-    /// If the revision has no such call (discovery and listening in a legacy one), or if its
-    /// parameters are no JSON object.
+    /// If the revision does not have the call (discovery and subscriptions in a legacy one), or if its
+    /// parameters are not a JSON object.
     pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
         let name = request.method.name();
         if !self.has(name) {
-            let message = format!("{} has no `{name}`", self.revision);
+            let message = format!("Revision {} does not have `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
         }
-        // Without it the call would begin anew, and do again what it has done.
+        // Without its state the call would start again and repeat its effects.
         if !self.is_modern() && request.request_state().is_some() {
-            let problem = "is unknown, or it came too late: call again without it";
-            return Err(bad_field("requestState", problem));
+            let problem = "is unknown or has expired: call again without it";
+            return Err(invalid_field("requestState", problem));
         }
-        let wishes = Wishes { progress: Some(request.progress), level: request.log_level };
-        let unknown: Vec<_> = Shape::CallParams.unknown_to(self.revision).collect();
+        let options = MetaOptions { progress: Some(request.progress), level: request.log_level };
+        let unknown: Vec<_> = VersionedType::CallParams.unknown_to(self.revision).collect();
         self.write(name, id, out, |params| {
             let mut has_filter = false;
             let calls_tool = request.method == Method::CallTool;
             let meta = copy(request.params(), params, |key| {
                 has_filter |= key == "notifications";
-                // Whether a task is wanted is said below, whatever came with the parameters.
+                // The `task` parameter is written below; one among the parameters is ignored.
                 !(unknown.contains(&key) || calls_tool && key == "task")
             })?;
             if calls_tool {
-                self.write_wanted(request.tasking, params);
+                self.write_task_request(request.tasking, params);
             }
             if let Some(filter) = request.filter.as_ref().filter(|_| !has_filter) {
                 filter.read(|filter| params.json("notifications", filter));
             }
-            self.write_meta(params, meta, id, wishes)
+            self.write_meta(params, meta, id, options)
         })
     }
 
-    /// Writes any request by its name, with the metadata that the revision wants beside the
-    /// caller's own. `params` is the text of a JSON object. A progress token in it becomes the
-    /// request's id, under which progress finds its way.
+    /// Writes a request with any method name, and the metadata that the revision requires beside the caller's
+    /// own. `params` is the text of a JSON object. A progress token in it is replaced by the request's id, by
+    /// which progress is routed.
     ///
     /// ```
     /// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
     /// let mut out = Vec::new();
-    /// talk.request("com.example/moor", Some(r#"{"pier":3}"#), &CallId::from(1), &mut out).unwrap();
+    /// codec.request("com.example/moor", Some(r#"{"pier":3}"#), &CallId::from(1), &mut out).unwrap();
     /// assert_eq!(
     ///     out,
     ///     br#"{"jsonrpc":"2.0","id":1,"method":"com.example/moor","params":{"pier":3}}"#
@@ -101,7 +104,7 @@ impl ClientCodec {
     /// ```
     ///
     /// # Errors
-    /// If `params` is no JSON object.
+    /// If `params` is not a JSON object.
     pub fn request(
         &self,
         method: &str,
@@ -116,31 +119,31 @@ impl ClientCodec {
         }
         self.write(method, id, out, |params| {
             let meta = copy(given, params, |_| true)?;
-            self.write_meta(params, meta, id, Wishes::default())
+            self.write_meta(params, meta, id, MetaOptions::default())
         })
     }
 
-    /// Writes a request that any server answers, to see whether it does.
+    /// Writes a request that every server answers, to check that the connection is alive.
     pub fn ping(&self, id: &CallId, out: &mut Vec<u8>) {
         let method = if self.is_modern() { Method::Discover.name() } else { "ping" };
-        // Without parameters, nothing can be wrong with them.
+        // Fails only for invalid parameters, and there are none.
         let _ = self.request(method, None, id, out);
     }
 
-    /// Writes which log messages the client wants; false, and nothing, where each request says so.
+    /// Writes `logging/setLevel`. Returns false, and writes nothing, where each request carries its level.
     pub fn set_log_level(&self, level: LogLevel, id: &CallId, out: &mut Vec<u8>) -> bool {
-        self.small("logging/setLevel", ("level", level.as_str()), id, out)
+        self.write_single_param("logging/setLevel", ("level", level.as_str()), id, out)
     }
 
-    /// Writes that updates of a resource are wanted, or no longer; false, and nothing, where a
-    /// listen says so.
+    /// Writes a subscription to a resource, or its end. Returns false, and writes nothing, where
+    /// `subscriptions/listen` replaces it.
     pub fn subscribe(&self, uri: &str, on: bool, id: &CallId, out: &mut Vec<u8>) -> bool {
         let method = if on { "resources/subscribe" } else { "resources/unsubscribe" };
-        self.small(method, ("uri", uri), id, out)
+        self.write_single_param(method, ("uri", uri), id, out)
     }
 
-    /// Writes that the client's roots are others now; false, and nothing, where servers ask anew
-    /// each time or the client has said that it has none.
+    /// Writes that the client's roots changed. Returns false, and writes nothing, if the revision has no such
+    /// notification or the client declared no roots.
     pub fn roots_changed(&self, out: &mut Vec<u8>) -> bool {
         let due = !self.is_modern() && self.client.capabilities.roots.is_some();
         if due {
@@ -149,27 +152,27 @@ impl ClientCodec {
         due
     }
 
-    /// Writes that the call `id` is given up.
+    /// Writes the cancellation of the call `id`.
     pub fn cancelled(&self, id: &CallId, reason: &str, out: &mut Vec<u8>) {
         write_cancelled(out, id.as_json(), reason);
     }
 
-    /// Writes the answer to a server's question: the JSON text of a result, said as the revision
-    /// knows it, or an error.
+    /// Writes the response to a server request: the JSON text of a result, translated to the revision, or an
+    /// error.
     ///
     /// ```
     /// use wharf_wire::{CallId, ClientIdentity, ClientCodec};
     ///
-    /// let talk = ClientCodec::new("2024-11-05".parse().unwrap(), ClientIdentity::default().into());
-    /// let said = r#"{"model":"m","role":"assistant","content":[
+    /// let codec = ClientCodec::new("2024-11-05".parse().unwrap(), ClientIdentity::default().into());
+    /// let identity = r#"{"model":"m","role":"assistant","content":[
     ///     {"type":"text","text":"a"},{"type":"text","text":"b"}]}"#;
     /// let mut out = Vec::new();
-    /// talk.answer(&CallId::from(1), Ok(said), &mut out);
+    /// codec.answer(&CallId::from(1), Ok(identity), &mut out);
     /// assert!(String::from_utf8(out).unwrap().contains(r#""text":"a\nb""#));
     /// ```
     pub fn answer(&self, id: &CallId, answer: Result<&str, &Error>, out: &mut Vec<u8>) {
         let error = match answer {
-            Ok(json) => match self.said_here(json) {
+            Ok(json) => match self.translate_result(json) {
                 Some(result) => return reply(out, id, &result),
                 None => &Error::new(ErrorKind::InternalError),
             },
@@ -178,33 +181,39 @@ impl ClientCodec {
         write_error(out, ErrorProfile::Spec, Some(id.as_json()), error, self.revision);
     }
 
-    /// Writes the answer to a ping.
+    /// Writes the response to a ping.
     pub fn pong(&self, id: &CallId, out: &mut Vec<u8>) {
         reply(out, id, "{}");
     }
 
-    /// Writes the handshake's request.
+    /// Writes the `initialize` request.
     pub(super) fn initialize(&self, id: &CallId, out: &mut Vec<u8>) {
         let mut message = open(out, Some(id), "initialize");
         let mut params = message.object("params");
         params.text("protocolVersion", self.revision.as_str());
-        params.plain("capabilities", &self.said.capabilities);
-        params.plain("clientInfo", &self.said.info);
+        params.plain("capabilities", &self.identity.capabilities);
+        params.plain("clientInfo", &self.identity.info);
         params.close();
         message.close();
     }
 
-    /// Writes that the handshake is over.
+    /// Writes `notifications/initialized`.
     pub(super) fn initialized(&self, out: &mut Vec<u8>) {
         open(out, None, "notifications/initialized").close();
     }
 
     fn has(&self, method: &str) -> bool {
-        Verb::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
+        RequestKind::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
     }
 
-    /// Writes a request with one parameter, if the revision has it.
-    fn small(&self, method: &str, field: (&str, &str), id: &CallId, out: &mut Vec<u8>) -> bool {
+    /// Writes a request with one parameter, if the revision has the request.
+    fn write_single_param(
+        &self,
+        method: &str,
+        field: (&str, &str),
+        id: &CallId,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let due = self.has(method);
         if due {
             let mut message = open(out, Some(id), method);
@@ -216,13 +225,13 @@ impl ClientCodec {
         due
     }
 
-    /// Writes a request whose parameters `params` writes, or nothing.
+    /// Writes a request; `params` writes its parameters. If that fails, nothing is written.
     fn write(
         &self,
         method: &str,
         id: &CallId,
         out: &mut Vec<u8>,
-        params: impl FnOnce(&mut Object<'_>) -> Result<(), Error>,
+        params: impl FnOnce(&mut ObjectWriter<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let start = out.len();
         let mut message = open(out, Some(id), method);
@@ -236,9 +245,9 @@ impl ClientCodec {
         written
     }
 
-    /// Writes that the call should become a task, where that is said so.
-    fn write_wanted(&self, tasking: TaskRequest, params: &mut Object<'_>) {
-        if let TaskRequest::Wanted(ttl) = tasking
+    /// Writes the `task` parameter, in the revision that has it.
+    fn write_task_request(&self, task_request: TaskRequest, params: &mut ObjectWriter<'_>) {
+        if let TaskRequest::Wanted(ttl) = task_request
             && self.revision.has(Feature::TaskRequests)
         {
             let mut task = params.object("task");
@@ -249,21 +258,21 @@ impl ClientCodec {
         }
     }
 
-    /// Writes `_meta`: the caller's own, without what is the protocol's to say, and that.
+    /// Writes `_meta`: the caller's own members except those that the protocol layer sets, then the latter.
     fn write_meta(
         &self,
-        params: &mut Object<'_>,
+        params: &mut ObjectWriter<'_>,
         own: Option<&str>,
         id: &CallId,
-        wishes: Wishes,
+        options: MetaOptions,
     ) -> Result<(), Error> {
-        let mut level = wishes.level.map(LogLevel::as_str).map(str::to_owned);
+        let mut level = options.level.map(LogLevel::as_str).map(str::to_owned);
         let modern = self.is_modern();
-        if !modern && own.is_none() && wishes.progress != Some(true) {
+        if !modern && own.is_none() && options.progress != Some(true) {
             return Ok(());
         }
         let mut meta = params.object("_meta");
-        let mut progress = wishes.progress;
+        let mut progress = options.progress;
         let walked = scanner::each_member(own.unwrap_or("{}"), |key, value| {
             match &*envelope::unquote(key).unwrap_or_default() {
                 VERSION | CAPABILITIES | CLIENT => {}
@@ -278,18 +287,18 @@ impl ClientCodec {
         }
         if modern {
             meta.text(VERSION, self.revision.as_str());
-            meta.plain(CAPABILITIES, &self.said.capabilities);
-            meta.plain(CLIENT, &self.said.info);
+            meta.plain(CAPABILITIES, &self.identity.capabilities);
+            meta.plain(CLIENT, &self.identity.info);
             if let Some(level) = level {
                 meta.text(LEVEL, &level);
             }
         }
         meta.close();
-        walked.map_err(|_| bad_field("_meta", "must be a JSON object"))
+        walked.map_err(|_| invalid_field("_meta", "must be a JSON object"))
     }
 
-    /// A result as the revision knows it; none if it is no JSON.
-    fn said_here(&self, json: &str) -> Option<Arc<str>> {
+    /// Translates a result to the revision; none if it is not JSON.
+    fn translate_result(&self, json: &str) -> Option<Arc<str>> {
         if self.revision.has(Feature::SamplingTools) {
             return serde_json::from_str::<&RawValue>(json).ok().map(|raw| raw.get().into());
         }
@@ -299,9 +308,9 @@ impl ClientCodec {
     }
 }
 
-/// Begins a request, or without an id a notification.
-fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> Object<'a> {
-    let mut message = Object::open(out);
+/// Starts a request, or without an id a notification.
+fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> ObjectWriter<'a> {
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     if let Some(id) = id {
         message.plain("id", id.as_json());
@@ -311,17 +320,17 @@ fn open<'a>(out: &'a mut Vec<u8>, id: Option<&CallId>, method: &str) -> Object<'
 }
 
 fn reply(out: &mut Vec<u8>, id: &CallId, result: &str) {
-    let mut message = Object::open(out);
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     message.plain("id", id.as_json());
     message.raw("result", result);
     message.close();
 }
 
-/// Copies the members of a JSON object that are to be kept; gives back its `_meta`.
+/// Copies the members of a JSON object that `keep` selects; returns its `_meta`.
 fn copy<'a>(
     from: &'a str,
-    to: &mut Object<'_>,
+    to: &mut ObjectWriter<'_>,
     mut keep: impl FnMut(&str) -> bool,
 ) -> Result<Option<&'a str>, Error> {
     let mut meta = None;
@@ -335,6 +344,6 @@ fn copy<'a>(
     });
     match walked {
         Ok(()) => Ok(meta),
-        Err(_) => Err(bad_field("params", "must be a JSON object")),
+        Err(_) => Err(invalid_field("params", "must be a JSON object")),
     }
 }

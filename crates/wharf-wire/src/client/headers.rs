@@ -1,6 +1,6 @@
-//! The HTTP headers that repeat what a message says.
+//! MCP request headers of a client, which repeat body fields for routing.
 
-use wharf_model::{Method, Mirrored};
+use wharf_model::{HeaderParams, Method};
 
 use crate::client::ClientCodec;
 use crate::{
@@ -10,15 +10,14 @@ use crate::{
 };
 
 impl ClientCodec {
-    /// The HTTP headers of a request or notification: the version, and in a modern revision what
-    /// others may route by. `target` is the tool, prompt, resource or task that the method
-    /// names.
+    /// Returns the HTTP headers of a request or notification: the version, and in a modern revision the method,
+    /// the target and the parameters. `target` is the tool, prompt, resource or task of the request.
     ///
     /// ```
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
-    /// let headers = talk.headers("tools/call", Some("añadir"), None);
+    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let headers = codec.headers("tools/call", Some("añadir"), None);
     /// assert_eq!(headers[0], ("MCP-Protocol-Version".to_owned(), "2026-07-28".to_owned()));
     /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "tools/call".to_owned()));
     /// assert_eq!(headers[2], ("Mcp-Name".to_owned(), "=?base64?YcOxYWRpcg==?=".to_owned()));
@@ -28,13 +27,13 @@ impl ClientCodec {
         &self,
         method: &str,
         target: Option<&str>,
-        mirrored: Option<&Mirrored>,
+        mirrored: Option<&HeaderParams>,
     ) -> Vec<(String, String)> {
         let mut headers = Vec::new();
         let mut put = |name: String, value: &str| {
             headers.push((name, encode_header(value).into_owned()));
         };
-        // The handshake settles the version, so nothing names it before.
+        // The handshake negotiates the version, so `initialize` carries none.
         if self.revision.has(Feature::VersionHeader) && method != "initialize" {
             put(VERSION.to_owned(), self.revision.as_str());
         }
@@ -46,7 +45,7 @@ impl ClientCodec {
         if let Some(target) = target.filter(|_| names) {
             put(NAME.to_owned(), target);
         }
-        for (name, value) in mirrored.into_iter().flat_map(Mirrored::iter) {
+        for (name, value) in mirrored.into_iter().flat_map(HeaderParams::iter) {
             if let Some(value) = value.filter(|_| is_token(name)) {
                 put(format!("Mcp-Param-{name}"), value);
             }
@@ -55,7 +54,7 @@ impl ClientCodec {
     }
 }
 
-/// Whether HTTP allows `name` as part of a header's name.
+/// Returns whether HTTP allows `name` as part of a header name.
 fn is_token(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(fits)

@@ -1,4 +1,4 @@
-//! The client's direction: calls out; results, notifications and questions in.
+//! Client side: encodes calls; decodes results, notifications and server requests.
 
 mod decode;
 mod encode;
@@ -15,10 +15,12 @@ use bytestring::ByteString;
 use serde::{Deserialize, de::Error as _};
 use wharf_model::{ClientCapabilities, ClientRequest, Error, Implementation, Notification};
 
-pub use crate::client::negotiation::{Answered, Carrier, Negotiation, Patience, Step};
+pub use crate::client::negotiation::{
+    Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout, TransportKind,
+};
 use crate::{CallId, Revision};
 
-/// What a client says about itself. Each revision is told what it knows of it.
+/// Identity and capabilities of a client. Each revision receives the fields that it has.
 ///
 /// ```
 /// use wharf_model::{ClientCapabilities, Implementation, RootsCapability};
@@ -32,106 +34,105 @@ use crate::{CallId, Revision};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct ClientIdentity {
-    /// Its name and version.
+    /// Name and version.
     pub info: Implementation,
-    /// What it can do.
+    /// Declared capabilities.
     pub capabilities: ClientCapabilities,
 }
 
-/// The client's side of a conversation whose revision is settled: writes and reads messages.
-/// Cheap to clone.
+/// Client codec for one negotiated revision: encodes and decodes messages. Cheap to clone.
 ///
 /// ```
 /// use std::sync::Arc;
 /// use wharf_model::{Method, RequestBuilder};
 /// use wharf_wire::{CallId, ClientIdentity, Revision, ClientCodec};
 ///
-/// let talk = ClientCodec::new(Revision::NEWEST_LEGACY, Arc::new(ClientIdentity::default()));
+/// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, Arc::new(ClientIdentity::default()));
 /// let request = RequestBuilder::new(Method::CallTool).target("add").build();
 /// let mut out = Vec::new();
-/// talk.call(&request, &CallId::from(7), &mut out).unwrap();
+/// codec.call(&request, &CallId::from(7), &mut out).unwrap();
 /// assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"add"}}"#);
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientCodec {
     revision: Revision,
     client: Arc<ClientIdentity>,
-    said: Arc<encode::Said>,
+    identity: Arc<encode::IdentityJson>,
 }
 
 impl ClientCodec {
-    /// A conversation in `revision`, in which the client is `client`.
+    /// Creates a codec for `revision`.
     #[must_use]
     pub fn new(revision: Revision, client: Arc<ClientIdentity>) -> ClientCodec {
-        let said = Arc::new(encode::Said::new(&client, revision));
-        ClientCodec { revision, client, said }
+        let identity = Arc::new(encode::IdentityJson::new(&client, revision));
+        ClientCodec { revision, client, identity }
     }
 
-    /// The revision that is spoken.
+    /// Returns the revision.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// Whether requests carry version, identity and capabilities themselves.
+    /// Returns whether requests carry version, identity and capabilities.
     #[must_use]
     pub fn is_modern(&self) -> bool {
         self.revision.is_modern()
     }
 }
 
-/// One thing that the server said: see [`ClientCodec::hear`].
+/// Message of a server: see [`ClientCodec::decode`].
 #[derive(Clone, Debug)]
 pub enum ServerMessage {
-    /// A reply.
+    /// Response to a client request.
     Reply {
-        /// Which request it answers; none where the server could not read ours.
+        /// Id of the request; none if the server could not read it.
         id: Option<CallId>,
-        /// The JSON text of the result, or the error as a kind.
+        /// JSON text of the result, or the error.
         result: Result<ByteString, Error>,
     },
-    /// A notification.
+    /// Notification.
     ServerNotification(ServerNotification),
-    /// The server took its own question back, or ended a listen of ours.
+    /// Cancellation of a server request, or the end of a subscription.
     Cancelled {
-        /// The id of the question or of the listen.
+        /// Id of the server request or subscription.
         id: CallId,
     },
-    /// A question that can be put to somebody; only legacy servers send any.
+    /// Request to be handled by the client; only legacy servers send one.
     ClientRequest {
-        /// What the answer goes under.
+        /// Id for the response.
         id: CallId,
-        /// The question.
+        /// The request.
         ask: ClientRequest,
     },
-    /// The server wants to know whether anybody is there.
+    /// Ping.
     Ping {
-        /// What the answer goes under.
+        /// Id for the response.
         id: CallId,
     },
-    /// A request that cannot be met: answer it with this error.
+    /// Invalid request: respond with this error.
     Refused {
-        /// What the answer goes under.
+        /// Id for the response.
         id: CallId,
-        /// Why it cannot be met.
+        /// Error for the response.
         error: Error,
     },
-    /// A notification that nobody knows.
+    /// Unknown notification, to be ignored.
     Ignored,
 }
 
-/// A notification from the server, and what it belongs to.
+/// Notification of a server, with the call or subscription that it belongs to.
 #[derive(Clone, Debug)]
 pub struct ServerNotification {
-    /// What the server says.
+    /// The notification.
     pub notification: Notification,
-    /// The token of the call whose progress this is.
+    /// Progress token of the call.
     pub token: Option<CallId>,
-    /// The listen that this belongs to.
+    /// Id of the subscription.
     pub subscription: Option<CallId>,
 }
 
-/// Reads a JSON object. Serde would take an array for one as well, and no specification does.
+/// Reads a JSON object. Serde alone would also accept an array.
 fn read_object<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, serde_json::Error> {
     match json.trim_ascii_start().starts_with('{') {
         true => serde_json::from_str(json),

@@ -1,4 +1,4 @@
-//! The notifications of a server.
+//! Decodes the notifications of a server.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,11 +7,11 @@ use wharf_model::{LogLevel, Notification, SubscriptionFilter};
 use crate::client::{ClientCodec, ServerNotification, read_object};
 use crate::{CallId, server::message::is_id, versions::revision::Feature};
 
-/// Reads a notification: its method and the JSON text of its parameters. None if nobody knows it
-/// or it is malformed, for a notification cannot be answered.
-pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<ServerNotification> {
+/// Reads a notification from its method and the JSON text of its parameters. None if it is unknown or
+/// malformed: notifications have no error response.
+pub(super) fn read(codec: &ClientCodec, method: &str, params: &str) -> Option<ServerNotification> {
     let notification = match method {
-        "notifications/progress" => progress(talk, params)?,
+        "notifications/progress" => progress(codec, params)?,
         "notifications/message" => log(params)?,
         "notifications/tools/list_changed" => Notification::ToolsChanged,
         "notifications/prompts/list_changed" => Notification::PromptsChanged,
@@ -19,10 +19,10 @@ pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<Ser
         "notifications/resources/updated" => updated(params)?,
         "notifications/subscriptions/acknowledged" => acknowledged(params)?,
         "notifications/elicitation/complete" => elicitation_complete(params)?,
-        _ => talk.task_notice(method, params)?,
+        _ => codec.task_notification(method, params)?,
     };
-    let Ends { token, meta } = fields(params).unwrap_or_default();
-    let subscription = meta.and_then(|meta| fields::<Subscription<'_>>(meta.get())?.id);
+    let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
+    let subscription = meta.and_then(|meta| fields::<SubscriptionMeta<'_>>(meta.get())?.id);
     Some(ServerNotification {
         notification,
         token: token.and_then(id),
@@ -30,9 +30,9 @@ pub(super) fn read(talk: &ClientCodec, method: &str, params: &str) -> Option<Ser
     })
 }
 
-/// What a notification belongs to.
+/// Call or subscription that a notification belongs to.
 #[derive(Default, Deserialize)]
-struct Ends<'a> {
+struct NotificationTarget<'a> {
     #[serde(rename = "progressToken", borrow)]
     token: Option<&'a RawValue>,
     #[serde(rename = "_meta", borrow)]
@@ -40,7 +40,7 @@ struct Ends<'a> {
 }
 
 #[derive(Deserialize)]
-struct Subscription<'a> {
+struct SubscriptionMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/subscriptionId", borrow)]
     id: Option<&'a RawValue>,
 }
@@ -49,8 +49,8 @@ fn id(raw: &RawValue) -> Option<CallId> {
     is_id(raw.get(), usize::MAX).then(|| CallId::canonical(raw.get().into()))
 }
 
-/// Progress of a call, or of a task that a call became and that goes on under the call's token.
-fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
+/// Progress of a call, or of a task that continues under the progress token of its call.
+fn progress(codec: &ClientCodec, params: &str) -> Option<Notification> {
     #[derive(Deserialize)]
     struct Fields {
         progress: f64,
@@ -58,8 +58,8 @@ fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
         message: Option<String>,
     }
     let Fields { progress, total, message } = fields(params)?;
-    let Ends { token, meta } = fields(params).unwrap_or_default();
-    let task = meta.filter(|_| talk.revision.has(Feature::TaskRequests)).and_then(related_task);
+    let NotificationTarget { token, meta } = fields(params).unwrap_or_default();
+    let task = meta.filter(|_| codec.revision.has(Feature::TaskRequests)).and_then(related_task);
     Some(match (task, token) {
         (Some(id), Some(token)) => {
             let token = token.to_owned();
@@ -71,17 +71,17 @@ fn progress(talk: &ClientCodec, params: &str) -> Option<Notification> {
 
 fn related_task(meta: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
-    struct Meta<'a> {
+    struct TaskMeta<'a> {
         #[serde(rename = "io.modelcontextprotocol/related-task", borrow)]
         task: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
-    struct Task {
+    struct RelatedTask {
         #[serde(rename = "taskId")]
         id: String,
     }
-    let task = fields::<Meta<'_>>(meta.get())?.task?;
-    fields(task.get()).map(|Task { id }| id)
+    let task = fields::<TaskMeta<'_>>(meta.get())?.task?;
+    fields(task.get()).map(|RelatedTask { id }| id)
 }
 
 fn log(params: &str) -> Option<Notification> {
@@ -92,7 +92,7 @@ fn log(params: &str) -> Option<Notification> {
         data: Box<RawValue>,
     }
     let Fields { level, logger, data } = fields(params)?;
-    // A level that nobody knows is no reason to lose what was said.
+    // A message with an unknown level is kept.
     let level = level.parse().unwrap_or(LogLevel::Info);
     Some(Notification::Log { level, logger, data })
 }

@@ -1,36 +1,36 @@
-//! How a call ended, read by the method that was asked.
+//! Decodes the result of a call, according to its method.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, CacheScope, ClientRequest, Completion, Discovery, Error, ErrorKind, Extra,
-    InputRequired, LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult,
-    Reply, ServerCapabilities, Task, ToolResult, count_values, has_at_most,
+    CacheHint, CacheScope, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired,
+    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
+    ServerCapabilities, Task, ToolResult, UnknownFields, count_values, has_at_most,
 };
 
 use super::{ClientCodec, read_object};
-use crate::client::server_requests::read_ask;
+use crate::client::server_requests::read_client_request;
 use crate::{
     json::{envelope::unquote, scanner},
     server::{
         codec::SUBSCRIPTION_ID,
-        encode::{PROTOCOL, SERVER_INFO},
+        encode::{PROTOCOL_FIELDS, SERVER_INFO},
         tasks::RELATED_TASK,
     },
     versions::revision::Feature,
 };
 
-/// How many items one page, and how many questions one result, may hold.
-pub(super) const MOST_ITEMS: usize = 100_000;
-const MOST_QUESTIONS: usize = 1_000;
-/// How many values one result may have, and one page of a list: what is made of them takes many
-/// times the room of their text. What stays text does not count.
-const MOST_VALUES: usize = 250_000;
-const MOST_LISTED: usize = 1_000_000;
-/// What does not stay text in a result, and in an item of a list.
-const STRUCTURED: [&str; 8] = [
+/// Maximum number of items on a page, and of input requests in a result.
+pub(super) const MAX_PAGE_ITEMS: usize = 100_000;
+const MAX_INPUT_REQUESTS: usize = 1_000;
+/// Maximum number of values in a result, and on a page of a list: a tree takes many times the memory of its
+/// text. Parts that stay text do not count.
+const MAX_RESULT_VALUES: usize = 250_000;
+const MAX_PAGE_VALUES: usize = 1_000_000;
+/// Fields of results and of list items that are parsed into trees.
+const PARSED_FIELDS: [&str; 8] = [
     "content",
     "contents",
     "messages",
@@ -40,32 +40,32 @@ const STRUCTURED: [&str; 8] = [
     "annotations",
     "execution",
 ];
-/// What a value weighs beside its text.
-const VALUE: usize = 32;
+/// Memory of a value beside its text, in bytes.
+const VALUE_OVERHEAD_BYTES: usize = 32;
 
 impl ClientCodec {
-    /// Reads the result of a call of `method`: by the method that was asked, never by its looks.
+    /// Reads the result of a call of `method`. Only the method determines the type, never the content.
     ///
     /// ```
     /// use wharf_model::{Method, Outcome, Reply};
     /// use wharf_wire::{ClientIdentity, Revision, ClientCodec};
     ///
-    /// let talk = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
+    /// let codec = ClientCodec::new(Revision::MODERN, ClientIdentity::default().into());
     /// let text = r#"{"resultType":"complete","content":[{"type":"hologram","x":1}]}"#;
-    /// let Ok(Outcome::Complete(Reply::Tool(it))) = talk.result(Method::CallTool, text) else { panic!() };
+    /// let Ok(Outcome::Complete(Reply::Tool(it))) = codec.result(Method::CallTool, text) else { panic!() };
     /// assert_eq!(serde_json::to_value(&it.content[0]).unwrap()["x"], 1);
-    /// assert!(talk.result(Method::CallTool, r#"{"resultType":"someday"}"#).is_err());
+    /// assert!(codec.result(Method::CallTool, r#"{"resultType":"someday"}"#).is_err());
     /// ```
     ///
     /// # Errors
-    /// `ValidationFailed` if the text is no result of this method, or of a type that nobody knows;
-    /// `ContentTooLarge` if it holds more than anybody needs.
+    /// `ValidationFailed` if the text is not a result of this method or has an unknown type; `ContentTooLarge`
+    /// if it exceeds the limits.
     pub fn result(&self, method: Method, result: &str) -> Result<Outcome, Error> {
-        let text = Text { talk: self, method, json: result };
+        let text = ResultReader { codec: self, method, json: result };
         match text.result_type()?.as_deref() {
             None | Some("complete") => text.complete(),
-            Some("task") if method == Method::CallTool => text.handle(result).map(begun),
-            // Some servers say so of every task.
+            Some("task") if method == Method::CallTool => text.handle(result).map(task_outcome),
+            // Some servers write this for every task.
             Some("task") if method == Method::GetTask => text.complete(),
             Some("input_required") if method.info().may_suspend => {
                 text.input_required().map(|it| Outcome::InputRequired(Box::new(it)))
@@ -75,21 +75,21 @@ impl ClientCodec {
     }
 }
 
-fn begun(task: Task) -> Outcome {
+fn task_outcome(task: Task) -> Outcome {
     Outcome::Task(Box::new(task))
 }
 
-/// The text of a result.
-pub(super) struct Text<'a> {
-    pub(super) talk: &'a ClientCodec,
+/// Reader for the text of a result.
+pub(super) struct ResultReader<'a> {
+    pub(super) codec: &'a ClientCodec,
     pub(super) method: Method,
     pub(super) json: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> ResultReader<'a> {
     fn result_type(&self) -> Result<Option<String>, Error> {
-        // Older revisions have only one.
-        if !self.talk.is_modern() {
+        // Legacy revisions have no `resultType`.
+        if !self.codec.is_modern() {
             return Ok(None);
         }
         let [kind] = self.members(["resultType"])?;
@@ -98,26 +98,28 @@ impl<'a> Text<'a> {
 
     fn complete(&self) -> Result<Outcome, Error> {
         if self.method == Method::CallTool
-            && let Some(task) = self.begun()?
+            && let Some(task) = self.created_task()?
         {
-            return Ok(begun(task));
+            return Ok(task_outcome(task));
         }
         self.reply().map(Outcome::Complete)
     }
 
     fn reply(&self) -> Result<Reply, Error> {
         Ok(match self.method {
-            Method::CallTool | Method::TaskResult => Reply::Tool(self.users_part(self.whole()?)),
+            Method::CallTool | Method::TaskResult => {
+                Reply::Tool(self.strip_protocol_fields(self.whole()?))
+            }
             Method::GetPrompt => {
                 let mut it: PromptResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
-                self.users_extra(&mut it.extra);
+                self.strip_protocol_extra(&mut it.extra);
                 Reply::Prompt(it)
             }
             Method::ReadResource => {
                 let mut it: ReadResult = self.whole()?;
                 it.meta = self.user_meta(it.meta);
-                self.users_extra(&mut it.extra);
+                self.strip_protocol_extra(&mut it.extra);
                 it.cache = self.cache_hint()?;
                 Reply::Read(it)
             }
@@ -132,24 +134,24 @@ impl<'a> Text<'a> {
             Method::UpdateTask => Reply::TaskUpdated,
             Method::CancelTask => self.task_cancelled()?,
             Method::ListTasks => self.task_list()?,
-            _ => return Err(self.invalid("the client answers this method")),
+            _ => return Err(self.invalid("this method is handled by the client")),
         })
     }
 
     fn page<T: DeserializeOwned>(&self, key: &str) -> Result<Page<T>, Error> {
         let [items, next, meta] = self.members([key, "nextCursor", "_meta"])?;
-        let items = items.ok_or_else(|| self.invalid(format!("there is no `{key}`")))?;
-        let Ok(spans) = scanner::elements(items, u32::MAX, MOST_ITEMS) else {
+        let items = items.ok_or_else(|| self.invalid(format!("missing `{key}`")))?;
+        let Ok(spans) = scanner::elements(items, u32::MAX, MAX_PAGE_ITEMS) else {
             return Err(self.invalid(format!("`{key}` must be an array")));
         };
-        if spans.len() > MOST_ITEMS {
-            return Err(self.too_many(MOST_ITEMS, "items on one page"));
+        if spans.len() > MAX_PAGE_ITEMS {
+            return Err(self.too_many(MAX_PAGE_ITEMS, "items on one page"));
         }
         let values: usize = spans.iter().filter_map(|span| span.of(items)).map(values_of).sum();
-        if values > MOST_LISTED {
-            return Err(self.too_many(MOST_LISTED, "values on one page"));
+        if values > MAX_PAGE_VALUES {
+            return Err(self.too_many(MAX_PAGE_VALUES, "values on one page"));
         }
-        let weight = items.len() + VALUE * values;
+        let weight = items.len() + VALUE_OVERHEAD_BYTES * values;
         let texts = spans.iter().filter_map(|span| span.of(items)).enumerate();
         let read = |(index, json)| self.parse(json, format_args!("{key}[{index}]")).map(Arc::new);
         let items: Vec<Arc<T>> = texts.map(read).collect::<Result<_, _>>()?;
@@ -181,17 +183,17 @@ impl<'a> Text<'a> {
             instructions: Option<String>,
         }
         let Fields { mut capabilities, instructions } = self.whole()?;
-        if !self.talk.revision.has(Feature::CompletionCapability) {
-            // Servers could complete before there was a way to say so.
+        if !self.codec.revision.has(Feature::CompletionCapability) {
+            // In the first revision servers could not announce completions.
             capabilities.completions = true;
         }
         let cache = self.cache_hint()?.unwrap_or_default();
         Ok(Discovery { capabilities, instructions, cache })
     }
 
-    /// How long the result may be kept. What is no hint is none: then it is not kept.
+    /// Reads the cache hint. An invalid hint counts as none, so the result is not cached.
     fn cache_hint(&self) -> Result<Option<CacheHint>, Error> {
-        if !self.talk.is_modern() {
+        if !self.codec.is_modern() {
             return Ok(None);
         }
         let [ttl, scope] = self.members(["ttlMs", "cacheScope"])?;
@@ -203,18 +205,18 @@ impl<'a> Text<'a> {
         Ok(ttl.map(|ttl_ms| CacheHint { ttl_ms, scope }))
     }
 
-    /// A tool's result without what the protocol put there.
-    pub(super) fn users_part(&self, mut it: ToolResult) -> ToolResult {
+    /// Removes the protocol's fields from a tool result.
+    pub(super) fn strip_protocol_fields(&self, mut it: ToolResult) -> ToolResult {
         it.meta = self.user_meta(it.meta);
-        self.users_extra(&mut it.extra);
+        self.strip_protocol_extra(&mut it.extra);
         it
     }
 
-    /// What is left of a result's metadata without what the protocol put there.
+    /// Removes the protocol's members from the `_meta` of a result.
     fn user_meta(&self, meta: Option<Box<LazyJson<Meta>>>) -> Option<Box<LazyJson<Meta>>> {
         let mut meta = meta?;
         let ours: &[&str] = match self.method {
-            _ if self.talk.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
+            _ if self.codec.is_modern() => &[SERVER_INFO, SUBSCRIPTION_ID],
             Method::TaskResult => &[RELATED_TASK],
             _ => &[],
         };
@@ -222,56 +224,57 @@ impl<'a> Text<'a> {
         (!meta.is_empty_object() || ours.is_empty()).then_some(meta)
     }
 
-    /// Takes out what the protocol put there.
-    fn users_extra(&self, extra: &mut Extra) {
-        for name in PROTOCOL.into_iter().filter(|_| self.talk.is_modern()) {
+    /// Removes the protocol's fields from unknown fields.
+    fn strip_protocol_extra(&self, extra: &mut UnknownFields) {
+        for name in PROTOCOL_FIELDS.into_iter().filter(|_| self.codec.is_modern()) {
             extra.remove(name);
         }
     }
 
     fn input_required(&self) -> Result<InputRequired, Error> {
         let [requests, state] = self.members(["inputRequests", "requestState"])?;
-        let requests = self.questions(requests.unwrap_or("{}"))?;
+        let requests = self.input_requests(requests.unwrap_or("{}"))?;
         let state = state.map(|json| self.parse(json, "requestState")).transpose()?;
         Ok(InputRequired { requests, state })
     }
 
-    /// The questions of a server, each under its key.
-    pub(super) fn questions(
+    /// Reads the input requests of a server, each under its key.
+    pub(super) fn input_requests(
         &self,
         requests: &'a str,
     ) -> Result<Vec<(String, ClientRequest)>, Error> {
         #[derive(Deserialize)]
-        struct Question<'a> {
+        struct InputRequestJson<'a> {
             method: String,
             #[serde(borrow)]
             params: Option<&'a RawValue>,
         }
-        if !has_at_most(requests, MOST_VALUES) {
-            return Err(self.too_many(MOST_VALUES, "values in its questions"));
+        if !has_at_most(requests, MAX_RESULT_VALUES) {
+            return Err(self.too_many(MAX_RESULT_VALUES, "values in its input requests"));
         }
-        let mut asked = Vec::new();
+        let mut found = Vec::new();
         let walked = scanner::each_member(requests, |key, value| {
-            if asked.len() <= MOST_QUESTIONS {
-                asked.push((unquote(key).unwrap_or_default(), value));
+            if found.len() <= MAX_INPUT_REQUESTS {
+                found.push((unquote(key).unwrap_or_default(), value));
             }
         });
         if walked.is_err() {
             return Err(self.invalid("`inputRequests` must be an object"));
         }
-        if asked.len() > MOST_QUESTIONS {
-            return Err(self.too_many(MOST_QUESTIONS, "questions"));
+        if found.len() > MAX_INPUT_REQUESTS {
+            return Err(self.too_many(MAX_INPUT_REQUESTS, "input requests"));
         }
         let read = |(key, value): (std::borrow::Cow<'_, str>, &'a str)| {
-            let it: Question<'_> = self.parse(value, format_args!("inputRequests.{key}"))?;
+            let it: InputRequestJson<'_> =
+                self.parse(value, format_args!("inputRequests.{key}"))?;
             let params = it.params.map_or("{}", RawValue::get);
-            let ask = read_ask(&it.method, params, self.talk.revision);
-            Ok((key.into_owned(), ask.map_err(|error| self.invalid(error.message))?))
+            let request = read_client_request(&it.method, params, self.codec.revision);
+            Ok((key.into_owned(), request.map_err(|error| self.invalid(error.message))?))
         };
-        asked.into_iter().map(read).collect()
+        found.into_iter().map(read).collect()
     }
 
-    /// The JSON texts of these members; `null` counts as absent.
+    /// Returns the JSON texts of these fields of the result; `null` counts as absent.
     pub(super) fn members<const N: usize>(
         &self,
         names: [&str; N],
@@ -279,7 +282,7 @@ impl<'a> Text<'a> {
         self.fields(self.json, names)
     }
 
-    /// The same for an object within the result.
+    /// Returns the JSON texts of these fields of an object within the result.
     pub(super) fn fields<const N: usize>(
         &self,
         json: &'a str,
@@ -301,11 +304,11 @@ impl<'a> Text<'a> {
         read_object(self.json).map_err(|problem| self.invalid(problem))
     }
 
-    /// Whether a result may become what it says: it must not have too many values.
+    /// Checks that a result does not have too many values to be parsed.
     pub(super) fn within_bounds(&self, json: &str) -> Result<(), Error> {
-        match json.len() < MOST_VALUES || values_of(json) <= MOST_VALUES {
+        match json.len() < MAX_RESULT_VALUES || values_of(json) <= MAX_RESULT_VALUES {
             true => Ok(()),
-            false => Err(self.too_many(MOST_VALUES, "values")),
+            false => Err(self.too_many(MAX_RESULT_VALUES, "values")),
         }
     }
 
@@ -325,18 +328,18 @@ impl<'a> Text<'a> {
 
     pub(super) fn too_many(&self, most: usize, what: &str) -> Error {
         Error::new(ErrorKind::ContentTooLarge).with_message(format!(
-            "The result of {} has more than {most} {what}: ask for less",
+            "The result of {} has more than {most} {what}: request less",
             self.method.name()
         ))
     }
 }
 
-/// How many values an object has, where what stays text is one.
+/// Counts the values of an object; a part that stays text counts as one.
 fn values_of(json: &str) -> usize {
     let mut values = 1;
     let walked = scanner::each_member(json, |key, value| {
         let key = unquote(key).unwrap_or_default();
-        values += if STRUCTURED.contains(&&*key) { count_values(value) } else { 1 };
+        values += if PARSED_FIELDS.contains(&&*key) { count_values(value) } else { 1 };
     });
     walked.map_or_else(|_| count_values(json), |()| values)
 }

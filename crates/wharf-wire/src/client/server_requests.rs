@@ -1,4 +1,4 @@
-//! The questions of a server.
+//! Decodes server-to-client requests (elicitation, sampling, roots).
 
 use serde::{Deserialize, de::DeserializeOwned};
 use wharf_model::{ClientRequest, Error, ErrorKind, Method, has_at_most};
@@ -6,15 +6,15 @@ use wharf_model::{ClientRequest, Error, ErrorKind, Method, has_at_most};
 use crate::client::read_object;
 use crate::{Revision, server::message::unknown_method, versions::revision::Feature};
 
-/// How many values a question may have: the tree that is made of them takes many times the room of their text, and a
-/// server may ask several questions at once.
-const MOST_VALUES: usize = 50_000;
+/// Maximum number of values in a request: its tree takes many times the memory of its text, and a server may
+/// send several requests at once.
+const MAX_REQUEST_VALUES: usize = 50_000;
 
-/// Reads a question: its method and the JSON text of its parameters.
+/// Reads a server request from its method and the JSON text of its parameters.
 ///
 /// # Errors
-/// `MethodNotFound` if the revision has no such question, `InvalidParams` if it is malformed.
-pub(super) fn read_ask(
+/// `MethodNotFound` if the revision does not have the request, `InvalidParams` if it is malformed.
+pub(super) fn read_client_request(
     method: &str,
     params: &str,
     revision: Revision,
@@ -27,8 +27,8 @@ pub(super) fn read_ask(
         true => read::<Mode>(params).map(|it| it.mode),
         false => Ok(None),
     };
-    if !has_at_most(params, MOST_VALUES) {
-        return Err(malformed(format!("a question has more than {MOST_VALUES} values")));
+    if !has_at_most(params, MAX_REQUEST_VALUES) {
+        return Err(malformed(format!("the request has more than {MAX_REQUEST_VALUES} values")));
     }
     Ok(match Method::from_name(method) {
         Some(Method::ListRoots) => ClientRequest::Roots,

@@ -1,4 +1,4 @@
-//! Tasks, as servers tell of them.
+//! Decodes the tasks of a server.
 
 use std::str::FromStr;
 
@@ -8,84 +8,84 @@ use wharf_model::{
 
 use super::{
     ClientCodec, read_object,
-    result::{MOST_ITEMS, Text},
+    result::{MAX_PAGE_ITEMS, ResultReader},
 };
 use crate::{
     json::{envelope::unquote, scanner},
-    server::{encode_error::read_error, task_params::millis, tasks::Names},
+    server::{encode_error::read_error, task_params::parse_millis, tasks::TaskFieldNames},
     versions::revision::Feature,
 };
 
-/// How many bytes the id of a task may have: it is kept, and sent with every question about it.
-const LONGEST_ID: usize = 1024;
+/// Maximum length of a task id in bytes: it is kept, and sent with every request about the task.
+const MAX_TASK_ID_BYTES: usize = 1024;
 
 impl ClientCodec {
-    /// Reads a notification about a task: none if it is not of this revision, or malformed.
-    pub(super) fn task_notice(&self, method: &str, params: &str) -> Option<Notification> {
+    /// Reads a task notification; none if the revision does not have it, or if it is malformed.
+    pub(super) fn task_notification(&self, method: &str, params: &str) -> Option<Notification> {
         let own = match self.revision.has(Feature::TaskRequests) {
             true => "notifications/tasks/status",
             false if self.is_modern() => "notifications/tasks",
             false => return None,
         };
-        let text = Text { talk: self, method: Method::GetTask, json: params };
+        let text = ResultReader { codec: self, method: Method::GetTask, json: params };
         let task = (method == own).then(|| text.task(params))?.ok()?;
         Some(Notification::Task(Box::new(task)))
     }
 }
 
-impl<'a> Text<'a> {
-    /// The task that a call became, if it became one.
-    pub(super) fn begun(&self) -> Result<Option<Task>, Error> {
-        if !self.talk.revision.has(Feature::TaskRequests) {
+impl<'a> ResultReader<'a> {
+    /// Reads the task that a call became, if it became one.
+    pub(super) fn created_task(&self) -> Result<Option<Task>, Error> {
+        if !self.codec.revision.has(Feature::TaskRequests) {
             return Ok(None);
         }
-        // Results of tools have content; what has a task instead is its handle.
+        // Tool results have `content`; a result with `task` instead is the handle of a task.
         match self.members(["task", "content"])? {
             [Some(task), None] => self.handle(task).map(Some),
             _ => Ok(None),
         }
     }
 
-    /// A task without what belongs to its state, as it is when it begins.
+    /// Reads a task without the fields of its state, as a new task has none.
     pub(super) fn handle(&self, json: &'a str) -> Result<Task, Error> {
-        let (mut task, status) = self.bare(json)?;
-        task.state = self.supposed(status, task.message.as_deref());
+        let (mut task, status) = self.task_fields(json)?;
+        task.state = self.state_from_status(status, task.message.as_deref());
         Ok(task)
     }
 
-    /// A task and, where the revision tells it, what belongs to its state.
+    /// Reads a task and, where the revision has them, the fields of its state.
     pub(super) fn task(&self, json: &'a str) -> Result<Task, Error> {
-        if !self.talk.is_modern() {
+        if !self.codec.is_modern() {
             return self.handle(json);
         }
-        let (mut task, status) = self.bare(json)?;
+        let (mut task, status) = self.task_fields(json)?;
         let [result, error, requests] = self.fields(json, ["result", "error", "inputRequests"])?;
-        let missing = |name: &str| self.invalid(format!("there is no `{name}`"));
+        let missing = |name: &str| self.invalid(format!("missing `{name}`"));
         task.state = match status {
             TaskStatus::InputRequired => {
                 let requests = requests.ok_or_else(|| missing("inputRequests"))?;
-                TaskState::InputRequired(self.questions(requests)?)
+                TaskState::InputRequired(self.input_requests(requests)?)
             }
             TaskStatus::Completed => {
                 let json = result.ok_or_else(|| missing("result"))?;
                 self.within_bounds(json)?;
                 let it = read_object(json).map_err(|problem| self.invalid(problem))?;
-                TaskState::Completed(Box::new(self.users_part(it)))
+                TaskState::Completed(Box::new(self.strip_protocol_fields(it)))
             }
             TaskStatus::Failed => {
                 let json = error.ok_or_else(|| missing("error"))?;
                 if !json.starts_with('{') {
                     return Err(self.invalid("`error` must be an object"));
                 }
-                TaskState::Failed(Box::new(read_error(json, self.talk.revision)))
+                TaskState::Failed(Box::new(read_error(json, self.codec.revision)))
             }
-            other => self.supposed(other, None),
+            other => self.state_from_status(other, None),
         };
         Ok(task)
     }
 
-    /// Where a task stands as far as its status tells: the rest is to be asked for.
-    fn supposed(&self, status: TaskStatus, message: Option<&str>) -> TaskState {
+    /// Derives the state from the status alone; the details have to be requested.
+    fn state_from_status(&self, status: TaskStatus, message: Option<&str>) -> TaskState {
         match status {
             TaskStatus::Working => TaskState::Working,
             TaskStatus::InputRequired => TaskState::InputRequired(Vec::new()),
@@ -101,9 +101,9 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// What every task has, and its status.
-    fn bare(&self, json: &'a str) -> Result<(Task, TaskStatus), Error> {
-        let names = Names::of(self.talk.revision);
+    /// Reads the common fields of a task, and its status.
+    fn task_fields(&self, json: &'a str) -> Result<(Task, TaskStatus), Error> {
+        let names = TaskFieldNames::of(self.codec.revision);
         let [id, status, message, created, updated, ttl, interval] = self.fields(
             json,
             [
@@ -117,8 +117,8 @@ impl<'a> Text<'a> {
             ],
         )?;
         let id = self.text(id, "taskId")?;
-        if id.is_empty() || id.len() > LONGEST_ID {
-            return Err(self.invalid(format!("`taskId` must have 1 to {LONGEST_ID} bytes")));
+        if id.is_empty() || id.len() > MAX_TASK_ID_BYTES {
+            return Err(self.invalid(format!("`taskId` must have 1 to {MAX_TASK_ID_BYTES} bytes")));
         }
         let status: TaskStatus = self.text_as(status, "status")?;
         let mut task = Task::new(id, self.text_as(created, "createdAt")?);
@@ -127,7 +127,7 @@ impl<'a> Text<'a> {
             None => task.created_at,
         };
         task.message = message.map(|_| self.text(message, "statusMessage")).transpose()?;
-        let read = |json: Option<&str>, name: &str| match json.map(millis) {
+        let read = |json: Option<&str>, name: &str| match json.map(parse_millis) {
             None => Ok(None),
             Some(Some(millis)) => Ok(Some(millis)),
             Some(None) => Err(self.invalid(format!("`{name}` must be a number of milliseconds"))),
@@ -139,12 +139,12 @@ impl<'a> Text<'a> {
 
     pub(super) fn task_list(&self) -> Result<Reply, Error> {
         let [tasks, next] = self.members(["tasks", "nextCursor"])?;
-        let tasks = tasks.ok_or_else(|| self.invalid("there is no `tasks`"))?;
-        let Ok(spans) = scanner::elements(tasks, u32::MAX, MOST_ITEMS) else {
+        let tasks = tasks.ok_or_else(|| self.invalid("missing `tasks`"))?;
+        let Ok(spans) = scanner::elements(tasks, u32::MAX, MAX_PAGE_ITEMS) else {
             return Err(self.invalid("`tasks` must be an array"));
         };
-        if spans.len() > MOST_ITEMS {
-            return Err(self.too_many(MOST_ITEMS, "items on one page"));
+        if spans.len() > MAX_PAGE_ITEMS {
+            return Err(self.too_many(MAX_PAGE_ITEMS, "items on one page"));
         }
         let texts = spans.iter().filter_map(|span| span.of(tasks));
         let next = next.map(|json| self.parse(json, "nextCursor")).transpose()?;
@@ -154,10 +154,10 @@ impl<'a> Text<'a> {
         })
     }
 
-    /// How a task took it to be cancelled. The newer dialect says nothing about the task itself:
-    /// there it is one without a name, of which nothing is known.
+    /// Reads the result of cancelling a task. The modern result has no fields of the task, so the task is empty
+    /// there.
     pub(super) fn task_cancelled(&self) -> Result<Reply, Error> {
-        let task = match self.talk.is_modern() {
+        let task = match self.codec.is_modern() {
             true => Task::new("", Timestamp::default()),
             false => self.handle(self.json)?,
         };

@@ -1,18 +1,18 @@
-//! Newline-delimited messages out of a stream of bytes.
+//! Newline-delimited message framing (JSON Lines).
 
 use bytes::{Bytes, BytesMut};
 use memchr::memchr;
 
-/// What [`Lines::next`] found.
+/// Result of [`Lines::next`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
     /// One message, without its newline.
     Message(Bytes),
-    /// A line longer than the limit; what it said is gone.
+    /// A line longer than the limit; its content was discarded.
     TooLong,
 }
 
-/// Splits a stream of bytes into lines. Holds at most one line of the greatest length.
+/// Splits a stream of bytes into lines. Buffers at most one line of the maximum length.
 ///
 /// ```
 /// use wharf_wire::{Line, Lines};
@@ -30,39 +30,39 @@ pub enum Line {
 pub struct Lines {
     buffer: BytesMut,
     limit: usize,
-    /// How much of the buffer is known to hold no newline.
+    /// Number of buffered bytes already searched for a newline.
     searched: usize,
-    /// Whether the rest of a line that is too long is still to come.
+    /// Set while the rest of an oversized line is discarded.
     skipping: bool,
 }
 
 impl Lines {
-    /// Lines of at most `limit` bytes.
+    /// Creates a splitter for lines of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Lines { buffer: BytesMut::new(), limit, searched: 0, skipping: false }
     }
 
-    /// Appends bytes as they came. Take every line out before pushing more.
+    /// Appends received bytes. Take every line out before pushing more.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Where a reader may append bytes itself. It must not change those that are there.
+    /// Returns the buffer so that a reader can append to it. The reader must not change existing bytes.
     pub fn buffer(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
-    /// The next line that is not blank.
+    /// Returns the next line that is not blank.
     #[expect(clippy::should_implement_trait, reason = "more may come after None")]
     pub fn next(&mut self) -> Option<Line> {
         if self.buffer.is_empty() {
             return None;
         }
         loop {
-            let Some(offset) = newline(&self.buffer[self.searched..]) else {
+            let Some(offset) = find_newline(&self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
-                return self.give_up_if_too_long();
+                return self.reject_if_too_long();
             };
             let end = self.searched + offset;
             let mut line = self.buffer.split_to(end + 1);
@@ -80,13 +80,13 @@ impl Lines {
         }
     }
 
-    /// What is left when the stream ended: a last line without a newline.
+    /// Returns the last line of a stream that ended without a newline.
     pub fn finish(&mut self) -> Option<Line> {
         self.push(b"\n");
         self.next()
     }
 
-    /// Drops what has come of a line that has not ended, and its rest when that comes.
+    /// Discards the line that is incomplete so far, and its rest when that arrives.
     pub fn abandon(&mut self) {
         if !self.buffer.is_empty() {
             self.buffer = BytesMut::new();
@@ -95,19 +95,19 @@ impl Lines {
         }
     }
 
-    /// Whether no line has begun whose end is still to come.
+    /// Returns whether no line is incomplete.
     #[must_use]
     pub fn is_between(&self) -> bool {
         self.buffer.is_empty() && !self.skipping
     }
 
-    fn give_up_if_too_long(&mut self) -> Option<Line> {
+    fn reject_if_too_long(&mut self) -> Option<Line> {
         if self.skipping {
             self.buffer.clear();
             self.searched = 0;
             return None;
         }
-        // One more byte than the limit may be the carriage return of a line at the limit.
+        // One byte more than the limit may be the carriage return of a line at the limit.
         if self.buffer.len() <= self.limit.saturating_add(1) {
             return None;
         }
@@ -118,9 +118,9 @@ impl Lines {
     }
 }
 
-/// Where the first newline is.
-fn newline(bytes: &[u8]) -> Option<usize> {
-    // With what every such processor has: to ask it for more takes longer than a first message.
+/// Returns the position of the first newline.
+fn find_newline(bytes: &[u8]) -> Option<usize> {
+    // SSE2 is present on every x86-64 CPU; detecting more features takes longer than scanning a first message.
     #[cfg(target_arch = "x86_64")]
     if let Some(search) = memchr::arch::x86_64::sse2::memchr::One::new(b'\n') {
         return search.find(bytes);

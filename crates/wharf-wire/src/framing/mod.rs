@@ -1,4 +1,4 @@
-//! Framing: messages in a stream of bytes, as lines or as server-sent events.
+//! Message framing in byte streams: lines and server-sent events (SSE).
 
 pub(crate) mod lines;
 pub mod sse;

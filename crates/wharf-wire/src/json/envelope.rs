@@ -1,25 +1,25 @@
-//! One validating pass over a message, which notes where the members we read lie.
+//! Locates the fields of a JSON-RPC message in one validating pass.
 
 use std::borrow::Cow;
 
 use wharf_model::Span;
 
-use crate::json::scanner::{Malformed, Scan};
+use crate::json::scanner::{JsonScanner, MalformedJson};
 
-/// What is wrong with a message.
+/// Defect of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// It is no JSON at all.
+pub(crate) enum MessageFault {
+    /// The text is not valid JSON.
     Malformed,
-    /// A member that we read is there twice, so that two readers might read two things.
-    Duplicate(Slot),
-    /// It is nested too deep.
+    /// A field that this crate reads occurs twice, so two readers could see different values.
+    Duplicate(MessageField),
+    /// The nesting exceeds the depth limit.
     Deep,
 }
 
-/// A member that we read.
+/// Field of a message that this crate reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum MessageField {
     Jsonrpc,
     Id,
     Method,
@@ -50,27 +50,27 @@ pub(crate) enum Slot {
     MetaLevel,
 }
 
-const SLOTS: usize = Slot::MetaLevel as usize + 1;
+const FIELD_COUNT: usize = MessageField::MetaLevel as usize + 1;
 
-/// An object whose members we read.
-trait Level {
-    /// How deep it lies.
+/// JSON object whose fields are read.
+trait ObjectLevel {
+    /// Nesting depth of the object.
     const DEPTH: u32;
 
-    fn slot(key: &[u8]) -> Option<Slot>;
+    fn field(key: &[u8]) -> Option<MessageField>;
 }
 
 macro_rules! levels {
-    ($($name:ident $depth:literal: $($key:literal $slot:ident)*;)*) => {
+    ($($name:ident $depth:literal: $($key:literal $field:ident)*;)*) => {
         $(struct $name;
 
-        impl Level for $name {
+        impl ObjectLevel for $name {
             const DEPTH: u32 = $depth;
 
             #[inline(always)]
-            fn slot(key: &[u8]) -> Option<Slot> {
+            fn field(key: &[u8]) -> Option<MessageField> {
                 Some(match key {
-                    $($key => Slot::$slot,)*
+                    $($key => MessageField::$field,)*
                     _ => return None,
                 })
             }
@@ -79,14 +79,14 @@ macro_rules! levels {
 }
 
 levels! {
-    Whole 1:
+    RootObject 1:
         b"jsonrpc" Jsonrpc
         b"id" Id
         b"method" Method
         b"params" Params
         b"result" Result
         b"error" Error;
-    Params 2:
+    ParamsObject 2:
         b"name" Name
         b"arguments" Arguments
         b"_meta" Meta
@@ -104,7 +104,7 @@ levels! {
         b"context" Context
         b"taskId" TaskId
         b"task" Task;
-    Meta 3:
+    MetaObject 3:
         b"progressToken" Token
         b"io.modelcontextprotocol/protocolVersion" MetaVersion
         b"io.modelcontextprotocol/clientInfo" MetaClient
@@ -112,65 +112,65 @@ levels! {
         b"io.modelcontextprotocol/logLevel" MetaLevel;
 }
 
-/// Where the members of a message lie.
+/// Positions of the fields of a message.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Members {
-    spans: [Span; SLOTS],
-    there: Slots,
-    nulls: Slots,
-    strings: Slots,
-    escaped: Slots,
-    pub(crate) fault: Option<Fault>,
+pub(crate) struct FieldSpans {
+    spans: [Span; FIELD_COUNT],
+    present: FieldSet,
+    nulls: FieldSet,
+    strings: FieldSet,
+    escaped: FieldSet,
+    pub(crate) fault: Option<MessageFault>,
 }
 
-/// A set of slots.
+/// Set of fields.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Slots(u32);
+pub(crate) struct FieldSet(u32);
 
-impl Slots {
-    pub(crate) const fn of(slots: &[Slot]) -> Self {
+impl FieldSet {
+    pub(crate) const fn of(fields: &[MessageField]) -> Self {
         let (mut bits, mut index) = (0, 0);
-        while index < slots.len() {
-            bits |= 1 << slots[index] as u32;
+        while index < fields.len() {
+            bits |= 1 << fields[index] as u32;
             index += 1;
         }
-        Slots(bits)
+        FieldSet(bits)
     }
 
-    fn put(&mut self, slot: Slot) {
-        self.0 |= 1 << slot as u32;
+    fn put(&mut self, field: MessageField) {
+        self.0 |= 1 << field as u32;
     }
 
-    fn has(self, slot: Slot) -> bool {
-        self.0 >> slot as u32 & 1 == 1
+    fn has(self, field: MessageField) -> bool {
+        self.0 >> field as u32 & 1 == 1
     }
 }
 
-impl Members {
-    /// Reads the one JSON value in `body`; anything but an object has no members.
+impl FieldSpans {
+    /// Scans the single JSON value in `body`; anything but an object has no fields.
     pub(crate) fn find(&mut self, body: &str, depth: u32) {
-        let mut scan = Scan::new(body, depth);
+        let mut scan = JsonScanner::new(body, depth);
         let found = match scan.token() {
-            b'{' => self.read::<Whole>(&mut scan),
+            b'{' => self.read::<RootObject>(&mut scan),
             _ => scan.skip(0),
         };
         if found.and_then(|()| scan.end()).is_err() {
-            self.fault = Some(Fault::Malformed);
-        } else if scan.deep {
-            self.fault.get_or_insert(Fault::Deep);
+            self.fault = Some(MessageFault::Malformed);
+        } else if scan.too_deep {
+            self.fault.get_or_insert(MessageFault::Deep);
         }
     }
 
-    fn read<L: Level>(&mut self, scan: &mut Scan<'_>) -> Result<(), Malformed> {
+    fn read<L: ObjectLevel>(&mut self, scan: &mut JsonScanner<'_>) -> Result<(), MalformedJson> {
         let mut more = scan.enter(b'{')?;
         while more {
-            let slot = match scan.key()? {
-                (key, false) => L::slot(&key[1..key.len() - 1]),
-                // A key spelt with escapes must not hide a duplicate.
-                (key, true) => spelt_out::<L>(key),
+            let field = match scan.key()? {
+                (key, false) => L::field(&key[1..key.len() - 1]),
+                // Escapes in a key must not hide a duplicate.
+                (key, true) => field_of_escaped_key::<L>(key),
             };
-            match slot {
-                Some(slot) => self.read_slot(slot, L::DEPTH, scan)?,
+            match field {
+                Some(field) => self.read_field(field, L::DEPTH, scan)?,
                 None => scan.skip(L::DEPTH)?,
             }
             more = scan.more(b'}')?;
@@ -179,85 +179,91 @@ impl Members {
     }
 
     #[inline]
-    fn read_slot(&mut self, slot: Slot, depth: u32, scan: &mut Scan<'_>) -> Result<(), Malformed> {
+    fn read_field(
+        &mut self,
+        field: MessageField,
+        depth: u32,
+        scan: &mut JsonScanner<'_>,
+    ) -> Result<(), MalformedJson> {
         let start = scan.at();
-        match (scan.peek(), slot) {
+        match (scan.peek(), field) {
             (b'"', _) => {
                 if scan.string()? {
-                    self.escaped.put(slot);
+                    self.escaped.put(field);
                 }
-                self.strings.put(slot);
+                self.strings.put(field);
             }
-            (b'{', Slot::Params) => self.read::<Params>(scan)?,
-            (b'{', Slot::Meta) => self.read::<Meta>(scan)?,
+            (b'{', MessageField::Params) => self.read::<ParamsObject>(scan)?,
+            (b'{', MessageField::Meta) => self.read::<MetaObject>(scan)?,
             (b'n', _) => {
                 scan.skip(depth)?;
-                self.nulls.put(slot);
+                self.nulls.put(field);
             }
             _ => scan.skip(depth)?,
         }
-        if self.has(slot) {
-            self.repeated(slot);
+        if self.has(field) {
+            self.record_duplicate(field);
         }
-        self.there.put(slot);
-        self.spans[slot as usize] = scan.since(start);
+        self.present.put(field);
+        self.spans[field as usize] = scan.since(start);
         Ok(())
     }
 
-    /// The first fault counts, but for one that leaves no id to answer under.
+    /// Records a duplicate. The first fault is kept, except that a duplicate id overrides it: then no id is
+    /// left to reply to.
     #[cold]
-    fn repeated(&mut self, slot: Slot) {
-        if self.fault.is_none() || slot == Slot::Id {
-            self.fault = Some(Fault::Duplicate(slot));
+    fn record_duplicate(&mut self, field: MessageField) {
+        if self.fault.is_none() || field == MessageField::Id {
+            self.fault = Some(MessageFault::Duplicate(field));
         }
     }
 
-    /// Where the member lies, be it `null` or not.
-    pub(crate) fn span(&self, slot: Slot) -> Span {
-        self.spans[slot as usize]
+    /// Returns the position of the field, including `null`.
+    pub(crate) fn span(&self, field: MessageField) -> Span {
+        self.spans[field as usize]
     }
 
-    /// Where the member lies; `null` counts as absent.
-    pub(crate) fn value(&self, slot: Slot) -> Span {
-        match self.nulls.has(slot) {
+    /// Returns the position of the field; `null` counts as absent.
+    pub(crate) fn value(&self, field: MessageField) -> Span {
+        match self.nulls.has(field) {
             true => Span::default(),
-            false => self.span(slot),
+            false => self.span(field),
         }
     }
 
-    /// Whether the member is there, be it `null` or not.
-    pub(crate) fn has(&self, slot: Slot) -> bool {
-        self.there.has(slot)
+    /// Returns whether the field is present, including `null`.
+    pub(crate) fn has(&self, field: MessageField) -> bool {
+        self.present.has(field)
     }
 
-    /// Whether any of these is there, be it `null` or not.
-    pub(crate) fn has_any(&self, slots: Slots) -> bool {
-        self.there.0 & slots.0 != 0
+    /// Returns whether any of the fields is present, including `null`.
+    pub(crate) fn has_any(&self, fields: FieldSet) -> bool {
+        self.present.0 & fields.0 != 0
     }
 
-    /// Whether the member is a string that can be read.
-    pub(crate) fn is_text(&self, body: &str, slot: Slot) -> bool {
-        self.strings.has(slot) && (!self.escaped.has(slot) || self.text(body, slot).is_some())
+    /// Returns whether the field is a string that can be decoded.
+    pub(crate) fn is_string(&self, body: &str, field: MessageField) -> bool {
+        self.strings.has(field) && (!self.escaped.has(field) || self.text(body, field).is_some())
     }
 
-    /// Whether the member is an object.
-    pub(crate) fn is_object(&self, body: &str, slot: Slot) -> bool {
-        let span = self.span(slot);
+    /// Returns whether the field is an object.
+    pub(crate) fn is_object(&self, body: &str, field: MessageField) -> bool {
+        let span = self.span(field);
         span.is_some() && body.as_bytes()[span.range().start] == b'{'
     }
 
-    /// The member's JSON text; `null` counts as absent.
-    pub(crate) fn raw<'a>(&self, body: &'a str, slot: Slot) -> Option<&'a str> {
-        self.value(slot).of(body)
+    /// Returns the JSON text of the field; `null` counts as absent.
+    pub(crate) fn raw<'a>(&self, body: &'a str, field: MessageField) -> Option<&'a str> {
+        self.value(field).of(body)
     }
 
-    /// The member's text, if it is a string.
-    pub(crate) fn text<'a>(&self, body: &'a str, slot: Slot) -> Option<Cow<'a, str>> {
-        if !self.strings.has(slot) {
+    /// Returns the decoded string of the field, if it is a string.
+    pub(crate) fn text<'a>(&self, body: &'a str, field: MessageField) -> Option<Cow<'a, str>> {
+        if !self.strings.has(field) {
             return None;
         }
-        let quoted = self.span(slot).range();
-        match self.escaped.has(slot) {
+        let quoted = self.span(field).range();
+        match self.escaped.has(field) {
             false => body.get(quoted.start + 1..quoted.end - 1).map(Cow::Borrowed),
             true => serde_json::from_str(&body[quoted]).ok().map(Cow::Owned),
         }
@@ -265,11 +271,11 @@ impl Members {
 }
 
 #[cold]
-fn spelt_out<L: Level>(key: &[u8]) -> Option<Slot> {
-    L::slot(serde_json::from_slice::<String>(key).unwrap_or_default().as_bytes())
+fn field_of_escaped_key<L: ObjectLevel>(key: &[u8]) -> Option<MessageField> {
+    L::field(serde_json::from_slice::<String>(key).unwrap_or_default().as_bytes())
 }
 
-/// The text of a JSON string.
+/// Decodes a JSON string.
 pub(crate) fn unquote(json: &str) -> Option<Cow<'_, str>> {
     let inside = json.strip_prefix('"')?.strip_suffix('"')?;
     if inside.contains('\\') {
@@ -283,13 +289,13 @@ pub(crate) fn unquote(json: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::*;
 
-    fn members(body: &str) -> Members {
-        let mut members = Members::default();
+    fn members(body: &str) -> FieldSpans {
+        let mut members = FieldSpans::default();
         members.find(body, 128);
         members
     }
 
-    fn fault(body: &str) -> Option<Fault> {
+    fn fault(body: &str) -> Option<MessageFault> {
         members(body).fault
     }
 
@@ -297,27 +303,29 @@ mod tests {
     fn finds_members_and_their_spans() {
         let body = r#" { "id" : 7 , "params":{"name":"a\"b","_meta":{"progressToken":[1]},"x":{"name":1}}, "method":null } "#;
         let members = members(body);
-        assert_eq!(members.raw(body, Slot::Id), Some("7"));
-        assert_eq!(members.text(body, Slot::Name).unwrap(), "a\"b");
-        assert_eq!(members.raw(body, Slot::Token), Some("[1]"));
-        assert!(members.has(Slot::Method) && members.raw(body, Slot::Method).is_none());
+        assert_eq!(members.raw(body, MessageField::Id), Some("7"));
+        assert_eq!(members.text(body, MessageField::Name).unwrap(), "a\"b");
+        assert_eq!(members.raw(body, MessageField::Token), Some("[1]"));
+        assert!(
+            members.has(MessageField::Method) && members.raw(body, MessageField::Method).is_none()
+        );
         assert_eq!(members.fault, None);
     }
 
     #[test]
     fn duplicates_are_found_however_they_are_spelt() {
-        assert_eq!(fault(r#"{"id":1,"id":1}"#), Some(Fault::Duplicate(Slot::Id)));
+        assert_eq!(fault(r#"{"id":1,"id":1}"#), Some(MessageFault::Duplicate(MessageField::Id)));
         assert_eq!(
             fault(r#"{"method":"a","m\u0065thod":"b"}"#),
-            Some(Fault::Duplicate(Slot::Method))
+            Some(MessageFault::Duplicate(MessageField::Method))
         );
         assert_eq!(
             fault(r#"{"params":{"name":"a","name":"b"}}"#),
-            Some(Fault::Duplicate(Slot::Name))
+            Some(MessageFault::Duplicate(MessageField::Name))
         );
         assert_eq!(
             fault(r#"{"params":{"_meta":{},"_meta":{}}}"#),
-            Some(Fault::Duplicate(Slot::Meta))
+            Some(MessageFault::Duplicate(MessageField::Meta))
         );
         assert_eq!(fault(r#"{"params":{"arguments":{"a":1,"a":2}}}"#), None);
     }
@@ -328,10 +336,10 @@ mod tests {
             format!("{{\"params\":{}{},\"id\":5}}", "[".repeat(levels), "]".repeat(levels))
         };
         assert_eq!(fault(&nested(127)), None);
-        assert_eq!(fault(&nested(128)), Some(Fault::Deep));
-        assert_eq!(fault(&nested(100_000)), Some(Fault::Deep));
-        assert_eq!(fault(&"[".repeat(100_000)), Some(Fault::Malformed));
+        assert_eq!(fault(&nested(128)), Some(MessageFault::Deep));
+        assert_eq!(fault(&nested(100_000)), Some(MessageFault::Deep));
+        assert_eq!(fault(&"[".repeat(100_000)), Some(MessageFault::Malformed));
         let body = nested(200);
-        assert_eq!(members(&body).raw(&body, Slot::Id), Some("5"));
+        assert_eq!(members(&body).raw(&body, MessageField::Id), Some("5"));
     }
 }

@@ -1,4 +1,4 @@
-//! JSON text: scanned, located and written without building a tree.
+//! JSON scanning, field location and writing without building a tree.
 
 pub(crate) mod envelope;
 pub(crate) mod scanner;

@@ -1,16 +1,16 @@
-//! JSON text, walked without building anything from it.
+//! Validating JSON scanner that builds no values.
 
 use wharf_model::Span;
 
 use crate::json::writer::{plain_end, plain_end_nearby};
 
-/// The text is no JSON.
+/// Error for text that is not valid JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Malformed;
+pub(crate) struct MalformedJson;
 
-/// Where the elements of the JSON array in `body` lie; one more than `limit` at most.
-pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>, Malformed> {
-    let mut scan = Scan::new(body, depth);
+/// Returns the positions of the elements of the JSON array in `body`, at most `limit` + 1.
+pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>, MalformedJson> {
+    let mut scan = JsonScanner::new(body, depth);
     let mut found = Vec::new();
     let mut more = scan.enter(b'[')?;
     while more {
@@ -25,13 +25,13 @@ pub(crate) fn elements(body: &str, depth: u32, limit: usize) -> Result<Vec<Span>
     Ok(found)
 }
 
-/// Calls `found` with the key and the value of each member of the JSON object in `body`, as text.
-/// What is nested too deep counts as malformed.
+/// Calls `found` with the key and the value of each member of the JSON object in `body`, as text. Nesting
+/// beyond the depth limit counts as malformed.
 pub(crate) fn each_member<'a>(
     body: &'a str,
     mut found: impl FnMut(&'a str, &'a str),
-) -> Result<(), Malformed> {
-    let mut scan = Scan::new(body, MAX_DEPTH);
+) -> Result<(), MalformedJson> {
+    let mut scan = JsonScanner::new(body, MAX_DEPTH);
     let mut more = scan.enter(b'{')?;
     while more {
         let key = scan.at;
@@ -40,8 +40,8 @@ pub(crate) fn each_member<'a>(
         scan.colon()?;
         let value = scan.at;
         scan.skip(1)?;
-        if scan.deep {
-            return Err(Malformed);
+        if scan.too_deep {
+            return Err(MalformedJson);
         }
         found(&body[key..end], &body[value..scan.at]);
         more = scan.more(b'}')?;
@@ -49,30 +49,30 @@ pub(crate) fn each_member<'a>(
     scan.end()
 }
 
-/// One bit of the stack a level.
+/// Depth limit: each nesting level takes one bit of the stack in `skip`.
 const MAX_DEPTH: u32 = 128;
 
-/// A place in JSON text.
-pub(crate) struct Scan<'a> {
+/// Cursor over JSON text.
+pub(crate) struct JsonScanner<'a> {
     bytes: &'a [u8],
     at: usize,
     depth: u32,
-    /// Whether a value was nested too deep, and so was not looked at closely.
-    pub(crate) deep: bool,
+    /// Set if a value exceeded the depth limit; the rest of it was not validated.
+    pub(crate) too_deep: bool,
 }
 
-impl<'a> Scan<'a> {
+impl<'a> JsonScanner<'a> {
     pub(crate) fn new(body: &'a str, depth: u32) -> Self {
-        Scan { bytes: body.as_bytes(), at: 0, depth: depth.min(MAX_DEPTH), deep: false }
+        JsonScanner { bytes: body.as_bytes(), at: 0, depth: depth.min(MAX_DEPTH), too_deep: false }
     }
 
-    /// The byte under the cursor; 0, which begins nothing, at the end.
+    /// Returns the byte under the cursor, or 0 (which starts no token) at the end.
     #[inline]
     pub(crate) fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
-    /// Skips white space; the byte under the cursor then.
+    /// Skips white space and returns the next byte.
     #[inline]
     pub(crate) fn token(&mut self) -> u8 {
         loop {
@@ -83,26 +83,26 @@ impl<'a> Scan<'a> {
         }
     }
 
-    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+    pub(crate) fn end(&mut self) -> Result<(), MalformedJson> {
         self.token();
-        if self.at == self.bytes.len() { Ok(()) } else { Err(Malformed) }
+        if self.at == self.bytes.len() { Ok(()) } else { Err(MalformedJson) }
     }
 
-    /// Where the cursor is.
+    /// Returns the cursor position.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// From `start` to the cursor. Messages are below 4 GiB, or they have been refused.
+    /// Returns the span from `start` to the cursor. Messages of 4 GiB and more were rejected before.
     pub(crate) fn since(&self, start: usize) -> Span {
         Span::new(start as u32, self.at as u32)
     }
 
-    /// Into an array or object; whether there is anything in it.
+    /// Enters an array or object; returns whether it has elements.
     #[inline]
-    pub(crate) fn enter(&mut self, open: u8) -> Result<bool, Malformed> {
+    pub(crate) fn enter(&mut self, open: u8) -> Result<bool, MalformedJson> {
         if self.token() != open {
-            return Err(Malformed);
+            return Err(MalformedJson);
         }
         self.at += 1;
         let empty = self.token() == closing(open);
@@ -110,12 +110,12 @@ impl<'a> Scan<'a> {
         Ok(!empty)
     }
 
-    /// Behind an element; whether there is another before `close`.
+    /// Moves past an element; returns whether another one follows before `close`.
     #[inline]
-    pub(crate) fn more(&mut self, close: u8) -> Result<bool, Malformed> {
+    pub(crate) fn more(&mut self, close: u8) -> Result<bool, MalformedJson> {
         let byte = self.token();
         if byte != b',' && byte != close {
-            return Err(Malformed);
+            return Err(MalformedJson);
         }
         self.at += 1;
         if byte == b',' {
@@ -124,9 +124,9 @@ impl<'a> Scan<'a> {
         Ok(byte == b',')
     }
 
-    /// Reads a key and goes on to its value; the quoted key, and whether it has escapes.
+    /// Reads a key and moves to its value; returns the quoted key and whether it has escapes.
     #[inline(always)]
-    pub(crate) fn key(&mut self) -> Result<(&'a [u8], bool), Malformed> {
+    pub(crate) fn key(&mut self) -> Result<(&'a [u8], bool), MalformedJson> {
         let start = self.at;
         let escaped = self.string()?;
         let key = &self.bytes[start..self.at];
@@ -134,22 +134,22 @@ impl<'a> Scan<'a> {
         Ok((key, escaped))
     }
 
-    /// From behind a key to its value.
+    /// Moves from the end of a key to its value.
     #[inline(always)]
-    fn colon(&mut self) -> Result<(), Malformed> {
+    fn colon(&mut self) -> Result<(), MalformedJson> {
         if self.token() != b':' {
-            return Err(Malformed);
+            return Err(MalformedJson);
         }
         self.at += 1;
         self.token();
         Ok(())
     }
 
-    /// Reads a string; whether it has escapes.
+    /// Reads a string; returns whether it has escapes.
     #[inline(always)]
-    pub(crate) fn string(&mut self) -> Result<bool, Malformed> {
+    pub(crate) fn string(&mut self) -> Result<bool, MalformedJson> {
         if self.peek() != b'"' {
-            return Err(Malformed);
+            return Err(MalformedJson);
         }
         self.at += 1;
         if let Some(end) = plain_end_nearby(self.bytes, self.at)
@@ -161,9 +161,9 @@ impl<'a> Scan<'a> {
         self.rest_of_string()
     }
 
-    /// What is not short, or has escapes, or ends near the end of the text.
+    /// Slow path: strings that are long, have escapes, or are near the end of the text.
     #[inline(never)]
-    fn rest_of_string(&mut self) -> Result<bool, Malformed> {
+    fn rest_of_string(&mut self) -> Result<bool, MalformedJson> {
         let mut escaped = false;
         loop {
             self.at = plain_end(self.bytes, self.at);
@@ -176,31 +176,31 @@ impl<'a> Scan<'a> {
                     escaped = true;
                     self.escape()?;
                 }
-                _ => return Err(Malformed),
+                _ => return Err(MalformedJson),
             }
         }
     }
 
-    fn escape(&mut self) -> Result<(), Malformed> {
+    fn escape(&mut self) -> Result<(), MalformedJson> {
         self.at += match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
             Some(b'u') => match self.bytes.get(self.at + 2..self.at + 6) {
                 Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => 6,
-                _ => return Err(Malformed),
+                _ => return Err(MalformedJson),
             },
-            _ => return Err(Malformed),
+            _ => return Err(MalformedJson),
         };
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), Malformed> {
+    fn digits(&mut self) -> Result<(), MalformedJson> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         self.at += digits;
-        if digits > 0 { Ok(()) } else { Err(Malformed) }
+        if digits > 0 { Ok(()) } else { Err(MalformedJson) }
     }
 
-    fn number(&mut self) -> Result<(), Malformed> {
+    fn number(&mut self) -> Result<(), MalformedJson> {
         self.at += usize::from(self.peek() == b'-');
         match self.peek() {
             b'0' => self.at += 1,
@@ -218,27 +218,27 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), Malformed> {
-        if !self.bytes[self.at..].starts_with(word) {
-            return Err(Malformed);
+    fn literal(&mut self, literal: &[u8]) -> Result<(), MalformedJson> {
+        if !self.bytes[self.at..].starts_with(literal) {
+            return Err(MalformedJson);
         }
-        self.at += word.len();
+        self.at += literal.len();
         Ok(())
     }
 
-    /// Reads a value that is no object or array.
-    fn scalar(&mut self) -> Result<(), Malformed> {
+    /// Reads a value other than an object or array.
+    fn scalar(&mut self) -> Result<(), MalformedJson> {
         match self.peek() {
             b'"' => self.string().map(drop),
-            b't' => self.word(b"true"),
-            b'f' => self.word(b"false"),
-            b'n' => self.word(b"null"),
+            b't' => self.literal(b"true"),
+            b'f' => self.literal(b"false"),
+            b'n' => self.literal(b"null"),
             _ => self.number(),
         }
     }
 
-    /// Reads one value that lies `outer` levels deep. Its own levels are bits: 1 for an object.
-    pub(crate) fn skip(&mut self, outer: u32) -> Result<(), Malformed> {
+    /// Reads one value at nesting depth `outer`. The stack has one bit for each open level: 1 for an object.
+    pub(crate) fn skip(&mut self, outer: u32) -> Result<(), MalformedJson> {
         let (mut depth, mut stack) = (0, 0u128);
         loop {
             match self.token() {
@@ -278,7 +278,7 @@ impl<'a> Scan<'a> {
                     }
                     b'}' if object => self.at += 1,
                     b']' if !object => self.at += 1,
-                    _ => return Err(Malformed),
+                    _ => return Err(MalformedJson),
                 }
                 stack >>= 1;
                 depth -= 1;
@@ -286,9 +286,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// To the end of a value that will be refused: only the id behind it matters still.
-    fn skip_unchecked(&mut self, mut depth: u32) -> Result<(), Malformed> {
-        self.deep = true;
+    /// Skips to the end of a value that will be rejected; only the id after it is still needed.
+    fn skip_unchecked(&mut self, mut depth: u32) -> Result<(), MalformedJson> {
+        self.too_deep = true;
         while depth > 0 {
             match self.peek() {
                 b'"' => {
@@ -297,7 +297,7 @@ impl<'a> Scan<'a> {
                 }
                 b'{' | b'[' => depth += 1,
                 b'}' | b']' => depth -= 1,
-                _ if self.at >= self.bytes.len() => return Err(Malformed),
+                _ if self.at >= self.bytes.len() => return Err(MalformedJson),
                 _ => {}
             }
             self.at += 1;
@@ -306,7 +306,7 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// In ASCII, each closing bracket is two after its opening one.
+/// Returns the closing bracket: in ASCII it is two after the opening one.
 fn closing(open: u8) -> u8 {
     open + 2
 }
@@ -324,7 +324,7 @@ mod tests {
         let odd = ["\"\u{1}\"", "\u{feff}{}", "\"\u{7f}ä\"", "{\"a\":\"\n\"}"];
         for body in SAMPLES.split('|').chain(odd) {
             let expected = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
-            let mut scan = Scan::new(body, 128);
+            let mut scan = JsonScanner::new(body, 128);
             scan.token();
             let found = scan.skip(0).and_then(|()| scan.end());
             assert_eq!(found.is_ok(), expected, "{body:?}");

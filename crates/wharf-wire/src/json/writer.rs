@@ -1,4 +1,4 @@
-//! JSON text, written straight into a buffer. Nothing written here holds a newline.
+//! JSON writer into a byte buffer. It never writes a newline, so each message is one line.
 
 use memchr::memchr2;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(crate) fn quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
 }
 
-/// The text as a JSON string.
+/// Returns `text` as a JSON string.
 pub(crate) fn as_json(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len() + 2);
     quoted(&mut out, text);
@@ -38,7 +38,7 @@ fn escape(out: &mut Vec<u8>, byte: u8) {
     }
 }
 
-/// Writes JSON text as it is, but on one line: in valid JSON a newline is only white space.
+/// Writes JSON text unchanged, but without newlines: in valid JSON they are only white space.
 pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
     let mut rest = json.as_bytes();
     while let Some(at) = memchr2(b'\n', b'\r', rest) {
@@ -48,7 +48,7 @@ pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
     out.extend_from_slice(rest);
 }
 
-/// Writes whatever serializes. Our own types always do; a user's may not, and then it is `null`.
+/// Serializes a value; writes `null` if that fails, which only a user's own types can do.
 pub(crate) fn json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let start = out.len();
     if serde_json::to_writer(&mut *out, value).is_err() {
@@ -62,7 +62,7 @@ pub(crate) fn integer(out: &mut Vec<u8>, number: impl itoa::Integer) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Writes a finite number, without a fraction where it has none.
+/// Writes a finite number, without a fraction if it is an integer.
 pub(crate) fn number(out: &mut Vec<u8>, number: f64) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() < EXACT {
@@ -72,19 +72,19 @@ pub(crate) fn number(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-/// Writes an object, member by member.
-pub(crate) struct Object<'a> {
+/// Writer for a JSON object, member by member.
+pub(crate) struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     started: bool,
 }
 
-impl<'a> Object<'a> {
+impl<'a> ObjectWriter<'a> {
     pub(crate) fn open(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
-        Object { out, started: false }
+        ObjectWriter { out, started: false }
     }
 
-    /// Writes a key that needs no escapes; the value is the caller's to write.
+    /// Writes a key that needs no escapes; the caller writes the value.
     #[inline]
     pub(crate) fn key(&mut self, key: &str) -> &mut Vec<u8> {
         self.out.extend_from_slice(if self.started { b",\"" } else { b"\"" });
@@ -94,7 +94,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// Writes a key of any spelling; the value is the caller's to write.
+    /// Writes a key and escapes it if necessary; the caller writes the value.
     pub(crate) fn any_key(&mut self, key: &str) -> &mut Vec<u8> {
         if self.started {
             self.out.push(b',');
@@ -105,7 +105,7 @@ impl<'a> Object<'a> {
         self.out
     }
 
-    /// Writes a value that is JSON on one line already.
+    /// Writes a value that already is JSON on one line.
     #[inline]
     pub(crate) fn plain(&mut self, key: &str, json: &str) {
         self.key(key).extend_from_slice(json.as_bytes());
@@ -125,8 +125,8 @@ impl<'a> Object<'a> {
 
     /// Writes a nested object.
     #[inline]
-    pub(crate) fn object(&mut self, key: &str) -> Object<'_> {
-        Object::open(self.key(key))
+    pub(crate) fn object(&mut self, key: &str) -> ObjectWriter<'_> {
+        ObjectWriter::open(self.key(key))
     }
 
     pub(crate) fn close(self) {
@@ -134,7 +134,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// Writes an array, each item by `write`.
+/// Writes an array; `write` writes each item.
 pub(crate) fn array<T>(
     out: &mut Vec<u8>,
     items: impl IntoIterator<Item = T>,
@@ -157,7 +157,7 @@ fn is_special(byte: u8) -> bool {
     byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
-/// The high bit of each byte of `word` that is special; bytes above the lowest such may err.
+/// Sets the high bit of each special byte of `word`. Bytes above the lowest special byte may be wrong.
 fn special_bytes(word: u64) -> u64 {
     let zeros = |it: u64| it.wrapping_sub(ONES) & !it;
     let quote = zeros(word ^ (ONES * u64::from(b'"')));
@@ -166,7 +166,8 @@ fn special_bytes(word: u64) -> u64 {
     (quote | backslash | control) & HIGHS
 }
 
-/// Where the first special byte lies in the eight bytes from `at` on, if it can be told so.
+/// Returns the position of the first special byte in the eight bytes from `at`; none if there is none or fewer
+/// bytes are left.
 #[inline(always)]
 pub(crate) fn plain_end_nearby(bytes: &[u8], at: usize) -> Option<usize> {
     let word = bytes.get(at..)?.first_chunk()?;
@@ -176,12 +177,12 @@ pub(crate) fn plain_end_nearby(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// Where, from `at` on, the first byte lies that needs an escape or ends a string; the end of
+/// Returns the position of the first byte from `at` that needs an escape or ends a string; the length of
 /// `bytes` if there is none.
 pub(crate) fn plain_end(bytes: &[u8], at: usize) -> usize {
     let start = at;
-    let mut at = plain_blocks::<16>(bytes, at, SHORT);
-    if at == start + 16 * SHORT {
+    let mut at = plain_blocks::<16>(bytes, at, SHORT_STRING_BLOCKS);
+    if at == start + 16 * SHORT_STRING_BLOCKS {
         at = plain_blocks::<64>(bytes, at, usize::MAX);
     }
     while bytes.len() - at >= 8 {
@@ -194,11 +195,10 @@ pub(crate) fn plain_end(bytes: &[u8], at: usize) -> usize {
     at + rest.iter().position(|byte| is_special(*byte)).unwrap_or(rest.len())
 }
 
-/// How many blocks most strings have at most: longer ones are worth wider steps.
-const SHORT: usize = 4;
+/// Number of blocks after which wider blocks are used: most strings are shorter.
+const SHORT_STRING_BLOCKS: usize = 4;
 
-/// Goes on by blocks, which the compiler turns into vector instructions, up to one with a special
-/// byte.
+/// Skips blocks without a special byte; the compiler turns this into vector instructions.
 #[inline(always)]
 fn plain_blocks<const N: usize>(bytes: &[u8], mut at: usize, most: usize) -> usize {
     for _ in 0..most {

@@ -1,4 +1,4 @@
-//! What a session was offered when `initialize` was answered.
+//! Handshake state of a legacy session, and the capabilities announced in the `initialize` result.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,88 +8,88 @@ use wharf_model::{Meta, ServerCapabilities, SubscriptionFilter};
 
 use crate::CallId;
 
-/// How far a session's handshake has come.
+/// Progress of the `initialize` handshake of a session.
 #[derive(Debug)]
-pub(crate) enum Handshake {
-    /// Until the next message after the answer.
-    Begun(Arc<Negotiation>),
-    Done(Offer),
+pub(crate) enum HandshakeState {
+    /// No message was received since the result was written.
+    Pending(Arc<PendingInitialize>),
+    Done(AnnouncedCapabilities),
 }
 
-impl Handshake {
-    /// Whether the answer offered this.
-    pub(crate) fn offers(&self, what: impl Fn(Offer) -> bool) -> bool {
-        self.offer().is_some_and(what)
+impl HandshakeState {
+    /// Returns whether the `initialize` result announced the capability that `what` tests.
+    pub(crate) fn announces(&self, what: impl Fn(AnnouncedCapabilities) -> bool) -> bool {
+        self.announced().is_some_and(what)
     }
 
-    /// Nothing before the answer is written.
-    pub(crate) fn offer(&self) -> Option<Offer> {
+    /// Returns the announced capabilities; none before the result is written.
+    pub(crate) fn announced(&self) -> Option<AnnouncedCapabilities> {
         match self {
-            Handshake::Begun(opening) => opening.answer.get().copied().flatten(),
-            Handshake::Done(offer) => Some(*offer),
+            HandshakeState::Pending(pending) => pending.answer.get().copied().flatten(),
+            HandshakeState::Done(announced) => Some(*announced),
         }
     }
 
-    /// Takes note of the answer, if there is one by now. False if it was an error.
+    /// Updates the state once the result was written. Returns false if `initialize` failed.
     pub(crate) fn settle(&mut self) -> bool {
-        if let Handshake::Begun(opening) = self
-            && let Some(answer) = opening.answer.get().copied()
+        if let HandshakeState::Pending(pending) = self
+            && let Some(answer) = pending.answer.get().copied()
         {
-            let Some(offer) = answer else { return false };
-            *self = Handshake::Done(offer);
+            let Some(announced) = answer else { return false };
+            *self = HandshakeState::Done(announced);
         }
         true
     }
 
-    /// Whether this is the id of an `initialize` that has no answer yet.
-    pub(crate) fn waits_for(&self, id: &CallId) -> bool {
+    /// Returns whether `id` is the id of an `initialize` request without a result so far.
+    pub(crate) fn is_pending(&self, id: &CallId) -> bool {
         match self {
-            Handshake::Begun(opening) => {
-                opening.answer.get().is_none() && opening.id.as_ref() == Some(id)
+            HandshakeState::Pending(pending) => {
+                pending.answer.get().is_none() && pending.id.as_ref() == Some(id)
             }
-            Handshake::Done(_) => false,
+            HandshakeState::Done(_) => false,
         }
     }
 }
 
-/// An `initialize` on its way to its answer.
+/// `initialize` request in flight.
 #[derive(Debug)]
-pub(crate) struct Negotiation {
+pub(crate) struct PendingInitialize {
     id: Option<CallId>,
-    answer: OnceLock<Option<Offer>>,
+    answer: OnceLock<Option<AnnouncedCapabilities>>,
 }
 
-impl Negotiation {
+impl PendingInitialize {
     pub(crate) fn new(id: Option<CallId>) -> Arc<Self> {
-        Arc::new(Negotiation { id, answer: OnceLock::new() })
+        Arc::new(PendingInitialize { id, answer: OnceLock::new() })
     }
 
-    pub(crate) fn answered(&self, offered: &ServerCapabilities) {
-        let _ = self.answer.set(Some(Offer::of(offered)));
+    pub(crate) fn succeed(&self, offered: &ServerCapabilities) {
+        let _ = self.answer.set(Some(AnnouncedCapabilities::of(offered)));
     }
 
-    pub(crate) fn failed(&self) {
+    pub(crate) fn fail(&self) {
         let _ = self.answer.set(None);
     }
 }
 
-/// What sessions need to know of what they were offered.
+/// Announced capabilities that a session needs later.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct Offer {
+pub(crate) struct AnnouncedCapabilities {
     pub(crate) logging: bool,
     pub(crate) subscribe: bool,
     tools_changed: bool,
     prompts_changed: bool,
     resources_changed: bool,
-    /// Calls of tools may become tasks.
+    /// Tool calls may become tasks.
     #[serde(default)]
     pub(crate) tool_tasks: bool,
 }
 
-impl Offer {
+impl AnnouncedCapabilities {
     fn of(offered: &ServerCapabilities) -> Self {
         let resources = offered.resources.as_ref();
-        Offer {
+        AnnouncedCapabilities {
             logging: offered.logging,
             subscribe: resources.is_some_and(|it| it.subscribe),
             tools_changed: offered.tools.as_ref().is_some_and(|it| it.list_changed),
@@ -99,7 +99,7 @@ impl Offer {
         }
     }
 
-    /// What a session hears that subscribes to nothing.
+    /// Returns the notification filter of a session without subscriptions.
     pub(crate) fn filter(self) -> SubscriptionFilter {
         SubscriptionFilter {
             tools: self.tools_changed,

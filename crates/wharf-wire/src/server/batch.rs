@@ -1,4 +1,4 @@
-//! Several messages in one array, which only one revision has.
+//! JSON-RPC batches, which only revision 2025-03-26 has.
 
 use std::sync::Arc;
 
@@ -8,72 +8,74 @@ use wharf_model::ErrorKind;
 use crate::{
     Received, ServerProtocol,
     json::{
-        envelope::{Fault, Slot},
+        envelope::{MessageFault, MessageField},
         scanner,
     },
-    server::{decode::Era, message::Message, message_source::Origin},
-    versions::revision::{Feature, Verb},
+    server::{decode::Era, message::Message, message_source::MessageSource},
+    versions::revision::{Feature, RequestKind},
 };
 
 impl ServerProtocol {
     pub(crate) fn read_batch(
         self: &Arc<Self>,
         body: &ByteString,
-        origin: &mut Origin<'_>,
+        source: &mut MessageSource<'_>,
     ) -> Received {
         let Ok(members) = scanner::elements(body, self.limits.depth, self.limits.batch) else {
-            return self.refuse_unread(None, ErrorKind::ParseError, "malformed JSON");
+            return self.refuse_unparsed(None, ErrorKind::ParseError, "malformed JSON");
         };
-        if let Err(refusal) = origin.check_version(self).and_then(|()| origin.check_session(self)) {
+        if let Err(refusal) = source.check_version(self).and_then(|()| source.check_session(self)) {
             return self.refuse(None, &refusal);
         }
         let members = members.iter().filter_map(|span| span.of(body));
-        match self.read_members(members.map(|one| body.slice_ref(one)).collect(), origin) {
+        match self.read_members(members.map(|one| body.slice_ref(one)).collect(), source) {
             Ok(each) => Received::Batch(each),
-            Err(problem) => self.refuse_unread(None, ErrorKind::InvalidRequest, problem),
+            Err(problem) => self.refuse_unparsed(None, ErrorKind::InvalidRequest, problem),
         }
     }
 
-    /// Reads each, or says why the batch is refused as a whole.
+    /// Reads each message, or returns why the whole batch is refused.
     fn read_members(
         self: &Arc<Self>,
         members: Vec<ByteString>,
-        origin: &mut Origin<'_>,
+        source: &mut MessageSource<'_>,
     ) -> Result<Vec<Received>, &'static str> {
-        let spoken = origin.revision().filter(|revision| self.speaks(*revision));
+        let revision = source.revision().filter(|revision| self.supports(*revision));
         match members.len() {
-            _ if !spoken.is_some_and(|it| it.has(Feature::Batches)) => {
+            _ if !revision.is_some_and(|it| it.has(Feature::Batches)) => {
                 return Err("batches exist in revision 2025-03-26 only");
             }
             0 => return Err("the batch is empty"),
             count if count > self.limits.batch => return Err("the batch is too long"),
             _ => {}
         }
-        // Reading a member may change the session, so all are looked at before any is read.
+        // Reading a message may change the session, so all are checked before any is read.
         let requests: Vec<Message> =
             members.iter().filter_map(|one| self.request_in(one)).collect();
-        if requests.iter().any(|request| self.stands_alone(request, origin)) {
+        if requests.iter().any(|request| self.stands_alone(request, source)) {
             return Err("`initialize` and modern requests must not be part of a batch");
         }
-        let each: Vec<_> = members.into_iter().map(|one| self.read_one(one, origin)).collect();
+        let each: Vec<_> = members.into_iter().map(|one| self.read_one(one, source)).collect();
         let idle = |it: &Received| matches!(it, Received::Reply(..) | Received::Ignore);
         let refused = |it: &Received| matches!(it, Received::Reply(..));
-        let unanswered = origin.heads.is_some() && requests.is_empty();
-        // On HTTP, what asks for nothing is accepted or refused by the status.
+        let unanswered = source.headers.is_some() && requests.is_empty();
+        // On HTTP, a batch without requests is accepted or refused by the status alone.
         match unanswered && each.iter().all(idle) && each.iter().any(refused) {
-            true => Err("the batch has no request, and a member that cannot be accepted"),
+            true => Err("the batch has no request, and a message that cannot be accepted"),
             false => Ok(each),
         }
     }
 
     fn request_in(&self, member: &ByteString) -> Option<Message> {
         let message = Message::of(member.clone(), self.limits.depth);
-        let asks = message.has(Slot::Method) && message.raw(Slot::Id).is_some();
-        (asks && message.members.fault != Some(Fault::Malformed)).then_some(message)
+        let is_request =
+            message.has(MessageField::Method) && message.raw(MessageField::Id).is_some();
+        (is_request && message.members.fault != Some(MessageFault::Malformed)).then_some(message)
     }
 
-    fn stands_alone(&self, request: &Message, origin: &Origin<'_>) -> bool {
-        let row = Verb::named(&request.text(Slot::Method).unwrap_or_default());
-        matches!(row, Some((Verb::Initialize, _))) || self.era(request, row, origin) == Era::Modern
+    fn stands_alone(&self, request: &Message, source: &MessageSource<'_>) -> bool {
+        let row = RequestKind::named(&request.text(MessageField::Method).unwrap_or_default());
+        matches!(row, Some((RequestKind::Initialize, _)))
+            || self.era(request, row, source) == Era::Modern
     }
 }

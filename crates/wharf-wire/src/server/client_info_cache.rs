@@ -1,4 +1,4 @@
-//! What clients said about themselves at `initialize`: what is kept of it, and shared between sessions.
+//! Client info of legacy sessions: size limits, and a cache that shares equal values between sessions.
 
 use std::{
     borrow::Cow,
@@ -17,94 +17,96 @@ use wharf_model::{ClientCapabilities, ClientInfo, Error, Implementation, JsonObj
 
 use crate::{
     Revision,
-    json::envelope::Slot,
-    server::message::{Message, bad_field},
+    json::envelope::MessageField,
+    server::message::{Message, invalid_field},
     versions::revision::Feature,
 };
 
-/// How many are remembered: servers have many sessions, but of few programs.
-const REMEMBERED: usize = 16;
-/// How many unknown fields of `clientInfo` are kept at most.
-const UNKNOWN: usize = 16;
-/// About how much memory a JSON value takes in a tree beside its text, and how much an object with its first field.
-const VALUE: usize = 72;
-const OBJECT: usize = 640;
+/// Capacity of the cache: servers have many sessions, but of few client programs.
+const CACHE_CAPACITY: usize = 16;
+/// Maximum number of unknown fields of `clientInfo` that are kept.
+const MAX_UNKNOWN_FIELDS: usize = 16;
+/// Approximate memory of a JSON value in a tree beside its text, and of an object with its first field.
+const JSON_VALUE_BYTES: usize = 72;
+const JSON_OBJECT_BYTES: usize = 640;
 
-/// What clients said about themselves of late, for as long as one of them is there.
+/// Cache of recent client info. Entries live as long as a session uses them.
 #[derive(Debug, Default)]
-pub(crate) struct Introductions {
-    remembered: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
+pub(crate) struct ClientInfoCache {
+    entries: Mutex<VecDeque<(u64, Weak<ClientInfo>)>>,
     hasher: RandomState,
 }
 
-impl Introductions {
-    /// The same words, shared with a client that said them before.
-    pub(crate) fn share(&self, said: ClientInfo) -> Arc<ClientInfo> {
-        let digest = self.digest(&said);
+impl ClientInfoCache {
+    /// Returns the shared copy of an equal value, or stores this one.
+    pub(crate) fn intern(&self, client: ClientInfo) -> Arc<ClientInfo> {
+        let digest = self.digest(&client);
         let with_digest = |(known, it): &(u64, Weak<ClientInfo>)| {
             if *known == digest { it.upgrade() } else { None }
         };
         let alike: Vec<_> = self.lock().iter().filter_map(with_digest).collect();
-        // Compared without the lock, which all clients share.
-        if let Some(same) = alike.into_iter().find(|it| **it == said) {
+        // Compares without holding the lock, which all clients share.
+        if let Some(same) = alike.into_iter().find(|it| **it == client) {
             return same;
         }
-        let said = Arc::new(said);
-        let mut remembered = self.lock();
-        remembered.retain(|(_, it)| it.strong_count() > 0);
-        remembered.truncate(REMEMBERED - 1);
-        remembered.push_front((digest, Arc::downgrade(&said)));
-        said
+        let client = Arc::new(client);
+        let mut entries = self.lock();
+        entries.retain(|(_, it)| it.strong_count() > 0);
+        entries.truncate(CACHE_CAPACITY - 1);
+        entries.push_front((digest, Arc::downgrade(&client)));
+        client
     }
 
-    fn digest(&self, said: &ClientInfo) -> u64 {
+    fn digest(&self, client: &ClientInfo) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        if let Some(Implementation { name, version, title, description, .. }) = &said.info {
+        if let Some(Implementation { name, version, title, description, .. }) = &client.info {
             (name, version, title, description).hash(&mut hasher);
         }
-        let ClientCapabilities { tasks, extensions, experimental, .. } = &said.capabilities;
+        let ClientCapabilities { tasks, extensions, experimental, .. } = &client.capabilities;
         (tasks, extensions, experimental).hash(&mut hasher);
         hasher.finish()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<(u64, Weak<ClientInfo>)>> {
-        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What is kept of what the client said about itself, as far as its revision has it, and about how many bytes that is:
-/// at most `most`. What the server can do without is dropped if it does not fit: what only describes the client, and
-/// what is experimental. Of extensions that do not fit the names stay.
+/// Reads client info and capabilities as far as the revision has them; returns them with their approximate
+/// size, at most `max_bytes`. Optional parts that do not fit are dropped: descriptions and experimental
+/// capabilities. Extensions that do not fit keep their names.
 ///
 /// # Errors
-/// If the name or the version of the client takes more than a quarter of that.
-pub(crate) fn introduction(
+/// If the name or version of the client takes more than a quarter of `max_bytes`.
+pub(crate) fn read_client_info(
     message: &Message,
     revision: Revision,
-    most: usize,
+    max_bytes: usize,
 ) -> Result<(ClientInfo, usize), Error> {
-    let said = message.raw(Slot::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
-    let said: Said<'_> = said.unwrap_or_default();
-    let name = required(said.name, most / 4, "clientInfo.name")?;
-    let version = required(said.version, most / 4, "clientInfo.version")?;
+    let client =
+        message.raw(MessageField::ClientInfo).and_then(|json| serde_json::from_str(json).ok());
+    let client: RawClientInfo<'_> = client.unwrap_or_default();
+    let name = required(client.name, max_bytes / 4, "clientInfo.name")?;
+    let version = required(client.version, max_bytes / 4, "clientInfo.version")?;
     let named = [&name, &version].into_iter().flatten().map(String::len).sum();
-    let mut room = Room(most.saturating_sub(named));
-    let declared = message.raw(Slot::Capabilities).and_then(|json| serde_json::from_str(json).ok());
-    let capabilities = room.capabilities(declared.unwrap_or_default(), revision);
+    let mut remaining = RemainingBytes(max_bytes.saturating_sub(named));
+    let declared =
+        message.raw(MessageField::Capabilities).and_then(|json| serde_json::from_str(json).ok());
+    let capabilities = remaining.capabilities(declared.unwrap_or_default(), revision);
     let info = match (name, version) {
         (Some(name), Some(version)) => {
-            Some(room.describe(Implementation::new(name, version), &said))
+            Some(remaining.describe(Implementation::new(name, version), &client))
         }
         _ => None,
     };
-    Ok((ClientInfo { info, capabilities }, most - room.0))
+    Ok((ClientInfo { info, capabilities }, max_bytes - remaining.0))
 }
 
-/// How many bytes may still be kept.
-struct Room(usize);
+/// Number of bytes that may still be kept.
+struct RemainingBytes(usize);
 
-impl Room {
-    fn takes(&mut self, bytes: usize) -> bool {
+impl RemainingBytes {
+    fn reserve(&mut self, bytes: usize) -> bool {
         let left = self.0.checked_sub(bytes);
         self.0 = left.unwrap_or(self.0);
         left.is_some()
@@ -112,57 +114,57 @@ impl Room {
 
     fn capabilities(
         &mut self,
-        mut said: ClientCapabilities,
+        mut client: ClientCapabilities,
         revision: Revision,
     ) -> ClientCapabilities {
         if !revision.has(Feature::Elicitation) {
-            said.elicitation = None;
+            client.elicitation = None;
         }
-        if let Some(elicitation) = &mut said.elicitation
+        if let Some(elicitation) = &mut client.elicitation
             && !revision.has(Feature::ElicitationModes)
         {
             (elicitation.form, elicitation.url) = (true, false);
         }
-        if let Some(sampling) = &mut said.sampling
+        if let Some(sampling) = &mut client.sampling
             && !revision.has(Feature::SamplingTools)
         {
-            // There, whoever samples may include context without saying so.
+            // In these revisions every sampling client may be asked to include context.
             (sampling.tools, sampling.context) = (false, true);
         }
-        if said.tasks.as_ref().is_some_and(|tasks| !self.takes(tasks.as_str().len())) {
-            said.tasks = Some(JsonObject::default());
+        if client.tasks.as_ref().is_some_and(|tasks| !self.reserve(tasks.as_str().len())) {
+            client.tasks = Some(JsonObject::default());
         }
-        if !self.takes(said.extensions.as_str().len()) {
-            said.extensions = self.names(&said.extensions);
+        if !self.reserve(client.extensions.as_str().len()) {
+            client.extensions = self.extension_names(&client.extensions);
         }
-        if !self.takes(said.experimental.as_str().len()) {
-            said.experimental = JsonObject::default();
+        if !self.reserve(client.experimental.as_str().len()) {
+            client.experimental = JsonObject::default();
         }
-        said
+        client
     }
 
-    /// The names of extensions without their settings, as many as there is room for.
-    fn names(&mut self, extensions: &JsonObject) -> JsonObject {
-        let names = extensions.keys().into_iter();
-        // With quotes, which may have been escapes, a colon, an empty object and a comma.
-        let fit = names.take_while(|name| self.takes(2 * name.len() + 6));
+    /// Returns the names of the extensions without their settings, as many as fit.
+    fn extension_names(&mut self, extensions: &JsonObject) -> JsonObject {
+        let extension_names = extensions.keys().into_iter();
+        // Each name has quotes, a colon, an empty object and a comma; a quote may have been an escape.
+        let fit = extension_names.take_while(|name| self.reserve(2 * name.len() + 6));
         fit.map(|name| (name, Meta::new().into())).collect::<Meta>().into()
     }
 
-    /// Adds what only describes the client, as far as there is room.
-    fn describe(&mut self, mut info: Implementation, said: &Said<'_>) -> Implementation {
+    /// Adds the descriptive fields that fit.
+    fn describe(&mut self, mut info: Implementation, client: &RawClientInfo<'_>) -> Implementation {
         let mut kept = |raw: Option<&RawValue>| {
             let text = text(raw?)?;
-            self.takes(text.len()).then_some(text)
+            self.reserve(text.len()).then_some(text)
         };
-        info.title = kept(said.title);
-        info.website_url = kept(said.website_url);
-        info.description = kept(said.description);
-        if let Some(icons) = said.icons.filter(|it| self.takes(weight(it.get()))) {
+        info.title = kept(client.title);
+        info.website_url = kept(client.website_url);
+        info.description = kept(client.description);
+        if let Some(icons) = client.icons.filter(|it| self.reserve(tree_bytes(it.get()))) {
             info.icons = serde_json::from_str(icons.get()).unwrap_or_default();
         }
-        for (name, value) in &said.unknown {
-            if self.takes(name.len() + OBJECT + weight(value.get()))
+        for (name, value) in &client.unknown {
+            if self.reserve(name.len() + JSON_OBJECT_BYTES + tree_bytes(value.get()))
                 && let Ok(value) = serde_json::from_str::<serde_json::Value>(value.get())
             {
                 info.extra.insert(&**name, value);
@@ -172,11 +174,11 @@ impl Room {
     }
 }
 
-/// About how much memory the tree of a JSON value takes, or more: marks within strings count too.
-fn weight(json: &str) -> usize {
+/// Returns an upper estimate of the memory of a JSON tree: punctuation within strings counts too.
+fn tree_bytes(json: &str) -> usize {
     let mark = |byte| match byte {
-        b'{' => OBJECT,
-        b'[' | b',' | b':' => VALUE,
+        b'{' => JSON_OBJECT_BYTES,
+        b'[' | b',' | b':' => JSON_VALUE_BYTES,
         _ => 0,
     };
     json.len() + json.bytes().map(mark).sum::<usize>()
@@ -186,18 +188,22 @@ fn text(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A text that there must be room for.
-fn required(raw: Option<&RawValue>, most: usize, field: &str) -> Result<Option<String>, Error> {
+/// Decodes a string that must fit.
+fn required(
+    raw: Option<&RawValue>,
+    max_bytes: usize,
+    field: &str,
+) -> Result<Option<String>, Error> {
     let text = raw.and_then(text);
-    match text.as_ref().is_some_and(|text| text.len() > most) {
-        true => Err(bad_field(field, &format!("is too long: at most {most} bytes"))),
+    match text.as_ref().is_some_and(|text| text.len() > max_bytes) {
+        true => Err(invalid_field(field, &format!("is too long: at most {max_bytes} bytes"))),
         false => Ok(text),
     }
 }
 
-/// The fields of `clientInfo`, none of which is a tree.
+/// Raw fields of `clientInfo`, not parsed into trees.
 #[derive(Default)]
-struct Said<'a> {
+struct RawClientInfo<'a> {
     name: Option<&'a RawValue>,
     version: Option<&'a RawValue>,
     title: Option<&'a RawValue>,
@@ -208,43 +214,43 @@ struct Said<'a> {
 }
 
 #[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+struct FieldName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> Deserialize<'de> for Said<'de> {
+impl<'de> Deserialize<'de> for RawClientInfo<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_map(Fields)
+        from.deserialize_map(ClientInfoVisitor)
     }
 }
 
-struct Fields;
+struct ClientInfoVisitor;
 
-impl<'de> Visitor<'de> for Fields {
-    type Value = Said<'de>;
+impl<'de> Visitor<'de> for ClientInfoVisitor {
+    type Value = RawClientInfo<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Said<'de>, A::Error> {
-        let mut said = Said::default();
-        while let Some((Name(name), value)) = map.next_entry::<Name<'de>, &RawValue>()? {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawClientInfo<'de>, A::Error> {
+        let mut client = RawClientInfo::default();
+        while let Some((FieldName(name), value)) = map.next_entry::<FieldName<'de>, &RawValue>()? {
             let place = match &*name {
-                "name" => &mut said.name,
-                "version" => &mut said.version,
-                "title" => &mut said.title,
-                "description" => &mut said.description,
-                "websiteUrl" => &mut said.website_url,
-                "icons" => &mut said.icons,
+                "name" => &mut client.name,
+                "version" => &mut client.version,
+                "title" => &mut client.title,
+                "description" => &mut client.description,
+                "websiteUrl" => &mut client.website_url,
+                "icons" => &mut client.icons,
                 _ => {
-                    if said.unknown.len() < UNKNOWN {
-                        said.unknown.push((name, value));
+                    if client.unknown.len() < MAX_UNKNOWN_FIELDS {
+                        client.unknown.push((name, value));
                     }
                     continue;
                 }
             };
             *place = Some(value).filter(|it| it.get() != "null");
         }
-        Ok(said)
+        Ok(client)
     }
 }
 
@@ -258,18 +264,17 @@ mod tests {
     }
 
     #[test]
-    fn equal_words_are_kept_once_and_only_while_somebody_needs_them() {
-        let introductions = Introductions::default();
-        let first = introductions.share(from("a"));
-        assert!(Arc::ptr_eq(&first, &introductions.share(from("a"))));
-        assert!(!Arc::ptr_eq(&first, &introductions.share(from("b"))));
+    fn equal_client_info_is_stored_once_and_only_while_used() {
+        let cache = ClientInfoCache::default();
+        let first = cache.intern(from("a"));
+        assert!(Arc::ptr_eq(&first, &cache.intern(from("a"))));
+        assert!(!Arc::ptr_eq(&first, &cache.intern(from("b"))));
         let gone = Arc::downgrade(&first);
         drop(first);
         assert!(gone.upgrade().is_none());
-        let kept: Vec<_> =
-            (0..100).map(|number| introductions.share(from(&number.to_string()))).collect();
-        assert_eq!(introductions.lock().len(), REMEMBERED);
-        assert!(Arc::ptr_eq(&kept[99], &introductions.share(from("99"))));
+        let kept: Vec<_> = (0..100).map(|number| cache.intern(from(&number.to_string()))).collect();
+        assert_eq!(cache.lock().len(), CACHE_CAPACITY);
+        assert!(Arc::ptr_eq(&kept[99], &cache.intern(from("99"))));
     }
 
     fn opened(info: &str, capabilities: &str) -> Result<(ClientInfo, usize), Error> {
@@ -277,23 +282,23 @@ mod tests {
             r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25",
                "clientInfo":{info},"capabilities":{capabilities}}}}}"#
         );
-        introduction(&Message::of(body.into(), 128), Revision::NEWEST_LEGACY, 16 << 10)
+        read_client_info(&Message::of(body.into(), 128), Revision::NEWEST_LEGACY, 16 << 10)
     }
 
     #[test]
-    fn what_fits_is_kept_as_it_came() {
+    fn client_info_that_fits_is_kept_unchanged() {
         let info = r#"{"name":"c","version":"1","title":"C","description":"d","websiteUrl":"https://x.test",
             "icons":[{"src":"https://x.test/i.png","sizes":["48x48"]}],"build":{"commit":"abc"}}"#;
         let can = r#"{"roots":{"listChanged":true},"extensions":{"a/b":{"c":[1]}},"experimental":{"x":{}}}"#;
-        let (said, kept) = opened(info, can).unwrap();
+        let (client, kept) = opened(info, can).unwrap();
         let expected: Implementation = serde_json::from_str(info).unwrap();
-        assert_eq!(said.info, Some(expected));
-        assert_eq!(said.capabilities, serde_json::from_str(can).unwrap());
+        assert_eq!(client.info, Some(expected));
+        assert_eq!(client.capabilities, serde_json::from_str(can).unwrap());
         assert!(kept > 200 && kept < 4096, "{kept}");
     }
 
     #[test]
-    fn what_does_not_fit_is_dropped_and_the_names_of_extensions_stay() {
+    fn client_info_that_does_not_fit_is_dropped_except_extension_names() {
         let flood = format!("[{}0]", r#"{"":0},"#.repeat(30_000));
         let text = "x".repeat(200_000);
         let info = format!(
@@ -303,10 +308,10 @@ mod tests {
             r#"{{"tasks":{{"a":{flood}}},"extensions":{{"a/b":{flood},"c/d":{{}}}},"experimental":{{"x":{flood}}},
                "roots":{{"listChanged":{flood}}}}}"#
         );
-        let (said, kept) = opened(&info, &can).unwrap();
+        let (client, kept) = opened(&info, &can).unwrap();
         assert!(kept <= 16 << 10, "{kept}");
-        assert_eq!(said.info, Some(Implementation::new("c", "1").title("C")));
-        let can = said.capabilities;
+        assert_eq!(client.info, Some(Implementation::new("c", "1").title("C")));
+        let can = client.capabilities;
         assert_eq!(can.extensions.as_str(), r#"{"a/b":{},"c/d":{}}"#);
         assert!(can.experimental.is_empty() && can.tasks.unwrap().is_empty());
         assert!(can.roots.unwrap().list_changed);

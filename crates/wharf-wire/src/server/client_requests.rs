@@ -1,4 +1,4 @@
-//! Questions to the client, as each revision asks them.
+//! Encodes server-to-client requests (elicitation, sampling, roots) for each revision.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -8,19 +8,19 @@ use wharf_model::{
 };
 
 use crate::{
-    json::writer::Object,
+    json::writer::ObjectWriter,
     server::codec::Codec,
     versions::{revision::Feature, translate},
 };
 
 impl Codec {
-    /// Writes the questions, if the client has said that it can answer each.
+    /// Writes an `input_required` result, if the client declared the capability for each request.
     pub(crate) fn input_required(&self, input: &InputRequired, out: &mut Vec<u8>) -> u16 {
         let mut needs = input.requests.iter().map(|(_, ask)| ask.needs());
         if let Some(missing) = needs.find(|wanted| !self.client_can(wanted)) {
             return self.refuse(&Error::missing_capability(missing), out);
         }
-        let mut message = Object::open(out);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.plain("id", self.id_json());
         let mut result = message.object("result");
@@ -37,15 +37,15 @@ impl Codec {
         200
     }
 
-    /// Writes questions, each under its key.
+    /// Writes the input requests, each under its key.
     pub(crate) fn write_requests(
         &self,
         asked: &[(String, ClientRequest)],
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) {
         let mut requests = result.object("inputRequests");
         for (key, asked) in asked {
-            let mut request = Object::open(requests.any_key(key));
+            let mut request = ObjectWriter::open(requests.any_key(key));
             request.text("method", asked.method().name());
             if let Some(params) = params(asked, self, 0).filter(|it| !it.is_null()) {
                 request.json("params", &params);
@@ -56,12 +56,12 @@ impl Codec {
     }
 }
 
-/// A result that asks for nothing and remembers nothing would have the client try for ever.
-pub(crate) fn says_anything(input: &InputRequired) -> bool {
+/// Returns whether the result has requests or state. Without either, the client would retry for ever.
+pub(crate) fn has_content(input: &InputRequired) -> bool {
     input.state.is_some() || !input.requests.is_empty()
 }
 
-/// The parameters of a question; `null` if it needs none, none if the revision cannot ask it.
+/// Returns the parameters of a request: `null` if it has none; none if the revision does not have the request.
 pub(crate) fn params(ask: &ClientRequest, codec: &Codec, number: u64) -> Option<Value> {
     match ask {
         ClientRequest::Elicit(form) => self::form(form, codec),
@@ -99,7 +99,7 @@ fn url(asked: &ElicitUrl, codec: &Codec, number: u64) -> Option<Value> {
     Some(params)
 }
 
-/// The same question under the same number has the same id.
+/// Returns a stable id: the same elicitation under the same number has the same id.
 fn elicitation_id(asked: &ElicitUrl, number: u64) -> String {
     let mut hasher = DefaultHasher::new();
     (&asked.url, &asked.message).hash(&mut hasher);
@@ -119,8 +119,8 @@ fn sampling(request: &SamplingRequest, codec: &Codec) -> Value {
     params
 }
 
-/// The URLs that the error says must be opened, each under a key of its own.
-pub(crate) fn urls_of(error: &Error) -> Vec<(String, ClientRequest)> {
+/// Returns the URL elicitations listed in the error, each under a separate key.
+pub(crate) fn elicitation_urls(error: &Error) -> Vec<(String, ClientRequest)> {
     let listed = error.data.as_deref().and_then(|data| data["elicitations"].as_array());
     let read = |(index, it): (usize, &Value)| {
         let asked: ElicitUrl = serde_json::from_value(it.clone()).ok()?;
@@ -129,7 +129,7 @@ pub(crate) fn urls_of(error: &Error) -> Vec<(String, ClientRequest)> {
     listed.into_iter().flatten().enumerate().filter_map(read).collect()
 }
 
-/// The same for a client that can only show text.
+/// Returns the error and its URLs as text, for clients that can only display text.
 pub(crate) fn urls_as_text(error: &Error, asked: &[(String, ClientRequest)]) -> String {
     let mut text = error.message.to_string();
     for (_, ask) in asked {

@@ -1,4 +1,4 @@
-//! How the events of one call are written.
+//! Encodes the events of one call: notifications, server-to-client requests, and their cancellation.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,28 +10,28 @@ use wharf_model::{
 
 use crate::{
     Revision, ServerProtocol,
-    json::{envelope::unquote, writer, writer::Object},
-    server::{announced_capabilities::Negotiation, client_requests, tasks},
+    json::{envelope::unquote, writer, writer::ObjectWriter},
+    server::{announced_capabilities::PendingInitialize, client_requests, tasks},
     versions::revision::Feature,
 };
 
-/// Names one call of one client: the text of its id, in which `"1"` and `1` differ.
+/// Request id of a call as JSON text, in which `"1"` and `1` differ.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CallId(ByteString);
 
 impl CallId {
-    /// The id's JSON text.
+    /// Returns the id as JSON text.
     #[must_use]
     pub fn as_json(&self) -> &str {
         &self.0
     }
 
-    /// The same id, which no longer keeps the message it came in.
+    /// Copies the id, so that it no longer keeps the message buffer alive.
     pub(crate) fn detached(&self) -> Self {
         CallId(self.as_json().to_owned().into())
     }
 
-    /// Equal ids, however they are spelt, give equal text.
+    /// Returns a form in which equal ids have equal text, however they were escaped.
     pub(crate) fn canonical(json: ByteString) -> Self {
         if &*json == "-0" {
             return CallId(ByteString::from_static("0"));
@@ -53,41 +53,41 @@ impl From<u64> for CallId {
     }
 }
 
-/// What a codec does besides answering its call.
+/// Additional task of a codec beside replying to its call.
 #[derive(Debug, Default)]
-pub(crate) enum Role {
+pub(crate) enum CodecRole {
     #[default]
     Plain,
-    /// Knows the client of a legacy session.
+    /// Has the peer of a legacy session.
     Peer(Arc<Peer>),
-    /// Answers `initialize`, and tells the session what it offered.
-    Negotiation(Arc<Negotiation>),
-    /// Answers `initialize` where no session opens.
-    Greeting,
-    /// Knows the client of a legacy session, which wants the call to become a task.
-    Owner(Box<Owner>),
-    /// Belongs to the listen of a legacy session, which no request began, and hears this.
-    Silent(LiveSubscriptionFilter),
+    /// Replies to `initialize`, and records the announced capabilities in the session.
+    Initialize(Arc<PendingInitialize>),
+    /// Replies to `initialize` without opening a session.
+    StatelessInitialize,
+    /// Has the peer of a legacy session that requested a task.
+    TaskOwner(Box<TaskOwner>),
+    /// Belongs to the implicit subscription of a legacy session, with its filter.
+    SessionListen(LiveSubscriptionFilter),
 }
 
-/// A legacy client that wants a task.
+/// Legacy client that requested a task.
 #[derive(Debug)]
-pub(crate) struct Owner {
+pub(crate) struct TaskOwner {
     pub(crate) peer: Arc<Peer>,
-    /// What the session's own listen hears.
-    pub(crate) hears: LiveSubscriptionFilter,
+    /// Filter of the session's subscription.
+    pub(crate) filter: LiveSubscriptionFilter,
 }
 
-impl Owner {
-    /// Lets the session hear of its task. A session that follows too many has to ask.
+impl TaskOwner {
+    /// Adds the task to the session's subscription. A session with too many tasks has to poll.
     pub(crate) fn follow(&self, task: &Task, most: usize) {
-        if !task.status().is_terminal() && self.hears.read(|filter| filter.tasks.len() < most) {
-            self.hears.edit(|filter| filter.tasks.insert(task.id.clone()));
+        if !task.status().is_terminal() && self.filter.read(|filter| filter.tasks.len() < most) {
+            self.filter.edit(|filter| filter.tasks.insert(task.id.clone()));
         }
     }
 }
 
-/// Writes the events of one call in the revision and under the id that the call came with.
+/// Encodes the events of one call in the revision and under the id of its request.
 #[derive(Debug)]
 pub struct Codec {
     pub(crate) wire: Arc<ServerProtocol>,
@@ -96,19 +96,20 @@ pub struct Codec {
     pub(crate) token: Span,
     pub(crate) target: Span,
     pub(crate) capabilities: Span,
-    /// Whether the call goes on with answers to questions of an earlier one.
+    /// Set if the request carries input responses or state of an earlier attempt.
     pub(crate) retried: bool,
-    /// Whether the call may go on as a task.
+    /// Set if the call may become a task.
     pub(crate) may_be_task: bool,
     pub(crate) method: Method,
     pub(crate) revision: Revision,
-    pub(crate) role: Role,
+    pub(crate) role: CodecRole,
 }
 
 impl Codec {
-    /// Keeps of the message only what is needed here: else all of it would stay as long as the call.
+    /// Copies the parts of the message that the codec needs, so that the message is not kept as long as the
+    /// call.
     #[cold]
-    pub(crate) fn drop_the_rest(&mut self) {
+    pub(crate) fn shrink_body(&mut self) {
         let mut kept = String::new();
         for span in [&mut self.id, &mut self.token, &mut self.target, &mut self.capabilities] {
             let Some(json) = span.of(&self.body) else { continue };
@@ -119,36 +120,36 @@ impl Codec {
         self.body = kept.into();
     }
 
-    /// The call's id, unlike that of any other call of the connection.
+    /// Returns the id of the call, unique among the calls of the connection.
     #[must_use]
     pub fn id(&self) -> CallId {
         match self.id.of(&self.body) {
             Some(id) => CallId::canonical(self.body.slice_ref(id)),
-            // No JSON, so that no client can name it.
+            // Not valid JSON, so no client can send this id.
             None => CallId(ByteString::from_static("session")),
         }
     }
 
-    /// Whether the call is a listen.
+    /// Returns whether the call is `subscriptions/listen`.
     #[must_use]
     pub fn is_listen(&self) -> bool {
         self.method == Method::Listen
     }
 
-    /// Whether the call waits for something, however long that takes: a listen, or the result of a task.
+    /// Returns whether the call waits without a time limit: a subscription, or the result of a task.
     #[must_use]
     pub fn waits(&self) -> bool {
         matches!(self.method, Method::Listen | Method::TaskResult)
     }
 
-    /// Whether nothing is written when the call ends: the listen of a legacy session.
+    /// Returns whether nothing is written when the call ends: the subscription of a legacy session.
     #[must_use]
     pub fn is_silent(&self) -> bool {
-        matches!(self.role, Role::Silent(_))
+        matches!(self.role, CodecRole::SessionListen(_))
     }
 
-    /// Whether the call may go on as a task. If it does, a legacy session's own listen is to hear of
-    /// it, and is [due](crate::Connection::due_listen) from now on.
+    /// Returns whether the call may become a task. If it does, the legacy session's subscription has to report
+    /// it and is [due](crate::Connection::due_listen) from now on.
     #[must_use]
     pub fn may_become_task(&self) -> bool {
         self.may_be_task
@@ -158,16 +159,16 @@ impl Codec {
         self.id.of(&self.body).unwrap_or("null")
     }
 
-    /// Whether the call may end with questions.
+    /// Returns whether the call may end with input requests.
     pub(crate) fn may_suspend(&self) -> bool {
         self.revision.is_modern() && self.method.info().may_suspend
     }
 
-    /// Writes a notification; false if the revision has none such here, and nothing is written.
+    /// Writes a notification. Returns false, and writes nothing, if the revision does not have it here.
     pub fn notify(&self, notification: &Notification, out: &mut Vec<u8>) -> bool {
         let modern = self.revision.is_modern();
         let listening = modern && self.is_listen();
-        // Of tasks, a legacy session hears beside its calls.
+        // A legacy session receives task notifications outside of its calls.
         let owning = self.is_silent() && self.revision.has(Feature::TaskRequests);
         let fits = match notification {
             Notification::Progress { progress, total, .. } => {
@@ -184,22 +185,22 @@ impl Codec {
         };
         let method = notification_method(notification, self.revision);
         let Some(method) = method.filter(|_| fits) else { return false };
-        let mut message = Object::open(out);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.text("method", method);
         if listening || has_params(notification) {
             let mut params = message.object("params");
-            self.write_belonging(notification, &mut params);
+            self.write_related_meta(notification, &mut params);
             self.write_params(notification, &mut params);
             params.close();
         }
         message.close();
-        self.forget_ended(notification);
+        self.unfollow_ended_task(notification);
         true
     }
 
-    /// Writes what a notification belongs to: a listen, or a task.
-    fn write_belonging(&self, notification: &Notification, params: &mut Object<'_>) {
+    /// Writes the subscription or task that a notification belongs to.
+    fn write_related_meta(&self, notification: &Notification, params: &mut ObjectWriter<'_>) {
         if self.revision.is_modern() {
             if self.is_listen() {
                 let mut meta = params.object("_meta");
@@ -219,16 +220,17 @@ impl Codec {
         }
     }
 
-    /// Nothing happens any more to a task that has ended, so its session need not listen for it.
-    fn forget_ended(&self, notification: &Notification) {
-        if let (Role::Silent(hears), Notification::Task(task)) = (&self.role, notification)
+    /// Removes a task that has ended from the session's subscription: it sends no more notifications.
+    fn unfollow_ended_task(&self, notification: &Notification) {
+        if let (CodecRole::SessionListen(filter), Notification::Task(task)) =
+            (&self.role, notification)
             && task.status().is_terminal()
         {
-            hears.edit(|filter| filter.tasks.remove(&task.id));
+            filter.edit(|filter| filter.tasks.remove(&task.id));
         }
     }
 
-    fn write_params(&self, notification: &Notification, params: &mut Object<'_>) {
+    fn write_params(&self, notification: &Notification, params: &mut ObjectWriter<'_>) {
         match notification {
             Notification::Progress { progress, total, message } => {
                 let token = self.token.of(&self.body).unwrap_or("null");
@@ -257,7 +259,7 @@ impl Codec {
         token: &str,
         (progress, total): (f64, Option<f64>),
         message: Option<&str>,
-        params: &mut Object<'_>,
+        params: &mut ObjectWriter<'_>,
     ) {
         params.raw("progressToken", token);
         writer::number(params.key("progress"), progress);
@@ -269,15 +271,15 @@ impl Codec {
         }
     }
 
-    /// Writes a question under this number; false if the revision has none such here, and nothing
-    /// is written.
+    /// Writes a server-to-client request with this number as its id. Returns false, and writes nothing, if the
+    /// revision does not have it here.
     pub fn ask(&self, number: u64, ask: &ClientRequest, out: &mut Vec<u8>) -> bool {
         if self.revision.is_modern() {
             return false;
         }
         let Some(mut params) = client_requests::params(ask, self, number) else { return false };
-        self.relate(&mut params);
-        let mut message = Object::open(out);
+        self.add_related_task(&mut params);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         writer::integer(message.key("id"), number);
         message.text("method", ask.method().name());
@@ -288,16 +290,16 @@ impl Codec {
         true
     }
 
-    /// Writes that the question of this number needs no answer any more.
+    /// Writes the cancellation of the server-to-client request with this number.
     pub fn withdraw(&self, number: u64, out: &mut Vec<u8>) {
         if !self.revision.is_modern() {
-            write_cancelled(out, &number.to_string(), "the answer is not needed any more");
+            write_cancelled(out, &number.to_string(), "the response is no longer needed");
         }
     }
 
-    /// Writes what follows the result of a modern listen on a stream of lines; false if nothing
-    /// does.
-    pub fn farewell(&self, out: &mut Vec<u8>) -> bool {
+    /// Writes the message that follows the result of a modern subscription on a line stream. Returns false if
+    /// there is none.
+    pub fn write_listen_end(&self, out: &mut Vec<u8>) -> bool {
         let due = self.revision.is_modern() && self.is_listen();
         if due {
             write_cancelled(out, self.id_json(), "the subscription has ended");
@@ -307,8 +309,8 @@ impl Codec {
 
     pub(crate) fn client_can(&self, wanted: &ClientCapability) -> bool {
         match &self.role {
-            Role::Peer(peer) => return peer.capabilities.has(wanted),
-            Role::Owner(owner) => return owner.peer.capabilities.has(wanted),
+            CodecRole::Peer(peer) => return peer.capabilities.has(wanted),
+            CodecRole::TaskOwner(owner) => return owner.peer.capabilities.has(wanted),
             _ => {}
         }
         let declared = self.capabilities.of(&self.body);
@@ -349,7 +351,7 @@ fn has_params(notification: &Notification) -> bool {
 }
 
 pub(crate) fn write_cancelled(out: &mut Vec<u8>, id: &str, reason: &str) {
-    let mut message = Object::open(out);
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     message.text("method", "notifications/cancelled");
     let mut params = message.object("params");

@@ -1,4 +1,4 @@
-//! What one server says about itself on every connection, and what it accepts.
+//! Protocol settings of a server: identity, supported eras, error codes and limits.
 
 use std::sync::Arc;
 
@@ -8,56 +8,59 @@ use wharf_model::{Budget, Error, Implementation, LogLevel, Request};
 use crate::{
     CallId, Codec, McpHeaders, Revision,
     json::writer,
-    server::{client_info_cache::Introductions, connection::Legacy, message_source::Origin},
+    server::{
+        client_info_cache::ClientInfoCache, connection::LegacyContext,
+        message_source::MessageSource,
+    },
 };
 
-/// Which revisions a server speaks.
+/// Revisions that a server supports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SupportedEras {
-    /// All of them, on one stream.
+    /// All revisions, on one stream.
     #[default]
     Both,
-    /// Only those whose requests carry everything themselves.
+    /// Only stateless revisions (2026-07-28).
     Modern,
-    /// Only those that open with a handshake.
+    /// Only revisions with an `initialize` handshake.
     Legacy,
 }
 
-/// Which numbers errors carry.
+/// Error codes that replies carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ErrorProfile {
-    /// Those that the peer's revision defines.
+    /// The codes of the client's revision.
     #[default]
     Spec,
-    /// In legacy revisions, those of Wharf's own registry.
+    /// In legacy revisions, the codes of Wharf's own registry.
     Registry,
 }
 
-/// How large a message and its parts may be.
+/// Size limits of messages and their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolLimits {
     /// Bytes in a message.
     pub message: usize,
     /// Levels of nesting, up to 128.
     pub depth: u32,
-    /// Bytes in the id of a request, or of a task.
+    /// Bytes in the id of a request or task.
     pub id: usize,
     /// Bytes in a URI.
     pub uri: usize,
-    /// Bytes in a client's capabilities, and in what it says about itself beside them.
+    /// Bytes in a client's capabilities, and bytes in its `clientInfo`.
     pub client: usize,
-    /// Bytes that a legacy session or connection keeps of them, about. What only describes the client is dropped if it
-    /// does not fit, then what is experimental, then the settings of extensions, whose names stay. A name or version
-    /// of more than a quarter of that is refused.
+    /// Approximate bytes of client info that a legacy session or connection keeps. If it does not fit,
+    /// descriptions are dropped first, then experimental capabilities, then the settings of extensions, but not
+    /// their names. A name or version of more than a quarter of this limit is refused.
     pub kept: usize,
     /// Messages in a batch.
     pub batch: usize,
-    /// Resources, and tasks, that one listen, or one legacy session, may follow.
+    /// Resources, and tasks, that one subscription or legacy session may follow.
     pub subscriptions: usize,
-    /// Bytes of the URIs that one legacy session may follow.
+    /// Bytes of the URIs that one legacy session may subscribe to.
     pub subscription_bytes: usize,
-    /// Bytes of the URIs that all legacy sessions may follow, with 64 more for each. One caller gets as much as is still
-    /// free.
+    /// Bytes of the URIs that all legacy sessions may subscribe to, plus 64 for each. One caller may use what
+    /// is still free.
     pub subscription_total: usize,
 }
 
@@ -78,7 +81,7 @@ impl Default for ProtocolLimits {
     }
 }
 
-/// What one server says about itself on every connection, and what it accepts.
+/// Protocol settings of one server, shared by all its connections.
 #[derive(Clone, Debug)]
 pub struct ServerProtocol {
     pub(crate) server: Implementation,
@@ -86,18 +89,18 @@ pub struct ServerProtocol {
     pub(crate) profile: ErrorProfile,
     pub(crate) limits: ProtocolLimits,
     pub(crate) log_level: LogLevel,
-    /// Whether anything but the end of a call can be sent.
+    /// Set if the transport can send more than the one reply to a request.
     pub(crate) streams: bool,
-    /// The server's name and version, as every modern result carries them. What else the server
-    /// says about itself is said once, to those who discover it.
+    /// Name and version of the server as JSON, which every modern result carries. Other fields are sent with
+    /// discovery only.
     pub(crate) server_info: Vec<u8>,
-    pub(crate) introductions: Arc<Introductions>,
-    /// Bytes that legacy sessions are subscribed to.
+    pub(crate) client_infos: Arc<ClientInfoCache>,
+    /// Memory budget for the resource subscriptions of legacy sessions.
     pub(crate) subscriptions: Arc<Budget>,
 }
 
 impl ServerProtocol {
-    /// A server that calls itself `server` and speaks every revision.
+    /// Creates the settings of a server that supports every revision.
     #[must_use]
     pub fn new(server: Implementation) -> Self {
         let mut server_info = Vec::new();
@@ -111,31 +114,31 @@ impl ServerProtocol {
             subscriptions: Budget::new(ProtocolLimits::default().subscription_total),
             log_level: LogLevel::Info,
             streams: true,
-            introductions: Arc::default(),
+            client_infos: Arc::default(),
         }
     }
 
-    /// What the server says about itself.
+    /// Returns the server's name, version and description.
     #[must_use]
     pub fn about(&self) -> &Implementation {
         &self.server
     }
 
-    /// Speaks only the revisions of `eras`.
+    /// Restricts the supported revisions to those of `eras`.
     #[must_use]
     pub fn eras(mut self, eras: SupportedEras) -> Self {
         self.eras = eras;
         self
     }
 
-    /// Numbers errors by `profile`.
+    /// Selects the error codes.
     #[must_use]
     pub fn profile(mut self, profile: ErrorProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// Accepts messages within `limits`.
+    /// Sets the size limits.
     #[must_use]
     pub fn limits(mut self, limits: ProtocolLimits) -> Self {
         self.limits = limits;
@@ -143,27 +146,27 @@ impl ServerProtocol {
         self
     }
 
-    /// Logs from `level` on for a legacy client that has not said what it wants.
+    /// Sets the log level for legacy clients that did not send `logging/setLevel`.
     #[must_use]
     pub fn default_log_level(mut self, level: LogLevel) -> Self {
         self.log_level = level;
         self
     }
 
-    /// The same server on a host that can send nothing but the one answer to a request: there is
-    /// no `subscriptions/listen`, and nothing is offered that needs a stream.
+    /// Returns the settings for a transport that can send only one reply to a request: without
+    /// `subscriptions/listen` and without capabilities that need a stream.
     #[must_use]
     pub fn without_streams(&self) -> ServerProtocol {
         ServerProtocol { streams: false, ..self.clone() }
     }
 
-    /// Whether the server speaks any revision that opens with a handshake.
+    /// Returns whether the server supports any revision with a handshake.
     #[must_use]
     pub fn speaks_legacy(&self) -> bool {
         self.eras != SupportedEras::Modern
     }
 
-    /// Reads one message that stands alone.
+    /// Reads one stateless message.
     ///
     /// A legacy request is served without a session, as `revision` or else as 2025-03-26.
     ///
@@ -178,39 +181,39 @@ impl ServerProtocol {
     /// assert_eq!(bytes, br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     /// ```
     pub fn receive(self: &Arc<Self>, message: Bytes, revision: Option<Revision>) -> Received {
-        let legacy = Legacy::Alone(revision);
-        self.read(message, &mut Origin { legacy, heads: None })
+        let legacy = LegacyContext::Stateless(revision);
+        self.read(message, &mut MessageSource { legacy, headers: None })
     }
 
-    /// Reads one message that stands alone, and what HTTP headers say about it.
+    /// Reads one stateless message and validates its HTTP headers.
     ///
-    /// A legacy request is served without a session, as the revision that its header names or
-    /// else as 2025-03-26.
-    pub fn receive_http(self: &Arc<Self>, message: Bytes, heads: &McpHeaders<'_>) -> Received {
-        let legacy = Legacy::Alone(heads.revision());
-        self.read(message, &mut Origin { legacy, heads: Some(heads) })
+    /// A legacy request is served without a session, as the revision in its header or else as 2025-03-26.
+    pub fn receive_http(self: &Arc<Self>, message: Bytes, headers: &McpHeaders<'_>) -> Received {
+        let legacy = LegacyContext::Stateless(headers.revision());
+        self.read(message, &mut MessageSource { legacy, headers: Some(headers) })
     }
 
-    /// The answer to a message that is longer than the limit, of which nothing else is known.
+    /// Returns the reply to a message that exceeds the size limit and was not read.
     #[must_use]
     pub fn too_long(&self) -> Received {
-        self.refuse_size(None)
+        self.refuse_oversized(None)
     }
 }
 
-/// What to do about a message.
+/// Action for a received message.
 #[derive(Debug)]
 pub enum Received {
-    /// Begin the call; the codec encodes its events.
+    /// Start the call; the codec encodes its events.
     Call(Request, Codec),
     /// Write these bytes, with this HTTP status.
     Reply(Vec<u8>, u16),
-    /// The client answered the ask of this number: the JSON text of its result, or its error.
+    /// Deliver the client's response to the server request of this number: the JSON text of its result, or its
+    /// error.
     Answer(u64, Result<String, Error>),
-    /// The client gave this call up.
+    /// Cancel this call.
     Cancel(CallId),
-    /// Treat each, and join the replies into one array; a silent call has no reply to wait for.
+    /// Process each message, and join the replies into one array; a silent call has no reply.
     Batch(Vec<Received>),
-    /// Nothing.
+    /// Do nothing.
     Ignore,
 }

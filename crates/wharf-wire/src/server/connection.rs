@@ -1,4 +1,4 @@
-//! The session that `initialize` opens, and what legacy requests do without one.
+//! Connection that messages of every era pass through; holds the legacy session that `initialize` opens.
 
 use std::sync::Arc;
 
@@ -11,22 +11,22 @@ use wharf_model::{
 
 use crate::{
     Codec, McpHeaders, Received, Revision, ServerProtocol,
-    json::envelope::{Members, Slot},
+    json::envelope::{FieldSpans, MessageField},
     server::{
-        announced_capabilities::{Handshake, Negotiation, Offer},
-        client_info_cache::introduction,
-        codec::{Owner, Role},
+        announced_capabilities::{AnnouncedCapabilities, HandshakeState, PendingInitialize},
+        client_info_cache::read_client_info,
+        codec::{CodecRole, TaskOwner},
         message::{
-            Message, Refusal, bad_field, invalid_request, subscriptions_too_long,
+            Message, RequestRejection, invalid_field, invalid_request, subscriptions_too_long,
             too_many_subscriptions, unknown_method,
         },
-        message_source::Origin,
-        subscription_budget::Subscriptions,
+        message_source::MessageSource,
+        subscription_budget::SubscriptionShare,
     },
-    versions::revision::{Feature, Verb},
+    versions::revision::{Feature, RequestKind},
 };
 
-/// One stream of messages: requests in any revision, and the legacy session it may hold.
+/// Stream of messages: requests of any revision, and the legacy session that it may hold.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -42,11 +42,11 @@ use crate::{
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) wire: Arc<ServerProtocol>,
-    pub(crate) session: Option<Session>,
+    pub(crate) session: Option<LegacySession>,
 }
 
 impl Connection {
-    /// A connection on which nothing has been said.
+    /// Creates a connection without a session.
     #[must_use]
     pub fn new(wire: Arc<ServerProtocol>) -> Self {
         Connection { wire, session: None }
@@ -57,35 +57,35 @@ impl Connection {
         self.read(message, None)
     }
 
-    /// Reads the next message of a session on HTTP, and what its headers say about it.
+    /// Reads the next message of an HTTP session and validates its headers.
     ///
-    /// On a fresh connection that is the message which may open one. There, whatever is neither
-    /// `initialize` nor modern is refused: it would need the session's id.
-    pub fn receive_http(&mut self, message: Bytes, heads: &McpHeaders<'_>) -> Received {
-        self.read(message, Some(heads))
+    /// On a new connection this is the message that may open a session. Messages other than `initialize` and
+    /// modern requests are refused there: they would need a session id.
+    pub fn receive_http(&mut self, message: Bytes, headers: &McpHeaders<'_>) -> Received {
+        self.read(message, Some(headers))
     }
 
-    fn read(&mut self, message: Bytes, heads: Option<&McpHeaders<'_>>) -> Received {
-        // A handshake that failed opened nothing.
+    fn read(&mut self, message: Bytes, headers: Option<&McpHeaders<'_>>) -> Received {
+        // A failed handshake opens no session.
         self.session.take_if(|session| !session.handshake.settle());
-        let legacy = Legacy::Session(&mut self.session);
-        self.wire.read(message, &mut Origin { legacy, heads })
+        let legacy = LegacyContext::Session(&mut self.session);
+        self.wire.read(message, &mut MessageSource { legacy, headers })
     }
 
-    /// Whether `initialize` was answered with success.
+    /// Returns whether `initialize` succeeded.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.handshake.offers(|_| true))
+        self.session.as_ref().is_some_and(|session| session.handshake.announces(|_| true))
     }
 
-    /// Whether the session's streams are primed, and may be closed before they end.
+    /// Returns whether the session's streams start with a priming event, and may be closed early.
     #[must_use]
     pub fn polls(&self) -> bool {
-        let polls = |session: &Session| session.revision.has(Feature::StreamPolling);
+        let polls = |session: &LegacySession| session.revision.has(Feature::StreamPolling);
         self.is_open() && self.session.as_ref().is_some_and(polls)
     }
 
-    /// About how many bytes the session keeps of what its client said about itself.
+    /// Returns the approximate size in bytes of the session's client info.
     #[must_use]
     pub fn kept(&self) -> usize {
         self.session.as_ref().map_or(0, |session| session.kept as usize)
@@ -94,33 +94,34 @@ impl Connection {
     /// Counts the session's subscriptions under `caller` from now on.
     pub fn count_as(&mut self, caller: &Caller) {
         if let Some(session) = &mut self.session {
-            session.subscriptions = Subscriptions::of(caller.clone());
+            session.subscriptions = SubscriptionShare::of(caller.clone());
             session.recount(&self.wire);
         }
     }
 
-    /// Lets the session's listen, which it was about to begin, wait until it is
-    /// [due](Connection::due_listen). It will hear of what changes from `since` on.
-    pub fn put_off_listen(&mut self, since: ChangeVersion) {
+    /// Postpones the start of the session's subscription until it is [due](Connection::due_listen). It will
+    /// report changes since `since`.
+    pub fn postpone_listen(&mut self, since: ChangeVersion) {
         if let Some(session) = &mut self.session {
-            session.listen = Listen::PutOff(since);
+            session.listen = ListenState::Postponed(since);
             session.filter.take_if(|_| !session.follows);
         }
     }
 
-    /// Says with whose rights the session's listen hears from now on: those of whoever sent its newest message.
+    /// Sets the principal whose permissions filter the session's subscription: the sender of the newest
+    /// message.
     pub fn set_principal(&self, caller: &Principal) {
         if let Some(filter) = self.session.as_ref().and_then(|session| session.filter.as_ref()) {
             filter.set_principal(caller);
         }
     }
 
-    /// The listen that was put off, if it is due by now: because somebody hears it, or because the
-    /// session follows resources or tasks, of which nobody else takes note.
+    /// Returns the postponed subscription if it is due: a reader is attached, or the session follows resources
+    /// or tasks, whose changes are not recorded elsewhere.
     pub fn due_listen(&mut self, is_heard: bool) -> Option<(Request, Codec)> {
         let session = self.session.as_mut()?;
         match session.listen {
-            Listen::PutOff(since) if is_heard || session.follows => {
+            ListenState::Postponed(since) if is_heard || session.follows => {
                 let (mut request, codec) = session.listen(&self.wire);
                 request.since = Some(since);
                 Some((request, codec))
@@ -129,89 +130,93 @@ impl Connection {
         }
     }
 
-    /// The answer to a message that is longer than the limit, of which nothing else is known.
+    /// Returns the reply to a message that exceeds the size limit and was not read.
     #[must_use]
     pub fn too_long(&self) -> Received {
         self.wire.too_long()
     }
 
-    /// The answer to a message that is refused before anything of it is known.
+    /// Returns the error reply to a message that was not read.
     #[must_use]
     pub fn refuse(&self, error: &Error) -> Received {
-        self.wire.refuse(None, &Refusal::new(error.clone(), Revision::MODERN))
+        self.wire.refuse(None, &RequestRejection::new(error.clone(), Revision::MODERN))
     }
 }
 
-/// What a client said at `initialize` and since.
+/// State of a legacy session: the handshake, and the client's later changes.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct LegacySession {
     pub(crate) revision: Revision,
     pub(crate) peer: Arc<Peer>,
-    pub(crate) handshake: Handshake,
-    /// What the session's listen hears; made when that begins, or with what it follows first.
+    pub(crate) handshake: HandshakeState,
+    /// Filter of the session's subscription; created when that starts, or with the first resource or task.
     pub(crate) filter: Option<LiveSubscriptionFilter>,
-    /// Whether there was ever a resource or a task that the session follows.
+    /// Set once the session has followed a resource or task.
     pub(crate) follows: bool,
     pub(crate) level: LogLevel,
-    pub(crate) listen: Listen,
-    /// How often the client has changed any of it.
+    pub(crate) listen: ListenState,
+    /// Number of changes by the client to the saved state.
     pub(crate) edits: u32,
-    /// About how many bytes are kept of what the client said about itself.
+    /// Approximate size in bytes of the client info.
     pub(crate) kept: u32,
-    pub(crate) subscriptions: Subscriptions,
+    pub(crate) subscriptions: SubscriptionShare,
 }
 
-/// The session's own listen.
+/// State of the session's subscription.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Listen {
-    /// The client is not ready for it.
-    Early,
-    PutOff(ChangeVersion),
-    Begun,
+pub(crate) enum ListenState {
+    /// The client has not sent `notifications/initialized`.
+    NotReady,
+    Postponed(ChangeVersion),
+    Started,
 }
 
-/// Where legacy messages go: to a connection's session, or nowhere, as the revision that was said.
-pub(crate) enum Legacy<'a> {
-    Session(&'a mut Option<Session>),
-    Alone(Option<Revision>),
+/// Target of legacy messages: the session of a connection, or none, with the revision of the request.
+pub(crate) enum LegacyContext<'a> {
+    Session(&'a mut Option<LegacySession>),
+    Stateless(Option<Revision>),
 }
 
-impl Legacy<'_> {
+impl LegacyContext<'_> {
     pub(crate) fn revision(&self) -> Option<Revision> {
         match self {
-            Legacy::Session(_) => self.said(),
-            Legacy::Alone(said) => Some(said.unwrap_or(Revision::UNSAID)),
+            LegacyContext::Session(_) => self.explicit_revision(),
+            LegacyContext::Stateless(explicit_revision) => {
+                Some(explicit_revision.unwrap_or(Revision::HTTP_DEFAULT))
+            }
         }
     }
 
-    /// The revision, unless it is only supposed.
-    pub(crate) fn said(&self) -> Option<Revision> {
+    /// Returns the revision if it was given explicitly, not by default.
+    pub(crate) fn explicit_revision(&self) -> Option<Revision> {
         match self {
-            Legacy::Session(session) => session.as_ref().map(|session| session.revision),
-            Legacy::Alone(said) => *said,
+            LegacyContext::Session(session) => session.as_ref().map(|session| session.revision),
+            LegacyContext::Stateless(explicit_revision) => *explicit_revision,
         }
     }
 
-    fn session(&mut self) -> Option<&mut Session> {
+    fn session(&mut self) -> Option<&mut LegacySession> {
         match self {
-            Legacy::Session(session) => session.as_mut(),
-            Legacy::Alone(_) => None,
+            LegacyContext::Session(session) => session.as_mut(),
+            LegacyContext::Stateless(_) => None,
         }
     }
 
-    /// Answers a request that its revision has.
+    /// Handles a request that its revision has.
     pub(crate) fn request(
         &mut self,
         wire: &Arc<ServerProtocol>,
-        verb: Verb,
+        kind: RequestKind,
         message: &mut Message,
     ) -> Result<Received, Error> {
-        match verb {
-            Verb::Initialize => self.open(wire, message),
-            Verb::Call(method) => self.call(wire, method, message),
-            Verb::Ping => Ok(message.done()),
-            Verb::SetLevel => self.set_level(message),
-            Verb::Subscribe | Verb::Unsubscribe => self.subscribe(wire, verb, message),
+        match kind {
+            RequestKind::Initialize => self.open(wire, message),
+            RequestKind::Call(method) => self.call(wire, method, message),
+            RequestKind::Ping => Ok(message.empty_result()),
+            RequestKind::SetLevel => self.set_level(message),
+            RequestKind::Subscribe | RequestKind::Unsubscribe => {
+                self.subscribe(wire, kind, message)
+            }
         }
     }
 
@@ -223,33 +228,34 @@ impl Legacy<'_> {
         if self.session().is_some() {
             return Err(invalid_request("Invalid request: already initialized"));
         }
-        let version = message.text(Slot::ProtocolVersion);
-        let version = version.ok_or_else(|| bad_field("protocolVersion", "must be a string"))?;
-        message.want_client(wire, Slot::Capabilities, "capabilities")?;
-        message.want_client(wire, Slot::ClientInfo, "clientInfo")?;
+        let version = message.text(MessageField::ProtocolVersion);
+        let version =
+            version.ok_or_else(|| invalid_field("protocolVersion", "must be a string"))?;
+        message.check_client_field(wire, MessageField::Capabilities, "capabilities")?;
+        message.check_client_field(wire, MessageField::ClientInfo, "clientInfo")?;
         let revision = negotiate(&version);
-        let (said, kept) = introduction(message, revision, wire.limits.kept)?;
-        let said = wire.introductions.share(said);
-        let peer = Arc::new(Peer::introduced(said));
-        let id = message.call_id(Slot::Id, wire.limits.id).map(|id| id.detached());
+        let (client, kept) = read_client_info(message, revision, wire.limits.kept)?;
+        let client = wire.client_infos.intern(client);
+        let peer = Arc::new(Peer::introduced(client));
+        let id = message.call_id(MessageField::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
         let mut request = message.take_request(wire, Method::Discover, revision)?;
         request.asks = InputMode::Deliver;
-        codec.role = Role::Greeting;
-        if let Legacy::Session(session) = self {
-            let opening = Negotiation::new(id);
-            codec.role = Role::Negotiation(opening.clone());
-            **session = Some(Session {
+        codec.role = CodecRole::StatelessInitialize;
+        if let LegacyContext::Session(session) = self {
+            let pending = PendingInitialize::new(id);
+            codec.role = CodecRole::Initialize(pending.clone());
+            **session = Some(LegacySession {
                 revision,
                 peer: peer.clone(),
-                handshake: Handshake::Begun(opening),
+                handshake: HandshakeState::Pending(pending),
                 filter: None,
                 follows: false,
                 level: wire.log_level,
-                listen: Listen::Early,
+                listen: ListenState::NotReady,
                 edits: 0,
                 kept: u32::try_from(kept).unwrap_or(u32::MAX),
-                subscriptions: Subscriptions::default(),
+                subscriptions: SubscriptionShare::default(),
             });
         }
         Ok(Received::Call(request.from_peer(peer), codec))
@@ -261,67 +267,72 @@ impl Legacy<'_> {
         method: Method,
         message: &mut Message,
     ) -> Result<Received, Error> {
-        let revision = self.revision().unwrap_or(Revision::UNSAID);
+        let revision = self.revision().unwrap_or(Revision::HTTP_DEFAULT);
         if method == Method::Complete && !revision.has(Feature::CompletionContext) {
             message.drop_context();
         }
-        let tasking = self.tasking(method, message)?;
+        let task_request = self.task_request(method, message)?;
         let mut codec = message.codec(wire, method, revision);
-        codec.may_be_task = matches!(tasking, TaskRequest::Wanted(_));
+        codec.may_be_task = matches!(task_request, TaskRequest::Wanted(_));
         let mut request = message.take_request(wire, method, revision)?;
         request.asks = InputMode::Deliver;
-        request.tasking = tasking;
+        request.tasking = task_request;
         if let Some(session) = self.session() {
-            request.log_level = session.handshake.offers(|it| it.logging).then_some(session.level);
+            request.log_level =
+                session.handshake.announces(|it| it.logging).then_some(session.level);
             request = request.from_peer(session.peer.clone());
             let peer = session.peer.clone();
             codec.role = match codec.may_be_task && wire.streams {
-                true => Role::Owner(Box::new(Owner { peer, hears: session.follow().clone() })),
-                false => Role::Peer(peer),
+                true => CodecRole::TaskOwner(Box::new(TaskOwner {
+                    peer,
+                    filter: session.track().clone(),
+                })),
+                false => CodecRole::Peer(peer),
             };
         }
         Ok(Received::Call(request, codec))
     }
 
-    /// What a call says about tasks. Where none were offered, wishes for them do not count.
-    fn tasking(&mut self, method: Method, message: &Message) -> Result<TaskRequest, Error> {
+    /// Reads the task request of a call. It is ignored if the server did not announce task support.
+    fn task_request(&mut self, method: Method, message: &Message) -> Result<TaskRequest, Error> {
         if !self.revision().is_some_and(|revision| revision.has(Feature::TaskRequests)) {
             return Ok(TaskRequest::Unknown);
         }
-        let offered = |session: &mut Session| session.handshake.offers(|it| it.tool_tasks);
+        let offered = |session: &mut LegacySession| session.handshake.announces(|it| it.tool_tasks);
         let tool = method == Method::CallTool;
-        match tool && (!message.has(Slot::Task) || !self.session().is_none_or(offered)) {
+        match tool && (!message.has(MessageField::Task) || !self.session().is_none_or(offered)) {
             true => Ok(TaskRequest::Declined),
-            false => message.wanted_tasking(method),
+            false => message.task_request_from_params(method),
         }
     }
 
     fn set_level(&mut self, message: &Message) -> Result<Received, Error> {
-        let offered = |session: &&mut Session| session.handshake.offers(|it| it.logging);
-        let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
-        let level = message.raw(Slot::Level).and_then(|json| serde_json::from_str(json).ok());
-        session.level = level.ok_or_else(|| bad_field("level", "must be a log level"))?;
+        let offered = |session: &&mut LegacySession| session.handshake.announces(|it| it.logging);
+        let session = self.session().filter(offered).ok_or_else(|| message.not_announced())?;
+        let level =
+            message.raw(MessageField::Level).and_then(|json| serde_json::from_str(json).ok());
+        session.level = level.ok_or_else(|| invalid_field("level", "must be a log level"))?;
         session.edits += 1;
-        Ok(message.done())
+        Ok(message.empty_result())
     }
 
     fn subscribe(
         &mut self,
         wire: &ServerProtocol,
-        verb: Verb,
+        kind: RequestKind,
         message: &Message,
     ) -> Result<Received, Error> {
-        let offered = |session: &&mut Session| session.handshake.offers(|it| it.subscribe);
-        let session = self.session().filter(offered).ok_or_else(|| message.not_offered())?;
+        let offered = |session: &&mut LegacySession| session.handshake.announces(|it| it.subscribe);
+        let session = self.session().filter(offered).ok_or_else(|| message.not_announced())?;
         message.uri(wire.limits.uri)?;
-        let uri = message.text(Slot::Uri).unwrap_or_default();
+        let uri = message.text(MessageField::Uri).unwrap_or_default();
         let (most, most_bytes) = (wire.limits.subscriptions, wire.limits.subscription_bytes);
         session.edits += 1;
-        let filter = session.follow().clone();
-        filter.edit(|filter| match verb {
-            Verb::Unsubscribe => {
+        let filter = session.track().clone();
+        filter.edit(|filter| match kind {
+            RequestKind::Unsubscribe => {
                 filter.uris.remove(&*uri);
-                // Less than before, so it fits.
+                // Smaller than before, so it fits.
                 let _ = session.subscriptions.count(wire, filter, None);
                 Ok(())
             }
@@ -336,12 +347,16 @@ impl Legacy<'_> {
                 Ok(())
             }
         })?;
-        Ok(message.done())
+        Ok(message.empty_result())
     }
 
-    /// Takes note of a notification.
-    pub(crate) fn notified(&mut self, wire: &Arc<ServerProtocol>, message: &Message) -> Received {
-        match &*message.text(Slot::Method).unwrap_or_default() {
+    /// Handles a notification.
+    pub(crate) fn handle_notification(
+        &mut self,
+        wire: &Arc<ServerProtocol>,
+        message: &Message,
+    ) -> Received {
+        match &*message.text(MessageField::Method).unwrap_or_default() {
             "notifications/cancelled" => self.cancelled(wire, message),
             "notifications/initialized" => match self.session() {
                 Some(session) => session.initialized(wire),
@@ -359,20 +374,20 @@ impl Legacy<'_> {
     }
 
     fn cancelled(&mut self, wire: &ServerProtocol, message: &Message) -> Received {
-        let Some(id) = message.call_id(Slot::RequestId, wire.limits.id) else {
+        let Some(id) = message.call_id(MessageField::RequestId, wire.limits.id) else {
             return Received::Ignore;
         };
-        match self.session().is_some_and(|session| session.handshake.waits_for(&id)) {
+        match self.session().is_some_and(|session| session.handshake.is_pending(&id)) {
             true => Received::Ignore,
             false => Received::Cancel(id),
         }
     }
 }
 
-impl Session {
+impl LegacySession {
     fn initialized(&mut self, wire: &Arc<ServerProtocol>) -> Received {
         match self.listen {
-            Listen::Early if wire.streams => {
+            ListenState::NotReady if wire.streams => {
                 self.edits += 1;
                 let (request, codec) = self.listen(wire);
                 Received::Call(request, codec)
@@ -381,14 +396,14 @@ impl Session {
         }
     }
 
-    /// The session's own listen, which subscriptions edit. It begins once.
+    /// Starts the session's one subscription, whose filter `resources/subscribe` edits.
     pub(crate) fn listen(&mut self, wire: &Arc<ServerProtocol>) -> (Request, Codec) {
-        self.listen = Listen::Begun;
+        self.listen = ListenState::Started;
         let body = ByteString::from_static("{}");
-        let message = Message { body: body.clone(), members: Members::default() };
+        let message = Message { body: body.clone(), members: FieldSpans::default() };
         let mut codec: Codec = message.codec(wire, Method::Listen, self.revision);
         let filter = self.filter().clone();
-        codec.role = Role::Silent(filter.clone());
+        codec.role = CodecRole::SessionListen(filter.clone());
         let mut request = Request::new(Method::Listen, body, Parts::default());
         request.asks = InputMode::Deliver;
         request.filter = Some(filter);
@@ -398,8 +413,8 @@ impl Session {
         (request.from_peer(self.peer.clone()), codec)
     }
 
-    /// The filter, for something that only a listen hears of.
-    fn follow(&mut self) -> &LiveSubscriptionFilter {
+    /// Returns the filter, to add a resource or task that only the subscription reports.
+    fn track(&mut self) -> &LiveSubscriptionFilter {
         self.follows = true;
         self.filter()
     }
@@ -412,45 +427,47 @@ impl Session {
     }
 
     pub(crate) fn filter(&mut self) -> &LiveSubscriptionFilter {
-        let offer = self.handshake.offer();
+        let announced = self.handshake.announced();
         self.filter.get_or_insert_with(|| {
-            LiveSubscriptionFilter::new(offer.map_or_else(everything, Offer::filter))
+            LiveSubscriptionFilter::new(
+                announced.map_or_else(unrestricted_filter, AnnouncedCapabilities::filter),
+            )
         })
     }
 }
 
 impl Message {
-    /// The empty result.
-    fn done(&self) -> Received {
-        let id = self.raw(Slot::Id).unwrap_or("null");
+    /// Returns an empty result.
+    fn empty_result(&self) -> Received {
+        let id = self.raw(MessageField::Id).unwrap_or("null");
         let reply = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
         Received::Reply(reply.into_bytes(), 200)
     }
 
-    fn not_offered(&self) -> Error {
-        unknown_method(&self.text(Slot::Method).unwrap_or_default())
+    fn not_announced(&self) -> Error {
+        unknown_method(&self.text(MessageField::Method).unwrap_or_default())
     }
 
-    /// Leaves nothing in the `context`, for revisions that have none.
+    /// Empties `context`, for revisions that do not have it.
     fn drop_context(&mut self) {
-        if !self.members.has(Slot::Context) {
+        if !self.members.has(MessageField::Context) {
             return;
         }
-        let context = self.members.span(Slot::Context).range();
+        let context = self.members.span(MessageField::Context).range();
         let (before, after) = (&self.body[..context.start], &self.body[context.end..]);
         let body = ByteString::from([before, "{}", after].concat());
         *self = Message::of(body, u32::MAX);
     }
 }
 
-/// A legacy revision that we know is echoed; anything else gets the newest legacy one.
+/// Negotiates the revision: echoes a known legacy one, otherwise returns the newest legacy one.
 fn negotiate(version: &str) -> Revision {
     let known = version.parse().ok().filter(|revision: &Revision| !revision.is_modern());
     known.unwrap_or(Revision::NEWEST_LEGACY)
 }
 
-/// What a session wants to hear that does not know yet what it will be offered.
-fn everything() -> SubscriptionFilter {
+/// Returns the filter of a session before its capabilities are announced: all list changes.
+fn unrestricted_filter() -> SubscriptionFilter {
     SubscriptionFilter {
         tools: true,
         prompts: true,
@@ -459,9 +476,9 @@ fn everything() -> SubscriptionFilter {
     }
 }
 
-/// The error for a request that comes before any way to open.
+/// Error for a request before the handshake.
 pub(crate) fn not_initialized(wire: &ServerProtocol) -> Error {
-    Error::new(ErrorKind::NotInitialized).with_message(match wire.speaks(Revision::MODERN) {
+    Error::new(ErrorKind::NotInitialized).with_message(match wire.supports(Revision::MODERN) {
         false => "Not initialized: send `initialize` first",
         true => {
             "Not initialized: send `initialize` first (2025-11-25 and older), or put \

@@ -1,4 +1,4 @@
-//! One message: what it is, which era it belongs to, and the call it asks for.
+//! Decodes a message: classifies it, determines its era, and builds the call.
 
 use std::sync::Arc;
 
@@ -9,232 +9,245 @@ use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::{
     Received, Revision, ServerProtocol, SupportedEras,
-    json::envelope::{Fault, Slot, Slots},
+    json::envelope::{FieldSet, MessageFault, MessageField},
     server::{
-        connection::{Legacy, not_initialized},
+        connection::{LegacyContext, not_initialized},
         encode_error::{read_error, write_error},
-        message::{Message, Refusal, is_id, unknown_method},
-        message_source::Origin,
+        message::{Message, RequestRejection, is_id, unknown_method},
+        message_source::MessageSource,
         modern,
     },
     versions::{
         error_codes,
-        revision::{Range, Verb},
+        revision::{RequestKind, RevisionRange},
     },
 };
 
 impl ServerProtocol {
-    pub(crate) fn read(self: &Arc<Self>, message: Bytes, origin: &mut Origin<'_>) -> Received {
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        message: Bytes,
+        source: &mut MessageSource<'_>,
+    ) -> Received {
         let limit = self.limits.message.min(u32::MAX as usize);
         if message.len() > limit {
-            return self.refuse_size(Some(message.len()));
+            return self.refuse_oversized(Some(message.len()));
         }
         let Ok(body) = ByteString::try_from(message) else {
-            return self.refuse_unread(None, ErrorKind::ParseError, "the message is not UTF-8");
+            return self.refuse_unparsed(None, ErrorKind::ParseError, "the message is not UTF-8");
         };
         match body.trim_ascii_start().starts_with('[') {
-            true => self.read_batch(&body, origin),
-            false => self.read_one(body, origin),
+            true => self.read_batch(&body, source),
+            false => self.read_one(body, source),
         }
     }
 
     pub(crate) fn read_one(
         self: &Arc<Self>,
         body: ByteString,
-        origin: &mut Origin<'_>,
+        source: &mut MessageSource<'_>,
     ) -> Received {
         use ErrorKind::{InvalidRequest, ParseError};
         let mut message = Message::of(body, self.limits.depth);
         let fault = message.members.fault;
-        if fault == Some(Fault::Malformed) {
-            return self.refuse_unread(None, ParseError, "malformed JSON");
+        if fault == Some(MessageFault::Malformed) {
+            return self.refuse_unparsed(None, ParseError, "malformed JSON");
         }
-        let is_answer = message.members.has_any(ANSWER);
-        let is_request = message.has(Slot::Method);
-        let id = message.members.span(Slot::Id).of(&message.body);
+        let is_response = message.members.has_any(RESPONSE_FIELDS);
+        let is_request = message.has(MessageField::Method);
+        let id = message.members.span(MessageField::Id).of(&message.body);
         let id = id.filter(|id| is_id(id, self.limits.id));
-        let id = id.filter(|_| fault != Some(Fault::Duplicate(Slot::Id)));
-        // The id of an answer is ours: an error under it would answer a request of the client's.
-        let id = id.filter(|_| is_request || !is_answer);
-        let invalid = |problem: &'static str| self.refuse_unread(id, InvalidRequest, problem);
+        let id = id.filter(|_| fault != Some(MessageFault::Duplicate(MessageField::Id)));
+        // The id of a response is the server's: an error under it could be taken for the reply to a client
+        // request.
+        let id = id.filter(|_| is_request || !is_response);
+        let invalid = |problem: &'static str| self.refuse_unparsed(id, InvalidRequest, problem);
         match fault {
-            Some(Fault::Deep) => return invalid("the message is nested too deep"),
-            Some(_) => return invalid("a member is there twice"),
+            Some(MessageFault::Deep) => return invalid("the message is nested too deeply"),
+            Some(_) => return invalid("duplicate field"),
             None => {}
         }
-        if message.text(Slot::Jsonrpc).as_deref() != Some("2.0") {
+        if message.text(MessageField::Jsonrpc).as_deref() != Some("2.0") {
             return invalid("`jsonrpc` must be \"2.0\"");
         }
-        match (is_request, is_answer) {
-            (false, false) => return invalid("there is no method"),
-            (true, true) => return invalid("a request has no result"),
-            (false, true) => return self.read_answer(&message, origin),
+        match (is_request, is_response) {
+            (false, false) => return invalid("missing `method`"),
+            (true, true) => return invalid("a request must not have a result or an error"),
+            (false, true) => return self.read_response(&message, source),
             (true, false) => {}
         }
-        if !message.is_text(Slot::Method) {
-            return invalid("the method must be a string");
+        if !message.is_string(MessageField::Method) {
+            return invalid("`method` must be a string");
         }
-        if !message.has(Slot::Id) {
-            return origin.notified(self, &message);
+        if !message.has(MessageField::Id) {
+            return source.handle_notification(self, &message);
         }
         if id.is_none() {
-            return invalid("the id must be a string or an integer");
+            return invalid("`id` must be a string or an integer");
         }
-        match self.read_request(&mut message, origin) {
+        match self.read_request(&mut message, source) {
             Ok(received) => received,
-            Err(refusal) => self.refuse(message.raw(Slot::Id), &refusal),
+            Err(refusal) => self.refuse(message.raw(MessageField::Id), &refusal),
         }
     }
 
     fn read_request(
         self: &Arc<Self>,
         message: &mut Message,
-        origin: &mut Origin<'_>,
-    ) -> Result<Received, Refusal> {
-        let row = Verb::named(&message.text(Slot::Method).unwrap_or_default());
-        if !is_marked(message) {
-            origin.check_version(self)?;
+        source: &mut MessageSource<'_>,
+    ) -> Result<Received, RequestRejection> {
+        let row = RequestKind::named(&message.text(MessageField::Method).unwrap_or_default());
+        if !has_modern_fields(message) {
+            source.check_version(self)?;
         }
-        let era = self.era(message, row, origin);
+        let era = self.era(message, row, source);
         let revision = match era {
             Era::Modern => Revision::MODERN,
-            Era::Legacy => origin.revision().unwrap_or(Revision::NEWEST_LEGACY),
+            Era::Legacy => source.revision().unwrap_or(Revision::NEWEST_LEGACY),
         };
         match (era, self.eras, row) {
             (Era::Modern, SupportedEras::Legacy, _) => {
-                return Err(self.not_modern(message, row, origin));
+                return Err(self.not_modern(message, row, source));
             }
-            (Era::Legacy, SupportedEras::Modern, Some((Verb::Initialize, _))) => {
+            (Era::Legacy, SupportedEras::Modern, Some((RequestKind::Initialize, _))) => {
                 return Err(self.not_legacy(message));
             }
             _ => {}
         }
         if era == Era::Modern {
-            return modern::begin(self, row, message, origin.heads);
+            return modern::begin(self, row, message, source.headers);
         }
-        if !matches!(row, Some((Verb::Initialize, _))) {
-            origin.check_session(self)?;
+        if !matches!(row, Some((RequestKind::Initialize, _))) {
+            source.check_session(self)?;
         }
-        message.check_objects().map_err(|error| Refusal::new(error, revision))?;
-        let Some((verb, _)) = row.filter(|row| row.1.has(revision)) else {
-            let name = message.text(Slot::Method).unwrap_or_default();
-            return Err(Refusal::new(unknown_method(&name), revision));
+        message.check_objects().map_err(|error| RequestRejection::new(error, revision))?;
+        let Some((kind, _)) = row.filter(|row| row.1.has(revision)) else {
+            let name = message.text(MessageField::Method).unwrap_or_default();
+            return Err(RequestRejection::new(unknown_method(&name), revision));
         };
-        match &mut origin.legacy {
-            Legacy::Session(None) if !matches!(verb, Verb::Initialize | Verb::Ping) => {
-                Err(Refusal::new(not_initialized(self), revision))
+        match &mut source.legacy {
+            LegacyContext::Session(None)
+                if !matches!(kind, RequestKind::Initialize | RequestKind::Ping) =>
+            {
+                Err(RequestRejection::new(not_initialized(self), revision))
             }
-            legacy => legacy.request(self, verb, message).map_err(|it| Refusal::new(it, revision)),
+            legacy => legacy
+                .request(self, kind, message)
+                .map_err(|it| RequestRejection::new(it, revision)),
         }
     }
 
     pub(crate) fn era(
         &self,
         message: &Message,
-        row: Option<(Verb, Range)>,
-        origin: &Origin<'_>,
+        row: Option<(RequestKind, RevisionRange)>,
+        source: &MessageSource<'_>,
     ) -> Era {
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
-        let opens = matches!(row, Some((Verb::Initialize, _)));
-        // A server without sessions has nothing to offer but the modern rules.
+        let opens = matches!(row, Some((RequestKind::Initialize, _)));
+        // A server without sessions has only the modern rules.
         let forced = self.eras == SupportedEras::Modern && !opens;
-        let said = match origin.said() {
+        let modern_by_context = match source.explicit_revision() {
             Some(revision) => revision.is_modern(),
-            // Where nothing says what is spoken, the method may.
+            // Without header or session, the method may indicate the era.
             None => modern_only,
         };
-        match is_marked(message) || forced || said {
+        match has_modern_fields(message) || forced || modern_by_context {
             true => Era::Modern,
             false => Era::Legacy,
         }
     }
 
-    fn read_answer(&self, message: &Message, origin: &Origin<'_>) -> Received {
+    fn read_response(&self, message: &Message, source: &MessageSource<'_>) -> Received {
         use ErrorKind::InvalidRequest;
-        if message.has(Slot::Result) && message.has(Slot::Error) {
-            return self.refuse_unread(None, InvalidRequest, "an answer has a result or an error");
+        if message.has(MessageField::Result) && message.has(MessageField::Error) {
+            return self.refuse_unparsed(
+                None,
+                InvalidRequest,
+                "a response has either a result or an error",
+            );
         }
-        if let Err(refusal) = origin.check_version(self) {
+        if let Err(refusal) = source.check_version(self) {
             return self.refuse(None, &refusal);
         }
-        let revision = match origin.answers() {
+        let revision = match source.response_revision() {
             Ok(Some(revision)) => revision,
             Ok(None) => return Received::Ignore,
-            Err(problem) => return self.refuse_unread(None, InvalidRequest, problem),
+            Err(problem) => return self.refuse_unparsed(None, InvalidRequest, problem),
         };
-        let id = message.raw(Slot::Id).and_then(|id| id.parse().ok());
+        let id = message.raw(MessageField::Id).and_then(|id| id.parse().ok());
         let Some(number) = id else { return Received::Ignore };
         Received::Answer(
             number,
-            match message.members.span(Slot::Result).of(&message.body) {
+            match message.members.span(MessageField::Result).of(&message.body) {
                 Some(result) => Ok(result.to_owned()),
-                None => Err(read_error(message.raw(Slot::Error).unwrap_or("{}"), revision)),
+                None => Err(read_error(message.raw(MessageField::Error).unwrap_or("{}"), revision)),
             },
         )
     }
 
-    pub(crate) fn refuse(&self, id: Option<&str>, refusal: &Refusal) -> Received {
+    pub(crate) fn refuse(&self, id: Option<&str>, refusal: &RequestRejection) -> Received {
         let mut out = Vec::new();
         write_error(&mut out, self.profile, id, &refusal.error, refusal.revision);
         let usual = error_codes::status(refusal.error.kind, refusal.revision);
         Received::Reply(out, refusal.status.unwrap_or(usual))
     }
 
-    /// Refuses what is no request of any revision.
-    pub(crate) fn refuse_unread(
+    /// Refuses a message that is not a valid request in any revision.
+    pub(crate) fn refuse_unparsed(
         &self,
         id: Option<&str>,
         kind: ErrorKind,
         problem: &str,
     ) -> Received {
         let error = Error::new(kind).with_message(format!("{}: {problem}", kind.message()));
-        self.refuse(id, &Refusal::new(error, Revision::MODERN))
+        self.refuse(id, &RequestRejection::new(error, Revision::MODERN))
     }
 
-    pub(crate) fn refuse_size(&self, size: Option<usize>) -> Received {
+    pub(crate) fn refuse_oversized(&self, size: Option<usize>) -> Received {
         let mut data = json!({"limit": self.limits.message});
         if let Some(size) = size {
             data["size"] = size.into();
         }
         let error = Error::new(ErrorKind::ContentTooLarge).with_data(data);
-        self.refuse(None, &Refusal::new(error, Revision::MODERN))
+        self.refuse(None, &RequestRejection::new(error, Revision::MODERN))
     }
 
     fn not_modern(
         &self,
         message: &Message,
-        row: Option<(Verb, Range)>,
-        origin: &Origin<'_>,
-    ) -> Refusal {
-        let requested = message.text(Slot::MetaVersion).unwrap_or_default();
-        if origin.heads.is_some() {
-            return self.unspoken(&requested);
+        row: Option<(RequestKind, RevisionRange)>,
+        source: &MessageSource<'_>,
+    ) -> RequestRejection {
+        let requested = message.text(MessageField::MetaVersion).unwrap_or_default();
+        if source.headers.is_some() {
+            return self.unsupported_header(&requested);
         }
-        // A client that probes with a modern method must see an error that legacy servers give.
+        // A client that probes with a modern method must receive the error of a legacy server.
         let modern_only = row.is_some_and(|row| !row.1.has(Revision::NEWEST_LEGACY));
         let error = if modern_only {
-            unknown_method(&message.text(Slot::Method).unwrap_or_default())
+            unknown_method(&message.text(MessageField::Method).unwrap_or_default())
         } else {
-            self.unsupported(&requested)
+            self.unsupported_version(&requested)
         };
-        Refusal::new(error, Revision::MODERN)
+        RequestRejection::new(error, Revision::MODERN)
     }
 
-    fn not_legacy(&self, message: &Message) -> Refusal {
-        let requested = message.text(Slot::ProtocolVersion).unwrap_or_default();
-        Refusal::new(self.unsupported(&requested), Revision::MODERN)
+    fn not_legacy(&self, message: &Message) -> RequestRejection {
+        let requested = message.text(MessageField::ProtocolVersion).unwrap_or_default();
+        RequestRejection::new(self.unsupported_version(&requested), Revision::MODERN)
     }
 
-    /// Refuses what a header asks for. Modern clients take a modern number for a modern server.
-    pub(crate) fn unspoken(&self, requested: &str) -> Refusal {
+    /// Refuses the version in a header. Modern clients take a modern error code as a sign of a modern server.
+    pub(crate) fn unsupported_header(&self, requested: &str) -> RequestRejection {
         let revision = match self.eras {
             SupportedEras::Legacy => Revision::NEWEST_LEGACY,
             _ => Revision::MODERN,
         };
-        Refusal::new(self.unsupported(requested), revision)
+        RequestRejection::new(self.unsupported_version(requested), revision)
     }
 
-    pub(crate) fn speaks(&self, revision: Revision) -> bool {
+    pub(crate) fn supports(&self, revision: Revision) -> bool {
         match self.eras {
             SupportedEras::Both => true,
             SupportedEras::Modern => revision.is_modern(),
@@ -242,33 +255,37 @@ impl ServerProtocol {
         }
     }
 
-    /// Every revision this server speaks, newest first.
+    /// Returns the supported revisions, newest first.
     pub(crate) fn supported(&self) -> Vec<&'static str> {
-        let all = Revision::ALL.into_iter().rev().filter(|revision| self.speaks(*revision));
+        let all = Revision::ALL.into_iter().rev().filter(|revision| self.supports(*revision));
         all.map(Revision::as_str).collect()
     }
 
-    /// The message names the versions too: it may be all that a user gets to see.
-    pub(crate) fn unsupported(&self, requested: &str) -> Error {
+    /// Error for an unsupported version. The message lists the versions, because users may see nothing else.
+    pub(crate) fn unsupported_version(&self, requested: &str) -> Error {
         let supported = self.supported();
         let message =
-            format!("Unsupported protocol version; this server speaks {}", supported.join(", "));
+            format!("Unsupported protocol version; this server supports {}", supported.join(", "));
         Error::new(ErrorKind::UnsupportedProtocolVersion)
             .with_message(message)
             .with_data(json!({"supported": supported, "requested": excerpt(requested)}))
     }
 }
 
-/// What only answers carry.
-const ANSWER: Slots = Slots::of(&[Slot::Result, Slot::Error]);
+/// Fields that only responses have.
+const RESPONSE_FIELDS: FieldSet = FieldSet::of(&[MessageField::Result, MessageField::Error]);
 
-/// What only modern requests carry.
-const MARKS: Slots =
-    Slots::of(&[Slot::MetaVersion, Slot::MetaCapabilities, Slot::MetaClient, Slot::MetaLevel]);
+/// Fields that only modern requests have.
+const MODERN_FIELDS: FieldSet = FieldSet::of(&[
+    MessageField::MetaVersion,
+    MessageField::MetaCapabilities,
+    MessageField::MetaClient,
+    MessageField::MetaLevel,
+]);
 
-/// Whether a request carries any of what only modern ones carry.
-fn is_marked(message: &Message) -> bool {
-    message.members.has_any(MARKS)
+/// Returns whether the request has any field that only modern requests have.
+fn has_modern_fields(message: &Message) -> bool {
+    message.members.has_any(MODERN_FIELDS)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

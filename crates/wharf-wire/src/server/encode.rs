@@ -1,4 +1,4 @@
-//! How a call ended, as bytes.
+//! Encodes the result of a call.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use wharf_model::{
-    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, Extra, JsonText, LazyJson,
-    Member, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply, ResourceInfo,
-    ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult,
+    Annotations, CacheHint, Completion, Content, Discovery, ErrorKind, JsonMember, JsonText,
+    LazyJson, Meta, Method, Outcome, Page, PromptInfo, PromptResult, ReadResult, Reply,
+    ResourceInfo, ServerCapabilities, TaskState, TemplateInfo, ToolInfo, ToolResult, UnknownFields,
 };
 
 use crate::{
     Revision,
-    json::{writer, writer::Object},
+    json::{writer, writer::ObjectWriter},
     server::{
         client_requests,
-        codec::{Codec, Role, SUBSCRIPTION_ID},
+        codec::{Codec, CodecRole, SUBSCRIPTION_ID},
         tasks,
         tasks::RELATED_TASK,
     },
@@ -37,13 +37,13 @@ impl Codec {
             }
             Outcome::Complete(reply) => self.complete(reply, out),
             Outcome::InputRequired(input)
-                if self.may_suspend() && client_requests::says_anything(input) =>
+                if self.may_suspend() && client_requests::has_content(input) =>
             {
                 self.input_required(input, out)
             }
-            Outcome::Task(task) if self.may_be_task => self.begun(task, out),
+            Outcome::Task(task) if self.may_be_task => self.task_created(task, out),
             Outcome::Failed(error) => self.fail(error, out),
-            // Only calls that say so may end as a task, and only some modern ones with questions.
+            // Only calls that allow it may end as a task, and only some modern ones with input requests.
             _ => self.refuse(&ErrorKind::InternalError.into(), out),
         }
     }
@@ -55,14 +55,14 @@ impl Codec {
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
         out.extend_from_slice(self.id_json().as_bytes());
         out.extend_from_slice(br#","result":"#);
-        let mut result = Object::open(out);
+        let mut result = ObjectWriter::open(out);
         if modern {
             result.plain("resultType", "\"complete\"");
         }
         let (cache, meta) = self.write_fields(reply, &mut result);
         if let Some(mut cache) = cache.filter(|_| modern) {
             if self.retried {
-                // It depends on answers that no cache knows of.
+                // The result depends on input responses that are not part of the cache key.
                 cache = CacheHint::default();
             }
             writer::integer(result.key("ttlMs"), cache.ttl_ms);
@@ -74,11 +74,11 @@ impl Codec {
         200
     }
 
-    /// Writes what the result says; its cache hint and the user's metadata are left to the caller.
+    /// Writes the fields of the result; returns its cache hint and the user's `_meta` for the caller to write.
     fn write_fields<'a>(
         &self,
         reply: &'a Reply,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         match reply {
             Reply::Tool(it) => self.write_tool_result(it, result),
@@ -91,13 +91,13 @@ impl Codec {
             Reply::Completion(it) => self.write_completion(it, result),
             Reply::Discover(it) => self.write_discovery(it, result),
             other => {
-                self.write_of_tasks(other, result);
+                self.write_task_reply(other, result);
                 (None, None)
             }
         }
     }
 
-    pub(crate) fn write_meta(&self, result: &mut Object<'_>, user: Option<&LazyJson<Meta>>) {
+    pub(crate) fn write_meta(&self, result: &mut ObjectWriter<'_>, user: Option<&LazyJson<Meta>>) {
         if !self.revision.is_modern() {
             return self.write_legacy_meta(result, user);
         }
@@ -115,7 +115,7 @@ impl Codec {
         meta.close();
     }
 
-    fn write_legacy_meta(&self, result: &mut Object<'_>, user: Option<&LazyJson<Meta>>) {
+    fn write_legacy_meta(&self, result: &mut ObjectWriter<'_>, user: Option<&LazyJson<Meta>>) {
         match (self.related_task(), user) {
             (None, None) => {}
             (None, Some(user)) => result.json("_meta", user),
@@ -132,7 +132,7 @@ impl Codec {
     pub(crate) fn write_tool_result<'a>(
         &self,
         it: &'a ToolResult,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         let structured = it.structured.as_ref().map(JsonText::get);
         let fits = |json: &str| self.revision.has(Feature::AnyJson) || json.starts_with('{');
@@ -140,7 +140,8 @@ impl Codec {
         let out = result.key("content");
         let is_missed = |json: &&str| it.content.is_empty() && (carried.is_none() || !fits(json));
         match structured.filter(is_missed) {
-            // What the revision cannot carry as structure, or as it is, must not get lost.
+            // Structured content that the revision cannot carry unchanged is sent as text, so that it is not
+            // lost.
             Some(json) => writer::array(out, [Content::text(json)], |out, item| {
                 write_content(out, &item, self.revision);
             }),
@@ -164,10 +165,10 @@ impl Codec {
         (None, it.meta.as_deref())
     }
 
-    fn write_page<'a, T: Item>(
+    fn write_page<'a, T: ListItem>(
         &self,
         page: &'a Page<T>,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         let revision = self.revision;
         let items = page.body.memo.get(revision.index(), || {
@@ -185,7 +186,7 @@ impl Codec {
     fn write_contents<'a>(
         &self,
         it: &'a ReadResult,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         writer::array(result.key("contents"), &it.contents, |out, contents| {
             match contents.meta.is_some() {
@@ -200,16 +201,16 @@ impl Codec {
     fn write_prompt<'a>(
         &self,
         it: &'a PromptResult,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         if let Some(description) = &it.description {
             result.text("description", description);
         }
-        writer::array(result.key("messages"), &it.messages, |out, said| {
-            let mut message = Object::open(out);
-            message.text("role", said.role.as_str());
-            write_content(message.key("content"), &said.content, self.revision);
-            write_extra(&mut message, &said.extra);
+        writer::array(result.key("messages"), &it.messages, |out, prompt_message| {
+            let mut message = ObjectWriter::open(out);
+            message.text("role", prompt_message.role.as_str());
+            write_content(message.key("content"), &prompt_message.content, self.revision);
+            write_extra(&mut message, &prompt_message.extra);
             message.close();
         });
         write_extra(result, &it.extra);
@@ -219,7 +220,7 @@ impl Codec {
     fn write_completion<'a>(
         &self,
         it: &'a Completion,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         result.json("completion", it);
         (None, it.meta.as_deref())
@@ -228,16 +229,16 @@ impl Codec {
     fn write_discovery<'a>(
         &self,
         it: &Discovery,
-        result: &mut Object<'_>,
+        result: &mut ObjectWriter<'_>,
     ) -> (Option<CacheHint>, Option<&'a LazyJson<Meta>>) {
         let revision = self.revision;
-        let streams = self.wire.streams && !matches!(self.role, Role::Greeting);
+        let streams = self.wire.streams && !matches!(self.role, CodecRole::StatelessInitialize);
         let offered = match streams {
             true => Cow::Borrowed(&it.capabilities),
             false => Cow::Owned(without_streams(&it.capabilities)),
         };
-        if let Role::Negotiation(opening) = &self.role {
-            opening.answered(&offered);
+        if let CodecRole::Initialize(pending) = &self.role {
+            pending.succeed(&offered);
         }
         if revision.is_modern() {
             result.json("supportedVersions", &self.wire.supported());
@@ -255,28 +256,28 @@ impl Codec {
     }
 }
 
-/// The fields that are the protocol's to say in any result.
-pub(crate) const PROTOCOL: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
+/// Fields of results that only the protocol layer may set.
+pub(crate) const PROTOCOL_FIELDS: [&str; 3] = ["resultType", "ttlMs", "cacheScope"];
 
-fn write_extra(object: &mut Object<'_>, extra: &Extra) {
-    extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL));
+fn write_extra(object: &mut ObjectWriter<'_>, extra: &UnknownFields) {
+    extra.each_member(|name, value| write_member(object, name, value, &PROTOCOL_FIELDS));
 }
 
-/// Writes the members of `_meta`, but not those that are the protocol's to say.
-pub(crate) fn write_members(object: &mut Object<'_>, user: &LazyJson<Meta>, but: &[&str]) {
+/// Writes the members of `_meta`, except those that only the protocol layer may set.
+pub(crate) fn write_members(object: &mut ObjectWriter<'_>, user: &LazyJson<Meta>, but: &[&str]) {
     user.each_member(|name, value| write_member(object, name, value, but));
 }
 
-fn write_member(object: &mut Object<'_>, name: &str, value: Member<'_>, but: &[&str]) {
+fn write_member(object: &mut ObjectWriter<'_>, name: &str, value: JsonMember<'_>, but: &[&str]) {
     if !but.contains(&name) {
         match value {
-            Member::Tree(tree) => writer::json(object.any_key(name), tree),
+            JsonMember::Tree(tree) => writer::json(object.any_key(name), tree),
             member => writer::raw(object.any_key(name), &member.text()),
         }
     }
 }
 
-/// What is left to offer where nothing but answers can be sent.
+/// Returns the capabilities that remain if only replies can be sent.
 fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
     let mut left = capabilities.clone();
     left.logging = false;
@@ -289,31 +290,31 @@ fn without_streams(capabilities: &ServerCapabilities) -> ServerCapabilities {
     left
 }
 
-/// Something that is listed in pages.
-trait Item: Serialize {
+/// Item of a paginated list.
+trait ListItem: Serialize {
     const KEY: &'static str;
 
     fn translate(value: &mut Value, revision: Revision);
 
-    /// Whether every revision since the newest has every field this one uses.
-    fn is_plainly_modern(&self) -> bool {
+    /// Returns whether the item can be written to a modern client without translation.
+    fn needs_no_translation(&self) -> bool {
         true
     }
 }
 
-impl Item for ToolInfo {
+impl ListItem for ToolInfo {
     const KEY: &'static str = "tools";
 
     fn translate(value: &mut Value, revision: Revision) {
         translate::tool(value, revision);
     }
 
-    fn is_plainly_modern(&self) -> bool {
+    fn needs_no_translation(&self) -> bool {
         self.execution.is_none()
     }
 }
 
-impl Item for ResourceInfo {
+impl ListItem for ResourceInfo {
     const KEY: &'static str = "resources";
 
     fn translate(value: &mut Value, revision: Revision) {
@@ -321,7 +322,7 @@ impl Item for ResourceInfo {
     }
 }
 
-impl Item for TemplateInfo {
+impl ListItem for TemplateInfo {
     const KEY: &'static str = "resourceTemplates";
 
     fn translate(value: &mut Value, revision: Revision) {
@@ -329,7 +330,7 @@ impl Item for TemplateInfo {
     }
 }
 
-impl Item for PromptInfo {
+impl ListItem for PromptInfo {
     const KEY: &'static str = "prompts";
 
     fn translate(value: &mut Value, revision: Revision) {
@@ -337,14 +338,14 @@ impl Item for PromptInfo {
     }
 }
 
-fn write_item<T: Item>(out: &mut Vec<u8>, item: &T, revision: Revision) {
-    match revision.is_modern() && item.is_plainly_modern() {
+fn write_item<T: ListItem>(out: &mut Vec<u8>, item: &T, revision: Revision) {
+    match revision.is_modern() && item.needs_no_translation() {
         true => writer::json(out, item),
         false => translated(out, item, T::translate, revision),
     }
 }
 
-/// Writes a value as `revision` knows it: the slow way, by a tree.
+/// Writes a value in the form of `revision`. Slow, because it builds a tree.
 fn translated(
     out: &mut Vec<u8>,
     value: &impl Serialize,
@@ -356,12 +357,12 @@ fn translated(
     writer::json(out, &value);
 }
 
-/// Writes a content item: the usual ones directly, what needs translation by a tree.
+/// Writes a content item: common ones directly, others through a translated tree.
 fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
     let bare =
-        |hints: &Option<Box<Annotations>>, meta: &Option<Box<LazyJson<Meta>>>, extra: &Extra| {
-            hints.is_none() && meta.is_none() && extra.is_empty()
-        };
+        |hints: &Option<Box<Annotations>>,
+         meta: &Option<Box<LazyJson<Meta>>>,
+         extra: &UnknownFields| { hints.is_none() && meta.is_none() && extra.is_empty() };
     let (kind, media) = match item {
         Content::Text(it) if bare(&it.annotations, &it.meta, &it.extra) => {
             out.extend_from_slice(br#"{"type":"text","text":"#);
@@ -377,14 +378,14 @@ fn write_content(out: &mut Vec<u8>, item: &Content, revision: Revision) {
         _ if revision.is_modern() => return writer::json(out, item),
         _ => return translated(out, item, translate::content, revision),
     };
-    let mut object = Object::open(out);
+    let mut object = ObjectWriter::open(out);
     object.text("type", kind);
     object.text("data", &media.data);
     object.text("mimeType", &media.mime_type);
     object.close();
 }
 
-/// How many bytes the large parts of a reply take.
+/// Estimates the size of a reply in bytes.
 fn rough_size(reply: &Reply) -> usize {
     let of_content = |item: &Content| match item {
         Content::Text(it) => it.text.len() + 32,

@@ -1,4 +1,4 @@
-//! How a call failed, as bytes.
+//! Encodes errors, and decodes those of peers.
 
 use std::borrow::Cow;
 
@@ -10,22 +10,22 @@ use wharf_model::{
 
 use crate::{
     Codec, ErrorProfile, Revision,
-    json::{envelope, scanner, writer, writer::Object},
-    server::{client_requests, codec::Role},
+    json::{envelope, scanner, writer, writer::ObjectWriter},
+    server::{client_requests, codec::CodecRole},
     versions::{error_codes, revision::Feature},
 };
 
 impl Codec {
-    /// Writes an error as the end of the call; returns the HTTP status.
+    /// Writes an error as the reply to the call; returns the HTTP status.
     pub fn refuse(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
         if self.is_silent() {
             return 200;
         }
-        if let Role::Negotiation(opening) = &self.role {
-            opening.failed();
+        if let CodecRole::Initialize(pending) = &self.role {
+            pending.fail();
         }
         write_error(out, self.wire.profile, Some(self.id_json()), error, self.revision);
-        error_codes::status(told(error.kind), self.revision)
+        error_codes::status(reported_kind(error.kind), self.revision)
     }
 
     pub(crate) fn fail(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
@@ -51,25 +51,25 @@ impl Codec {
         self.refuse(error, out)
     }
 
-    /// Each era has its own way to say that the user must open a URL first.
+    /// Writes a required URL elicitation in the form of the call's era.
     fn fail_for_url(&self, error: &Error, out: &mut Vec<u8>) -> u16 {
-        let asked = client_requests::urls_of(error);
-        if self.may_suspend() && !asked.is_empty() {
-            return self.input_required(&InputRequired { requests: asked, state: None }, out);
+        let requests = client_requests::elicitation_urls(error);
+        if self.may_suspend() && !requests.is_empty() {
+            return self.input_required(&InputRequired { requests, state: None }, out);
         }
-        if self.revision.has(Feature::ElicitationIds) && !asked.is_empty() {
+        if self.revision.has(Feature::ElicitationIds) && !requests.is_empty() {
             let mut error = error.clone();
             if let Some(data) = &mut error.data {
-                data["elicitations"] = self.url_params(&asked);
+                data["elicitations"] = self.url_params(&requests);
             }
             return self.refuse(&error, out);
         }
         if matches!(self.method, Method::CallTool | Method::TaskResult) {
-            let text = client_requests::urls_as_text(error, &asked);
+            let text = client_requests::urls_as_text(error, &requests);
             return self.complete(&Reply::Tool(ToolResult::error(text)), out);
         }
-        match asked.is_empty() {
-            // The code promises a list of URLs.
+        match requests.is_empty() {
+            // The error code implies a list of URLs.
             true => {
                 let broken = Error::new(ErrorKind::InternalError);
                 self.refuse(&broken.with_message(error.message.clone()), out)
@@ -78,25 +78,26 @@ impl Codec {
         }
     }
 
-    /// Each with its mode and an id, which the specification demands.
-    fn url_params(&self, asked: &[(String, ClientRequest)]) -> Value {
-        asked
+    /// Returns the parameters with mode and id, which the specification requires.
+    fn url_params(&self, requests: &[(String, ClientRequest)]) -> Value {
+        requests
             .iter()
             .zip(1..)
-            .filter_map(|((_, ask), number)| client_requests::params(ask, self, number))
+            .filter_map(|((_, request), number)| client_requests::params(request, self, number))
             .collect()
     }
 }
 
-/// The kind that a client is told. One that reads a reply did not cancel: the handler only says so.
-fn told(kind: ErrorKind) -> ErrorKind {
+/// Returns the kind that is reported. A client that reads a reply has not cancelled, so a handler's own
+/// cancellation is an internal error.
+fn reported_kind(kind: ErrorKind) -> ErrorKind {
     match kind {
         ErrorKind::RequestCancelled => ErrorKind::InternalError,
         kind => kind,
     }
 }
 
-/// Writes an error response. The protocol has no `null` for an id that is not known: it is left out.
+/// Writes an error response. An unknown id is omitted: the protocol does not allow `null`.
 pub(crate) fn write_error(
     out: &mut Vec<u8>,
     profile: ErrorProfile,
@@ -104,7 +105,7 @@ pub(crate) fn write_error(
     error: &Error,
     revision: Revision,
 ) {
-    let mut message = Object::open(out);
+    let mut message = ObjectWriter::open(out);
     message.plain("jsonrpc", "\"2.0\"");
     if let Some(id) = id {
         message.plain("id", id);
@@ -113,14 +114,14 @@ pub(crate) fn write_error(
     message.close();
 }
 
-/// Writes what an error says.
+/// Writes the fields of an error.
 pub(crate) fn write_fields(
-    mut body: Object<'_>,
+    mut body: ObjectWriter<'_>,
     profile: ErrorProfile,
     error: &Error,
     revision: Revision,
 ) {
-    let kind = told(error.kind);
+    let kind = reported_kind(error.kind);
     let registry = match profile {
         ErrorProfile::Registry if !revision.is_modern() => kind.registry_code(),
         _ => None,
@@ -133,7 +134,7 @@ pub(crate) fn write_fields(
     body.close();
 }
 
-/// The server's own code: neither one that JSON-RPC reserves, nor the one that the kind has anyway.
+/// Returns the code that the server's author set, unless JSON-RPC reserves it or the kind has it already.
 fn own_code(error: &Error, revision: Revision) -> Option<i32> {
     let is_own = |code: &i32| {
         !(-32768..=-32000).contains(code) && *code != error_codes::code(error.kind, revision)
@@ -141,20 +142,20 @@ fn own_code(error: &Error, revision: Revision) -> Option<i32> {
     error.code.filter(is_own)
 }
 
-const REQUIRED: &str = "requiredCapabilities";
+const REQUIRED_CAPABILITIES: &str = "requiredCapabilities";
 const RETRY_AFTER: &str = "retryAfterMs";
-/// When to try again, where nobody says.
+/// Default for `retryAfterMs`.
 const DEFAULT_RETRY_MS: u64 = 1000;
 
-/// Whether a client that hears of `kind` is to be told when to try again.
+/// Returns whether an error of `kind` carries `retryAfterMs`.
 fn is_busy(kind: ErrorKind) -> bool {
     use ErrorKind::{Overloaded, RateLimited, TemporarilyUnavailable};
     matches!(kind, RateLimited | Overloaded | TemporarilyUnavailable)
 }
 
-fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
+fn write_data(body: &mut ObjectWriter<'_>, error: &Error, revision: Revision) {
     let fields = match error.data.as_deref() {
-        // A code of the server's own says itself what it means.
+        // Errors with a custom code get no `reason`.
         None if own_code(error, revision).is_some() => return,
         None => &Meta::new(),
         Some(Value::Object(fields)) => fields,
@@ -167,9 +168,15 @@ fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
     if is_busy(error.kind) && !fields.contains_key(RETRY_AFTER) {
         writer::integer(data.key(RETRY_AFTER), DEFAULT_RETRY_MS);
     }
-    if error.kind.is_task_required() && revision.is_modern() && !fields.contains_key(REQUIRED) {
-        // The code promises to say what the client lacks.
-        data.json(REQUIRED, &ClientCapability::Extension(TASKS_EXTENSION.into()).required());
+    if error.kind.is_task_required()
+        && revision.is_modern()
+        && !fields.contains_key(REQUIRED_CAPABILITIES)
+    {
+        // The error code implies the missing capabilities.
+        data.json(
+            REQUIRED_CAPABILITIES,
+            &ClientCapability::Extension(TASKS_EXTENSION.into()).required(),
+        );
     }
     for (key, value) in fields {
         writer::json(data.any_key(key), value);
@@ -177,16 +184,18 @@ fn write_data(body: &mut Object<'_>, error: &Error, revision: Revision) {
     data.close();
 }
 
-/// How many bytes of data beside an error are read: they become a tree of values.
-const MOST_DATA: usize = 64 * 1024;
+/// Maximum size of error data that is parsed into a tree.
+const MAX_ERROR_DATA_BYTES: usize = 64 * 1024;
 
-/// The error that a peer answered with, as far as it can be read.
+/// Reads the error of a peer as far as possible.
 pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
     let (mut code, mut message, mut data) = (None, None, None);
     let read = |key: &str, value: &str| match envelope::unquote(key).as_deref() {
-        Some("code") => code = whole(value),
+        Some("code") => code = parse_integer(value),
         Some("message") => message = envelope::unquote(value).map(Cow::into_owned),
-        Some("data") if value.len() <= MOST_DATA => data = serde_json::from_str(value).ok(),
+        Some("data") if value.len() <= MAX_ERROR_DATA_BYTES => {
+            data = serde_json::from_str(value).ok()
+        }
         _ => {}
     };
     let _ = scanner::each_member(json, read);
@@ -197,18 +206,18 @@ pub(crate) fn read_error(json: &str, revision: Revision) -> Error {
     error
 }
 
-/// A number, even where it is written with a fraction of nothing.
-fn whole(json: &str) -> Option<i32> {
+/// Parses an integer, also if written with the fraction `.0`.
+fn parse_integer(json: &str) -> Option<i32> {
     let number = json.strip_suffix(".0").unwrap_or(json);
     number.parse().ok()
 }
 
-/// The kind that the peer names, if it is one that goes by this number; else what the number says.
+/// Returns the kind in `reason` if it has this code; otherwise the kind of the code.
 fn read_kind(code: i32, data: Option<&Value>, revision: Revision) -> ErrorKind {
     let named = data.and_then(|data| data["reason"].as_str()).and_then(ErrorKind::from_name);
-    let goes_by = |kind: &ErrorKind| {
+    let has_code = |kind: &ErrorKind| {
         let registry = kind.registry_code().filter(|_| !revision.is_modern());
         error_codes::code(*kind, revision) == code || registry == Some(code)
     };
-    named.filter(goes_by).unwrap_or_else(|| error_codes::kind(code, revision))
+    named.filter(has_code).unwrap_or_else(|| error_codes::kind(code, revision))
 }

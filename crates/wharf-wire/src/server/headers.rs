@@ -1,17 +1,18 @@
-//! The HTTP headers that repeat what a message says, so that others can route by them.
+//! MCP request headers (`MCP-Protocol-Version`, `Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`), which repeat body
+//! fields for routing.
 
 use std::borrow::Cow;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use wharf_model::{Error, Method, Mirrored};
+use wharf_model::{Error, HeaderParams, Method};
 
 use crate::{
     Revision, ServerProtocol,
-    json::envelope::Slot,
-    server::message::{Message, target_slot},
+    json::envelope::MessageField,
+    server::message::{Message, target_field},
 };
 
-/// What the HTTP headers beside a message say about it.
+/// MCP headers of an HTTP request.
 #[derive(Debug, Default)]
 pub struct McpHeaders<'a> {
     /// `MCP-Protocol-Version`.
@@ -24,20 +25,20 @@ pub struct McpHeaders<'a> {
     pub params: Vec<(&'a str, &'a [u8])>,
 }
 
-/// A header that may be there once.
+/// Value of a header that may occur once.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum HeaderField<'a> {
-    /// It is not there.
+    /// The header is absent.
     #[default]
     Absent,
-    /// It is there, with this value.
+    /// The header occurs once, with this value.
     One(&'a [u8]),
-    /// It is there more than once, so that two readers might read two things.
+    /// The header occurs several times, so two readers could see different values.
     Several,
 }
 
 impl<'a> HeaderField<'a> {
-    /// Notes one more occurrence.
+    /// Adds an occurrence.
     pub fn add(&mut self, value: &'a [u8]) {
         *self = match self {
             HeaderField::Absent => HeaderField::One(value),
@@ -45,7 +46,7 @@ impl<'a> HeaderField<'a> {
         };
     }
 
-    /// The value, if there is exactly one.
+    /// Returns the value if there is exactly one.
     #[must_use]
     pub fn one(self) -> Option<&'a [u8]> {
         match self {
@@ -61,7 +62,7 @@ pub(crate) const NAME: &str = "Mcp-Name";
 const MISSING: &str = "is missing";
 
 impl McpHeaders<'_> {
-    /// Whether the version header names a modern revision.
+    /// Returns whether the version header names a modern revision.
     ///
     /// ```
     /// use wharf_wire::{HeaderField, McpHeaders};
@@ -75,43 +76,47 @@ impl McpHeaders<'_> {
         self.revision().is_some_and(Revision::is_modern)
     }
 
-    /// Whether the version header, if there is one, names something that `wire` speaks. Messages are
-    /// checked where they are read; this is for requests without one.
+    /// Returns whether `wire` supports the version header, if there is one. For requests without a body:
+    /// messages are checked when they are read.
     #[must_use]
-    pub fn is_spoken(&self, wire: &ServerProtocol) -> bool {
+    pub fn is_supported(&self, wire: &ServerProtocol) -> bool {
         match self.version {
             HeaderField::Absent => true,
-            _ => self.revision().is_some_and(|revision| wire.speaks(revision)),
+            _ => self.revision().is_some_and(|revision| wire.supports(revision)),
         }
     }
 
-    /// The revision that the version header names, if we know it.
+    /// Returns the revision in the version header, if it is a known one.
     pub(crate) fn revision(&self) -> Option<Revision> {
         let date = trimmed(self.version.one()?);
         Revision::ALL.into_iter().rev().find(|revision| revision.as_str().as_bytes() == date)
     }
 
     /// Refuses a request without a version header.
-    pub(crate) fn want_version(&self) -> Result<(), Error> {
+    pub(crate) fn require_version(&self) -> Result<(), Error> {
         match self.version {
             HeaderField::Absent => Err(Error::header_mismatch(VERSION, MISSING)),
             _ => Ok(()),
         }
     }
 
-    /// Compares the headers that every modern request has with the body.
+    /// Compares the headers of a modern request with its body.
     pub(crate) fn check(&self, message: &Message, method: Option<Method>) -> Result<(), Error> {
-        let said = |slot| message.text(slot);
-        compare(VERSION, self.version, said(Slot::MetaVersion), |it| visible(it).map(Cow::from))?;
-        compare(METHOD, self.method, said(Slot::Method), |it| visible(it).map(Cow::from))?;
-        match method.and_then(target_slot) {
-            Some(slot) => compare(NAME, self.name, said(slot), decode),
+        let body_field = |field| message.text(field);
+        compare(VERSION, self.version, body_field(MessageField::MetaVersion), |it| {
+            visible(it).map(Cow::from)
+        })?;
+        compare(METHOD, self.method, body_field(MessageField::Method), |it| {
+            visible(it).map(Cow::from)
+        })?;
+        match method.and_then(target_field) {
+            Some(field) => compare(NAME, self.name, body_field(field), decode),
             None => Ok(()),
         }
     }
 
-    /// The parameters that headers repeat, for those who know which of them count.
-    pub(crate) fn mirrored(&self) -> Mirrored {
+    /// Returns the `Mcp-Param-*` values, for comparison with the arguments.
+    pub(crate) fn mirrored(&self) -> HeaderParams {
         let read = |&(name, value): &(&str, &[u8])| {
             let text = decode(value).map(Cow::into_owned);
             (name.to_ascii_lowercase(), text.and_then(|text| String::from_utf8(text).ok()))
@@ -127,10 +132,10 @@ fn compare(
     read: fn(&[u8]) -> Option<Cow<'_, [u8]>>,
 ) -> Result<(), Error> {
     let problem = match (field, body) {
-        // What the body lacks is refused as a parameter.
+        // A field that is missing in the body is refused as an invalid parameter.
         (HeaderField::Absent, None) => return Ok(()),
         (HeaderField::Absent, Some(_)) => MISSING,
-        (HeaderField::Several, _) => "is there more than once",
+        (HeaderField::Several, _) => "occurs more than once",
         (HeaderField::One(value), body) => match read(value) {
             None => "is malformed",
             Some(value) if body.is_some_and(|body| *value == *body.as_bytes()) => return Ok(()),
@@ -140,8 +145,8 @@ fn compare(
     Err(Error::header_mismatch(header, problem))
 }
 
-/// The text of a header's value: what is around it does not count, and what HTTP does not allow in
-/// it has no reading that all agree on.
+/// Returns the header value as text without surrounding white space; none if it has characters that HTTP does
+/// not allow.
 pub(crate) fn plain(value: &[u8]) -> Option<&str> {
     std::str::from_utf8(visible(value)?).ok()
 }
@@ -151,7 +156,7 @@ fn visible(value: &[u8]) -> Option<&[u8]> {
     text.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~')).then_some(text)
 }
 
-/// A header's value without what is around it.
+/// Removes surrounding spaces and tabs.
 fn trimmed(mut value: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
         value = rest;
@@ -159,14 +164,14 @@ fn trimmed(mut value: &[u8]) -> &[u8] {
     value
 }
 
-const OPENS: &str = "=?base64?";
-const CLOSES: &str = "?=";
+const BASE64_PREFIX: &str = "=?base64?";
+const BASE64_SUFFIX: &str = "?=";
 
-/// The text that a header's value stands for: itself, or what is encoded between the marks.
+/// Decodes a header value: plain text, or base64 between `=?base64?` and `?=`.
 fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let text = visible(value)?;
-    let marked = text.strip_prefix(OPENS.as_bytes());
-    match marked.and_then(|rest| rest.strip_suffix(CLOSES.as_bytes())) {
+    let marked = text.strip_prefix(BASE64_PREFIX.as_bytes());
+    match marked.and_then(|rest| rest.strip_suffix(BASE64_SUFFIX.as_bytes())) {
         None => Some(Cow::Borrowed(text)),
         Some(encoded) => {
             let bytes = STANDARD.decode(encoded).ok()?;
@@ -175,7 +180,7 @@ fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// How `text` is written as the value of `Mcp-Name` or `Mcp-Param-*`.
+/// Encodes `text` as the value of `Mcp-Name` or `Mcp-Param-*`.
 ///
 /// ```
 /// use wharf_wire::encode_header;
@@ -185,9 +190,9 @@ fn decode(value: &[u8]) -> Option<Cow<'_, [u8]>> {
 /// ```
 #[must_use]
 pub fn encode_header(text: &str) -> Cow<'_, str> {
-    let marked = text.starts_with(OPENS) && text.ends_with(CLOSES);
+    let marked = text.starts_with(BASE64_PREFIX) && text.ends_with(BASE64_SUFFIX);
     match plain(text.as_bytes()) {
         Some(trimmed) if trimmed == text && !marked => Cow::Borrowed(text),
-        _ => Cow::Owned(format!("{OPENS}{}{CLOSES}", STANDARD.encode(text))),
+        _ => Cow::Owned(format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", STANDARD.encode(text))),
     }
 }

@@ -1,4 +1,4 @@
-//! A message whose envelope is right, and the call it asks for.
+//! Message with a validated envelope, and the request built from it.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -11,126 +11,126 @@ use wharf_model::{
 
 use crate::{
     CallId, Codec, Revision, ServerProtocol,
-    json::envelope::{Members, Slot, unquote},
+    json::envelope::{FieldSpans, MessageField, unquote},
 };
 
-/// A message that is valid JSON-RPC as far as its envelope goes.
+/// Message whose JSON-RPC envelope is valid.
 pub(crate) struct Message {
     pub(crate) body: ByteString,
-    pub(crate) members: Members,
+    pub(crate) members: FieldSpans,
 }
 
-/// Why a request is not begun.
-pub(crate) struct Refusal {
+/// Error reply to a request that is not started.
+pub(crate) struct RequestRejection {
     pub(crate) error: Error,
     pub(crate) revision: Revision,
-    /// Where the HTTP status is not the one that goes with the kind.
+    /// HTTP status, if not the default of the error kind.
     pub(crate) status: Option<u16>,
 }
 
-impl Refusal {
+impl RequestRejection {
     pub(crate) fn new(error: impl Into<Error>, revision: Revision) -> Self {
-        Refusal { error: error.into(), revision, status: None }
+        RequestRejection { error: error.into(), revision, status: None }
     }
 }
 
 impl Message {
-    /// Finds the members of `body`.
+    /// Scans the fields of `body`.
     pub(crate) fn of(body: ByteString, depth: u32) -> Self {
-        let mut message = Message { body, members: Members::default() };
+        let mut message = Message { body, members: FieldSpans::default() };
         message.members.find(&message.body, depth);
         message
     }
 
-    pub(crate) fn has(&self, slot: Slot) -> bool {
+    pub(crate) fn has(&self, slot: MessageField) -> bool {
         self.members.has(slot)
     }
 
-    pub(crate) fn is_text(&self, slot: Slot) -> bool {
-        self.members.is_text(&self.body, slot)
+    pub(crate) fn is_string(&self, slot: MessageField) -> bool {
+        self.members.is_string(&self.body, slot)
     }
 
-    pub(crate) fn raw(&self, slot: Slot) -> Option<&str> {
+    pub(crate) fn raw(&self, slot: MessageField) -> Option<&str> {
         self.members.raw(&self.body, slot)
     }
 
-    pub(crate) fn text(&self, slot: Slot) -> Option<Cow<'_, str>> {
+    pub(crate) fn text(&self, slot: MessageField) -> Option<Cow<'_, str>> {
         self.members.text(&self.body, slot)
     }
 
-    /// Where the member lies, unless it is `null`.
-    pub(crate) fn span(&self, slot: Slot) -> Span {
+    /// Returns the position of the field, unless it is `null`.
+    pub(crate) fn span(&self, slot: MessageField) -> Span {
         self.members.value(slot)
     }
 
-    /// The id in a form in which equal ids are equal text.
-    pub(crate) fn call_id(&self, slot: Slot, limit: usize) -> Option<CallId> {
+    /// Returns the id in a canonical form, in which equal ids have equal text.
+    pub(crate) fn call_id(&self, slot: MessageField, limit: usize) -> Option<CallId> {
         let id = self.raw(slot).filter(|id| is_id(id, limit))?;
         Some(CallId::canonical(self.body.slice_ref(id)))
     }
 
-    /// Refuses a member that is there and is not an object.
-    pub(crate) fn want_object(&self, slot: Slot, field: &str) -> Result<(), Error> {
+    /// Rejects a field that is present and not an object.
+    pub(crate) fn require_object(&self, slot: MessageField, field: &str) -> Result<(), Error> {
         match self.members.is_object(&self.body, slot) || !self.span(slot).is_some() {
             true => Ok(()),
-            false => Err(bad_field(field, "must be an object")),
+            false => Err(invalid_field(field, "must be an object")),
         }
     }
 
-    /// Refuses what a client says about itself if it is no object or too long.
-    pub(crate) fn want_client(
+    /// Rejects client info or capabilities that are not an object or too long.
+    pub(crate) fn check_client_field(
         &self,
         wire: &ServerProtocol,
-        slot: Slot,
+        slot: MessageField,
         field: &str,
     ) -> Result<(), Error> {
-        self.want_object(slot, field)?;
+        self.require_object(slot, field)?;
         match self.span(slot).range().len() > wire.limits.client {
-            true => Err(bad_field(field, "is too long")),
+            true => Err(invalid_field(field, "is too long")),
             false => Ok(()),
         }
     }
 
     pub(crate) fn check_objects(&self) -> Result<(), Error> {
-        self.want_object(Slot::Params, "params")?;
-        self.want_object(Slot::Meta, "_meta")
+        self.require_object(MessageField::Params, "params")?;
+        self.require_object(MessageField::Meta, "_meta")
     }
 
-    fn want_text(&self, slot: Slot, field: &str) -> Result<(), Error> {
-        match self.span(slot).is_some() && !self.is_text(slot) {
-            true => Err(bad_field(field, "must be a string")),
+    fn require_string(&self, slot: MessageField, field: &str) -> Result<(), Error> {
+        match self.span(slot).is_some() && !self.is_string(slot) {
+            true => Err(invalid_field(field, "must be a string")),
             false => Ok(()),
         }
     }
 
-    /// The call that this message asks for; it takes the body with it.
+    /// Builds the request; takes the body out of the message.
     pub(crate) fn take_request(
         &mut self,
         wire: &ServerProtocol,
         method: Method,
         revision: Revision,
     ) -> Result<Request, Error> {
-        self.want_object(Slot::Arguments, "arguments")?;
-        self.want_text(Slot::Cursor, "cursor")?;
+        self.require_object(MessageField::Arguments, "arguments")?;
+        self.require_string(MessageField::Cursor, "cursor")?;
         let mut parts = Parts {
-            params: self.span(Slot::Params),
+            params: self.span(MessageField::Params),
             target: self.target(wire, method)?,
-            arguments: self.span(Slot::Arguments),
-            cursor: self.span(Slot::Cursor),
-            limit: self.span(Slot::Limit),
-            meta: self.span(Slot::Meta),
+            arguments: self.span(MessageField::Arguments),
+            cursor: self.span(MessageField::Cursor),
+            limit: self.span(MessageField::Limit),
+            meta: self.span(MessageField::Meta),
             ..Parts::default()
         };
         if revision.is_modern() {
-            self.want_object(Slot::InputResponses, "inputResponses")?;
-            self.want_text(Slot::RequestState, "requestState")?;
-            parts.input_responses = self.span(Slot::InputResponses);
-            parts.request_state = self.span(Slot::RequestState);
-            parts.client_info = self.span(Slot::MetaClient);
-            parts.client_capabilities = self.span(Slot::MetaCapabilities);
+            self.require_object(MessageField::InputResponses, "inputResponses")?;
+            self.require_string(MessageField::RequestState, "requestState")?;
+            parts.input_responses = self.span(MessageField::InputResponses);
+            parts.request_state = self.span(MessageField::RequestState);
+            parts.client_info = self.span(MessageField::MetaClient);
+            parts.client_capabilities = self.span(MessageField::MetaCapabilities);
         }
         if method == Method::UpdateTask && !parts.input_responses.is_some() {
-            return Err(bad_field("inputResponses", "must be an object"));
+            return Err(invalid_field("inputResponses", "must be an object"));
         }
         let filter = match method {
             Method::Listen => Some(LiveSubscriptionFilter::new(self.filter(wire)?)),
@@ -144,54 +144,54 @@ impl Message {
     }
 
     fn target(&self, wire: &ServerProtocol, method: Method) -> Result<Span, Error> {
-        match target_slot(method) {
-            Some(Slot::Uri) => self.uri(wire.limits.uri),
-            Some(Slot::TaskId) => self.task_id(wire.limits.id),
+        match target_field(method) {
+            Some(MessageField::Uri) => self.uri(wire.limits.uri),
+            Some(MessageField::TaskId) => self.task_id(wire.limits.id),
             Some(slot) => self.named(slot, "name"),
             None => Ok(Span::default()),
         }
     }
 
-    /// A progress token is a string or an integer; anything else is no token.
+    /// Returns the progress token: a string or integer; anything else is ignored.
     pub(crate) fn token(&self) -> Span {
-        match self.raw(Slot::Token) {
-            Some(token) if is_id(token, usize::MAX) => self.members.span(Slot::Token),
+        match self.raw(MessageField::Token) {
+            Some(token) if is_id(token, usize::MAX) => self.members.span(MessageField::Token),
             _ => Span::default(),
         }
     }
 
-    fn named(&self, slot: Slot, field: &str) -> Result<Span, Error> {
-        match self.is_text(slot) {
+    fn named(&self, slot: MessageField, field: &str) -> Result<Span, Error> {
+        match self.is_string(slot) {
             true => Ok(self.members.span(slot)),
-            false => Err(bad_field(field, "must be a string")),
+            false => Err(invalid_field(field, "must be a string")),
         }
     }
 
     pub(crate) fn uri(&self, limit: usize) -> Result<Span, Error> {
-        let span = self.named(Slot::Uri, "uri")?;
-        match self.text(Slot::Uri) {
+        let span = self.named(MessageField::Uri, "uri")?;
+        match self.text(MessageField::Uri) {
             Some(uri) if uri.len() > limit => Err(uri_too_long(limit)),
             _ => Ok(span),
         }
     }
 
     fn task_id(&self, limit: usize) -> Result<Span, Error> {
-        let span = self.named(Slot::TaskId, "taskId")?;
-        match self.text(Slot::TaskId) {
-            Some(id) if id.len() > limit => Err(bad_field("taskId", "is too long")),
+        let span = self.named(MessageField::TaskId, "taskId")?;
+        match self.text(MessageField::TaskId) {
+            Some(id) if id.len() > limit => Err(invalid_field("taskId", "is too long")),
             _ => Ok(span),
         }
     }
 
     fn filter(&self, wire: &ServerProtocol) -> Result<SubscriptionFilter, Error> {
-        let wanted = self.raw(Slot::Notifications).unwrap_or_default();
+        let wanted = self.raw(MessageField::Notifications).unwrap_or_default();
         let filter: SubscriptionFilter = serde_json::from_str(wanted)
-            .map_err(|_| bad_field("notifications", "must be a filter of notifications"))?;
+            .map_err(|_| invalid_field("notifications", "must be a notification filter"))?;
         if filter.uris.len().max(filter.tasks.len()) > wire.limits.subscriptions {
             return Err(too_many_subscriptions(wire.limits.subscriptions));
         }
         if filter.tasks.iter().any(|id| id.len() > wire.limits.id) {
-            return Err(bad_field("notifications.taskIds", "has an id that is too long"));
+            return Err(invalid_field("notifications.taskIds", "has an id that is too long"));
         }
         match filter.uris.iter().any(|uri| uri.len() > wire.limits.uri) {
             true => Err(uri_too_long(wire.limits.uri)),
@@ -199,7 +199,7 @@ impl Message {
         }
     }
 
-    /// What remains of the message for the codec that answers it.
+    /// Builds the codec for the reply.
     pub(crate) fn codec(
         &self,
         wire: &Arc<ServerProtocol>,
@@ -209,15 +209,15 @@ impl Message {
         let mut codec = Codec {
             wire: wire.clone(),
             body: self.body.clone(),
-            id: self.members.span(Slot::Id),
+            id: self.members.span(MessageField::Id),
             token: self.token(),
             target: match method {
-                Method::ReadResource => self.span(Slot::Uri),
-                Method::TaskResult => self.span(Slot::TaskId),
+                Method::ReadResource => self.span(MessageField::Uri),
+                Method::TaskResult => self.span(MessageField::TaskId),
                 _ => Span::default(),
             },
-            capabilities: self.span(Slot::MetaCapabilities),
-            retried: [Slot::InputResponses, Slot::RequestState]
+            capabilities: self.span(MessageField::MetaCapabilities),
+            retried: [MessageField::InputResponses, MessageField::RequestState]
                 .into_iter()
                 .any(|slot| self.span(slot).is_some()),
             may_be_task: false,
@@ -225,30 +225,31 @@ impl Message {
             revision,
             role: Default::default(),
         };
-        // What lasts must not keep the buffer that the message was read into.
+        // Calls without a time limit must not keep the buffer that the message was read into.
         let lasts = matches!(method, Method::Listen | Method::TaskResult);
-        if lasts || self.body.len() > LONG {
-            codec.drop_the_rest();
+        if lasts || self.body.len() > MAX_SHARED_BODY_BYTES {
+            codec.shrink_body();
         }
         codec
     }
 }
 
-/// The member that names what `method` calls: its mirrored field, found without comparing names.
-pub(crate) fn target_slot(method: Method) -> Option<Slot> {
+/// Returns the field that names the target of `method`: the one that headers repeat, found without comparing
+/// names.
+pub(crate) fn target_field(method: Method) -> Option<MessageField> {
     use Method::{CallTool, CancelTask, GetPrompt, GetTask, ReadResource, TaskResult, UpdateTask};
     Some(match method {
-        CallTool | GetPrompt => Slot::Name,
-        ReadResource => Slot::Uri,
-        GetTask | UpdateTask | CancelTask | TaskResult => Slot::TaskId,
+        CallTool | GetPrompt => MessageField::Name,
+        ReadResource => MessageField::Uri,
+        GetTask | UpdateTask | CancelTask | TaskResult => MessageField::TaskId,
         _ => return None,
     })
 }
 
-/// How long a message is that is not kept for what its codec needs of it.
-const LONG: usize = 4 << 10;
+/// Size above which the codec copies what it needs instead of keeping the message.
+const MAX_SHARED_BODY_BYTES: usize = 4 << 10;
 
-/// Whether `json` is an integer or a string, one that can be read, of at most `limit` bytes.
+/// Returns whether `json` is an integer or a valid string of at most `limit` bytes.
 pub(crate) fn is_id(json: &str, limit: usize) -> bool {
     let integer = || json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     json.len() <= limit && if json.starts_with('"') { unquote(json).is_some() } else { integer() }
@@ -262,22 +263,21 @@ pub(crate) fn unknown_method(name: &str) -> Error {
     Error::method_not_found(&excerpt(name))
 }
 
-/// Says which parameter is wrong, and how.
-pub(crate) fn bad_field(field: &str, problem: &str) -> Error {
+/// Error for an invalid parameter.
+pub(crate) fn invalid_field(field: &str, problem: &str) -> Error {
     Error::new(ErrorKind::InvalidParams)
         .with_message(format!("Invalid params: `{field}` {problem}"))
         .with_data(json!({"field": field}))
 }
 
 pub(crate) fn subscriptions_too_long(most: usize) -> Error {
-    Error::new(ErrorKind::RefusedResourceConstraints).with_message(format!(
-        "The URIs of all subscriptions may have at most {most} bytes together"
-    ))
+    Error::new(ErrorKind::RefusedResourceConstraints)
+        .with_message(format!("Too many bytes in the URIs of all subscriptions: at most {most}"))
 }
 
 pub(crate) fn too_many_subscriptions(most: usize) -> Error {
     Error::new(ErrorKind::RefusedResourceConstraints)
-        .with_message(format!("At most {most} subscriptions"))
+        .with_message(format!("Too many subscriptions: at most {most}"))
 }
 
 fn uri_too_long(limit: usize) -> Error {
@@ -296,11 +296,11 @@ mod tests {
         for row in &METHODS {
             let slot = match row.mirrored {
                 None => None,
-                Some("uri") => Some(Slot::Uri),
-                Some("taskId") => Some(Slot::TaskId),
-                Some(_) => Some(Slot::Name),
+                Some("uri") => Some(MessageField::Uri),
+                Some("taskId") => Some(MessageField::TaskId),
+                Some(_) => Some(MessageField::Name),
             };
-            assert_eq!(target_slot(row.method), slot, "{}", row.name);
+            assert_eq!(target_field(row.method), slot, "{}", row.name);
         }
     }
 }

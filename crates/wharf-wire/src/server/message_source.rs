@@ -1,44 +1,44 @@
-//! Where a message came from, and what HTTP adds to the rules.
+//! Context of a received message: its session and HTTP headers, and the rules that follow from them.
 
 use std::sync::Arc;
 
 use crate::{
     HeaderField, McpHeaders, Received, Revision, ServerProtocol,
     server::{
-        connection::Legacy,
+        connection::LegacyContext,
         headers::plain,
-        message::{Message, Refusal, invalid_request},
+        message::{Message, RequestRejection, invalid_request},
     },
 };
 
-/// Where a message came from.
-pub(crate) struct Origin<'a> {
-    pub(crate) legacy: Legacy<'a>,
-    /// What stood beside the message, if it came over HTTP.
-    pub(crate) heads: Option<&'a McpHeaders<'a>>,
+/// Session and HTTP headers of a received message.
+pub(crate) struct MessageSource<'a> {
+    pub(crate) legacy: LegacyContext<'a>,
+    /// HTTP headers of the message, if it came over HTTP.
+    pub(crate) headers: Option<&'a McpHeaders<'a>>,
 }
 
-const NO_SESSION: &str = "Invalid request: there is no `Mcp-Session-Id` header, which the answer \
-     to `initialize` gives";
-const NO_SESSION_OR_MODERN: &str = "Invalid request: there is no `Mcp-Session-Id` header, which \
-     the answer to `initialize` gives (2025-11-25 and older); a request of 2026-07-28 needs none, \
-     but an `MCP-Protocol-Version` header that says so";
+const NO_SESSION: &str = "Invalid request: missing `Mcp-Session-Id` header, which the response to \
+     `initialize` carries";
+const NO_SESSION_OR_MODERN: &str = "Invalid request: missing `Mcp-Session-Id` header, which the \
+     response to `initialize` carries (2025-11-25 and older); a request of 2026-07-28 needs none, \
+     but an `MCP-Protocol-Version` header with that version";
 
-impl Origin<'_> {
-    /// What is spoken, unless the message itself says otherwise.
+impl MessageSource<'_> {
+    /// Returns the revision of the context; the message may override it.
     pub(crate) fn revision(&self) -> Option<Revision> {
-        match self.heads {
-            Some(heads) if heads.is_modern() => Some(Revision::MODERN),
+        match self.headers {
+            Some(headers) if headers.is_modern() => Some(Revision::MODERN),
             _ => self.legacy.revision(),
         }
     }
 
-    /// What the header names, or else the session agreed on.
-    pub(crate) fn said(&self) -> Option<Revision> {
-        let header = self.heads.and_then(McpHeaders::revision);
+    /// Returns the revision in the header, or else the negotiated one.
+    pub(crate) fn explicit_revision(&self) -> Option<Revision> {
+        let header = self.headers.and_then(McpHeaders::revision);
         match header.filter(|revision| revision.is_modern()) {
             Some(modern) => Some(modern),
-            None => self.legacy.said().or(header),
+            None => self.legacy.explicit_revision().or(header),
         }
     }
 
@@ -46,66 +46,70 @@ impl Origin<'_> {
         self.revision().is_some_and(Revision::is_modern)
     }
 
-    /// Refuses a version header that names nothing this server speaks.
-    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), Refusal> {
-        let Some(heads) = self.heads else { return Ok(()) };
-        let value = match heads.version {
+    /// Refuses a version header that the server does not support.
+    pub(crate) fn check_version(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
+        let Some(headers) = self.headers else { return Ok(()) };
+        let value = match headers.version {
             HeaderField::Absent => return Ok(()),
             HeaderField::One(value) => value,
             HeaderField::Several => {
                 let error = invalid_request(
-                    "Invalid request: `MCP-Protocol-Version` is there more than once",
+                    "Invalid request: `MCP-Protocol-Version` occurs more than once",
                 );
-                return Err(Refusal::new(error, Revision::MODERN));
+                return Err(RequestRejection::new(error, Revision::MODERN));
             }
         };
-        match heads.revision().is_some_and(|revision| wire.speaks(revision)) {
+        match headers.revision().is_some_and(|revision| wire.supports(revision)) {
             true => Ok(()),
-            false => Err(wire.unspoken(plain(value).unwrap_or_default())),
+            false => Err(wire.unsupported_header(plain(value).unwrap_or_default())),
         }
     }
 
-    /// Refuses what belongs to a session where none is open and HTTP needs one.
-    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), Refusal> {
-        let problem = match wire.speaks(Revision::MODERN) {
+    /// Refuses a message that needs a session if none is open on HTTP.
+    pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
+        let problem = match wire.supports(Revision::MODERN) {
             true => NO_SESSION_OR_MODERN,
             false => NO_SESSION,
         };
-        match (&self.legacy, self.heads) {
-            (Legacy::Session(None), Some(_)) if !self.is_modern() => {
-                Err(Refusal::new(invalid_request(problem), Revision::MODERN))
+        match (&self.legacy, self.headers) {
+            (LegacyContext::Session(None), Some(_)) if !self.is_modern() => {
+                Err(RequestRejection::new(invalid_request(problem), Revision::MODERN))
             }
             _ => Ok(()),
         }
     }
 
-    /// The revision of an answer, if anything can have been asked; else why it cannot.
-    pub(crate) fn answers(&self) -> Result<Option<Revision>, &'static str> {
+    /// Returns the revision of a client response; an error if the server cannot have sent a request.
+    pub(crate) fn response_revision(&self) -> Result<Option<Revision>, &'static str> {
         let revision = self.revision().filter(|revision| !revision.is_modern());
-        match (&self.legacy, self.heads) {
-            (Legacy::Session(_), None) => Ok(revision),
-            (Legacy::Session(Some(_)), Some(_)) | (Legacy::Alone(_), None)
+        match (&self.legacy, self.headers) {
+            (LegacyContext::Session(_), None) => Ok(revision),
+            (LegacyContext::Session(Some(_)), Some(_)) | (LegacyContext::Stateless(_), None)
                 if revision.is_some() =>
             {
                 Ok(revision)
             }
-            _ => Err("nothing has been asked"),
+            _ => Err("the server has sent no request"),
         }
     }
 
-    /// Takes note of a notification.
-    pub(crate) fn notified(&mut self, wire: &Arc<ServerProtocol>, message: &Message) -> Received {
-        if self.heads.is_none() {
-            return self.legacy.notified(wire, message);
+    /// Handles a notification.
+    pub(crate) fn handle_notification(
+        &mut self,
+        wire: &Arc<ServerProtocol>,
+        message: &Message,
+    ) -> Received {
+        if self.headers.is_none() {
+            return self.legacy.handle_notification(wire, message);
         }
         if let Err(refusal) = self.check_version(wire).and_then(|()| self.check_session(wire)) {
             return wire.refuse(None, &refusal);
         }
         match &self.legacy {
-            // What a request of its own says concerns no other.
+            // A stateless notification affects no other request.
             _ if self.is_modern() => Received::Ignore,
-            Legacy::Alone(_) => Received::Ignore,
-            Legacy::Session(_) => self.legacy.notified(wire, message),
+            LegacyContext::Stateless(_) => Received::Ignore,
+            LegacyContext::Session(_) => self.legacy.handle_notification(wire, message),
         }
     }
 }

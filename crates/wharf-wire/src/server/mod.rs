@@ -1,4 +1,4 @@
-//! The server's direction: requests in, responses and notifications out.
+//! Server side: decodes requests, encodes responses and notifications.
 
 pub(crate) mod announced_capabilities;
 pub(crate) mod batch;

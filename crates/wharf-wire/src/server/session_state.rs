@@ -1,4 +1,4 @@
-//! A session that goes on in another process.
+//! Serialized state of a legacy session, with which another process can continue it.
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -11,34 +11,34 @@ use wharf_model::{
 use crate::{
     Codec, Connection, ServerProtocol,
     server::{
-        announced_capabilities::{Handshake, Offer},
-        connection::{Listen, Session},
+        announced_capabilities::{AnnouncedCapabilities, HandshakeState},
+        connection::{LegacySession, ListenState},
         encode_error::write_error,
-        subscription_budget::Subscriptions,
+        subscription_budget::SubscriptionShare,
     },
 };
 
-/// What is kept of a session. Unknown fields are for those who run a newer program.
+/// Saved form of a session. Unknown fields, written by newer versions, are ignored.
 #[derive(Serialize, Deserialize)]
-struct Saved<'a> {
+struct SavedSession<'a> {
     revision: Cow<'a, str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     info: Option<Cow<'a, Implementation>>,
     capabilities: Cow<'a, ClientCapabilities>,
-    offer: Offer,
+    offer: AnnouncedCapabilities,
     level: LogLevel,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     uris: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     tasks: BTreeSet<String>,
-    /// Since when it listens, once the client is ready for it.
+    /// Change version from which the subscription reports; set once the client is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     since: Option<u64>,
     #[serde(default)]
     roots: u64,
 }
 
-/// Sessions that any process of a server may go on with.
+/// Saving and restoring of sessions, so that any process of a server can continue them.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,8 +56,7 @@ struct Saved<'a> {
 /// assert!(there.is_open());
 /// ```
 impl Connection {
-    /// The session, for another process to go on with. None unless `initialize` was answered with
-    /// success.
+    /// Serializes the session. None unless `initialize` succeeded.
     #[must_use]
     pub fn save(&self) -> Option<Vec<u8>> {
         let session = self.session.as_ref()?;
@@ -66,11 +65,11 @@ impl Connection {
             let filter = session.filter.as_ref();
             filter.map(|it| it.read(|filter| what(filter).clone())).unwrap_or_default()
         };
-        let saved = Saved {
+        let saved = SavedSession {
             revision: session.revision.as_str().into(),
             info: peer.info.as_ref().map(Cow::Borrowed),
             capabilities: Cow::Borrowed(&peer.capabilities),
-            offer: session.handshake.offer()?,
+            offer: session.handshake.announced()?,
             level: session.level,
             uris: follows(|filter| &filter.uris),
             tasks: follows(|filter| &filter.tasks),
@@ -80,34 +79,33 @@ impl Connection {
         serde_json::to_vec(&saved).ok()
     }
 
-    /// A connection that goes on with what [`save`](Connection::save) gave, of a client that all
-    /// processes know by `name`. None if it gave nothing like that.
+    /// Creates a connection from the output of [`save`](Connection::save). All processes use the same `name`
+    /// for the client. None if `saved` is invalid.
     #[must_use]
     pub fn restored(wire: Arc<ServerProtocol>, saved: &[u8], name: &str) -> Option<Self> {
         let kept = u32::try_from(saved.len()).unwrap_or(u32::MAX);
-        let saved: Saved<'_> = serde_json::from_slice(saved).ok()?;
-        let said = wire.introductions.share(ClientInfo {
+        let saved: SavedSession<'_> = serde_json::from_slice(saved).ok()?;
+        let client = wire.client_infos.intern(ClientInfo {
             info: saved.info.as_ref().map(|info| info.clone().into_owned()),
             capabilities: saved.capabilities.clone().into_owned(),
         });
-        let mut session = Session {
+        let mut session = LegacySession {
             revision: saved.revision.parse().ok()?,
-            peer: Arc::new(Peer::introduced(said).named(name)),
-            handshake: Handshake::Done(saved.offer),
+            peer: Arc::new(Peer::introduced(client).named(name)),
+            handshake: HandshakeState::Done(saved.offer),
             filter: None,
             follows: false,
             level: saved.level,
-            listen: Listen::Early,
+            listen: ListenState::NotReady,
             edits: 0,
             kept,
-            subscriptions: Subscriptions::default(),
+            subscriptions: SubscriptionShare::default(),
         };
         session.catch_up(saved, wire.limits.subscriptions);
         Some(Connection { wire, session: Some(session) })
     }
 
-    /// Brings the session to where another process, or this one, saved it. What it listens to is
-    /// edited while it listens.
+    /// Updates the session to a saved state. The filter of a running subscription is updated too.
     pub fn catch_up(&mut self, saved: &[u8]) {
         if let (Some(session), Ok(saved)) = (&mut self.session, serde_json::from_slice(saved)) {
             session.catch_up(saved, self.wire.limits.subscriptions);
@@ -115,33 +113,33 @@ impl Connection {
         }
     }
 
-    /// How often the client has changed anything that is saved.
+    /// Returns the number of changes by the client to the saved state.
     #[must_use]
     pub fn edits(&self) -> u32 {
         self.session.as_ref().map_or(0, |session| session.edits)
     }
 
-    /// A listen of the session, which any process may begin for as long as somebody hears it. None
-    /// if the client is not ready for it.
-    pub fn listen_again(&mut self) -> Option<(Request, Codec)> {
+    /// Starts the session's subscription again, for as long as a reader is attached. None if the client is not
+    /// ready.
+    pub fn restart_listen(&mut self) -> Option<(Request, Codec)> {
         let session = self.session.as_mut()?;
         let since = session.listen.since()?;
         let (mut request, codec) = session.listen(&self.wire);
-        session.listen = Listen::PutOff(since);
+        session.listen = ListenState::Postponed(since);
         request.since = Some(since);
         Some((request, codec))
     }
 
-    /// Notes that the session has heard all that happened before this moment.
-    pub fn heard_until(&mut self, moment: ChangeVersion) {
+    /// Records that all changes before this version were delivered.
+    pub fn mark_delivered_until(&mut self, moment: ChangeVersion) {
         if let Some(session) = &mut self.session
             && session.listen.since().is_some_and(|since| since < moment)
         {
-            session.listen = Listen::PutOff(moment);
+            session.listen = ListenState::Postponed(moment);
         }
     }
 
-    /// Writes an error as the end of the call with this id, of which nothing else is known.
+    /// Writes an error as the reply to the call with this id, if only the id is known.
     pub fn fail(&self, id: &str, error: &Error, out: &mut Vec<u8>) {
         if let Some(session) = &self.session {
             write_error(out, self.wire.profile, Some(id), error, session.revision);
@@ -149,20 +147,22 @@ impl Connection {
     }
 }
 
-impl Session {
-    fn catch_up(&mut self, saved: Saved<'_>, most: usize) {
+impl LegacySession {
+    fn catch_up(&mut self, saved: SavedSession<'_>, most: usize) {
         self.level = saved.level;
         self.peer.roots_changed_by(saved.roots);
         self.listen = match saved.since.map(ChangeVersion::at) {
-            // What this process heard may be more than it told the others.
-            Some(since) => Listen::PutOff(self.listen.since().map_or(since, |it| it.max(since))),
-            None => Listen::Early,
+            // This process may have delivered more than was saved.
+            Some(since) => {
+                ListenState::Postponed(self.listen.since().map_or(since, |it| it.max(since)))
+            }
+            None => ListenState::NotReady,
         };
         self.follows |= !saved.uris.is_empty() || !saved.tasks.is_empty();
         if self.follows || self.filter.is_some() {
             self.filter().edit(|filter| {
                 filter.uris = saved.uris;
-                // Calls of this process may have become tasks that nobody has saved yet.
+                // Calls of this process may have become tasks that are not saved yet.
                 let room = most.saturating_sub(filter.tasks.len());
                 filter.tasks.extend(saved.tasks.into_iter().take(room));
             });
@@ -170,11 +170,11 @@ impl Session {
     }
 }
 
-impl Listen {
+impl ListenState {
     fn since(self) -> Option<ChangeVersion> {
         match self {
-            Listen::PutOff(since) => Some(since),
-            Listen::Early | Listen::Begun => None,
+            ListenState::Postponed(since) => Some(since),
+            ListenState::NotReady | ListenState::Started => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Memory of the resource subscriptions of legacy sessions.
+//! Memory budget for the resource subscriptions of legacy sessions.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use wharf_model::{BudgetFull, BudgetShare, Caller, Error, SubscriptionFilter};
 
 use crate::ServerProtocol;
 
-/// Bytes that a subscription takes beside its URI.
+/// Bytes of memory for a subscription beside its URI.
 const OVERHEAD: usize = 64;
-/// When a client may try again to subscribe.
+/// Retry delay for a refused subscription.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
-/// Share of one session in the budget that all sessions have for subscriptions.
+/// Share of one session in the subscription budget of all sessions.
 #[derive(Debug)]
-pub(crate) struct Subscriptions {
+pub(crate) struct SubscriptionShare {
     caller: Caller,
     /// Allocated with the first subscription: most sessions have none.
     held: Option<Box<BudgetShare>>,
 }
 
-impl Default for Subscriptions {
+impl Default for SubscriptionShare {
     fn default() -> Self {
-        Subscriptions::of(Caller::Local)
+        SubscriptionShare::of(Caller::Local)
     }
 }
 
-impl Subscriptions {
+impl SubscriptionShare {
     pub(crate) fn of(caller: Caller) -> Self {
-        Subscriptions { caller, held: None }
+        SubscriptionShare { caller, held: None }
     }
 
-    /// Adjusts the share to the URIs in `filter` and one that is `added`.
+    /// Adjusts the share to the URIs in `filter` and to `added`.
     ///
     /// # Errors
-    /// If the caller has its share of the budget: then `added` must be refused.
+    /// If the budget of the caller is exhausted: then `added` must be refused.
     pub(crate) fn count(
         &mut self,
         wire: &ServerProtocol,
@@ -53,7 +53,8 @@ impl Subscriptions {
             }),
         };
         counted.map_err(|BudgetFull| {
-            let text = "Your sessions follow too many resources: unsubscribe from some of them";
+            let text =
+                "Too many resources in the subscriptions of this caller: unsubscribe from some";
             Error::overloaded(RETRY_AFTER).with_message(text)
         })
     }

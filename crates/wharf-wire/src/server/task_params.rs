@@ -1,49 +1,51 @@
-//! What a request says about tasks.
+//! Task parameters of a request.
 
 use memchr::memchr2_iter;
 use wharf_model::{Error, Method, TASKS_EXTENSION, TaskRequest};
 
 use crate::{
     json::{
-        envelope::{Slot, unquote},
+        envelope::{MessageField, unquote},
         scanner,
     },
-    server::message::{Message, bad_field},
+    server::message::{Message, invalid_field},
 };
 
 impl Message {
-    /// What a request says that carries the client's capabilities itself.
-    pub(crate) fn declared_tasking(&self) -> TaskRequest {
-        match self.raw(Slot::MetaCapabilities).is_some_and(declares_tasks) {
+    /// Returns the task request of a modern call, according to the declared capabilities.
+    pub(crate) fn task_request_from_capabilities(&self) -> TaskRequest {
+        match self.raw(MessageField::MetaCapabilities).is_some_and(declares_tasks) {
             true => TaskRequest::Welcome,
             false => TaskRequest::Declined,
         }
     }
 
-    /// What a request says in a revision whose callers ask for each task.
-    pub(crate) fn wanted_tasking(&self, method: Method) -> Result<TaskRequest, Error> {
+    /// Returns the task request of a call in revision 2025-11-25, where `task` is a parameter.
+    pub(crate) fn task_request_from_params(&self, method: Method) -> Result<TaskRequest, Error> {
         use Method::{CallTool, CancelTask, GetTask, ListTasks, TaskResult, UpdateTask};
         Ok(match method {
-            CallTool if self.span(Slot::Task).is_some() => TaskRequest::Wanted(self.wanted_ttl()?),
+            CallTool if self.span(MessageField::Task).is_some() => {
+                TaskRequest::Wanted(self.requested_ttl()?)
+            }
             GetTask | UpdateTask | CancelTask | TaskResult | ListTasks => TaskRequest::Welcome,
             _ => TaskRequest::Declined,
         })
     }
 
-    /// For how long the caller wants its task to be kept, if it says so.
-    fn wanted_ttl(&self) -> Result<Option<u64>, Error> {
-        self.want_object(Slot::Task, "task")?;
-        match self.raw(Slot::Task).and_then(|task| member(task, "ttl")) {
+    /// Returns the requested `ttl` of the task.
+    fn requested_ttl(&self) -> Result<Option<u64>, Error> {
+        self.require_object(MessageField::Task, "task")?;
+        match self.raw(MessageField::Task).and_then(|task| member(task, "ttl")) {
             None | Some("null") => Ok(None),
-            Some(json) => match millis(json) {
+            Some(json) => match parse_millis(json) {
                 Some(ttl) => Ok(Some(ttl)),
-                None => Err(bad_field("task.ttl", "must be a number that is not negative")),
+                None => Err(invalid_field("task.ttl", "must be a non-negative number")),
             },
         }
     }
 }
 
-/// Whether these capabilities have the extension of tasks.
+/// Returns whether the capabilities include the tasks extension.
 fn declares_tasks(capabilities: &str) -> bool {
     capabilities.len() > TASKS_EXTENSION.len()
         && may_name_tasks(capabilities.as_bytes())
@@ -51,18 +53,18 @@ fn declares_tasks(capabilities: &str) -> bool {
             .is_some_and(|it| member(it, TASKS_EXTENSION).is_some())
 }
 
-/// Whether it is worth a closer look: most clients have few capabilities, and none with this name.
+/// Cheap test: returns false if the text cannot contain the name. Most clients have few capabilities.
 fn may_name_tasks(json: &[u8]) -> bool {
     const NAME: &[u8] = b"tasks";
     const K: usize = 3;
-    // The letter is a rare one, and escapes may hide any.
+    // `k` is a rare letter, and escapes may hide any.
     memchr2_iter(b'k', b'\\', json).any(|at| {
         let start = at.saturating_sub(K);
         json[at] == b'\\' || json[start..].starts_with(NAME)
     })
 }
 
-/// The JSON text of a member of an object; the last one counts.
+/// Returns the JSON text of a member of an object; of duplicates, the last one.
 fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut found = None;
     let walked = scanner::each_member(object, |key, value| {
@@ -73,11 +75,11 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     walked.ok().and(found)
 }
 
-/// A number of milliseconds. Not all who write numbers can write integers.
-pub(crate) fn millis(json: &str) -> Option<u64> {
+/// Parses milliseconds. Some clients write floating-point numbers.
+pub(crate) fn parse_millis(json: &str) -> Option<u64> {
     let rounded = || {
         let number: f64 = json.parse().ok()?;
-        // Whatever is longer than the longest is the longest.
+        // Too large numbers become the maximum.
         (number >= 0.0).then_some(number as u64)
     };
     json.parse().ok().or_else(rounded)
@@ -126,7 +128,7 @@ mod tests {
             ("{}", None),
             ("[]", None),
         ] {
-            assert_eq!(millis(json), read, "{json}");
+            assert_eq!(parse_millis(json), read, "{json}");
         }
     }
 }

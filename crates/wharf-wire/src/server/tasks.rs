@@ -1,4 +1,4 @@
-//! Tasks, as each revision tells of them.
+//! Encodes tasks for each revision.
 
 use std::borrow::Cow;
 
@@ -9,36 +9,36 @@ use wharf_model::{
 
 use crate::{
     Codec, Revision,
-    json::{writer, writer::Object},
-    server::{codec::Role, encode::write_members, encode_error},
+    json::{writer, writer::ObjectWriter},
+    server::{codec::CodecRole, encode::write_members, encode_error},
     versions::{error_codes, revision::Feature},
 };
 
-/// Says in a message's metadata which task it belongs to.
+/// Key in `_meta` that names the task of a message.
 pub(crate) const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 
-/// What the times of a task are called.
-pub(crate) struct Names {
+/// Names of the time fields of a task.
+pub(crate) struct TaskFieldNames {
     pub(crate) ttl: &'static str,
     pub(crate) poll_interval: &'static str,
 }
 
-impl Names {
+impl TaskFieldNames {
     pub(crate) fn of(revision: Revision) -> Self {
         match revision.has(Feature::TaskRequests) {
-            true => Names { ttl: "ttl", poll_interval: "pollInterval" },
-            false => Names { ttl: "ttlMs", poll_interval: "pollIntervalMs" },
+            true => TaskFieldNames { ttl: "ttl", poll_interval: "pollInterval" },
+            false => TaskFieldNames { ttl: "ttlMs", poll_interval: "pollIntervalMs" },
         }
     }
 }
 
 impl Codec {
-    /// Writes that the call goes on as a task; returns the HTTP status.
-    pub(crate) fn begun(&self, task: &Task, out: &mut Vec<u8>) -> u16 {
-        if let Role::Owner(owner) = &self.role {
+    /// Writes the result of a call that became a task; returns the HTTP status.
+    pub(crate) fn task_created(&self, task: &Task, out: &mut Vec<u8>) -> u16 {
+        if let CodecRole::TaskOwner(owner) = &self.role {
             owner.follow(task, self.wire.limits.subscriptions);
         }
-        let mut message = Object::open(out);
+        let mut message = ObjectWriter::open(out);
         message.plain("jsonrpc", "\"2.0\"");
         message.plain("id", self.id_json());
         let mut result = message.object("result");
@@ -56,8 +56,8 @@ impl Codec {
         200
     }
 
-    /// Writes what is answered to calls that are about tasks; other replies have no fields.
-    pub(crate) fn write_of_tasks(&self, reply: &Reply, result: &mut Object<'_>) {
+    /// Writes the reply to a task method; other replies have no fields.
+    pub(crate) fn write_task_reply(&self, reply: &Reply, result: &mut ObjectWriter<'_>) {
         match reply {
             Reply::Task(task) => self.write_whole_task(task, result),
             Reply::TaskCancelled { task, .. } if self.revision.has(Feature::TaskRequests) => {
@@ -65,7 +65,7 @@ impl Codec {
             }
             Reply::TaskList { tasks, next } => {
                 writer::array(result.key("tasks"), tasks, |out, task| {
-                    let mut object = Object::open(out);
+                    let mut object = ObjectWriter::open(out);
                     self.write_task(task, &mut object);
                     object.close();
                 });
@@ -78,16 +78,16 @@ impl Codec {
     }
 
     /// Writes the fields that every task has.
-    pub(crate) fn write_task(&self, task: &Task, object: &mut Object<'_>) {
-        let (status, told) = self.told_status(task);
+    pub(crate) fn write_task(&self, task: &Task, object: &mut ObjectWriter<'_>) {
+        let (status, message) = self.reported_status(task);
         object.text("taskId", &task.id);
         object.text("status", status.as_str());
-        if let Some(told) = told {
-            object.text("statusMessage", &told);
+        if let Some(message) = message {
+            object.text("statusMessage", &message);
         }
         object.text("createdAt", &task.created_at.to_string());
         object.text("lastUpdatedAt", &task.updated_at.to_string());
-        let names = Names::of(self.revision);
+        let names = TaskFieldNames::of(self.revision);
         match task.ttl {
             Some(ttl) => writer::integer(object.key(names.ttl), ttl),
             None => object.plain(names.ttl, "null"),
@@ -97,16 +97,16 @@ impl Codec {
         }
     }
 
-    /// Writes a task and, where there is no call for its result, what belongs to its state.
-    pub(crate) fn write_whole_task(&self, task: &Task, object: &mut Object<'_>) {
+    /// Writes a task and, unless the result is a separate call, the fields of its state.
+    pub(crate) fn write_whole_task(&self, task: &Task, object: &mut ObjectWriter<'_>) {
         self.write_task(task, object);
         if self.revision.has(Feature::TaskRequests) {
             return;
         }
         match &task.state {
-            TaskState::InputRequired(asked) => self.write_requests(asked, object),
+            TaskState::InputRequired(requests) => self.write_requests(requests, object),
             TaskState::Completed(result) => self.write_inner_result(result, object),
-            TaskState::Failed(error) if self.is_for_models(error) => {
+            TaskState::Failed(error) if self.is_tool_result(error) => {
                 self.write_inner_result(&ToolResult::error(&*error.message), object);
             }
             TaskState::Failed(error) => {
@@ -117,16 +117,16 @@ impl Codec {
         }
     }
 
-    /// The result that the call would have had.
-    fn write_inner_result(&self, it: &ToolResult, object: &mut Object<'_>) {
+    /// Writes the result that the call would have had.
+    fn write_inner_result(&self, it: &ToolResult, object: &mut ObjectWriter<'_>) {
         let mut inner = object.object("result");
         inner.plain("resultType", "\"complete\"");
         let (_, user) = self.write_tool_result(it, &mut inner);
-        let mut says_more = false;
+        let mut has_user_meta = false;
         if let Some(user) = user {
-            user.each_member(|name, _| says_more |= name != RELATED_TASK);
+            user.each_member(|name, _| has_user_meta |= name != RELATED_TASK);
         }
-        if let Some(user) = user.filter(|_| says_more) {
+        if let Some(user) = user.filter(|_| has_user_meta) {
             let mut meta = inner.object("_meta");
             write_members(&mut meta, user, &[RELATED_TASK]);
             meta.close();
@@ -134,23 +134,23 @@ impl Codec {
         inner.close();
     }
 
-    /// Whether a tool that fails so has a result that a model reads, and no error.
-    fn is_for_models(&self, error: &Error) -> bool {
+    /// Returns whether this error of a tool is reported as a result for the model.
+    fn is_tool_result(&self, error: &Error) -> bool {
         error_codes::is_tool_result(error.kind, Method::CallTool, self.revision)
     }
 
-    /// The status as the revision sees it, and what is said about it.
-    fn told_status<'a>(&self, task: &'a Task) -> (TaskStatus, Option<Cow<'a, str>>) {
+    /// Returns the status and status message in the form of the revision.
+    fn reported_status<'a>(&self, task: &'a Task) -> (TaskStatus, Option<Cow<'a, str>>) {
         let own = task.message.as_deref().map(Cow::Borrowed);
         match &task.state {
-            // Where the result is a call of its own, the status tells whether it is worth it.
+            // Where the result is a separate call, the status has to show that the tool failed.
             TaskState::Completed(result)
                 if result.is_error && self.revision.has(Feature::TaskRequests) =>
             {
-                (TaskStatus::Failed, own.or_else(|| Some(said_by(result))))
+                (TaskStatus::Failed, own.or_else(|| Some(failure_text(result))))
             }
             TaskState::Failed(error)
-                if self.is_for_models(error) && !self.revision.has(Feature::TaskRequests) =>
+                if self.is_tool_result(error) && !self.revision.has(Feature::TaskRequests) =>
             {
                 (TaskStatus::Completed, own)
             }
@@ -161,14 +161,14 @@ impl Codec {
         }
     }
 
-    /// The error of a request to cancel what has ended.
+    /// Error for cancelling a task that has ended.
     pub(crate) fn too_late(&self, task: &Task) -> Error {
-        let status = self.told_status(task).0.as_str();
+        let status = self.reported_status(task).0.as_str();
         Error::new(ErrorKind::TaskAlreadyCompleted)
             .with_message(format!("Cannot cancel task: already in terminal status '{status}'"))
     }
 
-    /// The JSON text of the id of the task that all messages of this call belong to.
+    /// Returns the id (as JSON) of the task that all messages of this call belong to.
     pub(crate) fn related_task(&self) -> Option<&str> {
         match self.method {
             Method::TaskResult => self.target.of(&self.body),
@@ -176,8 +176,8 @@ impl Codec {
         }
     }
 
-    /// Says in a question which task asks, if it is one.
-    pub(crate) fn relate(&self, params: &mut Value) {
+    /// Adds the related task to the parameters of a server-to-client request.
+    pub(crate) fn add_related_task(&self, params: &mut Value) {
         let id = self.related_task().and_then(|json| serde_json::from_str::<Value>(json).ok());
         let Some(id) = id else { return };
         if params.is_null() {
@@ -191,15 +191,15 @@ impl Codec {
     }
 }
 
-/// Writes which task a message belongs to: the JSON text of its id.
-pub(crate) fn write_related(meta: &mut Object<'_>, id: &str) {
+/// Writes the related task; `id` is JSON text.
+pub(crate) fn write_related(meta: &mut ObjectWriter<'_>, id: &str) {
     let mut related = meta.object(RELATED_TASK);
     related.plain("taskId", id);
     related.close();
 }
 
-/// What a result says about a failure, in short.
-fn said_by(result: &ToolResult) -> Cow<'_, str> {
+/// Returns a short text about the failure that a result reports.
+fn failure_text(result: &ToolResult) -> Cow<'_, str> {
     let texts = result.content.iter().filter_map(|item| match item {
         Content::Text(it) => Some(it.text.trim()),
         _ => None,

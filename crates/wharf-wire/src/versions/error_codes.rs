@@ -1,15 +1,15 @@
-//! Error kinds as numbers and HTTP statuses, and back.
+//! Mapping between error kinds, JSON-RPC error codes and HTTP statuses.
 
 use wharf_model::{ErrorKind, Method};
 
 use crate::versions::revision::{Feature, Revision};
 
 /// kind, legacy code, modern code, legacy HTTP status, modern HTTP status.
-type Row = (ErrorKind, i32, i32, u16, u16);
+type CodeRow = (ErrorKind, i32, i32, u16, u16);
 
-/// Every kind whose number is not the default of its blame.
+/// Error kinds whose code is not the default (-32602 for caller faults, -32603 for others).
 #[rustfmt::skip]
-static ROWS: [Row; 26] = {
+static ROWS: [CodeRow; 26] = {
     use ErrorKind::*;
     [
         (ParseError, -32700, -32700, 400, 400),
@@ -41,18 +41,18 @@ static ROWS: [Row; 26] = {
     ]
 };
 
-fn row(kind: ErrorKind) -> Option<&'static Row> {
+fn row(kind: ErrorKind) -> Option<&'static CodeRow> {
     ROWS.iter().find(|row| row.0 == kind)
 }
 
-/// The number that says `kind` in `revision`.
+/// Returns the error code of `kind` in `revision`.
 ///
 /// ```
 /// use wharf_model::ErrorKind;
-/// use wharf_wire::{Revision, codes};
+/// use wharf_wire::{Revision, error_codes};
 ///
-/// assert_eq!(codes::code(ErrorKind::ResourceNotFound, Revision::NEWEST_LEGACY), -32002);
-/// assert_eq!(codes::code(ErrorKind::ResourceNotFound, Revision::MODERN), -32602);
+/// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::NEWEST_LEGACY), -32002);
+/// assert_eq!(error_codes::code(ErrorKind::ResourceNotFound, Revision::MODERN), -32602);
 /// ```
 #[must_use]
 pub fn code(kind: ErrorKind, revision: Revision) -> i32 {
@@ -62,16 +62,17 @@ pub fn code(kind: ErrorKind, revision: Revision) -> i32 {
     if kind == ErrorKind::UrlElicitationRequired && revision.has(Feature::ElicitationIds) {
         return -32042;
     }
-    let usual = if kind.is_caller_fault() { -32602 } else { -32603 };
-    refusal(kind).unwrap_or(usual)
+    let default_code = if kind.is_caller_fault() { -32602 } else { -32603 };
+    refusal_code(kind).unwrap_or(default_code)
 }
 
-/// Refusals are numbered outside JSON-RPC's reserved range, so every revision allows them.
-fn refusal(kind: ErrorKind) -> Option<i32> {
+/// Returns the code of a refusal. Refusals are numbered outside JSON-RPC's reserved range, so every revision
+/// allows them.
+fn refusal_code(kind: ErrorKind) -> Option<i32> {
     kind.registry_code().filter(|code| *code > 0)
 }
 
-/// The HTTP status that goes with `kind` in `revision`.
+/// Returns the HTTP status of `kind` in `revision`.
 #[must_use]
 pub fn status(kind: ErrorKind, revision: Revision) -> u16 {
     match row(kind) {
@@ -81,28 +82,30 @@ pub fn status(kind: ErrorKind, revision: Revision) -> u16 {
     }
 }
 
-/// The kind that the number `code` says in `revision`.
+/// Returns the error kind of `code` in `revision`.
 #[must_use]
 pub fn kind(code: i32, revision: Revision) -> ErrorKind {
-    // A modern client may still meet the number that servers used for a missing resource.
+    // Modern clients may still receive the code that older servers used for a missing resource.
     if code == -32002 {
         return ErrorKind::ResourceNotFound;
     }
     if code == -32042 && revision.has(Feature::ElicitationIds) {
         return ErrorKind::UrlElicitationRequired;
     }
-    let says = |row: &&Row| if revision.is_modern() { row.2 == code } else { row.1 == code };
-    // Where a number stands for many kinds, the first row that has it is the plain one.
-    // That a connection is closed is ours to find; servers use that number for any failure.
-    let plain = ROWS.iter().filter(|row| row.0 != ErrorKind::ConnectionClosed).find(says);
+    let matches_code =
+        |row: &&CodeRow| if revision.is_modern() { row.2 == code } else { row.1 == code };
+    // If several kinds share a code, the first row is the generic one. `ConnectionClosed` is detected locally;
+    // servers use its code for any failure.
+    let plain = ROWS.iter().filter(|row| row.0 != ErrorKind::ConnectionClosed).find(matches_code);
     let plain = plain.map(|row| row.0);
-    let refused = || ErrorKind::ALL.iter().copied().find(|kind| refusal(*kind) == Some(code));
+    let refused = || ErrorKind::ALL.iter().copied().find(|kind| refusal_code(*kind) == Some(code));
     plain.or_else(refused).unwrap_or(ErrorKind::InternalError)
 }
 
-/// Whether a call of `method` that failed with `kind` is a result a model reads, not an error.
+/// Returns whether a call of `method` that failed with `kind` is reported as a tool result for the model, not
+/// as an error.
 pub(crate) fn is_tool_result(kind: ErrorKind, method: Method, revision: Revision) -> bool {
-    // The result of a task is what the tool would have returned.
+    // The result of a task is the result that the tool would have returned.
     if !matches!(method, Method::CallTool | Method::TaskResult) {
         return false;
     }

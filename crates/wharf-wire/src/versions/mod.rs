@@ -1,4 +1,4 @@
-//! Protocol revisions as tables, and the translation between them.
+//! Tables of the protocol revisions, and the translation between them.
 
 pub mod error_codes;
 pub(crate) mod result_wrapper;

@@ -1,86 +1,88 @@
-//! Structured output of any type, for revisions that carry only objects: `{"result": …}`, as the
-//! official SDKs write it.
+//! Wraps structured output of any type as `{"result": …}` for revisions that allow only objects, as the
+//! official SDKs do.
 //!
-//! A result is wrapped by what it is: objects never are, anything else always. So the schema says
-//! the same about each value that it allows.
+//! Objects are never wrapped, other values always are. The translated schema therefore accepts exactly the
+//! translated values.
 
 use serde_json::{Map, Value, json};
 
-use crate::versions::translate::MAPS;
+use crate::versions::translate::SCHEMA_MAP_KEYWORDS;
 
-/// The property that holds what is wrapped.
+/// Property that holds the wrapped value.
 pub(crate) const KEY: &str = "result";
 
-/// How deep references and combinations are followed to find out what a schema allows.
-const DEPTH: usize = 8;
+/// Maximum depth at which `$ref` and combinators are followed to find the allowed types.
+const MAX_SCHEMA_DEPTH: usize = 8;
 
-/// Keywords whose values are no schemas.
-const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
+/// Keywords whose values are not schemas.
+const NON_SCHEMA_KEYWORDS: [&str; 4] = ["const", "enum", "default", "examples"];
 
-/// What a schema allows.
+/// Types that a schema allows.
 #[derive(Clone, Copy)]
-struct Allows {
+struct AllowedTypes {
     objects: bool,
     others: bool,
 }
 
-impl Allows {
-    const ALL: Allows = Allows { objects: true, others: true };
-    const NONE: Allows = Allows { objects: false, others: false };
+impl AllowedTypes {
+    const ALL: AllowedTypes = AllowedTypes { objects: true, others: true };
+    const NONE: AllowedTypes = AllowedTypes { objects: false, others: false };
 
-    fn and(self, other: Allows) -> Allows {
-        Allows { objects: self.objects && other.objects, others: self.others && other.others }
+    fn and(self, other: AllowedTypes) -> AllowedTypes {
+        AllowedTypes { objects: self.objects && other.objects, others: self.others && other.others }
     }
 
-    fn or(self, other: Allows) -> Allows {
-        Allows { objects: self.objects || other.objects, others: self.others || other.others }
+    fn or(self, other: AllowedTypes) -> AllowedTypes {
+        AllowedTypes { objects: self.objects || other.objects, others: self.others || other.others }
     }
 
-    fn of_values<'v>(values: impl IntoIterator<Item = &'v Value>) -> Allows {
-        let one = |it: &Value| Allows { objects: it.is_object(), others: !it.is_object() };
-        values.into_iter().map(one).fold(Allows::NONE, Allows::or)
+    fn of_values<'v>(values: impl IntoIterator<Item = &'v Value>) -> AllowedTypes {
+        let one = |it: &Value| AllowedTypes { objects: it.is_object(), others: !it.is_object() };
+        values.into_iter().map(one).fold(AllowedTypes::NONE, AllowedTypes::or)
     }
 
-    fn of_types(types: &Value) -> Allows {
-        let one = |it: &Value| Allows { objects: it == "object", others: it != "object" };
+    fn of_types(types: &Value) -> AllowedTypes {
+        let one = |it: &Value| AllowedTypes { objects: it == "object", others: it != "object" };
         match types {
-            Value::Array(all) => all.iter().map(one).fold(Allows::NONE, Allows::or),
+            Value::Array(all) => all.iter().map(one).fold(AllowedTypes::NONE, AllowedTypes::or),
             type_name => one(type_name),
         }
     }
 
-    /// What `schema` in `root` allows, as far as its types say; what they do not say is allowed.
-    fn of(schema: &Value, root: &Value, depth: usize) -> Allows {
+    /// Determines the types that `schema` in `root` allows; types that it does not restrict are allowed.
+    fn of(schema: &Value, root: &Value, depth: usize) -> AllowedTypes {
         let keywords = match schema {
             Value::Object(keywords) if depth > 0 => keywords,
-            Value::Bool(false) => return Allows::NONE,
-            _ => return Allows::ALL,
+            Value::Bool(false) => return AllowedTypes::NONE,
+            _ => return AllowedTypes::ALL,
         };
-        let within = |schema: &Value| Allows::of(schema, root, depth - 1);
+        let within = |schema: &Value| AllowedTypes::of(schema, root, depth - 1);
         let all = keywords.iter().map(|(keyword, value)| match (keyword.as_str(), value) {
-            ("type", types) => Allows::of_types(types),
-            ("const", value) => Allows::of_values([value]),
-            ("enum", Value::Array(values)) => Allows::of_values(values),
-            ("allOf", Value::Array(all)) => all.iter().map(within).fold(Allows::ALL, Allows::and),
+            ("type", types) => AllowedTypes::of_types(types),
+            ("const", value) => AllowedTypes::of_values([value]),
+            ("enum", Value::Array(values)) => AllowedTypes::of_values(values),
+            ("allOf", Value::Array(all)) => {
+                all.iter().map(within).fold(AllowedTypes::ALL, AllowedTypes::and)
+            }
             ("anyOf" | "oneOf", Value::Array(all)) => {
-                all.iter().map(within).fold(Allows::NONE, Allows::or)
+                all.iter().map(within).fold(AllowedTypes::NONE, AllowedTypes::or)
             }
             ("$ref", Value::String(to)) => {
                 let target = to.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-                target.map_or(Allows::ALL, within)
+                target.map_or(AllowedTypes::ALL, within)
             }
-            _ => Allows::ALL,
+            _ => AllowedTypes::ALL,
         });
-        all.fold(Allows::ALL, Allows::and)
+        all.fold(AllowedTypes::ALL, AllowedTypes::and)
     }
 }
 
-/// Makes an output schema one of objects, for values that are wrapped if they are none.
+/// Turns an output schema into a schema of objects; values that are not objects are wrapped.
 pub(crate) fn schema(schema: &mut Value) {
     if schema.get("type").is_some_and(|it| it == "object") {
         return;
     }
-    let allows = Allows::of(schema, schema, DEPTH);
+    let allows = AllowedTypes::of(schema, schema, MAX_SCHEMA_DEPTH);
     let dialect = schema.get("$schema").cloned();
     let required = json!([KEY]);
     let mut wrapped = match (allows.objects, schema.take()) {
@@ -89,12 +91,12 @@ pub(crate) fn schema(schema: &mut Value) {
             keywords.into()
         }
         (true, natural) => {
-            let natural = moved(natural, "#/anyOf/0");
+            let natural = rebase(natural, "#/anyOf/0");
             let wrapper = json!({"properties": {KEY: {"$ref": "#/anyOf/0"}}, "required": required});
             json!({"type": "object", "anyOf": [natural, wrapper]})
         }
         (false, natural) => {
-            let natural = moved(natural, "#/properties/result");
+            let natural = rebase(natural, "#/properties/result");
             json!({"type": "object", "properties": {KEY: natural}, "required": required})
         }
     };
@@ -104,17 +106,17 @@ pub(crate) fn schema(schema: &mut Value) {
     *schema = wrapped;
 }
 
-/// A schema whose pointers to itself lead to where it stands now.
-fn moved(mut schema: Value, to: &str) -> Value {
+/// Returns the schema with its local references adjusted to its new position.
+fn rebase(mut schema: Value, to: &str) -> Value {
     if let Value::Object(keywords) = &mut schema {
         keywords.remove("$schema");
-        move_references(keywords, to);
+        rebase_references(keywords, to);
     }
     schema
 }
 
-fn move_references(keywords: &mut Map<String, Value>, to: &str) {
-    // What has an address of its own is where its pointers lead.
+fn rebase_references(keywords: &mut Map<String, Value>, to: &str) {
+    // Local references within a schema that has an `$id` are relative to that schema, so they stay.
     if keywords.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#')) {
         return;
     }
@@ -127,15 +129,15 @@ fn move_references(keywords: &mut Map<String, Value>, to: &str) {
                     *reference = format!("{to}{pointer}");
                 }
             }
-            _ if DATA.contains(&&**keyword) => {}
-            Value::Object(named) if MAPS.contains(&&**keyword) => {
+            _ if NON_SCHEMA_KEYWORDS.contains(&&**keyword) => {}
+            Value::Object(named) if SCHEMA_MAP_KEYWORDS.contains(&&**keyword) => {
                 let schemas = named.values_mut().filter_map(Value::as_object_mut);
-                schemas.for_each(|schema| move_references(schema, to));
+                schemas.for_each(|schema| rebase_references(schema, to));
             }
-            Value::Object(schema) => move_references(schema, to),
+            Value::Object(schema) => rebase_references(schema, to),
             Value::Array(list) => {
                 let schemas = list.iter_mut().filter_map(Value::as_object_mut);
-                schemas.for_each(|schema| move_references(schema, to));
+                schemas.for_each(|schema| rebase_references(schema, to));
             }
             _ => {}
         }

@@ -1,10 +1,10 @@
-//! The five revisions of the protocol, as tables.
+//! Tables of the five protocol revisions: requests, features and fields.
 
 use std::{fmt, str::FromStr};
 
 use wharf_model::{Error, ErrorKind, Method};
 
-/// A dated revision of the protocol.
+/// Protocol revision, identified by its date.
 ///
 /// ```
 /// use wharf_wire::Revision;
@@ -17,7 +17,7 @@ use wharf_model::{Error, ErrorKind, Method};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(u8);
 
-/// 2024-11-05: the first.
+/// 2024-11-05: first revision.
 pub(crate) const R2024_11_05: Revision = Revision(0);
 /// 2025-03-26: tool annotations, audio, batches.
 pub(crate) const R2025_03_26: Revision = Revision(1);
@@ -25,7 +25,7 @@ pub(crate) const R2025_03_26: Revision = Revision(1);
 pub(crate) const R2025_06_18: Revision = Revision(2);
 /// 2025-11-25: icons, URL elicitation, tools in sampling.
 pub(crate) const R2025_11_25: Revision = Revision(3);
-/// 2026-07-28: everything about a request travels with it.
+/// 2026-07-28: requests are self-contained (stateless).
 pub(crate) const R2026_07_28: Revision = Revision(4);
 
 static DATES: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
@@ -34,20 +34,20 @@ impl Revision {
     /// Every revision, oldest first.
     pub const ALL: [Revision; 5] =
         [R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28];
-    /// The newest revision that opens with a handshake.
+    /// Newest revision with an `initialize` handshake.
     pub const NEWEST_LEGACY: Revision = R2025_11_25;
-    /// The revision whose requests carry everything themselves.
+    /// Revision whose requests carry version, identity and capabilities.
     pub const MODERN: Revision = R2026_07_28;
-    /// What a legacy HTTP request without a version header speaks.
-    pub const UNSAID: Revision = R2025_03_26;
+    /// Revision of a legacy HTTP request without a version header.
+    pub const HTTP_DEFAULT: Revision = R2025_03_26;
 
-    /// The revision's date.
+    /// Returns the date of the revision.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         DATES[self.index()]
     }
 
-    /// Whether requests carry version, identity and capabilities themselves.
+    /// Returns whether requests carry version, identity and capabilities.
     #[must_use]
     pub fn is_modern(self) -> bool {
         self >= Revision::MODERN
@@ -79,38 +79,38 @@ impl fmt::Debug for Revision {
     }
 }
 
-/// The revisions that have something: from the first to the last, both included.
+/// Inclusive range of revisions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Range {
+pub(crate) struct RevisionRange {
     first: Revision,
     last: Revision,
 }
 
-impl Range {
+impl RevisionRange {
     pub(crate) fn has(self, revision: Revision) -> bool {
         self.first <= revision && revision <= self.last
     }
 }
 
-const fn since(first: Revision) -> Range {
-    Range { first, last: R2026_07_28 }
+const fn since(first: Revision) -> RevisionRange {
+    RevisionRange { first, last: R2026_07_28 }
 }
 
-const fn until(last: Revision) -> Range {
-    Range { first: R2024_11_05, last }
+const fn until(last: Revision) -> RevisionRange {
+    RevisionRange { first: R2024_11_05, last }
 }
 
-const fn only(revision: Revision) -> Range {
-    Range { first: revision, last: revision }
+const fn only(revision: Revision) -> RevisionRange {
+    RevisionRange { first: revision, last: revision }
 }
 
-const ALWAYS: Range = since(R2024_11_05);
-const LEGACY: Range = until(R2025_11_25);
+const ALWAYS: RevisionRange = since(R2024_11_05);
+const LEGACY: RevisionRange = until(R2025_11_25);
 
-/// What a client may send, and what becomes of it.
+/// Kind of a client request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verb {
-    /// A call of the canonical protocol.
+pub(crate) enum RequestKind {
+    /// Call of the model's canonical protocol.
     Call(Method),
     Initialize,
     Ping,
@@ -119,38 +119,38 @@ pub(crate) enum Verb {
     Unsubscribe,
 }
 
-/// Every request a client may send, and the revisions that have it.
-static VERBS: [(&str, Verb, Range); 20] = [
-    ("tools/call", Verb::Call(Method::CallTool), ALWAYS),
-    ("tools/list", Verb::Call(Method::ListTools), ALWAYS),
-    ("resources/read", Verb::Call(Method::ReadResource), ALWAYS),
-    ("resources/list", Verb::Call(Method::ListResources), ALWAYS),
-    ("resources/templates/list", Verb::Call(Method::ListTemplates), ALWAYS),
-    ("prompts/get", Verb::Call(Method::GetPrompt), ALWAYS),
-    ("prompts/list", Verb::Call(Method::ListPrompts), ALWAYS),
-    ("completion/complete", Verb::Call(Method::Complete), ALWAYS),
-    ("tasks/get", Verb::Call(Method::GetTask), since(R2025_11_25)),
-    ("tasks/update", Verb::Call(Method::UpdateTask), since(R2026_07_28)),
-    ("tasks/cancel", Verb::Call(Method::CancelTask), since(R2025_11_25)),
-    ("tasks/result", Verb::Call(Method::TaskResult), only(R2025_11_25)),
-    ("tasks/list", Verb::Call(Method::ListTasks), only(R2025_11_25)),
-    ("server/discover", Verb::Call(Method::Discover), since(R2026_07_28)),
-    ("subscriptions/listen", Verb::Call(Method::Listen), since(R2026_07_28)),
-    ("initialize", Verb::Initialize, LEGACY),
-    ("ping", Verb::Ping, LEGACY),
-    ("logging/setLevel", Verb::SetLevel, LEGACY),
-    ("resources/subscribe", Verb::Subscribe, LEGACY),
-    ("resources/unsubscribe", Verb::Unsubscribe, LEGACY),
+/// Requests that a client may send, and the revisions that have them.
+static REQUEST_KINDS: [(&str, RequestKind, RevisionRange); 20] = [
+    ("tools/call", RequestKind::Call(Method::CallTool), ALWAYS),
+    ("tools/list", RequestKind::Call(Method::ListTools), ALWAYS),
+    ("resources/read", RequestKind::Call(Method::ReadResource), ALWAYS),
+    ("resources/list", RequestKind::Call(Method::ListResources), ALWAYS),
+    ("resources/templates/list", RequestKind::Call(Method::ListTemplates), ALWAYS),
+    ("prompts/get", RequestKind::Call(Method::GetPrompt), ALWAYS),
+    ("prompts/list", RequestKind::Call(Method::ListPrompts), ALWAYS),
+    ("completion/complete", RequestKind::Call(Method::Complete), ALWAYS),
+    ("tasks/get", RequestKind::Call(Method::GetTask), since(R2025_11_25)),
+    ("tasks/update", RequestKind::Call(Method::UpdateTask), since(R2026_07_28)),
+    ("tasks/cancel", RequestKind::Call(Method::CancelTask), since(R2025_11_25)),
+    ("tasks/result", RequestKind::Call(Method::TaskResult), only(R2025_11_25)),
+    ("tasks/list", RequestKind::Call(Method::ListTasks), only(R2025_11_25)),
+    ("server/discover", RequestKind::Call(Method::Discover), since(R2026_07_28)),
+    ("subscriptions/listen", RequestKind::Call(Method::Listen), since(R2026_07_28)),
+    ("initialize", RequestKind::Initialize, LEGACY),
+    ("ping", RequestKind::Ping, LEGACY),
+    ("logging/setLevel", RequestKind::SetLevel, LEGACY),
+    ("resources/subscribe", RequestKind::Subscribe, LEGACY),
+    ("resources/unsubscribe", RequestKind::Unsubscribe, LEGACY),
 ];
 
-impl Verb {
-    /// The request named `name`, and the revisions that have it.
-    pub(crate) fn named(name: &str) -> Option<(Verb, Range)> {
-        VERBS.iter().find(|row| row.0 == name).map(|row| (row.1, row.2))
+impl RequestKind {
+    /// Returns the request named `name` and the revisions that have it.
+    pub(crate) fn named(name: &str) -> Option<(RequestKind, RevisionRange)> {
+        REQUEST_KINDS.iter().find(|row| row.0 == name).map(|row| (row.1, row.2))
     }
 }
 
-/// Something that not all revisions have.
+/// Feature that only some revisions have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Feature {
     /// JSON-RPC batches.
@@ -159,35 +159,35 @@ pub(crate) enum Feature {
     Audio,
     /// A progress notification may carry a message.
     ProgressMessages,
-    /// Completion is a capability of its own.
+    /// Completion is a separate capability.
     CompletionCapability,
     /// Links to resources as content.
     Links,
     /// Structured content beside a tool's content, if it is an object.
     Structured,
-    /// The arguments completed so far travel with a completion.
+    /// A completion request carries the arguments completed so far.
     CompletionContext,
-    /// Forms for the user.
+    /// Elicitation with forms.
     Elicitation,
     /// Elicitation has modes, multi-select and defaults.
     ElicitationModes,
-    /// A URL elicitation has an id, and may be asked for by an error.
+    /// A URL elicitation has an id, and may be required by an error.
     ElicitationIds,
-    /// Tools, and several items a message, in sampling.
+    /// Tools in sampling, and several content items in a sampling message.
     SamplingTools,
-    /// Streams of a session are primed, and may be closed before they end.
+    /// Streams of a session start with a priming event, and the server may close them early.
     StreamPolling,
-    /// Bad tool arguments are a result the model can read.
+    /// Invalid tool arguments are reported as a tool result for the model.
     ArgumentErrorsAsResults,
     /// Schemas and structured content of any type.
     AnyJson,
     /// An HTTP header names the revision.
     VersionHeader,
-    /// Tasks that a caller asks for, and whose result is a call of its own.
+    /// Tasks that the caller requests, with the result as a separate call.
     TaskRequests,
 }
 
-static FEATURES: [(Feature, Range); 16] = [
+static FEATURES: [(Feature, RevisionRange); 16] = [
     (Feature::Batches, only(R2025_03_26)),
     (Feature::Audio, since(R2025_03_26)),
     (Feature::ProgressMessages, since(R2025_03_26)),
@@ -212,9 +212,9 @@ impl Revision {
     }
 }
 
-/// Something whose fields differ between revisions.
+/// Type whose fields differ between revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum VersionedType {
     Annotations,
     CallParams,
     ClientCapabilities,
@@ -234,9 +234,9 @@ pub(crate) enum Shape {
     Tool,
 }
 
-/// Every field that not all revisions have, and those that do.
-static FIELDS: [(Shape, &str, Range); 39] = {
-    use Shape::*;
+/// Fields that only some revisions have, and the revisions that have them.
+static FIELDS: [(VersionedType, &str, RevisionRange); 39] = {
+    use VersionedType::*;
     [
         (Annotations, "lastModified", since(R2025_06_18)),
         (CallParams, "context", since(R2025_06_18)),
@@ -280,11 +280,12 @@ static FIELDS: [(Shape, &str, Range); 39] = {
     ]
 };
 
-impl Shape {
-    /// The fields of this shape that `revision` does not have.
+impl VersionedType {
+    /// Returns the fields of this type that `revision` does not have.
     pub(crate) fn unknown_to(self, revision: Revision) -> impl Iterator<Item = &'static str> {
-        let missing =
-            move |row: &&(Shape, &'static str, Range)| row.0 == self && !row.2.has(revision);
+        let missing = move |row: &&(VersionedType, &'static str, RevisionRange)| {
+            row.0 == self && !row.2.has(revision)
+        };
         FIELDS.iter().filter(missing).map(|row| row.1)
     }
 }
@@ -294,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_stand_in_order() {
+    fn tables_are_in_order() {
         for (index, row) in FEATURES.iter().enumerate() {
             assert_eq!(row.0 as usize, index, "{:?}", row.0);
         }
@@ -310,8 +311,8 @@ mod tests {
     fn every_call_of_the_model_has_a_row() {
         use wharf_model::{Direction, METHODS};
         for info in METHODS.iter().filter(|info| info.direction == Direction::Call) {
-            let (verb, revisions) = Verb::named(info.name).unwrap();
-            assert_eq!(verb, Verb::Call(info.method));
+            let (kind, revisions) = RequestKind::named(info.name).unwrap();
+            assert_eq!(kind, RequestKind::Call(info.method));
             assert!(Revision::ALL.into_iter().any(|revision| revisions.has(revision)));
         }
     }

@@ -1,4 +1,4 @@
-//! What a revision does not know: left out, or said in its own words.
+//! Translates values for older revisions: removes or rewrites fields that a revision does not have.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use crate::{
     Revision,
     versions::{
         result_wrapper,
-        revision::{Feature, Shape},
+        revision::{Feature, VersionedType},
     },
 };
 
-fn drop_unknown(value: &mut Value, shape: Shape, revision: Revision) {
+fn drop_unknown(value: &mut Value, shape: VersionedType, revision: Revision) {
     if let Value::Object(fields) = value {
         for name in shape.unknown_to(revision) {
             fields.remove(name);
@@ -20,23 +20,23 @@ fn drop_unknown(value: &mut Value, shape: Shape, revision: Revision) {
     }
 }
 
-fn annotated(value: &mut Value, revision: Revision) {
+fn translate_annotations(value: &mut Value, revision: Revision) {
     if let Some(annotations) = value.get_mut("annotations") {
-        drop_unknown(annotations, Shape::Annotations, revision);
+        drop_unknown(annotations, VersionedType::Annotations, revision);
     }
 }
 
 pub(crate) fn implementation(value: &mut Value, revision: Revision) {
-    drop_unknown(value, Shape::Implementation, revision);
+    drop_unknown(value, VersionedType::Implementation, revision);
 }
 
 pub(crate) fn server_capabilities(value: &mut Value, revision: Revision) {
-    drop_unknown(value, Shape::ServerCapabilities, revision);
+    drop_unknown(value, VersionedType::ServerCapabilities, revision);
 }
 
-/// What a client can do, as far as the revision has it.
+/// Translates client capabilities.
 pub(crate) fn client_capabilities(value: &mut Value, revision: Revision) {
-    // Where elicitation has no modes, it means forms.
+    // Without elicitation modes, elicitation means forms.
     let modes: &[&str] =
         if revision.has(Feature::ElicitationModes) { &["form", "url"] } else { &["form"] };
     let Value::Object(fields) = value else { return };
@@ -44,19 +44,19 @@ pub(crate) fn client_capabilities(value: &mut Value, revision: Revision) {
         fields.remove("elicitation");
     }
     for (field, shape) in [
-        ("elicitation", Shape::ElicitationCapability),
-        ("roots", Shape::RootsCapability),
-        ("sampling", Shape::SamplingCapability),
+        ("elicitation", VersionedType::ElicitationCapability),
+        ("roots", VersionedType::RootsCapability),
+        ("sampling", VersionedType::SamplingCapability),
     ] {
         if let Some(capability) = fields.get_mut(field) {
             drop_unknown(capability, shape, revision);
         }
     }
-    drop_unknown(value, Shape::ClientCapabilities, revision);
+    drop_unknown(value, VersionedType::ClientCapabilities, revision);
 }
 
 pub(crate) fn tool(value: &mut Value, revision: Revision) {
-    drop_unknown(value, Shape::Tool, revision);
+    drop_unknown(value, VersionedType::Tool, revision);
     if revision.has(Feature::AnyJson) {
         return;
     }
@@ -71,38 +71,38 @@ pub(crate) fn tool(value: &mut Value, revision: Revision) {
     }
 }
 
-/// Resources and templates.
+/// Translates resources and resource templates.
 pub(crate) fn resource(value: &mut Value, revision: Revision) {
-    drop_unknown(value, Shape::Resource, revision);
-    annotated(value, revision);
+    drop_unknown(value, VersionedType::Resource, revision);
+    translate_annotations(value, revision);
 }
 
 pub(crate) fn prompt(value: &mut Value, revision: Revision) {
-    drop_unknown(value, Shape::Prompt, revision);
+    drop_unknown(value, VersionedType::Prompt, revision);
     for argument in value.get_mut("arguments").and_then(Value::as_array_mut).into_iter().flatten() {
-        drop_unknown(argument, Shape::PromptArgument, revision);
+        drop_unknown(argument, VersionedType::PromptArgument, revision);
     }
 }
 
-/// The contents of a resource.
+/// Translates the contents of a resource.
 pub(crate) fn contents(value: &mut Value, revision: Revision) {
-    drop_unknown(value, Shape::Content, revision);
+    drop_unknown(value, VersionedType::Content, revision);
 }
 
-/// An item of a tool's result or a prompt's message.
+/// Translates a content item of a tool result or prompt message.
 pub(crate) fn content(value: &mut Value, revision: Revision) {
     match value["type"].as_str() {
         Some("audio") if !revision.has(Feature::Audio) => *value = audio_as_resource(value),
         Some("resource_link") if !revision.has(Feature::Links) => *value = link_as_text(value),
-        Some("resource_link") => drop_unknown(value, Shape::Resource, revision),
+        Some("resource_link") => drop_unknown(value, VersionedType::Resource, revision),
         Some("tool_result") => tool_result(value, revision),
         _ => {}
     }
     if let Some(resource) = value.get_mut("resource") {
         contents(resource, revision);
     }
-    drop_unknown(value, Shape::Content, revision);
-    annotated(value, revision);
+    drop_unknown(value, VersionedType::Content, revision);
+    translate_annotations(value, revision);
 }
 
 fn tool_result(value: &mut Value, revision: Revision) {
@@ -138,16 +138,17 @@ fn with_annotations(mut value: Value, from: &Value) -> Value {
     value
 }
 
-/// Keywords whose value is a map of schemas, a list of schemas, or one schema.
-pub(crate) const MAPS: [&str; 6] =
+/// JSON Schema keywords whose value is a map of schemas, a list of schemas, or one schema.
+pub(crate) const SCHEMA_MAP_KEYWORDS: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
-const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
-const SINGLES: [&str; 8] =
+const SCHEMA_LIST_KEYWORDS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+const SINGLE_SCHEMA_KEYWORDS: [&str; 8] =
     ["items", "contains", "not", "if", "then", "else", "propertyNames", "contentSchema"];
-/// Here a boolean is what everybody writes and reads.
-const OPEN: [&str; 3] = ["additionalProperties", "unevaluatedProperties", "unevaluatedItems"];
+/// Keywords for which boolean schemas are common and widely supported.
+const BOOLEAN_SCHEMA_KEYWORDS: [&str; 3] =
+    ["additionalProperties", "unevaluatedProperties", "unevaluatedItems"];
 
-/// Legacy schemas know only objects as schemas.
+/// Replaces boolean schemas with objects: legacy revisions allow only objects.
 fn without_boolean_schemas(schema: &mut Value) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
@@ -161,25 +162,28 @@ fn without_boolean_schemas(schema: &mut Value) {
 
 fn subschemas(keyword: &str, value: &mut Value) {
     match value {
-        Value::Object(map) if MAPS.contains(&keyword) => {
+        Value::Object(map) if SCHEMA_MAP_KEYWORDS.contains(&keyword) => {
             map.values_mut().for_each(without_boolean_schemas);
         }
-        Value::Array(list) if LISTS.contains(&keyword) || keyword == "items" => {
+        Value::Array(list) if SCHEMA_LIST_KEYWORDS.contains(&keyword) || keyword == "items" => {
             list.iter_mut().for_each(without_boolean_schemas);
         }
-        Value::Bool(_) if OPEN.contains(&keyword) => {}
-        single if SINGLES.contains(&keyword) || OPEN.contains(&keyword) => {
+        Value::Bool(_) if BOOLEAN_SCHEMA_KEYWORDS.contains(&keyword) => {}
+        single
+            if SINGLE_SCHEMA_KEYWORDS.contains(&keyword)
+                || BOOLEAN_SCHEMA_KEYWORDS.contains(&keyword) =>
+        {
             without_boolean_schemas(single);
         }
         _ => {}
     }
 }
 
-/// A sampling message of a revision that knows one item a message: several messages, if need be.
+/// Translates sampling messages; splits messages where the revision allows only one content item.
 pub(crate) fn sampling_messages(messages: Vec<Value>, revision: Revision) -> Vec<Value> {
     let mut translated = Vec::new();
     for mut message in messages {
-        drop_unknown(&mut message, Shape::SamplingMessage, revision);
+        drop_unknown(&mut message, VersionedType::SamplingMessage, revision);
         let mut items = match message["content"].take() {
             Value::Array(items) => items,
             item => vec![item],
@@ -199,7 +203,7 @@ pub(crate) fn sampling_messages(messages: Vec<Value>, revision: Revision) -> Vec
     translated
 }
 
-/// What a model cannot be sent in a revision is described to it.
+/// Replaces sampling content that the revision does not have with a text description.
 fn sampling_content(item: &mut Value, revision: Revision) {
     let known = match item["type"].as_str() {
         Some("text" | "image") => true,
@@ -217,41 +221,41 @@ fn sampling_content(item: &mut Value, revision: Revision) {
             Some(text) => text.to_owned(),
             None => format!("[resource {}]", item["resource"]["uri"].as_str().unwrap_or_default()),
         },
-        _ => described(item).into_owned(),
+        _ => as_text(item).into_owned(),
     };
     *item = json!({"type": "text", "text": text});
 }
 
-/// A client's answer to a question.
+/// Translates the client's response to a server request.
 pub(crate) fn answer(value: &mut Value, revision: Revision) {
     for root in value.get_mut("roots").and_then(Value::as_array_mut).into_iter().flatten() {
-        drop_unknown(root, Shape::Root, revision);
+        drop_unknown(root, VersionedType::Root, revision);
     }
-    // Of all answers, only what a model said names the model.
+    // Of all client responses, only a sampling result has a `model`.
     if value.get("model").is_some() {
         let items = match value["content"].take() {
             Value::Array(items) => items,
             item => vec![item],
         };
-        value["content"] = said_by_model(items, revision);
+        value["content"] = model_output(items, revision);
     }
 }
 
-/// What a model said, as one item where the revision knows no more.
-fn said_by_model(mut items: Vec<Value>, revision: Revision) -> Value {
+/// Translates the model's output; joins the items into one text where the revision allows only one.
+fn model_output(mut items: Vec<Value>, revision: Revision) -> Value {
     items.iter_mut().for_each(|item| sampling_content(item, revision));
     match items.len() {
         1 => items.remove(0),
         _ if revision.has(Feature::SamplingTools) => items.into(),
         _ => {
-            let texts: Vec<_> = items.iter().map(described).collect();
+            let texts: Vec<_> = items.iter().map(as_text).collect();
             json!({"type": "text", "text": texts.join("\n")})
         }
     }
 }
 
-/// An item in words.
-fn described(item: &Value) -> Cow<'_, str> {
+/// Describes a content item as text.
+fn as_text(item: &Value) -> Cow<'_, str> {
     let media = || item["mimeType"].as_str().unwrap_or("unknown");
     match (item["type"].as_str(), item["text"].as_str()) {
         (_, Some(text)) => text.into(),
@@ -261,7 +265,7 @@ fn described(item: &Value) -> Cow<'_, str> {
 }
 
 pub(crate) fn sampling_params(params: &mut Value, revision: Revision) {
-    drop_unknown(params, Shape::SamplingParams, revision);
+    drop_unknown(params, VersionedType::SamplingParams, revision);
     if let Value::Array(messages) = params["messages"].take() {
         params["messages"] = sampling_messages(messages, revision).into();
     }
@@ -270,8 +274,8 @@ pub(crate) fn sampling_params(params: &mut Value, revision: Revision) {
     }
 }
 
-/// A form of a revision without multi-select, without defaults but on booleans, and with titles
-/// of options beside them.
+/// Translates an elicitation form for revisions without multi-select, with defaults only for booleans, and with
+/// option titles in `enumNames`.
 pub(crate) fn form(schema: &mut Value, revision: Revision) {
     if revision.has(Feature::ElicitationModes) {
         return;
@@ -289,7 +293,7 @@ pub(crate) fn form(schema: &mut Value, revision: Revision) {
 
 fn form_field(field: &mut Value, revision: Revision) {
     if field["type"] != "boolean" {
-        drop_unknown(field, Shape::FormField, revision);
+        drop_unknown(field, VersionedType::FormField, revision);
     }
     let Value::Object(keywords) = field else { return };
     let Some(Value::Array(options)) = keywords.remove("oneOf") else { return };

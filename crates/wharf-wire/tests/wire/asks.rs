@@ -1,4 +1,4 @@
-//! Questions and notifications, in every revision.
+//! Client requests and notifications, in every revision.
 
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{
@@ -23,7 +23,7 @@ fn tool_codec(version: &str) -> Codec {
     )
 }
 
-fn asked(version: &str, ask: &ClientRequest) -> Option<Value> {
+fn encode_client_request(version: &str, ask: &ClientRequest) -> Option<Value> {
     let mut out = Vec::new();
     tool_codec(version).ask(5, ask, &mut out).then(|| parse(&out))
 }
@@ -44,10 +44,10 @@ fn form() -> ClientRequest {
 
 #[test]
 fn forms() {
-    assert_eq!(asked("2024-11-05", &form()), None);
-    assert_eq!(asked("2025-03-26", &form()), None);
+    assert_eq!(encode_client_request("2024-11-05", &form()), None);
+    assert_eq!(encode_client_request("2025-03-26", &form()), None);
     assert_eq!(
-        asked("2025-06-18", &form()).unwrap(),
+        encode_client_request("2025-06-18", &form()).unwrap(),
         json!({
             "jsonrpc": "2.0", "id": 5, "method": "elicitation/create", "params": {
                 "message": "Fill in",
@@ -63,13 +63,13 @@ fn forms() {
             },
         })
     );
-    let newest = asked("2025-11-25", &form()).unwrap();
+    let newest = encode_client_request("2025-11-25", &form()).unwrap();
     let ClientRequest::Elicit(original) = form() else { unreachable!() };
     assert_eq!(
         newest["params"],
         json!({"mode": "form", "message": "Fill in", "requestedSchema": original.schema})
     );
-    assert_eq!(asked(MODERN, &form()), None, "modern servers send no requests");
+    assert_eq!(encode_client_request(MODERN, &form()), None, "modern servers send no requests");
 }
 
 #[test]
@@ -81,7 +81,10 @@ fn odd_forms_do_no_harm() {
         json!({"properties": {"a": true, "b": 5, "c": {"oneOf": [true, {}]}, "d": {"oneOf": 1}}}),
     ] {
         for version in LEGACY {
-            asked(version, &ClientRequest::Elicit(Box::new(ElicitForm::new("m", schema.clone()))));
+            encode_client_request(
+                version,
+                &ClientRequest::Elicit(Box::new(ElicitForm::new("m", schema.clone()))),
+            );
         }
     }
 }
@@ -90,18 +93,25 @@ fn odd_forms_do_no_harm() {
 fn urls() {
     let ask = ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y")));
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
-        assert_eq!(asked(version, &ask), None);
+        assert_eq!(encode_client_request(version, &ask), None);
     }
-    let first = asked("2025-11-25", &ask).unwrap();
+    let first = encode_client_request("2025-11-25", &ask).unwrap();
     assert_eq!(
         (&first["params"]["mode"], &first["params"]["url"]),
         (&json!("url"), &json!("https://x/y"))
     );
     assert!(first["params"]["elicitationId"].is_string());
-    assert_eq!(asked("2025-11-25", &ask).unwrap(), first, "the same question has the same id");
+    assert_eq!(
+        encode_client_request("2025-11-25", &ask).unwrap(),
+        first,
+        "the same question has the same id"
+    );
     let named =
         ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("Sign in", "https://x/y").id("mine")));
-    assert_eq!(asked("2025-11-25", &named).unwrap()["params"]["elicitationId"], "mine");
+    assert_eq!(
+        encode_client_request("2025-11-25", &named).unwrap()["params"]["elicitationId"],
+        "mine"
+    );
 }
 
 fn sampling() -> SamplingRequest {
@@ -123,7 +133,7 @@ fn sampling() -> SamplingRequest {
 fn sampling_by_revision() {
     let ask = ClientRequest::Sample(Box::new(sampling()));
     for version in LEGACY {
-        let message = asked(version, &ask).unwrap();
+        let message = encode_client_request(version, &ask).unwrap();
         assert_eq!(message["method"], "sampling/createMessage");
         let params = &message["params"];
         assert_eq!(
@@ -170,7 +180,7 @@ fn context_only_where_the_client_has_it() {
 fn roots_and_withdrawal() {
     for version in LEGACY {
         assert_eq!(
-            asked(version, &ClientRequest::Roots).unwrap(),
+            encode_client_request(version, &ClientRequest::Roots).unwrap(),
             json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"})
         );
         let mut out = Vec::new();
@@ -184,7 +194,7 @@ fn roots_and_withdrawal() {
     }
     let mut out = Vec::new();
     tool_codec(MODERN).withdraw(5, &mut out);
-    assert!(!tool_codec(MODERN).farewell(&mut out));
+    assert!(!tool_codec(MODERN).write_listen_end(&mut out));
     assert!(out.is_empty());
 }
 
@@ -215,14 +225,14 @@ fn modern_questions_end_the_call() {
         (&json!("input_required"), &json!("sealed"))
     );
     assert!(result.get("ttlMs").is_none());
-    let asked = &result["inputRequests"];
+    let requests = &result["inputRequests"];
     assert_eq!(
-        asked["a"]["params"],
+        requests["a"]["params"],
         json!({"mode": "url", "message": "Sign in", "url": "https://x/y"})
     );
-    assert_eq!(asked["z \"1\""]["params"]["mode"], "form");
-    assert_eq!(asked["s"]["params"]["messages"][2]["content"]["structuredContent"], json!([1]));
-    assert_eq!(asked["r"], json!({"method": "roots/list"}));
+    assert_eq!(requests["z \"1\""]["params"]["mode"], "form");
+    assert_eq!(requests["s"]["params"]["messages"][2]["content"]["structuredContent"], json!([1]));
+    assert_eq!(requests["r"], json!({"method": "roots/list"}));
     let listed = crate::common::codec(MODERN, "tools/list", json!({}));
     let (refused, _) = encoded(&listed, outcome);
     assert_eq!(refused["error"]["code"], -32603, "only some methods may ask");
@@ -232,7 +242,7 @@ fn modern_questions_end_the_call() {
 }
 
 #[test]
-fn a_modern_call_asks_only_what_the_client_declared() {
+fn a_modern_call_sends_only_client_requests_that_the_client_declared() {
     let ask = |ask: ClientRequest, state: Option<&str>| {
         let able = codec_for(MODERN, json!({"roots": {}}), "tools/call", json!({"name": "t"}));
         let requests = vec![("k".to_owned(), ask)];
@@ -247,7 +257,7 @@ fn a_modern_call_asks_only_what_the_client_declared() {
     assert_eq!(encoded(&tool_codec(MODERN), nothing).0["error"]["code"], -32603, "asks nothing");
 }
 
-fn told(codec: &Codec, notification: &Notification) -> Option<Value> {
+fn encode_notification(codec: &Codec, notification: &Notification) -> Option<Value> {
     let mut out = Vec::new();
     let written = codec.notify(notification, &mut out);
     assert_eq!(written, !out.is_empty());
@@ -259,17 +269,24 @@ fn progress() {
     let progress =
         |progress, total| Notification::Progress { progress, total, message: Some("m\n".into()) };
     for version in LEGACY.into_iter().chain([MODERN]) {
-        let message = told(&tool_codec(version), &progress(0.5, Some(2.0))).unwrap();
+        let message = encode_notification(&tool_codec(version), &progress(0.5, Some(2.0))).unwrap();
         assert_eq!(message["method"], "notifications/progress");
         let mut params = json!({"progressToken": "tok", "progress": 0.5, "total": 2});
         if version != "2024-11-05" {
             params["message"] = "m\n".into();
         }
         assert_eq!(message["params"], params, "{version}");
-        assert_eq!(told(&tool_codec(version), &progress(f64::NAN, None)), None);
-        assert_eq!(told(&tool_codec(version), &progress(1.0, Some(f64::INFINITY))), None);
+        assert_eq!(encode_notification(&tool_codec(version), &progress(f64::NAN, None)), None);
+        assert_eq!(
+            encode_notification(&tool_codec(version), &progress(1.0, Some(f64::INFINITY))),
+            None
+        );
         let silent = codec(version, "tools/call", json!({"name": "t"}));
-        assert_eq!(told(&silent, &progress(1.0, None)), None, "nobody asked for progress");
+        assert_eq!(
+            encode_notification(&silent, &progress(1.0, None)),
+            None,
+            "nobody asked for progress"
+        );
     }
 }
 
@@ -278,7 +295,7 @@ fn logs() {
     let data = RawValue::from_string("{\n\"a\":\r\n1}".into()).unwrap();
     let log = Notification::Log { level: LogLevel::Warning, logger: Some("db".into()), data };
     for version in LEGACY.into_iter().chain([MODERN]) {
-        let message = told(&tool_codec(version), &log).unwrap();
+        let message = encode_notification(&tool_codec(version), &log).unwrap();
         assert_eq!(
             message,
             json!({
@@ -288,7 +305,7 @@ fn logs() {
         );
     }
     let listen = codec(MODERN, "subscriptions/listen", json!({"notifications": {}}));
-    assert_eq!(told(&listen, &log), None);
+    assert_eq!(encode_notification(&listen, &log), None);
 }
 
 #[test]
@@ -300,10 +317,10 @@ fn changes() {
         Acknowledged(SubscriptionFilter { tools: true, ..SubscriptionFilter::default() });
     for version in LEGACY {
         let codec = tool_codec(version);
-        assert_eq!(told(&codec, &updated).unwrap()["params"], json!({"uri": "a:b"}));
-        assert!(told(&codec, &PromptsChanged).unwrap().get("params").is_none());
-        assert_eq!(told(&codec, &acknowledged), None);
-        let done = told(&codec, &complete);
+        assert_eq!(encode_notification(&codec, &updated).unwrap()["params"], json!({"uri": "a:b"}));
+        assert!(encode_notification(&codec, &PromptsChanged).unwrap().get("params").is_none());
+        assert_eq!(encode_notification(&codec, &acknowledged), None);
+        let done = encode_notification(&codec, &complete);
         assert_eq!(done.is_some(), version == "2025-11-25", "{version}");
         if let Some(done) = done {
             assert_eq!(done["params"], json!({"elicitationId": "e"}));
@@ -318,16 +335,17 @@ fn changes() {
         (&ResourcesChanged, json!({})),
         (&acknowledged, json!({"notifications": {"toolsListChanged": true}})),
     ] {
-        assert_eq!(told(&call, notification), None, "only on the stream that asked");
-        let message = told(&listen, notification).unwrap();
+        assert_eq!(encode_notification(&call, notification), None, "only on the stream that asked");
+        let message = encode_notification(&listen, notification).unwrap();
         let mut expected = params;
         expected["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": 7});
         assert_eq!(message["params"], expected);
-        let ServerMessage::ServerNotification(heard) = hear(&talk(revision(MODERN)), &message)
+        let ServerMessage::ServerNotification(heard) =
+            decode(&client_codec(revision(MODERN)), &message)
         else {
             panic!()
         };
         assert_eq!(heard.subscription.unwrap().as_json(), "7");
     }
-    assert_eq!(told(&listen, &complete), None);
+    assert_eq!(encode_notification(&listen, &complete), None);
 }

@@ -1,4 +1,4 @@
-//! What a hostile client sends: it gets one answer, and nothing grows.
+//! Hostile clients: each message gets one reply, and nothing grows without bound.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json, value::RawValue};
 use wharf_model::{Method, Outcome, Reply};
 use wharf_wire::{Connection, Line, Lines, ProtocolLimits, Received};
 
-/// Texts of ids, and whether they can be read.
+/// JSON texts of ids, and whether they are valid.
 const IDS: [(&str, bool); 20] = [
     ("1", true),
     ("\"1\"", true),
@@ -32,8 +32,8 @@ const IDS: [(&str, bool); 20] = [
     ("false", false),
 ];
 
-/// The text of the id that a message was answered under, `none` without one, and the error's code if there is one.
-fn answered(received: Received) -> (String, Option<i64>) {
+/// Returns the id of the reply to a message as text (`none` without one), and the error code if there is one.
+fn reply_id_and_code(received: Received) -> (String, Option<i64>) {
     let bytes = match received {
         Received::Reply(bytes, _) => bytes,
         Received::Call(_, codec) => {
@@ -56,7 +56,7 @@ fn ids_come_back_as_they_were_or_are_refused() {
             let mut connection = connection();
             open(&mut connection, "2025-06-18");
             let message = format!(r#"{{"jsonrpc":"2.0","id":{sent},"method":"{method}"}}"#);
-            let (id, code) = answered(connection.receive(message.into()));
+            let (id, code) = reply_id_and_code(connection.receive(message.into()));
             match readable {
                 true => assert_eq!(id, sent, "{method}"),
                 false => assert_eq!((&*id, code), ("none", Some(-32600)), "{sent} {method}"),
@@ -134,7 +134,7 @@ fn null_counts_as_absent() {
 }
 
 #[test]
-fn a_client_may_say_so_much_about_itself() {
+fn client_info_is_bounded() {
     let limits = ProtocolLimits { client: 100, ..ProtocolLimits::default() };
     let wire = Arc::new(wire().limits(limits));
     let sized = |length: usize| json!({"x": "y".repeat(length - r#"{"x":""}"#.len())});
@@ -192,7 +192,7 @@ fn unknown_values_in_results_do_no_harm() {
         ),
     ] {
         for version in LEGACY.into_iter().chain([MODERN]) {
-            let read = talk(revision(version)).result(method, &result.to_string());
+            let read = client_codec(revision(version)).result(method, &result.to_string());
             assert!(matches!(read, Ok(Outcome::Complete(_))), "{version} {method:?}: {read:?}");
         }
     }
@@ -219,7 +219,7 @@ const METHODS: [&str; 18] = [
     "",
 ];
 
-/// Values that stand where something else is wanted, as text.
+/// JSON values of unexpected types.
 const ODD: [&str; 16] = [
     "null",
     "true",
@@ -262,11 +262,11 @@ const FIELDS: [&str; 20] = [
     "io.modelcontextprotocol/logLevel",
 ];
 
-/// A field, its odd value, whether it stands in the metadata, and whether its key has escapes.
-type Odd = (&'static str, &'static str, bool, bool);
+/// Field, its odd value, whether it is in `_meta`, and whether its key has escapes.
+type OddField = (&'static str, &'static str, bool, bool);
 
-fn members(fields: &[Odd], in_meta: bool) -> String {
-    let key = |&(key, _, _, escaped): &Odd| match escaped {
+fn members(fields: &[OddField], in_meta: bool) -> String {
+    let key = |&(key, _, _, escaped): &OddField| match escaped {
         true => key.chars().map(|it| format!("\\u{:04x}", u32::from(it))).collect(),
         false => key.to_owned(),
     };
@@ -274,14 +274,14 @@ fn members(fields: &[Odd], in_meta: bool) -> String {
     fields.map(|it| format!("\"{}\":{},", key(it), it.1)).collect()
 }
 
-fn odd_request(id: &str, method: &str, fields: &[Odd]) -> String {
+fn odd_request(id: &str, method: &str, fields: &[OddField]) -> String {
     let (params, meta) = (members(fields, false), members(fields, true));
     format!(
         r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{params}"_meta":{{{meta}"x":1}}}}}}"#
     )
 }
 
-/// How many answers a batch or a message has had at once, counting calls as one each.
+/// Counts the immediate replies to a batch or message; calls count as one each.
 fn answers(received: Received) -> usize {
     match received {
         Received::Call(_, codec) => {
@@ -332,7 +332,7 @@ proptest! {
         }
         if batch && version == "2025-03-26" {
             let message = format!("[{}]", messages.join(","));
-            let alone = |(_, method, fields): &(usize, &str, Vec<Odd>)| {
+            let alone = |(_, method, fields): &(usize, &str, Vec<OddField>)| {
                 *method == "initialize" || fields.iter().any(|it| it.0.starts_with("io."))
             };
             match connection.receive(message.into()) {
@@ -349,7 +349,7 @@ proptest! {
     }
 
     #[test]
-    fn what_others_read_as_json_is_read_and_nothing_else(
+    fn exactly_valid_json_is_accepted(
         text in r#"[\[\]{}:," \\ua0-9eE.+\-]{0,12}|[\[{]{0,3}("a":)?-?[0-9.]{1,4}([eE][+-]?[0-9]{0,2})?[\]}]{0,3}"#,
     ) {
         let is_json = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();

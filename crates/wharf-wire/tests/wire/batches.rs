@@ -1,4 +1,4 @@
-//! Several messages in one array.
+//! JSON-RPC batches.
 
 use serde_json::json;
 use wharf_wire::Received;
@@ -48,7 +48,7 @@ fn batches_exist_in_one_revision() {
 }
 
 #[test]
-fn a_batch_with_what_stands_alone_is_refused_as_a_whole() {
+fn a_batch_with_initialize_or_a_modern_request_is_refused_as_a_whole() {
     for alone in [
         initialize("2025-03-26", json!({})),
         modern(4, "tools/list", json!({})),
@@ -62,11 +62,11 @@ fn a_batch_with_what_stands_alone_is_refused_as_a_whole() {
             let (message, code, status) = error(receive(&mut connection, &batch));
             assert_eq!((code, status, message.get("id")), (-32600, 400, None), "{batch}");
         }
-        // None of it was done: the session's listen has not begun.
+        // Nothing was processed: the session's subscription has not started.
         let (_, codec) = call(receive(&mut connection, &ready));
         assert!(codec.is_silent());
     }
-    // A notification of that name opens nothing.
+    // A notification named `initialize` opens no session.
     let mut connection = connection();
     open(&mut connection, "2025-03-26");
     let batch = json!([notification("initialize", json!({})), request(1, "ping", json!({}))]);
@@ -74,7 +74,7 @@ fn a_batch_with_what_stands_alone_is_refused_as_a_whole() {
 }
 
 #[test]
-fn a_batch_that_asks_for_nothing_is_accepted_or_refused_as_a_whole() {
+fn a_batch_without_requests_is_accepted_or_refused_as_a_whole() {
     let note = notification("notifications/x", json!({}));
     let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
     let broken = json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}});
@@ -86,7 +86,7 @@ fn a_batch_that_asks_for_nothing_is_accepted_or_refused_as_a_whole() {
     assert_eq!((code, status), (-32600, 400));
     let Received::Batch(each) = send(&json!([note, note]), &[]) else { panic!() };
     assert!(each.iter().all(|it| matches!(it, Received::Ignore)));
-    // With a request, each has its own answer.
+    // With a request, each message has its own reply.
     let mixed = json!([answer, request(2, "ping", json!({}))]);
     let Received::Batch(each) = send(&mixed, &[]) else { panic!() };
     assert!(matches!(&each[..], [Received::Reply(_, 400), Received::Reply(_, 200)]));
@@ -96,7 +96,7 @@ fn a_batch_that_asks_for_nothing_is_accepted_or_refused_as_a_whole() {
 }
 
 #[test]
-fn what_stands_alone_is_refused_over_http_too() {
+fn a_batch_with_initialize_or_a_modern_request_is_refused_over_http() {
     for refused in [
         initialize("2025-03-26", json!({})),
         modern(4, "tools/list", json!({})),

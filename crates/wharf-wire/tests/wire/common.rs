@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers shared by the tests of this crate.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(crate) fn revision(date: &str) -> Revision {
     date.parse().unwrap()
 }
 
-/// A client's side of a conversation, in which it can do nothing in particular.
-pub(crate) fn talk(revision: Revision) -> ClientCodec {
+/// Creates a client codec without capabilities.
+pub(crate) fn client_codec(revision: Revision) -> ClientCodec {
     ClientCodec::new(revision, Arc::new(ClientIdentity::default()))
 }
 
-/// What a client hears in one message.
-pub(crate) fn hear(talk: &ClientCodec, message: &Value) -> ServerMessage {
-    let mut heard = talk.hear(message.to_string().into()).unwrap();
+/// Decodes a single message of a server.
+pub(crate) fn decode(client_codec: &ClientCodec, message: &Value) -> ServerMessage {
+    let mut heard = client_codec.decode(message.to_string().into()).unwrap();
     assert_eq!(heard.len(), 1, "{message}");
     heard.remove(0)
 }
@@ -65,7 +65,7 @@ pub(crate) fn error(received: Received) -> (Value, i64, u16) {
     (message, code, status)
 }
 
-/// Every message must be one line of JSON.
+/// Parses a message, which must be one line of JSON.
 pub(crate) fn parse(bytes: &[u8]) -> Value {
     let text = std::str::from_utf8(bytes).unwrap();
     assert!(!text.contains(['\n', '\r']), "{text}");
@@ -86,7 +86,7 @@ pub(crate) fn notification(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-/// A modern request, with what every modern request carries.
+/// Builds a modern request with the required metadata.
 pub(crate) fn modern(id: impl Into<Value>, method: &str, mut params: Value) -> Value {
     let meta = params.as_object_mut().unwrap().entry("_meta").or_insert_with(|| json!({}));
     let meta = meta.as_object_mut().unwrap();
@@ -119,7 +119,7 @@ pub(crate) fn discovery() -> Discovery {
     }
 }
 
-/// Opens a session in which the server offers `offered`; what `initialize` was answered.
+/// Opens a session with a server that announces `offered`; returns the reply to `initialize`.
 pub(crate) fn open_with(
     connection: &mut Connection,
     version: &str,
@@ -134,12 +134,12 @@ pub(crate) fn open(connection: &mut Connection, version: &str) -> Value {
     open_with(connection, version, json!({}), discovery())
 }
 
-/// A connection that speaks `version`, and the codec of a call of `method` on it.
+/// Opens a connection in `version`; returns the codec of a call of `method` on it.
 pub(crate) fn codec(version: &str, method: &str, params: Value) -> Codec {
     codec_for(version, json!({}), method, params)
 }
 
-/// The same for a client that declared `capabilities`.
+/// Like `codec`, for a client that declared `capabilities`.
 pub(crate) fn codec_for(
     version: &str,
     capabilities: Value,

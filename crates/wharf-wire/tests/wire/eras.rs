@@ -1,4 +1,4 @@
-//! Which era a message belongs to, and the gates it must pass.
+//! Era of a message, and the checks that follow from it.
 
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ fn a_modern_request_brings_everything_itself() {
     assert_eq!(peer.info.as_ref().unwrap().name, "client");
     assert!(peer.capabilities.elicitation.is_some());
     assert_eq!(codec.id().as_json(), "\"a\"");
-    // Nothing is left behind.
+    // No state is left behind.
     let (_, code, _) =
         error(receive(&mut connection, &crate::common::request(2, "tools/list", json!({}))));
     assert_eq!(code, -32602);
@@ -195,7 +195,7 @@ fn parameters_are_checked() {
     ] {
         let received = receive(&mut connection(), &modern(1, "tools/call", params.clone()));
         assert_eq!(error(received).0["error"]["data"]["field"], field);
-        // Legacy revisions have no such parameters, so they are carried and not read.
+        // Legacy revisions do not have these parameters, so they are ignored.
         let mut connection = connection();
         open(&mut connection, "2025-11-25");
         let (request, _) = call(receive(&mut connection, &request(1, "tools/call", params)));
@@ -253,7 +253,7 @@ fn a_modern_only_server_names_its_versions() {
 #[test]
 fn a_legacy_only_server_looks_like_one() {
     let mut connection = Connection::new(Arc::new(wire().eras(SupportedEras::Legacy)));
-    // A client that probes must see an error that sends it to `initialize`.
+    // A client that probes must receive an error that leads it to `initialize`.
     let (_, code, _) = error(receive(&mut connection, &modern(1, "server/discover", json!({}))));
     assert_eq!(code, -32601);
     let (message, code, _) = error(receive(&mut connection, &modern(1, "tools/list", json!({}))));
@@ -267,7 +267,7 @@ fn a_legacy_only_server_looks_like_one() {
 }
 
 #[test]
-fn a_message_alone_is_served_without_a_session() {
+fn a_stateless_message_is_served_without_a_session() {
     let wire: Arc<ServerProtocol> = Arc::new(wire());
     let send = |message: Value, revision: Option<&str>| {
         wire.receive(message.to_string().into(), revision.map(|date| date.parse().unwrap()))
@@ -289,7 +289,7 @@ fn a_message_alone_is_served_without_a_session() {
         error(send(request(1, "logging/setLevel", json!({"level": "info"})), None)).1,
         -32601
     );
-    // A header that names a modern revision makes the request modern.
+    // A header with a modern revision makes the request modern.
     let (_, code, status) = error(send(request(1, "tools/list", json!({})), Some(MODERN)));
     assert_eq!((code, status), (-32602, 400));
     let answer = json!({"jsonrpc": "2.0", "id": 3, "result": {}});
@@ -302,9 +302,9 @@ fn a_message_alone_is_served_without_a_session() {
 }
 
 #[test]
-fn what_travels_between_threads_may() {
-    fn travels<T: Send + 'static>() {}
-    travels::<wharf_wire::Codec>();
-    travels::<Connection>();
-    travels::<Received>();
+fn public_types_are_send() {
+    fn assert_send<T: Send + 'static>() {}
+    assert_send::<wharf_wire::Codec>();
+    assert_send::<Connection>();
+    assert_send::<Received>();
 }

@@ -1,4 +1,4 @@
-//! Errors: numbers, statuses and payloads.
+//! Errors: codes, statuses and payloads.
 
 use std::{sync::Arc, time::Duration};
 
@@ -97,14 +97,15 @@ fn numbers_become_kinds() {
     }
 }
 
-fn failed(version: &str, method: &str, params: Value, error: Error) -> (Value, u16) {
+fn encode_failure(version: &str, method: &str, params: Value, error: Error) -> (Value, u16) {
     encoded(&codec(version, method, params), error)
 }
 
 #[test]
 fn payloads() {
     let data = |error: Error| {
-        failed(MODERN, "prompts/get", json!({"name": "p"}), error).0["error"]["data"].clone()
+        encode_failure(MODERN, "prompts/get", json!({"name": "p"}), error).0["error"]["data"]
+            .clone()
     };
     assert_eq!(data(Error::prompt_argument_missing(["a"])), json!(["a"]));
     assert_eq!(
@@ -119,9 +120,9 @@ fn payloads() {
     let own = Error::new(ErrorKind::InternalError).with_data(json!({"reason": "mine"}));
     assert_eq!(data(own), json!({"reason": "mine"}));
     let (message, status) =
-        failed(MODERN, "prompts/get", json!({"name": "p"}), Error::custom(42, "own"));
+        encode_failure(MODERN, "prompts/get", json!({"name": "p"}), Error::custom(42, "own"));
     assert_eq!((&message["error"], status), (&json!({"code": 42, "message": "own"}), 200));
-    let broken = failed(
+    let broken = encode_failure(
         "2025-06-18",
         "resources/read",
         json!({"uri": "a:b\n"}),
@@ -144,14 +145,14 @@ fn failures_inside_a_tool_are_results() {
                 kind => kind.is_tool_result(),
             };
             let (message, status) =
-                failed(version, "tools/call", json!({"name": "t"}), error.clone());
+                encode_failure(version, "tools/call", json!({"name": "t"}), error.clone());
             if as_result {
                 assert_eq!(message["result"]["isError"], true, "{version} {kind}");
                 assert_eq!(message["result"]["content"][0]["text"], "what went wrong");
                 assert_eq!(status, 200);
             } else {
                 assert_eq!(message["error"]["message"], "what went wrong", "{version} {kind}");
-                // Whoever reads this did not cancel.
+                // A client that reads this did not cancel.
                 let told = match kind {
                     ErrorKind::RequestCancelled => ErrorKind::InternalError,
                     kind => kind,
@@ -159,21 +160,21 @@ fn failures_inside_a_tool_are_results() {
                 assert_eq!(message["error"]["code"], error_codes::code(told, revision(version)));
                 assert_eq!(status, error_codes::status(told, revision(version)));
             }
-            // Elsewhere it is an error always.
-            let (message, _) = failed(version, "prompts/get", json!({"name": "t"}), error);
+            // For other methods it is always an error.
+            let (message, _) = encode_failure(version, "prompts/get", json!({"name": "t"}), error);
             assert!(message["error"].is_object());
         }
     }
 }
 
 #[test]
-fn a_handler_does_not_speak_for_the_transport() {
+fn errors_of_a_handler_do_not_set_transport_statuses() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         for kind in
             [ErrorKind::SessionNotFound, ErrorKind::SessionExpired, ErrorKind::RequestCancelled]
         {
             let (message, status) =
-                failed(version, "prompts/get", json!({"name": "p"}), Error::new(kind));
+                encode_failure(version, "prompts/get", json!({"name": "p"}), Error::new(kind));
             assert_eq!(status, 200, "{version} {kind}");
             let code = if kind == ErrorKind::RequestCancelled { -32603 } else { -32602 };
             assert_eq!(message["error"]["code"], code, "{version} {kind}");
@@ -182,11 +183,12 @@ fn a_handler_does_not_speak_for_the_transport() {
 }
 
 #[test]
-fn whoever_is_to_come_back_hears_when() {
+fn busy_errors_carry_a_retry_delay() {
     use ErrorKind::{Overloaded, RateLimited, TemporarilyUnavailable};
     for version in LEGACY.into_iter().chain([MODERN]) {
         let data = |error: Error| {
-            failed(version, "prompts/get", json!({"name": "p"}), error).0["error"]["data"].clone()
+            encode_failure(version, "prompts/get", json!({"name": "p"}), error).0["error"]["data"]
+                .clone()
         };
         for kind in [RateLimited, Overloaded, TemporarilyUnavailable] {
             let usual = json!({"reason": kind.name(), "retryAfterMs": 1000});
@@ -218,7 +220,8 @@ fn the_registry_profile_is_for_legacy() {
 fn completion_needs_no_capability_in_the_first_revision() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         for kind in [ErrorKind::CapabilityNotSupported, ErrorKind::MethodNotFound] {
-            let (message, _) = failed(version, "completion/complete", json!({}), kind.into());
+            let (message, _) =
+                encode_failure(version, "completion/complete", json!({}), kind.into());
             match version {
                 "2024-11-05" => {
                     assert_eq!(message["result"], json!({"completion": {"values": []}}))
@@ -236,13 +239,13 @@ fn a_url_that_must_be_opened_first() {
     let error =
         || Error::new(ErrorKind::UrlElicitationRequired).with_data(json!({"elicitations": listed}));
     let params = || json!({"name": "t"});
-    let (message, _) = failed("2025-11-25", "tools/call", params(), error());
+    let (message, _) = encode_failure("2025-11-25", "tools/call", params(), error());
     assert_eq!(message["error"]["code"], -32042);
     assert_eq!(message["error"]["data"]["elicitations"], listed);
-    let (message, _) = failed("2025-06-18", "tools/call", params(), error());
+    let (message, _) = encode_failure("2025-06-18", "tools/call", params(), error());
     assert!(message["result"]["content"][0]["text"].as_str().unwrap().contains("https://x/y"));
     assert_eq!(message["result"]["isError"], true);
-    let (message, status) = failed(MODERN, "tools/call", params(), error());
+    let (message, status) = encode_failure(MODERN, "tools/call", params(), error());
     assert_eq!((&message["error"]["code"], status), (&json!(-32021), 400));
     let able = codec_for(MODERN, json!({"elicitation": {"url": {}}}), "tools/call", params());
     let (message, _) = encoded(&able, error());
@@ -262,13 +265,14 @@ fn every_url_has_its_mode_and_an_id_where_the_revision_wants_them() {
     for (method, params) in
         [("tools/call", json!({"name": "t"})), ("resources/read", json!({"uri": "a:b"}))]
     {
-        let (message, _) = failed("2025-11-25", method, params.clone(), error(bare.clone()));
+        let (message, _) =
+            encode_failure("2025-11-25", method, params.clone(), error(bare.clone()));
         let data = &message["error"]["data"];
         assert_eq!((&message["error"]["code"], &data["more"]), (&json!(-32042), &json!(1)));
         assert_eq!(data["elicitations"][0]["mode"], "url");
         assert!(data["elicitations"][0]["elicitationId"].is_string());
-        // The code promises a list.
-        let (message, _) = failed("2025-11-25", method, params, error(json!({})));
+        // The error code implies a list of URLs.
+        let (message, _) = encode_failure("2025-11-25", method, params, error(json!({})));
         assert_ne!(message["error"]["code"], -32042);
         assert_eq!(message["result"]["isError"] == true, method == "tools/call");
     }
@@ -280,7 +284,7 @@ fn a_reserved_code_cannot_be_chosen() {
     {
         let mut error = Error::new(ErrorKind::InternalError);
         error.code = Some(code);
-        let (message, _) = failed(MODERN, "prompts/get", json!({"name": "p"}), error);
+        let (message, _) = encode_failure(MODERN, "prompts/get", json!({"name": "p"}), error);
         assert_eq!(message["error"]["code"], written);
         assert_eq!(message["error"].get("data").is_some(), written == -32603);
     }

@@ -1,4 +1,4 @@
-//! The headers of a modern request against its body.
+//! Validation of the headers of a modern request against its body.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use wharf_wire::{HeaderField, encode_header};
 
 use crate::{
     common::*,
-    http::{M, N, V, heads, send, tool_call},
+    http::{M, N, V, mcp_headers, send, tool_call},
 };
 
 #[test]
@@ -30,7 +30,7 @@ fn headers_that_match_are_accepted() {
         (read, vec![V, ("method", "resources/read"), ("name", "file:///a b")]),
         (prompt, vec![V, ("method", "prompts/get"), ("name", &*gruesse)]),
         (complete, vec![V, ("method", "completion/complete")]),
-        // A header that repeats nothing is nobody's business.
+        // Headers that repeat no field are ignored.
         (modern(1, "tools/list", json!({})), vec![V, ("method", "tools/list"), N, N]),
     ] {
         call(send(&message, &pairs));
@@ -42,8 +42,8 @@ fn headers_that_do_not_match_are_refused() {
     let escaped = r#"{"jsonrpc":"2.0","id":"c","method":"tools\/call","params":{"name":"\u0061dd","_meta":{
         "io.modelcontextprotocol/protocolVersion":"2026-07-28",
         "io.modelcontextprotocol/clientCapabilities":{}}}}"#;
-    // However the body spells it.
-    call(Arc::new(wire()).receive_http(escaped.into(), &heads(&[V, M, N])));
+    // Escapes in the body make no difference.
+    call(Arc::new(wire()).receive_http(escaped.into(), &mcp_headers(&[V, M, N])));
     for (header, pairs) in [
         ("MCP-Protocol-Version", vec![M, N]),
         ("MCP-Protocol-Version", vec![V, V, M, N]),
@@ -55,7 +55,7 @@ fn headers_that_do_not_match_are_refused() {
         ("Mcp-Method", vec![V, ("method", "tools/list"), N]),
         ("Mcp-Method", vec![V, ("method", "TOOLS/CALL"), N]),
         ("Mcp-Method", vec![V, ("method", "tools /call"), N]),
-        // Only names are ever encoded.
+        // Only names are encoded.
         ("Mcp-Method", vec![V, ("method", "=?base64?dG9vbHMvY2FsbA==?="), N]),
         ("Mcp-Name", vec![V, M]),
         ("Mcp-Name", vec![V, M, N, N]),
@@ -103,7 +103,7 @@ fn base64_has_one_spelling() {
     ] {
         let (_, code, status) = error(named("Hello", header));
         assert_eq!((code, status), (-32020, 400), "{header}");
-        // Malformed is malformed, even if the body says the very same.
+        // A malformed value is refused, even if the body has the same.
         assert_eq!(error(named(header, header)).1, -32020, "{header}");
     }
 }
@@ -112,14 +112,15 @@ fn base64_has_one_spelling() {
 fn bytes_that_no_header_may_have_are_refused() {
     for bad in [&b"add\xff"[..], b"\xffadd", b"a\x00d", b"a\nd", b"a\rd", b"\x1b"] {
         for which in 0..3 {
-            let mut heads = heads(&[V, M, N]);
+            let mut mcp_headers = mcp_headers(&[V, M, N]);
             match which {
-                0 => heads.version = HeaderField::One(bad),
-                1 => heads.method = HeaderField::One(bad),
-                _ => heads.name = HeaderField::One(bad),
+                0 => mcp_headers.version = HeaderField::One(bad),
+                1 => mcp_headers.method = HeaderField::One(bad),
+                _ => mcp_headers.name = HeaderField::One(bad),
             }
             let message = tool_call("add").to_string();
-            let (_, code, status) = error(Arc::new(wire()).receive_http(message.into(), &heads));
+            let (_, code, status) =
+                error(Arc::new(wire()).receive_http(message.into(), &mcp_headers));
             assert_eq!((code, status), (-32020, 400), "{bad:?}");
         }
     }
@@ -138,7 +139,7 @@ fn checks_come_in_the_order_of_the_specification() {
     };
     let discover = ("method", "server/discover");
     for (message, pairs, code, status) in [
-        // Metadata first, even if the headers are wrong.
+        // Metadata is checked first, even if the headers are wrong.
         (request(7, "server/discover", json!({})), vec![V, discover], -32602, 400),
         (request(7, "server/discover", json!({})), vec![], -32602, 400),
         (request(7, "server/discover", params(capable.clone())), vec![V], -32602, 400),
@@ -146,9 +147,9 @@ fn checks_come_in_the_order_of_the_specification() {
         (request(7, "tools/list", json!({})), vec![V], -32602, 400),
         (request(7, "initialize", json!({})), vec![V, ("method", "initialize")], -32602, 400),
         (request(7, "server/discover", params(capable)), vec![("version", "v9")], -32602, 400),
-        // Then headers, even if the version is wrong too.
+        // Headers are next, even if the version is wrong too.
         (request(7, "server/discover", params(both("v999.0.0"))), vec![V, discover], -32020, 400),
-        // Then the version, even if the method is unknown.
+        // The version is next, even if the method is unknown.
         (
             request(7, "un/known", params(both("v999.0.0"))),
             vec![("version", "v999.0.0"), ("method", "un/known")],
@@ -161,7 +162,7 @@ fn checks_come_in_the_order_of_the_specification() {
             -32022,
             400,
         ),
-        // Then the method.
+        // The method is last.
         (request(7, "ping", params(both(MODERN))), vec![V, ("method", "ping")], -32601, 404),
         (
             request(7, "initialize", params(both(MODERN))),
@@ -181,7 +182,7 @@ fn checks_come_in_the_order_of_the_specification() {
             -32601,
             404,
         ),
-        // A name that neither has is a parameter that is missing.
+        // A name that is missing in both is a missing parameter.
         (request(7, "tools/call", params(both(MODERN))), vec![V, M], -32602, 200),
         (request(7, "tools/call", params(both(MODERN))), vec![V, M, N], -32020, 400),
     ] {
@@ -218,7 +219,7 @@ fn parameters_in_headers_travel_with_a_tool_call_only() {
 }
 
 #[test]
-fn a_header_counts_once() {
+fn header_fields_have_at_most_one_value() {
     let mut field = HeaderField::default();
     assert_eq!((field, field.one()), (HeaderField::Absent, None));
     field.add(b"a");
@@ -227,11 +228,13 @@ fn a_header_counts_once() {
     assert_eq!((field, field.one()), (HeaderField::Several, None));
     field.add(b"a");
     assert_eq!(field, HeaderField::Several);
-    assert!(heads(&[V]).is_modern() && heads(&[("version", "\t2026-07-28 ")]).is_modern());
+    assert!(
+        mcp_headers(&[V]).is_modern() && mcp_headers(&[("version", "\t2026-07-28 ")]).is_modern()
+    );
     for other in ["2025-11-25", "2026-07-29", "x", ""] {
-        assert!(!heads(&[("version", other)]).is_modern());
+        assert!(!mcp_headers(&[("version", other)]).is_modern());
     }
-    assert!(!heads(&[V, V]).is_modern());
+    assert!(!mcp_headers(&[V, V]).is_modern());
 }
 
 fn texts() -> impl Strategy<Value = String> {
@@ -246,7 +249,7 @@ fn texts() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(text in texts()) {
+    fn encoded_header_values_are_decoded(text in texts()) {
         let header = encode_header(&text);
         prop_assert!(header.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')));
         prop_assert_eq!(header.trim(), &*header);
@@ -267,16 +270,16 @@ proptest! {
         param: Vec<u8>,
         legacy: bool,
     ) {
-        let mut heads = heads(&[M]);
-        heads.version.add(&version);
-        heads.name.add(&name);
-        heads.params.push(("x", &param));
+        let mut mcp_headers = mcp_headers(&[M]);
+        mcp_headers.version.add(&version);
+        mcp_headers.name.add(&name);
+        mcp_headers.params.push(("x", &param));
         let message = match legacy {
             true => request(1, "ping", json!({})),
             false => tool_call("add"),
         };
         let wire = Arc::new(wire());
-        let refused = error(wire.receive_http(message.to_string().into(), &heads));
+        let refused = error(wire.receive_http(message.to_string().into(), &mcp_headers));
         prop_assert_eq!(refused.2, 400);
     }
 }

@@ -1,4 +1,4 @@
-//! What HTTP adds to the rules.
+//! Rules that apply only to HTTP.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,26 +7,26 @@ use wharf_wire::{Connection, McpHeaders, Received, ServerProtocol, SupportedEras
 
 use crate::common::*;
 
-/// Headers as they arrive: names in lower case, values as they are.
-pub(crate) fn heads<'a>(pairs: &[(&'a str, &'a str)]) -> McpHeaders<'a> {
-    let mut heads = McpHeaders::default();
+/// Builds headers as received: names in lower case, values unchanged.
+pub(crate) fn mcp_headers<'a>(pairs: &[(&'a str, &'a str)]) -> McpHeaders<'a> {
+    let mut mcp_headers = McpHeaders::default();
     for &(name, value) in pairs {
         match name {
-            "version" => heads.version.add(value.as_bytes()),
-            "method" => heads.method.add(value.as_bytes()),
-            "name" => heads.name.add(value.as_bytes()),
-            param => heads.params.push((param, value.as_bytes())),
+            "version" => mcp_headers.version.add(value.as_bytes()),
+            "method" => mcp_headers.method.add(value.as_bytes()),
+            "name" => mcp_headers.name.add(value.as_bytes()),
+            param => mcp_headers.params.push((param, value.as_bytes())),
         }
     }
-    heads
+    mcp_headers
 }
 
-fn alone(wire: &Arc<ServerProtocol>, message: &Value, pairs: &[(&str, &str)]) -> Received {
-    wire.receive_http(message.to_string().into(), &heads(pairs))
+fn send_stateless(wire: &Arc<ServerProtocol>, message: &Value, pairs: &[(&str, &str)]) -> Received {
+    wire.receive_http(message.to_string().into(), &mcp_headers(pairs))
 }
 
 pub(crate) fn send(message: &Value, pairs: &[(&str, &str)]) -> Received {
-    alone(&Arc::new(wire()), message, pairs)
+    send_stateless(&Arc::new(wire()), message, pairs)
 }
 
 pub(crate) fn next(
@@ -34,10 +34,10 @@ pub(crate) fn next(
     message: &Value,
     pairs: &[(&str, &str)],
 ) -> Received {
-    connection.receive_http(message.to_string().into(), &heads(pairs))
+    connection.receive_http(message.to_string().into(), &mcp_headers(pairs))
 }
 
-/// A session that speaks `version`, opened over HTTP.
+/// Opens a session in `version` over HTTP.
 pub(crate) fn session(version: &str) -> Connection {
     let mut connection = connection();
     let hello = initialize(version, json!({}));
@@ -55,7 +55,7 @@ pub(crate) const M: (&str, &str) = ("method", "tools/call");
 pub(crate) const N: (&str, &str) = ("name", "add");
 
 #[test]
-fn a_legacy_version_header_names_what_the_server_speaks() {
+fn a_legacy_version_header_must_be_supported() {
     let list = request("l", "tools/list", json!({}));
     for version in LEGACY {
         call(send(&list, &[("version", version)]));
@@ -89,7 +89,7 @@ fn a_legacy_version_header_names_what_the_server_speaks() {
 }
 
 #[test]
-fn a_message_alone_speaks_what_its_header_says() {
+fn a_stateless_message_has_the_revision_of_its_header() {
     let audio = || wharf_model::ToolResult::new([wharf_model::Content::audio("x", "audio/wav")]);
     for (pairs, kind) in [(&[][..], "audio"), (&[("version", "2024-11-05")], "resource")] {
         let (_, codec) = call(send(&request(1, "tools/call", json!({"name": "a"})), pairs));
@@ -103,7 +103,7 @@ fn a_message_alone_speaks_what_its_header_says() {
         let (_, code, status) = error(send(&batch, &[("version", version)]));
         assert_eq!((code, status), (-32600, 400), "{version}");
     }
-    // Nothing that comes later can be meant for this message, or this one for another.
+    // A stateless notification cannot refer to another message.
     for method in ["notifications/cancelled", "notifications/initialized", "notifications/x"] {
         let note = notification(method, json!({"requestId": 1}));
         for pairs in [&[][..], &[("version", "2025-11-25")], &[V]] {
@@ -127,7 +127,7 @@ fn a_message_alone_speaks_what_its_header_says() {
 }
 
 #[test]
-fn a_client_without_a_session_is_offered_nothing_that_needs_one() {
+fn stateless_initialize_announces_nothing_that_needs_a_session() {
     let (_, codec) = call(send(&initialize("2025-06-18", json!({})), &[]));
     let answer = encoded(&codec, wharf_model::Reply::Discover(Box::new(discovery()))).0;
     assert_eq!(answer["result"]["protocolVersion"], "2025-06-18");
@@ -138,7 +138,7 @@ fn a_client_without_a_session_is_offered_nothing_that_needs_one() {
 }
 
 #[test]
-fn a_fresh_connection_takes_what_may_open_it() {
+fn a_new_http_connection_accepts_only_initialize_and_modern_requests() {
     let refused = |message: Value, pairs: &[(&str, &str)]| {
         let (answer, code, status) = error(next(&mut connection(), &message, pairs));
         assert_eq!((code, status), (-32600, 400), "{message}");
@@ -204,7 +204,7 @@ fn a_session_keeps_its_revision_whatever_the_header() {
     let ready = notification("notifications/initialized", json!({}));
     let (_, codec) = call(next(&mut session_2025, &ready, &[("version", "2025-03-26")]));
     assert!(codec.is_silent());
-    // A method that the revision does not have is no reason to leave the session.
+    // An unknown method is not a reason to leave the session.
     let unknown = error(next(&mut session_2025, &request(1, "un/known", json!({})), &[]));
     assert_eq!((unknown.1, unknown.2), (-32601, 200));
 }
@@ -217,44 +217,44 @@ fn one_era_only() {
     assert!(!modern_only.speaks_legacy());
     let list = request(1, "tools/list", json!({}));
     for pairs in [&[("version", "2025-11-25")][..], &[("version", "v9")]] {
-        let (answer, code, status) = error(alone(&modern_only, &list, pairs));
+        let (answer, code, status) = error(send_stateless(&modern_only, &list, pairs));
         assert_eq!((code, status), (-32022, 400));
         assert_eq!(answer["error"]["data"]["supported"], json!([MODERN]));
     }
     for message in [&list, &tool_call("add"), &request(1, "ping", json!({"_meta": {}}))] {
-        let (answer, code, status) = error(alone(&modern_only, message, &[]));
+        let (answer, code, status) = error(send_stateless(&modern_only, message, &[]));
         assert_eq!((code, status), (-32020, 400), "{message}");
         assert_eq!(answer["error"]["data"]["header"], "MCP-Protocol-Version");
     }
-    assert_eq!(error(alone(&modern_only, &list, &[V])).1, -32602);
+    assert_eq!(error(send_stateless(&modern_only, &list, &[V])).1, -32602);
     let note = notification("x", json!({}));
     for batch in [json!([request(1, "ping", json!({})), note]), json!([note])] {
         for pairs in [&[][..], &[V]] {
-            let (_, code, status) = error(alone(&modern_only, &batch, pairs));
+            let (_, code, status) = error(send_stateless(&modern_only, &batch, pairs));
             assert_eq!((code, status), (-32600, 400));
         }
     }
     let hello = initialize("2025-06-18", json!({}));
-    let (answer, code, status) = error(alone(&modern_only, &hello, &[]));
+    let (answer, code, status) = error(send_stateless(&modern_only, &hello, &[]));
     assert_eq!((code, status), (-32022, 400));
     assert!(answer["error"]["message"].as_str().unwrap().contains(MODERN));
-    // A modern client takes any number of the modern ones for a modern server.
+    // A modern client takes any modern error code as a sign of a modern server.
     let discover = modern(1, "server/discover", json!({}));
     for (message, pairs) in [
         (&discover, &[V, ("method", "server/discover")][..]),
         (&tool_call("add"), &[V, M, N]),
         (&list, &[V]),
     ] {
-        let (answer, code, status) = error(alone(&legacy_only, message, pairs));
+        let (answer, code, status) = error(send_stateless(&legacy_only, message, pairs));
         assert_eq!((code, status), (-32602, 400), "{message}");
         assert_eq!(answer["error"]["data"]["supported"][0], "2025-11-25");
         assert_eq!(answer["error"]["data"]["requested"], MODERN);
     }
-    call(alone(&legacy_only, &list, &[]));
+    call(send_stateless(&legacy_only, &list, &[]));
 }
 
 #[test]
-fn a_modern_method_is_unknown_to_whoever_speaks_a_legacy_revision() {
+fn a_modern_method_is_unknown_in_a_legacy_revision() {
     for method in ["server/discover", "subscriptions/listen"] {
         let plain = request("d", method, json!({"notifications": {}}));
         for version in LEGACY {
@@ -268,19 +268,19 @@ fn a_modern_method_is_unknown_to_whoever_speaks_a_legacy_revision() {
                 assert_eq!((code, status), (-32601, 200), "{method} {version}");
                 assert_eq!(message["error"]["data"]["method"], method);
             }
-            // What a request carries itself outranks the session.
+            // The metadata of a request overrides the session.
             let meant = modern(1, method, json!({"notifications": {}}));
             let pairs = [V, ("method", method)];
             call(next(&mut session(version), &meant, &pairs));
         }
-        // Where nothing is said, the name says it.
+        // Without header or session, the method determines the era.
         assert_eq!(error(send(&plain, &[])).1, -32602);
         assert_eq!(error(next(&mut connection(), &plain, &[])).1, -32602);
     }
 }
 
 #[test]
-fn what_is_missing_is_named_as_far_as_the_server_speaks_it() {
+fn the_not_initialized_error_lists_the_supported_handshakes() {
     let list = request(1, "tools/list", json!({}));
     for (eras, modern) in [(SupportedEras::Legacy, false), (SupportedEras::Both, true)] {
         let mut connection = Connection::new(Arc::new(wire().eras(eras)));
@@ -294,30 +294,30 @@ fn what_is_missing_is_named_as_far_as_the_server_speaks_it() {
 }
 
 #[test]
-fn a_host_that_cannot_stream_offers_nothing_that_needs_it() {
+fn a_server_without_streams_announces_nothing_that_needs_them() {
     let wire = Arc::new(wire().without_streams());
     let params = json!({"notifications": {"toolsListChanged": true}});
     let listen = modern(1, "subscriptions/listen", params);
     let (answer, code, status) =
-        error(alone(&wire, &listen, &[V, ("method", "subscriptions/listen")]));
+        error(send_stateless(&wire, &listen, &[V, ("method", "subscriptions/listen")]));
     assert_eq!((code, status), (-32601, 404));
     assert_eq!(answer["id"], 1);
-    assert_eq!(error(alone(&wire, &listen, &[V, M])).1, -32020, "headers come first");
+    assert_eq!(error(send_stateless(&wire, &listen, &[V, M])).1, -32020, "headers come first");
 
     let offered = || wharf_model::Reply::Discover(Box::new(discovery()));
     let discover = modern(1, "server/discover", json!({}));
-    let (_, codec) = call(alone(&wire, &discover, &[V, ("method", "server/discover")]));
+    let (_, codec) = call(send_stateless(&wire, &discover, &[V, ("method", "server/discover")]));
     let capabilities = encoded(&codec, offered()).0["result"]["capabilities"].clone();
     let left = json!({"tools": {}, "resources": {}, "completions": {},
         "extensions": {"com.example/x": {}}});
     assert_eq!(capabilities, left);
-    let (_, codec) = call(alone(&wire, &initialize("2025-11-25", json!({})), &[]));
+    let (_, codec) = call(send_stateless(&wire, &initialize("2025-11-25", json!({})), &[]));
     let capabilities = encoded(&codec, offered()).0["result"]["capabilities"].clone();
     assert_eq!(capabilities, json!({"tools": {}, "resources": {}, "completions": {}}));
 
     let meta = json!({"progressToken": 1, "io.modelcontextprotocol/logLevel": "debug"});
     let wanting = modern(1, "tools/call", json!({"name": "add", "_meta": meta}));
-    let (request, _) = call(alone(&wire, &wanting, &[V, M, N]));
+    let (request, _) = call(send_stateless(&wire, &wanting, &[V, M, N]));
     assert!(!request.progress && request.log_level.is_none());
     let (request, _) = call(send(&wanting, &[V, M, N]));
     assert!(request.progress && request.log_level.is_some());

@@ -1,4 +1,4 @@
-//! The crate through its public face: bytes in, events out, and back.
+//! Tests of the crate through its public API: decoding, encoding and round trips.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic too")]
 
 mod asks;

@@ -1,4 +1,4 @@
-//! Broken input gets the right error, and the next message works.
+//! Malformed input gets the right error, and the next message works.
 
 use std::sync::Arc;
 
@@ -144,7 +144,7 @@ fn the_right_error_and_the_next_message_works() {
         for (name, bytes, code, id) in table() {
             let (message, found, status) = error(connection.receive(Bytes::from(bytes)));
             assert_eq!((found, status), (code, 400), "{version} {name}");
-            // An id that is not known is left out: no revision allows `null`.
+            // An unknown id is omitted: no revision allows `null`.
             assert_eq!(message.get("id"), Some(&id).filter(|id| !id.is_null()), "{version} {name}");
             assert!(message["error"]["data"]["reason"].is_string());
             let (message, _) = reply(receive(&mut connection, &request("next", "ping", json!({}))));
@@ -154,7 +154,7 @@ fn the_right_error_and_the_next_message_works() {
 }
 
 #[test]
-fn what_is_odd_but_right_is_served() {
+fn unusual_but_valid_messages_are_served() {
     let mut connection = connection();
     for message in [
         "\t{ \"method\" : \"ping\" ,\r\n \"id\" : 1 , \"jsonrpc\":\"2.0\" } \n",
@@ -203,7 +203,7 @@ fn a_message_may_be_as_long_as_the_limit() {
 }
 
 #[test]
-fn what_a_client_sends_is_echoed_only_in_part() {
+fn client_text_in_errors_is_truncated() {
     let message = modern(1, &"m".repeat(100_000), json!({}));
     let Received::Reply(bytes, _) = receive(&mut connection(), &message) else { panic!() };
     assert!(bytes.len() < 1000);

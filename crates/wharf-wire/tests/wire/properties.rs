@@ -1,4 +1,4 @@
-//! Nothing panics on any input, and what is written is read back the same.
+//! Property tests: no input panics, and encoded messages are decoded unchanged.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use wharf_wire::{CallId, Line, Lines, Received, Revision};
 
 use crate::common::*;
 
-/// Any text, with more than its share of what JSON must escape.
+/// Generates text with many characters that JSON must escape.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[a-z\"\\\\\n\r\t\u{1}\u{2028}é😀]{0,40}"]
 }
@@ -70,8 +70,8 @@ fn valid_messages() -> Vec<Value> {
     ]
 }
 
-/// Plays through whatever was received, as a transport does.
-fn drive(received: Received) {
+/// Processes a received message, as a transport does.
+fn process(received: Received) {
     match received {
         Received::Call(request, codec) => {
             let mut out = Vec::new();
@@ -82,26 +82,26 @@ fn drive(received: Received) {
         Received::Reply(bytes, status) => {
             assert!(parse(&bytes).is_object() && status >= 200);
         }
-        Received::Batch(each) => each.into_iter().for_each(drive),
+        Received::Batch(each) => each.into_iter().for_each(process),
         _ => {}
     }
 }
 
-fn feed(messages: impl IntoIterator<Item = Vec<u8>> + Clone) {
+fn process_all(messages: impl IntoIterator<Item = Vec<u8>> + Clone) {
     for version in ["", "2025-03-26", "2025-11-25"] {
         let mut connection = connection();
         if !version.is_empty() {
             open(&mut connection, version);
         }
         for message in messages.clone() {
-            drive(connection.receive(message.into()));
-            assert!(is_alive(&mut connection));
+            process(connection.receive(message.into()));
+            assert!(answers_ping(&mut connection));
         }
     }
 }
 
-/// Whether the connection still answers.
-fn is_alive(connection: &mut wharf_wire::Connection) -> bool {
+/// Returns whether the connection still answers a ping.
+fn answers_ping(connection: &mut wharf_wire::Connection) -> bool {
     let (answer, _) = reply(receive(connection, &request("still", "ping", json!({}))));
     answer["id"] == "still"
 }
@@ -111,12 +111,12 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_do_no_harm(messages in vec(vec(any::<u8>(), 0..200), 1..5)) {
-        feed(messages);
+        process_all(messages);
     }
 
     #[test]
     fn arbitrary_json_does_no_harm(value in json_value()) {
-        feed([value.to_string().into_bytes()]);
+        process_all([value.to_string().into_bytes()]);
     }
 
     #[test]
@@ -137,8 +137,8 @@ proptest! {
                     _ => bytes.truncate(at),
                 }
             }
-            drive(connection.receive(bytes.into()));
-            prop_assert!(is_alive(&mut connection));
+            process(connection.receive(bytes.into()));
+            prop_assert!(answers_ping(&mut connection));
         }
     }
 
@@ -157,7 +157,7 @@ proptest! {
                 false => message[key] = value,
             }
         }
-        feed([message.to_string().into_bytes()]);
+        process_all([message.to_string().into_bytes()]);
     }
 
     #[test]
@@ -195,14 +195,14 @@ proptest! {
     #[test]
     fn notifications_are_read_without_harm(method in text(), params in json_value()) {
         for method in [&*method, "notifications/progress", "notifications/message"] {
-            hear(&talk(Revision::MODERN), &notification(method, params.clone()));
+            decode(&client_codec(Revision::MODERN), &notification(method, params.clone()));
         }
     }
 
     #[test]
     fn results_are_read_without_harm(result in json_value(), method in method()) {
         for revision in Revision::ALL {
-            let _ = talk(revision).result(method, &result.to_string());
+            let _ = client_codec(revision).result(method, &result.to_string());
         }
     }
 
@@ -260,7 +260,7 @@ proptest! {
         result.structured = structured.map(|it| JsonText::of(&it).unwrap());
         result.is_error = is_error;
         result.meta = meta.and_then(|it| it.as_object().cloned()).filter(|it| !it.is_empty()).map(|it| Box::new(it.into()));
-        let Reply::Tool(read) = through(Method::CallTool, json!({"name": "t"}), Reply::Tool(result.clone())) else { panic!() };
+        let Reply::Tool(read) = round_trip(Method::CallTool, json!({"name": "t"}), Reply::Tool(result.clone())) else { panic!() };
         prop_assert_eq!(read, result);
     }
 
@@ -277,14 +277,14 @@ proptest! {
             false => ResourceContents::text(uri, body).mime_type("text/plain"),
         });
         let read = ReadResult::new(contents).cache(CacheHint::public(ttl));
-        let Reply::Read(again) = through(Method::ReadResource, json!({"uri": "a:b"}), Reply::Read(read.clone())) else { panic!() };
+        let Reply::Read(again) = round_trip(Method::ReadResource, json!({"uri": "a:b"}), Reply::Read(read.clone())) else { panic!() };
         prop_assert_eq!(again, read);
         let mut prompt = PromptResult::new(said.into_iter().map(PromptMessage::assistant));
         prompt.description = description;
-        let Reply::Prompt(again) = through(Method::GetPrompt, json!({"name": "p"}), Reply::Prompt(prompt.clone())) else { panic!() };
+        let Reply::Prompt(again) = round_trip(Method::GetPrompt, json!({"name": "p"}), Reply::Prompt(prompt.clone())) else { panic!() };
         prop_assert_eq!(again, prompt);
         let completion = Completion::new(values).with_meta("com.example/k", 1);
-        let Reply::Completion(again) = through(Method::Complete, json!({}), Reply::Completion(completion.clone())) else { panic!() };
+        let Reply::Completion(again) = round_trip(Method::Complete, json!({}), Reply::Completion(completion.clone())) else { panic!() };
         prop_assert_eq!(again, completion);
     }
 
@@ -294,7 +294,7 @@ proptest! {
             ($($method:ident $reply:ident $make:expr;)*) => {$(
                 let items: Vec<_> = names.iter().map($make).collect();
                 let sent = page(items.clone(), next.clone(), ttl);
-                let Reply::$reply(again) = through(Method::$method, json!({}), Reply::$reply(sent)) else { panic!() };
+                let Reply::$reply(again) = round_trip(Method::$method, json!({}), Reply::$reply(sent)) else { panic!() };
                 prop_assert_eq!(again.items().iter().map(|it| (**it).clone()).collect::<Vec<_>>(), items);
                 prop_assert_eq!(again.next, next.clone());
                 prop_assert_eq!(again.cache, CacheHint::private(ttl));
@@ -309,7 +309,7 @@ proptest! {
     }
 
     #[test]
-    fn questions_are_read_back(keys in prop::collection::hash_set(text(), 1..4), message in text(), state in option::of(text()), schema in json_object()) {
+    fn client_requests_are_read_back(keys in prop::collection::hash_set(text(), 1..4), message in text(), state in option::of(text()), schema in json_object()) {
         let asks = [
             wharf_model::ClientRequest::Elicit(Box::new(ElicitForm::new(message.clone(), schema))),
             wharf_model::ClientRequest::ElicitUrl(Box::new(ElicitUrl::new(message.clone(), "https://x/y"))),
@@ -322,26 +322,26 @@ proptest! {
         let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
         codec_for(MODERN, able, "tools/call", json!({"name": "t"})).encode(&Outcome::InputRequired(Box::new(input.clone())), &mut out);
         let result = parse(&out)["result"].to_string();
-        // A tree of values forgets the order, so read the bytes that were written.
+        // A tree of values does not keep the order, so the written bytes are read.
         let text = String::from_utf8(out).unwrap();
         let start = text.find("{\"resultType\"").unwrap();
-        let Outcome::InputRequired(again) = talk(Revision::MODERN).result(Method::CallTool, &text[start..text.len() - 1]).unwrap() else { panic!("{result}") };
+        let Outcome::InputRequired(again) = client_codec(Revision::MODERN).result(Method::CallTool, &text[start..text.len() - 1]).unwrap() else { panic!("{result}") };
         prop_assert_eq!(*again, input);
     }
 }
 
 #[test]
 fn a_result_of_an_unknown_type_is_invalid() {
-    let read = |result: &str| talk(Revision::MODERN).result(Method::CallTool, result);
+    let read = |result: &str| client_codec(Revision::MODERN).result(Method::CallTool, result);
     assert!(read(r#"{"resultType":"future","content":[]}"#).is_err());
     assert!(matches!(read(r#"{"content":[]}"#), Ok(Outcome::Complete(Reply::Tool(_)))));
     assert!(matches!(read(r#"{"resultType":"complete","content":[]}"#), Ok(Outcome::Complete(_))));
     let input = r#"{"resultType":"input_required","requestState":"x"}"#;
     assert!(matches!(read(input), Ok(Outcome::InputRequired(_))));
-    assert!(talk(Revision::MODERN).result(Method::ListTools, input).is_err());
-    // A result is read as what was asked, whatever it looks like.
-    assert!(talk(Revision::MODERN).result(Method::ListTools, r#"{"content":[]}"#).is_err());
-    let legacy = talk(Revision::NEWEST_LEGACY)
+    assert!(client_codec(Revision::MODERN).result(Method::ListTools, input).is_err());
+    // The method determines the type of a result, whatever its content.
+    assert!(client_codec(Revision::MODERN).result(Method::ListTools, r#"{"content":[]}"#).is_err());
+    let legacy = client_codec(Revision::NEWEST_LEGACY)
         .result(Method::CallTool, r#"{"resultType":"future","content":[]}"#);
     assert!(legacy.is_ok());
 }
@@ -389,13 +389,13 @@ fn page<T>(items: Vec<T>, next: Option<String>, ttl: u64) -> Page<T> {
     Page { body, next, cache: CacheHint::private(ttl), meta: None }
 }
 
-/// The reply after a journey over the wire.
-fn through(method: Method, params: Value, reply: Reply) -> Reply {
+/// Encodes and decodes a reply.
+fn round_trip(method: Method, params: Value, reply: Reply) -> Reply {
     let mut out = Vec::new();
     codec(MODERN, method.name(), params).encode(&Outcome::Complete(reply), &mut out);
     let text = std::str::from_utf8(&out).unwrap();
     let start = text.find("{\"resultType\"").unwrap();
-    match talk(Revision::MODERN).result(method, &text[start..text.len() - 1]).unwrap() {
+    match client_codec(Revision::MODERN).result(method, &text[start..text.len() - 1]).unwrap() {
         Outcome::Complete(reply) => reply,
         other => panic!("{other:?}"),
     }
@@ -404,12 +404,12 @@ fn through(method: Method, params: Value, reply: Reply) -> Reply {
 fn read_back(original: &Request, revision: Revision, id: u64) {
     let mut out = Vec::new();
     let id = CallId::from(id);
-    let written = talk(revision).call(original, &id, &mut out);
+    let written = client_codec(revision).call(original, &id, &mut out);
     if matches!(original.method, Method::Listen | Method::Discover) && !revision.is_modern() {
         assert!(written.unwrap_err().kind.is_method_not_found() && out.is_empty());
         return;
     }
-    // Only a modern server can have given a state: without it, the call would begin anew.
+    // Only modern servers return a state: without it, the call would start again.
     if original.request_state().is_some() && !revision.is_modern() {
         assert!(written.unwrap_err().kind.is_invalid_params() && out.is_empty());
         return;

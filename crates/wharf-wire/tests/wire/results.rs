@@ -74,8 +74,8 @@ fn full_prompt() -> PromptInfo {
     it
 }
 
-/// One of each, with every field there is.
-fn everything() -> Vec<(&'static str, &'static str, Value, Outcome)> {
+/// Returns a reply for each method, with all fields.
+fn every_reply() -> Vec<(&'static str, &'static str, Value, Outcome)> {
     let template = || {
         let mut it = TemplateInfo::new("a:{b}", "t").title("T").description("d").mime_type("x/y");
         it = it.icon(Icon::new("https://x/y.png")).annotations(hints());
@@ -128,7 +128,7 @@ fn everything() -> Vec<(&'static str, &'static str, Value, Outcome)> {
 #[test]
 fn legacy_results_have_only_fields_of_their_revision() {
     for version in LEGACY {
-        for (method, shape, params, outcome) in everything() {
+        for (method, shape, params, outcome) in every_reply() {
             let (message, status) = encoded(&codec(version, method, params), outcome);
             assert_eq!((status, &message["id"]), (200, &json!(7)));
             schema::check(shape, &message["result"], version);
@@ -138,7 +138,7 @@ fn legacy_results_have_only_fields_of_their_revision() {
 
 #[test]
 fn modern_results_carry_what_they_must() {
-    for (method, _, params, outcome) in everything() {
+    for (method, _, params, outcome) in every_reply() {
         let (message, status) = encoded(&codec(MODERN, method, params), outcome);
         let result = &message["result"];
         assert_eq!((status, &result["resultType"]), (200, &json!("complete")), "{method}");
@@ -169,7 +169,7 @@ fn modern_results_carry_what_they_must() {
 }
 
 #[test]
-fn the_server_speaks_for_itself_in_metadata() {
+fn users_cannot_override_protocol_metadata() {
     let mut result = ToolResult::text("x");
     result.meta = Some(Box::new(
         json!({"io.modelcontextprotocol/serverInfo": {"name": "fake"}, "a\"b": 1})
@@ -185,7 +185,7 @@ fn the_server_speaks_for_itself_in_metadata() {
 }
 
 #[test]
-fn discovery_tells_every_revision_and_all_about_the_server() {
+fn discovery_lists_every_revision_and_the_whole_server_info() {
     let outcome = Reply::Discover(Box::new(discovery()));
     let (message, _) = encoded(&codec(MODERN, "server/discover", json!({})), outcome);
     let result = &message["result"];
@@ -199,7 +199,7 @@ fn discovery_tells_every_revision_and_all_about_the_server() {
 }
 
 #[test]
-fn what_depends_on_answers_is_not_cached() {
+fn results_that_depend_on_input_are_not_cached() {
     let read = |more: Value| {
         let mut params = json!({"uri": "a:b"});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -248,7 +248,7 @@ fn schemas_are_translated_for_legacy() {
     }
 }
 
-/// An output schema as a legacy client sees it, and a value as it gets it.
+/// Returns an output schema and a value as a legacy client receives them.
 fn legacy_output(schema: &Value, value: &Value) -> (Value, Value) {
     let version = "2025-11-25";
     let tool = ToolInfo::without_parameters("t").output_schema(schema.clone());
@@ -314,7 +314,7 @@ fn structured_content_by_revision() {
             let (message, _) = encoded(&codec(version, "tools/call", json!({"name": "t"})), result);
             let result = &message["result"];
             assert_eq!(result.get("structuredContent"), structured.as_ref(), "{version} {json}");
-            // What cannot be carried as it is is there as text.
+            // Values that cannot be carried unchanged are present as text.
             let text = if as_is { json!([]) } else { json!([{"type": "text", "text": json}]) };
             assert_eq!(result["content"], text, "{version} {json}");
         }
@@ -322,7 +322,7 @@ fn structured_content_by_revision() {
 }
 
 #[test]
-fn content_a_revision_lacks_is_translated() {
+fn content_that_a_revision_does_not_have_is_translated() {
     let result = || {
         ToolResult::new([
             Content::audio("x", "audio/wav").priority(1.0),
@@ -395,7 +395,7 @@ fn listening() {
     assert_eq!(message["result"]["resultType"], "complete");
     assert_eq!(message["result"]["_meta"]["io.modelcontextprotocol/subscriptionId"], "L\n1");
     let mut out = Vec::new();
-    assert!(codec.farewell(&mut out));
+    assert!(codec.write_listen_end(&mut out));
     assert_eq!(parse(&out)["params"]["requestId"], "L\n1");
     assert_eq!(parse(&out)["method"], "notifications/cancelled");
 }

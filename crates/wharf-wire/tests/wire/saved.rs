@@ -1,4 +1,4 @@
-//! Sessions that go on in another process.
+//! Sessions that another process continues.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ fn subscribe(connection: &mut Connection, verb: &str, uri: &str) {
     assert_eq!(reply(receive(connection, &message)).1, 200);
 }
 
-fn ready(connection: &mut Connection, since: u64) {
+fn make_ready(connection: &mut Connection, since: u64) {
     let initialized = notification("notifications/initialized", json!({}));
     assert!(matches!(receive(connection, &initialized), Received::Call(..)));
-    connection.put_off_listen(ChangeVersion::at(since));
+    connection.postpone_listen(ChangeVersion::at(since));
 }
 
-fn elsewhere(connection: &Connection) -> Connection {
+fn restore_copy(connection: &Connection) -> Connection {
     Connection::restored(Arc::new(wire()), &connection.save().unwrap(), "name").unwrap()
 }
 
 #[test]
-fn what_the_client_said_is_known_in_every_process() {
+fn client_info_is_restored_in_every_process() {
     let capabilities = json!({
         "roots": {"listChanged": true},
         "sampling": {"tools": {}},
@@ -35,7 +35,7 @@ fn what_the_client_said_is_known_in_every_process() {
     for version in LEGACY {
         let mut here = connection();
         open_with(&mut here, version, capabilities.clone(), discovery());
-        let mut there = elsewhere(&here);
+        let mut there = restore_copy(&here);
         let list = request(1, "tools/list", json!({}));
         let (here, _) = call(receive(&mut here, &list));
         let (there, _) = call(receive(&mut there, &list));
@@ -45,12 +45,12 @@ fn what_the_client_said_is_known_in_every_process() {
 }
 
 #[test]
-fn what_it_changed_is_saved_and_counted() {
+fn changes_of_the_client_are_saved_and_counted() {
     let mut here = connection();
     open(&mut here, "2025-11-25");
     let before = here.edits();
-    assert!(before == 0 && elsewhere(&here).listen_again().is_none());
-    ready(&mut here, 7);
+    assert!(before == 0 && restore_copy(&here).restart_listen().is_none());
+    make_ready(&mut here, 7);
     subscribe(&mut here, "subscribe", "a:1");
     subscribe(&mut here, "subscribe", "a:2");
     subscribe(&mut here, "unsubscribe", "a:1");
@@ -60,11 +60,11 @@ fn what_it_changed_is_saved_and_counted() {
     receive(&mut here, &request(1, "ping", json!({})));
     receive(&mut here, &request(1, "tools/list", json!({})));
     assert_eq!(here.edits(), 6);
-    let mut there = elsewhere(&here);
+    let mut there = restore_copy(&here);
     let (request, _) = call(receive(&mut there, &request(1, "tools/list", json!({}))));
     assert_eq!((request.log_level, request.peer().roots_generation()), (Some(LogLevel::Alert), 1));
     for _ in 0..2 {
-        let (listen, codec) = there.listen_again().unwrap();
+        let (listen, codec) = there.restart_listen().unwrap();
         assert!(codec.is_silent());
         assert_eq!(listen.since, Some(ChangeVersion::at(7)));
         let heard = listen.filter.as_ref().unwrap().read(Clone::clone);
@@ -74,38 +74,38 @@ fn what_it_changed_is_saved_and_counted() {
 }
 
 #[test]
-fn a_listen_under_way_follows_what_other_processes_saved() {
+fn a_running_listen_gets_the_subscriptions_that_other_processes_saved() {
     let mut here = connection();
     open(&mut here, "2025-11-25");
-    ready(&mut here, 7);
-    let mut there = elsewhere(&here);
-    let (listen, _) = there.listen_again().unwrap();
+    make_ready(&mut here, 7);
+    let mut there = restore_copy(&here);
+    let (listen, _) = there.restart_listen().unwrap();
     subscribe(&mut here, "subscribe", "a:1");
-    there.heard_until(ChangeVersion::at(9));
+    there.mark_delivered_until(ChangeVersion::at(9));
     there.catch_up(&here.save().unwrap());
     assert!(listen.filter.as_ref().unwrap().read(|filter| filter.uris.contains("a:1")));
-    // Tasks that one of them follows, all do.
-    let (also, _) = here.listen_again().unwrap();
+    // Tasks that one process follows are followed by all.
+    let (also, _) = here.restart_listen().unwrap();
     also.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("task".into()));
     listen.filter.as_ref().unwrap().edit(|filter| filter.tasks.insert("other".into()));
     there.catch_up(&here.save().unwrap());
     assert_eq!(listen.filter.as_ref().unwrap().read(|filter| filter.tasks.len()), 2);
-    // Nobody forgets what was heard, nor hears it twice because another process heard less.
-    assert_eq!(there.listen_again().unwrap().0.since, Some(ChangeVersion::at(9)));
+    // The delivered version is never lost, nor reset by a process that delivered less.
+    assert_eq!(there.restart_listen().unwrap().0.since, Some(ChangeVersion::at(9)));
 }
 
 #[test]
-fn what_could_not_be_saved_did_not_happen() {
+fn a_change_that_could_not_be_saved_is_undone() {
     let mut here = connection();
     open(&mut here, "2025-11-25");
     let saved = here.save().unwrap();
-    ready(&mut here, 7);
+    make_ready(&mut here, 7);
     subscribe(&mut here, "subscribe", "a:1");
     here.catch_up(&saved);
     assert_eq!(here.save().unwrap(), saved);
-    // The client may say it again.
+    // The client may repeat the message.
     let edits = here.edits();
-    ready(&mut here, 8);
+    make_ready(&mut here, 8);
     assert!(here.edits() > edits);
 }
 
@@ -121,11 +121,11 @@ fn only_an_open_session_is_saved_and_only_a_saved_one_is_restored() {
 }
 
 #[test]
-fn the_end_of_a_call_can_be_written_where_nothing_else_is_known_of_it() {
+fn an_error_reply_can_be_written_from_the_id_alone() {
     let mut here = connection();
     open(&mut here, "2025-11-25");
     let mut out = Vec::new();
-    elsewhere(&here).fail("\"seven\"", &Error::new(ErrorKind::InternalError), &mut out);
+    restore_copy(&here).fail("\"seven\"", &Error::new(ErrorKind::InternalError), &mut out);
     let reply: Value = parse(&out);
     assert_eq!((&reply["id"], &reply["error"]["code"]), (&json!("seven"), &json!(-32603)));
 }

@@ -1,17 +1,17 @@
-//! Which fields each legacy revision's schema has, as facts to check results against.
+//! Fields of each legacy revision's schema, to validate results against.
 
 use serde_json::Value;
 
 use crate::common::LEGACY;
 
-/// shape, field, the first revision that has it, the last.
-type HeaderField = (&'static str, &'static str, usize, usize);
+/// Type, field, first revision with it, last revision with it.
+type SchemaField = (&'static str, &'static str, usize, usize);
 
 const ALL: (usize, usize) = (0, 3);
 
-/// Every field that a legacy schema names, with the first and the last legacy revision that do.
+/// Fields of the legacy schemas, with the first and the last legacy revision that has them.
 #[rustfmt::skip]
-const FIELDS: &[HeaderField] = &[
+const FIELDS: &[SchemaField] = &[
     ("Tool", "name", ALL.0, ALL.1), ("Tool", "description", 0, 3), ("Tool", "inputSchema", 0, 3),
     ("Tool", "annotations", 1, 3), ("Tool", "title", 2, 3), ("Tool", "outputSchema", 2, 3), ("Tool", "_meta", 2, 3),
     ("Tool", "icons", 3, 3), ("Tool", "execution", 3, 3),
@@ -44,7 +44,7 @@ const FIELDS: &[HeaderField] = &[
     ("Completion", "values", 0, 3), ("Completion", "total", 0, 3), ("Completion", "hasMore", 0, 3),
 ];
 
-/// What a field's value is, where it is a shape again.
+/// Returns the type of a field's value, if it is an object type again.
 const INNER: &[(&str, &str, &str)] = &[
     ("ListResult", "tools", "Tool"),
     ("ListResult", "resources", "Resource"),
@@ -60,7 +60,7 @@ const INNER: &[(&str, &str, &str)] = &[
     ("CompleteResult", "completion", "Completion"),
 ];
 
-/// Panics if `value`, or anything in it, has a field that the revision's schema does not name.
+/// Panics if `value`, or anything in it, has a field that the revision's schema does not have.
 pub(crate) fn check(shape: &str, value: &Value, version: &str) {
     let revision = LEGACY.iter().position(|date| *date == version).unwrap();
     if let Value::Array(items) = value {

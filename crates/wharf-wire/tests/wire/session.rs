@@ -1,4 +1,4 @@
-//! The legacy session, from `initialize` on.
+//! Legacy sessions, from `initialize` on.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ fn negotiation() {
 }
 
 #[test]
-fn what_initialize_says_is_what_the_revision_knows() {
+fn the_initialize_result_is_limited_to_the_revision() {
     for (version, completions, server) in [
         ("2024-11-05", false, json!({"name": "harbour", "version": "1.0.0"})),
         ("2025-03-26", true, json!({"name": "harbour", "version": "1.0.0"})),
@@ -111,7 +111,7 @@ fn initialized_begins_the_one_silent_listen() {
     let mut out = Vec::new();
     codec.encode(&Reply::Listened.into(), &mut out);
     codec.refuse(&ErrorKind::InternalError.into(), &mut out);
-    assert!(!codec.farewell(&mut out));
+    assert!(!codec.write_listen_end(&mut out));
     assert!(out.is_empty());
     assert!(codec.notify(&Notification::ToolsChanged, &mut out));
     assert_eq!(
@@ -138,7 +138,7 @@ fn initialized_begins_the_one_silent_listen() {
 }
 
 #[test]
-fn a_listen_that_is_put_off_is_due_once_it_is_heard_or_follows_something() {
+fn a_postponed_listen_is_due_with_a_reader_or_a_subscription() {
     let ready = notification("notifications/initialized", json!({}));
     let subscribe = request(1, "resources/subscribe", json!({"uri": "a:b"}));
     let since = ChangeVersion::FIRST.next();
@@ -148,7 +148,7 @@ fn a_listen_that_is_put_off_is_due_once_it_is_heard_or_follows_something() {
         assert!(connection.due_listen(true).is_none(), "it has not begun");
         call(receive(&mut connection, &ready));
         assert!(connection.due_listen(true).is_none(), "it was not put off");
-        connection.put_off_listen(since);
+        connection.postpone_listen(since);
         assert!(matches!(receive(&mut connection, &ready), Received::Ignore));
         assert!(connection.due_listen(false).is_none());
         if !is_heard {
@@ -166,12 +166,12 @@ fn a_listen_that_is_put_off_is_due_once_it_is_heard_or_follows_something() {
 }
 
 #[test]
-fn a_listen_is_due_at_once_that_follows_something_before_the_client_is_ready() {
+fn a_listen_with_subscriptions_is_due_before_the_client_is_ready() {
     let mut connection = connection();
     open(&mut connection, "2025-11-25");
     reply(receive(&mut connection, &request(1, "resources/subscribe", json!({"uri": "a:b"}))));
     call(receive(&mut connection, &notification("notifications/initialized", json!({}))));
-    connection.put_off_listen(ChangeVersion::FIRST);
+    connection.postpone_listen(ChangeVersion::FIRST);
     let (request, _) = connection.due_listen(false).unwrap();
     assert!(request.filter.clone().unwrap().read(|it| it.uris.contains("a:b")));
 }
@@ -208,7 +208,7 @@ fn subscriptions_are_bounded_in_bytes() {
 }
 
 #[test]
-fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all() {
+fn subscriptions_of_all_sessions_share_a_budget_that_no_caller_can_exhaust() {
     let limits = ProtocolLimits { subscription_total: 10_000, ..ProtocolLimits::default() };
     let wire = Arc::new(wire().limits(limits));
     let session = |name: &str| {
@@ -221,7 +221,7 @@ fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all()
         let message = request(1, &format!("resources/{verb}"), json!({"uri": uri}));
         receive(connection, &message)
     };
-    // 100 bytes each, with what a subscription takes beside its URI.
+    // 100 bytes each, including the overhead of a subscription.
     let uri = |number: usize| format!("a:{number:034}");
     let mut sessions = vec![];
     let mut accepted = 0;
@@ -237,10 +237,10 @@ fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all()
         assert!(sessions.len() < 100, "there is no limit");
     };
     assert_eq!(accepted, 50, "half of all");
-    assert!(refused.to_string().contains("too many resources"), "{refused}");
+    assert!(refused.to_string().contains("Too many resources"), "{refused}");
     let mut alice = session("alice");
     assert_eq!(reply(send(&mut alice, "subscribe", &uri(1))).0["result"], json!({}));
-    // What is given up, and what a session had that ended, is there for others.
+    // Released budget, also of sessions that ended, is available to others.
     let hog = &mut sessions[0];
     reply(send(hog, "unsubscribe", &uri(0)));
     reply(send(hog, "unsubscribe", &uri(1)));
@@ -250,7 +250,7 @@ fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all()
     for number in 0..40 {
         assert_eq!(reply(send(&mut hog, "subscribe", &uri(number))).0["result"], json!({}));
     }
-    // A copy of the session in another process counts there.
+    // A copy of the session in another process is counted there.
     let saved = hog.save().unwrap();
     let elsewhere = Arc::new(self::wire().limits(limits));
     let mut copy = Connection::restored(elsewhere.clone(), &saved, "hog").unwrap();
@@ -262,7 +262,7 @@ fn subscriptions_of_all_sessions_have_a_budget_of_which_no_caller_can_take_all()
 }
 
 #[test]
-fn what_was_not_offered_is_unknown() {
+fn methods_without_an_announced_capability_are_unknown() {
     for version in LEGACY {
         let mut connection = connection();
         open_with(&mut connection, version, json!({}), Discovery::default());
@@ -300,7 +300,7 @@ fn the_log_level_holds_from_then_on() {
 }
 
 #[test]
-fn a_client_can_do_what_its_revision_has() {
+fn client_capabilities_are_limited_to_the_revision() {
     use ClientCapability::*;
     let all = json!({
         "roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
@@ -360,14 +360,14 @@ fn cancellation_names_a_call_but_never_initialize() {
             Received::Ignore
         ));
     }
-    // A modern client cancels in the same words.
+    // A modern client cancels with the same notification.
     let Received::Cancel(_) = receive(&mut crate::common::connection(), &cancel(json!(1))) else {
         panic!()
     };
 }
 
 #[test]
-fn answers_come_back_by_number() {
+fn responses_are_matched_by_number() {
     let mut connection = connection();
     let answer = json!({"jsonrpc": "2.0", "id": 12, "result": {"roots": []}});
     assert!(matches!(receive(&mut connection, &answer), Received::Ignore));
@@ -400,7 +400,7 @@ fn answers_come_back_by_number() {
 }
 
 #[test]
-fn completion_context_is_dropped_where_it_is_unknown() {
+fn completion_context_is_dropped_in_older_revisions() {
     let params = json!({
         "ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": "v"},
         "context": {"arguments": {"b": "c"}}, "_meta": {"progressToken": 4},

@@ -1,4 +1,4 @@
-//! A client in the making.
+//! Builder of a client.
 
 use std::{
     fmt,
@@ -29,14 +29,14 @@ use crate::client::connect_timeout;
 use crate::client::connect_timeout::Unhurried;
 use crate::{Endpoint, Era, ProtocolVersion};
 
-/// What an address may begin with only in a build that has the feature for it.
+/// URL schemes that are supported only with the corresponding feature.
 const SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
 
-/// What this process found out about servers.
+/// Protocol versions of servers, cached for this process.
 static VERDICTS: LazyLock<Arc<RevisionCache>> =
     LazyLock::new(|| Arc::new(RevisionCache::in_memory()));
 
-/// A client in the making: who it is, how it answers servers, how long it waits.
+/// Builder of a client: its identity, its handler for server requests, its timeouts.
 ///
 /// ```no_run
 /// # async fn example() -> wharf::Result<()> {
@@ -94,66 +94,67 @@ impl ClientBuilder {
         }
     }
 
-    /// What the client calls itself, and in which version.
+    /// Sets the name and version of the client.
     pub fn name(self, name: impl Into<String>, version: impl Into<String>) -> Self {
         self.info(Implementation::new(name, version))
     }
 
-    /// All that the client says about itself.
+    /// Sets the complete client info.
     pub fn info(mut self, info: Implementation) -> Self {
         self.info = info;
         self
     }
 
-    /// Who answers what servers ask. The client declares exactly what can be answered.
+    /// Sets the handler of server requests. The client declares exactly the capabilities that it
+    /// handles.
     pub fn answers(mut self, answer: impl ClientHandler) -> Self {
         self.answer = Arc::new(answer);
         self
     }
 
-    /// Declares these capabilities instead of those that have an answer: for a client whose answers
-    /// come from elsewhere, as those of a proxy do. That it follows tasks is declared besides, unless
-    /// [`CallOptions::tasks`] says no.
+    /// Declares these capabilities instead of those of the handler: for a client whose responses
+    /// come from elsewhere, such as a proxy. Task support is declared in addition, unless
+    /// [`CallOptions::tasks`] disables it.
     pub fn capabilities(mut self, capabilities: ClientCapabilities) -> Self {
         self.capabilities = Some(capabilities);
         self
     }
 
-    /// Speaks this revision and no other.
+    /// Negotiates only this protocol version.
     pub fn pin(mut self, pin: ProtocolVersion) -> Self {
         self.pin = Some(pin);
         self
     }
 
-    /// Speaks the newest revision of this era and no other.
+    /// Negotiates only the newest protocol version of this era.
     pub fn era(self, era: Era) -> Self {
         self.pin(ProtocolVersion::newest(era))
     }
 
-    /// How long a call may take without a sign of life; progress starts it again. Connecting and
-    /// opening the conversation together take no longer either, unless
-    /// [`handshake`](ClientBuilder::handshake) says otherwise: 60 seconds by default.
+    /// Sets the idle timeout of a call; progress restarts it. It also limits connecting and the
+    /// handshake together, unless [`handshake`](ClientBuilder::handshake) is set. The default is 60
+    /// seconds.
     pub fn timeout(mut self, idle: Duration) -> Self {
         self.calls.idle = idle;
         self
     }
 
-    /// How long a call may take in all.
+    /// Sets the total timeout of a call.
     pub fn total(mut self, total: Duration) -> Self {
         self.calls.total = total;
         self
     }
 
-    /// How long connecting and opening the conversation may take together. The clock stands still
-    /// while people are asked to log in.
+    /// Sets the timeout for connecting and the handshake together. The clock is paused while the
+    /// user logs in.
     pub fn handshake(mut self, handshake: Duration) -> Self {
         self.handshake = Some(handshake);
         self
     }
 
-    /// Calls a server in this process as `principal`, whose scopes and roles then count: its tools see
-    /// the caller as they would behind an authority. Without one, code in the same process is let in
-    /// everywhere, as whoever starts a program is over stdin.
+    /// Calls a server in this process as `principal`, whose scopes and roles then apply: its tools
+    /// see the caller as they would behind an authenticator. Without a principal, code in the same
+    /// process has full access, like the process that starts a program over stdin.
     ///
     /// ```
     /// use wharf::{Client, Principal, prelude::*};
@@ -178,13 +179,13 @@ impl ClientBuilder {
         self
     }
 
-    /// Sends a header with each HTTP request. It never goes to another origin.
+    /// Sends a header with each HTTP request, but never to another origin.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Gets in where a server wants to know who is calling, over HTTP and WebSocket.
+    /// Authorizes at servers that require it, over HTTP and WebSocket.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -202,52 +203,52 @@ impl ClientBuilder {
         self
     }
 
-    /// The least grave log messages that calls bring.
+    /// Sets the minimum level of log messages during calls.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.calls.log_level = Some(level);
         self
     }
 
-    /// Everything else about calls.
+    /// Sets all other options of calls.
     pub fn options(mut self, options: CallOptions) -> Self {
         self.calls = options;
         self
     }
 
-    /// What a server may send.
+    /// Limits the messages of a server.
     pub fn limits(mut self, limits: ClientLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Shows every message, both ways.
+    /// Traces every message in both directions.
     pub fn trace(mut self, trace: impl Fn(TraceEvent<'_>) + Send + Sync + 'static) -> Self {
         self.trace = Some(Arc::new(trace));
         self
     }
 
-    /// Where what a started program writes to its stderr goes.
+    /// Sets the destination of a started program's stderr.
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = Some(stderr);
         self
     }
 
-    /// Remembers in a file which revision each server speaks, so that the next process need not
-    /// find out.
+    /// Caches the protocol version of each server in a file, so that the next process need not
+    /// probe.
     pub fn verdicts_in(mut self, file: impl Into<PathBuf>) -> Self {
         self.verdicts = Arc::new(RevisionCache::in_file(file));
         self
     }
 
-    /// Connects: finds out what the server speaks, and what it offers.
+    /// Connects, negotiates the protocol version, and reads the server's capabilities.
     ///
     /// # Errors
-    /// If there is no such server, or it and we have no revision in common.
+    /// If there is no such server, or no protocol version is shared with it.
     pub async fn connect(mut self, target: impl Into<Target>) -> Result<Client, Error> {
         let mut target = target.into();
         if let Target::Entry(entry) = target {
             let (resolved, headers) = entry.resolve().map_err(|error| unusable(&error))?;
-            // What the caller says goes before what the file says.
+            // Headers of the caller override those of the file.
             let said = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
             let more: Vec<_> = headers.into_iter().filter(|(name, _)| !said(name)).collect();
             self.headers.extend(more);
@@ -266,7 +267,7 @@ impl ClientBuilder {
         Ok(Client(ClientHandle::new(link, timer, self.calls, self.answer)))
     }
 
-    /// How long connecting and opening the conversation may take together.
+    /// Timeout for connecting and the handshake together.
     fn opening(&self) -> Duration {
         self.handshake.unwrap_or(self.calls.idle)
     }
@@ -296,7 +297,8 @@ impl ClientBuilder {
         links::connect_child(command, options).await
     }
 
-    /// A server in this process is called as it is; one that must speak some revision is spoken to.
+    /// Calls a server in this process directly; with a pinned version or a trace, over a memory
+    /// stream.
     async fn join(
         &self,
         server: Endpoint,
@@ -383,17 +385,17 @@ impl ClientBuilder {
         options.pin = self.pin.map(|pin| pin.0);
         options.limits = self.limits;
         options.trace = self.trace.clone();
-        options.verdicts = self.verdicts.clone();
-        options.orphans = Arc::new(AnswerOrphans(self.answer.clone()));
+        options.revision_cache = self.verdicts.clone();
+        options.unsolicited_requests = Arc::new(AnswerOrphans(self.answer.clone()));
         let opening = self.opening();
         options.handshake = self.handshake.unwrap_or(options.handshake).min(opening);
-        // A server that does not answer a probe must have time left to answer a handshake.
+        // A server that does not respond to a probe must have time left for the handshake.
         options.probe = options.probe.min(opening / 3);
         options
     }
 }
 
-/// What belongs to no call is answered as what belongs to one.
+/// Handles requests outside of a call like those within one.
 struct AnswerOrphans(Arc<dyn ClientHandler>);
 
 impl UnsolicitedRequestHandler for AnswerOrphans {

@@ -1,4 +1,4 @@
-//! How long connecting may take.
+//! Timeout for connecting.
 
 #[cfg(feature = "auth")]
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use wharf_model::{AuthFailure, AuthHeaders, BoxFuture, CredentialsProvider};
 use wharf_model::{Error, ErrorKind};
 use wharf_transport::client::Deadline;
 
-/// The same future, ended with an error when the time that a server has to open a conversation is up.
+/// Runs the future with a timeout for connecting and the handshake.
 pub(super) async fn within<T>(
     limit: Duration,
     deadline: &Deadline,
@@ -28,7 +28,7 @@ pub(super) async fn within<T>(
     }
 }
 
-/// Credentials that stop the clock while they are fetched, because people may be asked for them.
+/// Credentials that pause the clock while they are fetched, because the user may have to log in.
 #[cfg(feature = "auth")]
 pub(super) struct Unhurried {
     pub(super) credentials: Arc<dyn CredentialsProvider>,
@@ -37,8 +37,8 @@ pub(super) struct Unhurried {
 
 #[cfg(feature = "auth")]
 impl CredentialsProvider for Unhurried {
-    fn show(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
-        let (paused, showing) = (self.deadline.pause(), self.credentials.show(verb, url));
+    fn attach(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
+        let (paused, showing) = (self.deadline.pause(), self.credentials.attach(verb, url));
         Box::pin(async move {
             let shown = showing.await;
             drop(paused);
@@ -46,12 +46,12 @@ impl CredentialsProvider for Unhurried {
         })
     }
 
-    fn answered(&self, mark: u64, status: u16, nonce: Option<&str>) {
-        self.credentials.answered(mark, status, nonce);
+    fn on_response(&self, mark: u64, status: u16, nonce: Option<&str>) {
+        self.credentials.on_response(mark, status, nonce);
     }
 
-    fn refused(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
-        let (paused, renewing) = (self.deadline.pause(), self.credentials.refused(rebuff));
+    fn on_auth_failure(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
+        let (paused, renewing) = (self.deadline.pause(), self.credentials.on_auth_failure(rebuff));
         Box::pin(async move {
             let renewed = renewing.await;
             drop(paused);

@@ -1,4 +1,4 @@
-//! A typed client for every server, of any revision and over any transport.
+//! Typed client for servers of any protocol version, over any transport.
 
 mod builder;
 pub mod config;
@@ -14,10 +14,10 @@ use wharf_model::Error;
 pub use builder::ClientBuilder;
 pub use target::Target;
 
-/// A connected client: typed calls to one server, whatever it speaks.
+/// Connected client: typed calls to one server, of any protocol version.
 ///
-/// What can be called is on [`ClientHandle`], which this stands for. Clones share the connection, and
-/// [`close`](Caller::close) ends it in good order; a client that is dropped ends it anyhow.
+/// The calls are methods of [`ClientHandle`], to which it dereferences. Clones share the
+/// connection. [`close`](Caller::close) shuts it down gracefully; dropping the client ends it, too.
 ///
 /// ```
 /// use wharf::{Client, args, prelude::*};
@@ -43,7 +43,7 @@ pub use target::Target;
 pub struct Client(ClientHandle);
 
 impl Client {
-    /// Connects to a server: finds out what it speaks, and what it offers.
+    /// Connects to a server, negotiates the protocol version, and reads its capabilities.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -56,12 +56,12 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// If there is no such server, or it and we have no revision in common.
+    /// If there is no such server, or no protocol version is shared with it.
     pub async fn connect(target: impl Into<Target>) -> Result<Client, Error> {
         Client::builder().connect(target).await
     }
 
-    /// A client in the making: who it is, how it answers servers, how long it waits.
+    /// Builder of a client: its identity, its handler for server requests, its timeouts.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
     }

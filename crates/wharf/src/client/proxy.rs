@@ -1,14 +1,14 @@
-//! A server in front of another.
+//! Proxy in front of another server.
 
 use super::Client;
 use crate::Server;
 
-/// A proxy: it offers what the client's server offers, to clients of every revision and over every
-/// transport, and passes each call on. Limits, layers and transports are its own.
+/// Proxy: it offers the features of the upstream server to clients of every protocol version and
+/// over every transport, and forwards each call. It has its own limits, middleware and transports.
 ///
-/// What the other server asks in the middle of a call goes to the proxy's own client where it can
-/// be asked, so connect with the [capabilities](crate::ClientBuilder::capabilities) that those
-/// clients have.
+/// Requests of the upstream server during a call are forwarded to the downstream client if it
+/// supports them, so connect with the [capabilities](crate::ClientBuilder::capabilities) of those
+/// clients.
 ///
 /// ```no_run
 /// # async fn example() -> wharf::Result<()> {

@@ -1,4 +1,4 @@
-//! Where a server is.
+//! Location of a server.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use wharf_transport::client::ChildCommand;
 
 use crate::{Endpoint, client::config::Entry};
 
-/// Where a server is, or how to start it.
+/// Location of a server, or the command that starts it.
 ///
 /// ```
 /// use wharf::{ChildCommand, Target};
@@ -18,13 +18,13 @@ use crate::{Endpoint, client::config::Entry};
 #[derive(Clone)]
 #[non_exhaustive]
 pub enum Target {
-    /// At a URL: `http`, `https`, `ws`, `wss`, `tcp://HOST:PORT` or `unix:PATH`.
+    /// URL: `http`, `https`, `ws`, `wss`, `tcp://HOST:PORT` or `unix:PATH`.
     Url(String),
-    /// A program to start, which speaks over its stdin and stdout.
+    /// Program to start, which communicates over its stdin and stdout.
     Command(ChildCommand),
-    /// In this process.
+    /// Server in this process.
     Server(Box<Endpoint>),
-    /// As a configuration file says.
+    /// Entry of a configuration file.
     Entry(Box<Entry>),
 }
 

@@ -60,7 +60,7 @@ fn strangers(issuer: &Issuer) -> Vec<(Vec<String>, (u16, String))> {
             invalid("The token is for another audience"),
         ),
         (with("aud", Value::Null), invalid("The token is for another audience")),
-        (with("iss", json!("https://other.example")), invalid("The token is of another issuer")),
+        (with("iss", json!("https://other.example")), invalid("The token is from another issuer")),
         (signed("?"), invalid("The token is signed with an unknown key")),
         (signed("one"), invalid("The token's signature is wrong")),
         (vec!["Bearer".to_owned()], malformed("The Authorization header is malformed")),

@@ -22,7 +22,7 @@ use tokio::{
 use tower_service::Service;
 use wharf::{
     ProtocolLimits, Server,
-    auth::server::by,
+    auth::server::from_fn,
     model::{AuthRejection, AuthRequest, Authenticated},
 };
 
@@ -161,7 +161,7 @@ fn late(ends: bool) -> (AnyBody, Arc<AtomicBool>) {
 /// What comes late is let in and dropped, so that the connection can be used again; but not for ever.
 #[tokio::test(start_paused = true)]
 async fn the_rest_of_a_refused_request_may_come_late() {
-    let none = by(|_: &AuthRequest<'_>| {
+    let none = from_fn(|_: &AuthRequest<'_>| {
         Err::<Authenticated, _>(AuthRejection::new(401, "Nobody comes in"))
     });
     let open = Server::new("open", "1").build().unwrap();

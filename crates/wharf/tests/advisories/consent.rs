@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use serde_json::json;
 use wharf::auth::{
-    fetch::{Fetch, Fetched},
+    fetch::{Fetch, FetchResponse},
     proxy::{OAuthProxy, Provider},
 };
 
@@ -34,7 +34,7 @@ async fn register(root: &str) -> String {
 }
 
 /// The consent page.
-async fn ask(root: &str, client: &str) -> Fetched {
+async fn ask(root: &str, client: &str) -> FetchResponse {
     let challenge = "A".repeat(43);
     let url = format!(
         "{root}/authorize?response_type=code&client_id={client}&redirect_uri={EVIL}\
@@ -43,19 +43,19 @@ async fn ask(root: &str, client: &str) -> Fetched {
     Fetch::new().get(&url, HeaderMap::new()).await.unwrap()
 }
 
-async fn agree(root: &str, page: &Fetched, headers: HeaderMap) -> Fetched {
+async fn agree(root: &str, page: &FetchResponse, headers: HeaderMap) -> FetchResponse {
     let text = text(page);
     let fields = [("ticket", between(&text, "name=ticket value=\"")), ("decision", "allow")];
     Fetch::new().post_form(&format!("{root}/consent"), headers, &fields).await.unwrap()
 }
 
-fn cookies(page: &Fetched) -> HeaderMap {
+fn cookies(page: &FetchResponse) -> HeaderMap {
     let set = page.headers.get_all(header::SET_COOKIE).iter();
     let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
     HeaderMap::from_iter([(header::COOKIE, pairs.join("; ").parse().unwrap())])
 }
 
-fn text(page: &Fetched) -> String {
+fn text(page: &FetchResponse) -> String {
     String::from_utf8_lossy(&page.body).into_owned()
 }
 

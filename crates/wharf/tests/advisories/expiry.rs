@@ -11,7 +11,7 @@ use tokio_tungstenite::{
 };
 use wharf::{
     Http, Principal,
-    auth::server::{FnAuthenticator, by},
+    auth::server::{FnAuthenticator, from_fn},
     model::{AuthRejection, AuthRequest, Authenticated},
 };
 
@@ -27,7 +27,7 @@ const LIFE: Duration = Duration::from_millis(1500);
 
 /// Lets in whoever comes, for a short time.
 fn brief() -> FnAuthenticator {
-    by(|knock: &AuthRequest<'_>| {
+    from_fn(|knock: &AuthRequest<'_>| {
         let lasts = !knock.headers.contains_key("x-forever");
         let pass = Authenticated::new(Principal::new("alice"));
         Ok::<Authenticated, AuthRejection>(if lasts {
@@ -172,7 +172,7 @@ async fn nobody_is_heard_after_the_end() {
 /// Nor does whoever keeps the connection from being read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_websocket_ends_with_its_token() {
-    let short = by(|_: &AuthRequest<'_>| {
+    let short = from_fn(|_: &AuthRequest<'_>| {
         Ok::<Authenticated, AuthRejection>(
             Authenticated::new(Principal::new("alice")).until(SystemTime::now() + LIFE),
         )

@@ -110,7 +110,7 @@ async fn a_nonce_is_asked_for_and_then_taken() {
     let owner = Owner::of(Dpop::required().nonces()).await;
     let caller = ClientHandle::modern(&owner.bed);
     let send = async |claims: &Value| caller.request(owner.with(owner.echo(&caller), claims)).await;
-    let wants = "The proof needs the nonce of DPoP-Nonce";
+    let wants = "The proof must contain the nonce of DPoP-Nonce";
     let first = send(&owner.claims("POST")).await;
     refused(&first, "use_dpop_nonce", wants);
     let given = nonce(first.headers()).expect("a nonce").to_owned();

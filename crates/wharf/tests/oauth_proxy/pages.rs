@@ -1,7 +1,7 @@
 //! The OAuth proxy's pages, as a browser deals with them. The conformance suite's person includes this file too.
 
 use http::{HeaderMap, header};
-use wharf::auth::fetch::{Fetch, Fetched};
+use wharf::auth::fetch::{Fetch, FetchResponse};
 
 /// What came of a consent page.
 pub(crate) struct Decided {
@@ -36,13 +36,13 @@ pub(crate) async fn come_back(location: &str, cookies: HeaderMap) -> String {
 }
 
 /// The cookies that a page set, as the browser sends them back.
-fn cookies(page: &Fetched) -> HeaderMap {
+fn cookies(page: &FetchResponse) -> HeaderMap {
     let set = page.headers.get_all(header::SET_COOKIE).iter();
     let pairs: Vec<_> = set.map(|it| it.to_str().unwrap().split(';').next().unwrap()).collect();
     HeaderMap::from_iter([(header::COOKIE, pairs.join("; ").parse().unwrap())])
 }
 
-fn text(page: &Fetched) -> String {
+fn text(page: &FetchResponse) -> String {
     String::from_utf8(page.body.to_vec()).unwrap()
 }
 

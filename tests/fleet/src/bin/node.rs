@@ -1,4 +1,5 @@
-//! A node of a fleet: `fleet-node STORE JOURNAL NAME LEASE [RATE]`. Says on stdout where it listens.
+//! A node of the cluster: `fleet-node STORE JOURNAL NAME LEASE [RATE]`. Prints its address on
+//! stdout.
 
 use std::{
     error::Error,
@@ -16,36 +17,37 @@ use axum::{
 };
 use wharf::{Http, TaskOptions, prelude::*};
 use wharf_fleet_tests::{
-    history::{Entry, Event},
+    history::{JournalEntry, TaskEvent},
     work::{
-        Desk, Journal, LISTENERS, count, interview, linger, may_see, note, touch, whoami, worker,
+        EffectJournal, LISTENERS, ToolState, count, interview, linger, may_see, note, touch,
+        whoami, worker,
     },
 };
 use wharf_model::Rate;
 use wharf_server::{Item, KeyRing, Limits, Rates};
 
-/// A file that all nodes append to. What is in it stays, whoever is killed.
-struct Appended(Mutex<File>);
+/// A file that all nodes append to. Its entries survive killed processes.
+struct FileJournal(Mutex<File>);
 
-impl Journal for Appended {
-    fn write(&self, task: &str, event: Event) {
+impl EffectJournal for FileJournal {
+    fn write(&self, task: &str, event: TaskEvent) {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let at = u64::try_from(since.as_millis()).unwrap_or(0);
-        let line = serde_json::to_string(&Entry { at, task: task.into(), event });
+        let line = serde_json::to_string(&JournalEntry { at, task: task.into(), event });
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // One write a line: the system appends it as a whole.
+        // One write per line: the system appends it as a whole.
         let written = line.map_err(io::Error::from).and_then(|line| {
             file.write_all(format!("{line}\n").as_bytes())?;
             file.sync_data()
         });
-        // A node that cannot say what it does must not do it.
+        // A node that cannot record an effect must not perform it.
         if written.is_err() {
             std::process::abort();
         }
     }
 }
 
-/// Everybody is who they say they are.
+/// Authenticates every caller as the name it sends.
 async fn authenticate(mut request: Request, next: Next) -> Response {
     let token = request.headers().get(header::AUTHORIZATION).and_then(|it| it.to_str().ok());
     let name = token.and_then(|token| token.strip_prefix("Bearer ")).map(str::to_owned);
@@ -55,7 +57,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Bursts are of two seconds, and only tools count.
+/// Bursts of two seconds; only tools count.
 fn rates(per_second: f64) -> Rates {
     let tool_calls = Rate { per_second, burst: per_second * 2.0 };
     Rates { calls: Rate { per_second: 1e6, burst: 1e6 }, tool_calls }
@@ -68,10 +70,10 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let (store, journal, name, lease) = (next()?, next()?, next()?, next()?);
     let rate = arguments.next().map(|rate| rate.parse::<f64>()).transpose()?;
     let file = OpenOptions::new().create(true).append(true).open(journal)?;
-    let desk = Desk::new(Arc::new(Appended(Mutex::new(file))), &name);
+    let tool_state = ToolState::new(Arc::new(FileJournal(Mutex::new(file))), &name);
     let options = TaskOptions {
         lease: Duration::from_millis(lease.parse()?),
-        // Tasks of this fleet lose their nodes all the time, which is no fault of theirs.
+        // Tasks of this cluster lose their nodes all the time, which is not a fault of theirs.
         attempts: 1000,
         backoff: Duration::from_millis(50),
         longest_backoff: Duration::from_millis(500),
@@ -84,10 +86,10 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
         .store_key(Arc::new(KeyRing::from_env("WHARF_STORE_KEY")?))
         .limits(limits)
         .http(Http::new().health())
-        // Callers that come through a balancer have no address here, and this is a load test.
+        // Callers behind the balancer have no address here, and this is a load test.
         .http_rates(None)
         .tasks(options)
-        .state(desk)
+        .state(tool_state)
         .add(worker())
         .tool::<count>()
         .tool::<whoami>()

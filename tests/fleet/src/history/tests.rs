@@ -1,22 +1,22 @@
-//! What should happen is no problem, and what should not is found.
+//! Valid histories have no violations, and invalid ones are detected.
 
 use super::*;
 
 const GRACE: Duration = Duration::from_secs(1);
 
-fn seen(status: &str, text: &str, since: usize) -> Event {
-    Event::Seen(Sight { since, status: status.into(), text: text.into() })
+fn seen(status: &str, text: &str, since: usize) -> TaskEvent {
+    TaskEvent::Seen(TaskView { since, status: status.into(), text: text.into() })
 }
 
-fn ran(value: &str) -> Event {
-    Event::Ran { step: "step-0".into(), value: value.into(), by: "n".into() }
+fn ran(value: &str) -> TaskEvent {
+    TaskEvent::Ran { step: "step-0".into(), value: value.into(), by: "n".into() }
 }
 
-fn kept(value: &str) -> Event {
-    Event::Kept { step: "step-0".into(), value: value.into(), by: "n".into() }
+fn kept(value: &str) -> TaskEvent {
+    TaskEvent::Kept { step: "step-0".into(), value: value.into(), by: "n".into() }
 }
 
-fn problems(events: Vec<Event>) -> Vec<String> {
+fn problems(events: Vec<TaskEvent>) -> Vec<String> {
     let history = History::default();
     for (index, event) in events.into_iter().enumerate() {
         history.add(index as u64 * 10_000, "al-1", event);
@@ -30,31 +30,35 @@ const DONE: &str = r#"{"owner":"al","steps":["a"],"answer":null}"#;
 fn what_should_happen_is_no_problem() {
     let none: [String; 0] = [];
     let story = vec![
-        Event::Acknowledged,
+        TaskEvent::Acknowledged,
         ran("x"),
         seen("working", "", 1),
         ran("a"),
         kept("a"),
         kept("a"),
         seen("completed", DONE, 5),
-        // Asked before the end was seen, answered after.
+        // Requested before the end was seen, answered after.
         seen("working", "", 5),
-        Event::Cancelled { too_late: true },
+        TaskEvent::Cancelled { too_late: true },
     ];
     assert_eq!(problems(story), none);
-    let cancelled =
-        vec![Event::Acknowledged, Event::Cancelled { too_late: false }, seen("cancelled", "", 2)];
+    let cancelled = vec![
+        TaskEvent::Acknowledged,
+        TaskEvent::Cancelled { too_late: false },
+        seen("cancelled", "", 2),
+    ];
     assert_eq!(problems(cancelled), none);
 }
 
 #[test]
 fn what_should_not_happen_is_found() {
-    let leak = Event::Wrong("others were told".into());
-    let cancel = Event::Cancelled { too_late: false };
-    let answered = |word: &str, acknowledged| Event::Answered { word: word.into(), acknowledged };
-    let heard = |word: &str| Event::Heard { answer: word.into(), by: "n".into() };
+    let leak = TaskEvent::Wrong("others were told".into());
+    let cancel = TaskEvent::Cancelled { too_late: false };
+    let answered =
+        |word: &str, acknowledged| TaskEvent::Answered { word: word.into(), acknowledged };
+    let heard = |word: &str| TaskEvent::Heard { answer: word.into(), by: "n".into() };
     for (name, story, problem) in [
-        ("no end", vec![Event::Acknowledged, seen("working", "", 1)], "never ended"),
+        ("no end", vec![TaskEvent::Acknowledged, seen("working", "", 1)], "never ended"),
         ("two ends", vec![seen("failed", "", 0), seen("cancelled", "", 0)], "end changed"),
         ("alive again", vec![seen("failed", "", 0), seen("working", "", 1)], "end changed"),
         ("other result", vec![seen("failed", "a", 0), seen("failed", "b", 1)], "end changed"),
@@ -63,8 +67,8 @@ fn what_should_not_happen_is_found() {
         ("from nowhere", vec![ran("a"), kept("b")], "nobody made"),
         ("after a cancel", vec![cancel.clone(), ran("a")], "long after"),
         ("not cancelled", vec![cancel, seen("failed", "", 1)], "is cancelled, but"),
-        ("not called off", vec![Event::CalledOff, seen("working", "", 1)], "is over, but"),
-        ("after calling off", vec![Event::CalledOff, ran("a")], "long after"),
+        ("not called off", vec![TaskEvent::CalledOff, seen("working", "", 1)], "is over, but"),
+        ("after calling off", vec![TaskEvent::CalledOff, ran("a")], "long after"),
         ("two answers", vec![heard("a"), heard("b")], "more than one answer"),
         (
             "a later answer",

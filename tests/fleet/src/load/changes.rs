@@ -1,4 +1,4 @@
-//! Those who listen for changes, and those who make them.
+//! Subscribers to changes, and callers that make changes.
 
 use std::{
     collections::BTreeSet,
@@ -11,43 +11,43 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use wharf::{Era, Notification, SubscriptionFilter};
 
-use super::{AFTERWARDS, Load};
+use super::{Load, SETTLE_TIMEOUT};
 use crate::{
-    chance::Chance,
+    random::SeededRandom,
     sse,
-    stream::{End, Session, listen},
-    watch::{Change, Watch},
+    stream::{CallEnd, LegacySession, listen},
+    watch::{RecordedChange, SubscriberLog},
     work::{LISTENERS, TOOLS, note},
 };
 
-/// How far back a listener goes that wants to hear something again.
+/// Number of events that a subscriber goes back to receive them again.
 const BACK: usize = 8;
-/// From here on a modern listener is told.
+/// Acknowledgement after which a modern subscriber is notified.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// What came on a session's own stream, in order, and how far the client has read it.
+/// Events of a session's own stream in order, and the read position of the client.
 #[derive(Default)]
-struct Received {
+struct ReceivedEvents {
     events: Vec<(String, Value)>,
     position: usize,
     ids: BTreeSet<String>,
 }
 
-impl Received {
-    /// Where to come back to.
+impl ReceivedEvents {
+    /// Id to resume from.
     fn last(&self) -> Option<&str> {
         self.position.checked_sub(1).map(|last| &*self.events[last].0)
     }
 
-    /// Goes back by so many events.
+    /// Goes back by this number of events.
     fn back(&mut self, events: usize) {
         self.position = self.position.saturating_sub(events).max(1).min(self.events.len());
     }
 
-    /// Takes the next event: whether it is new.
+    /// Takes the next event; returns whether it is new.
     ///
     /// # Errors
-    /// If it is not the one that should come now.
+    /// If it is not the expected one.
     fn take(&mut self, id: String, message: Value) -> Result<bool, String> {
         if let Some(known) = self.events.get(self.position) {
             self.position += 1;
@@ -65,82 +65,82 @@ impl Received {
 }
 
 impl Load {
-    /// What the listeners should have been told and were not, and the other way round.
+    /// Missing and unexpected notifications of the subscribers.
     #[must_use]
     pub fn untold(&self, deaths: &[(String, Instant)]) -> Vec<String> {
         let changes = self.changes();
         self.watches.iter().flat_map(|watch| watch.problems(&changes, deaths)).collect()
     }
 
-    /// How often each listener was told something, and how often its stream broke.
+    /// Number of notifications and of broken streams of each subscriber.
     #[must_use]
     pub fn told(&self) -> Vec<(&'static str, (usize, usize))> {
         self.watches.iter().map(|watch| (watch.who(), watch.counts())).collect()
     }
 
-    pub(super) fn changes(&self) -> MutexGuard<'_, Vec<Change>> {
+    pub(super) fn changes(&self) -> MutexGuard<'_, Vec<RecordedChange>> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Listens on the stream of a session, and sees every event's id.
-    pub(super) async fn follows_session(self, watch: Watch) {
+    /// Subscribes with the stream of a session and checks the id of every event.
+    pub(super) async fn follows_session(self, watch: SubscriberLog) {
         let who = watch.who();
         let session = match self.subscribed(who).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("it cannot listen: {error}")),
         };
         let mut over = self.over.subscribe();
-        let mut chance = Chance::of(u64::from(std::process::id()), who);
-        let mut received = Received::default();
+        let mut random = SeededRandom::of(u64::from(std::process::id()), who);
+        let mut received = ReceivedEvents::default();
         loop {
             tokio::select! {
-                () = self.follow_session(&session, &watch, &mut received, &mut chance) => {}
+                () = self.follow_session(&session, &watch, &mut received, &mut random) => {}
                 _ = over.wait_for(|over| *over) => return,
             }
             watch.closed();
-            if chance.percent(50) {
-                received.back(chance.below(BACK));
+            if random.percent(50) {
+                received.back(random.below(BACK));
             }
             self.spy_on(&session, received.last()).await;
             sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// A session that is told of its own notes, and has asked for another's.
-    async fn subscribed(&self, who: &str) -> io::Result<Session> {
-        let session = Session::open(self.address, who, AFTERWARDS).await?;
+    /// Opens a session subscribed to its own notes and to those of another caller.
+    async fn subscribed(&self, who: &str) -> io::Result<LegacySession> {
+        let session = LegacySession::open(self.address, who, SETTLE_TIMEOUT).await?;
         for uri in wanted(who) {
-            session.ask("resources/subscribe", &json!({ "uri": uri }), AFTERWARDS).await?;
+            session.ask("resources/subscribe", &json!({ "uri": uri }), SETTLE_TIMEOUT).await?;
         }
         Ok(session)
     }
 
-    /// Follows the stream until it breaks, or the client breaks it.
+    /// Reads the stream until it breaks, or the client closes it.
     async fn follow_session(
         &self,
-        session: &Session,
-        watch: &Watch,
-        received: &mut Received,
-        chance: &mut Chance,
+        session: &LegacySession,
+        watch: &SubscriberLog,
+        received: &mut ReceivedEvents,
+        random: &mut SeededRandom,
     ) {
         let Ok(mut events) = session.own_stream(received.last()).await else { return };
         watch.opened();
         while let Ok(Some(event)) = events.next().await {
-            let sse::Event { id: Some(id), message: Some(message) } = event else { continue };
+            let sse::SseEvent { id: Some(id), message: Some(message) } = event else { continue };
             let told = what_changed(&message);
             match received.take(id, message) {
                 Ok(true) => told.iter().for_each(|what| watch.told(what)),
                 Ok(false) => drop(self.counts.replayed.fetch_add(1, Ordering::Relaxed)),
                 Err(problem) => return self.wrong(watch.who(), &problem),
             }
-            if chance.percent(10) && Instant::now() < self.end {
+            if random.percent(10) && Instant::now() < self.end {
                 return;
             }
         }
     }
 
-    /// Asks for the stream of somebody else's session.
-    async fn spy_on(&self, session: &Session, last: Option<&str>) {
+    /// Requests the stream of another caller's session.
+    async fn spy_on(&self, session: &LegacySession, last: Option<&str>) {
         if let Ok(status) = session.spied_by("mallory", last).await
             && ![404, 503].contains(&status)
         {
@@ -148,14 +148,14 @@ impl Load {
         }
     }
 
-    /// Listens as modern clients do, and sees each stream break.
-    pub(super) async fn listens_by_hand(self, watch: Watch) {
+    /// Subscribes as modern clients do, and records each broken stream.
+    pub(super) async fn listens_by_hand(self, watch: SubscriberLog) {
         let mut over = self.over.subscribe();
         let listen = async {
             loop {
                 let who = watch.who();
                 if let Ok(mut events) = listen(self.address, who, &wanted(who)).await {
-                    while let Ok(Some(sse::Event { message, .. })) = events.next().await {
+                    while let Ok(Some(sse::SseEvent { message, .. })) = events.next().await {
                         let Some(message) = message else { continue };
                         if message["method"] == json!(ACKNOWLEDGED) {
                             watch.opened();
@@ -173,8 +173,8 @@ impl Load {
         }
     }
 
-    /// Listens with a client, which opens its stream again as it sees fit.
-    pub(super) async fn listens(self, watch: Watch, era: Era) {
+    /// Subscribes with the client library, which reopens its stream by itself.
+    pub(super) async fn listens(self, watch: SubscriberLog, era: Era) {
         let who = watch.who();
         let Some(client) = self.connect(who, era).await else { return };
         let mut over = self.over.subscribe();
@@ -203,41 +203,41 @@ impl Load {
         }
     }
 
-    /// Changes one thing after the other, at whichever process is asked.
+    /// Makes one change after the other, at any process.
     pub(super) async fn makes_changes(self, who: &'static str) {
-        let session = match Session::open(self.address, who, AFTERWARDS).await {
+        let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("no session: {error}")),
         };
-        let mut chance = Chance::of(4, who);
+        let mut random = SeededRandom::of(4, who);
         for number in 1.. {
             if Instant::now() >= self.end {
                 break;
             }
-            let what = changeable(chance.below(CHANGEABLE));
+            let what = changeable(random.below(CHANGEABLE));
             self.change(&session, number, &what).await;
-            sleep(chance.millis(50..150)).await;
+            sleep(random.millis(50..150)).await;
         }
     }
 
-    /// Changes something: whether that was acknowledged.
-    pub(super) async fn change(&self, session: &Session, number: u64, what: &str) -> bool {
+    /// Makes a change; returns whether it was acknowledged.
+    pub(super) async fn change(&self, session: &LegacySession, number: u64, what: &str) -> bool {
         let begun = Instant::now();
         let arguments = json!({ "what": what });
         let heard = session.call(number, "touch", &arguments, self.patience()).await;
-        let End::ClientHandler(answer) = &heard.end else { return false };
+        let CallEnd::Answered(answer) = &heard.end else { return false };
         let Some(by) = answer["result"]["content"][0]["text"].as_str() else { return false };
         let (what, by, known) = (what.to_owned(), by.to_owned(), Instant::now());
-        self.changes().push(Change { what, by, begun, known });
+        self.changes().push(RecordedChange { what, by, begun, known });
         self.counts.changes.fetch_add(1, Ordering::Relaxed);
         true
     }
 }
 
-/// How many things change: two notes of each listener, and the list of tools.
+/// Number of changeable items: two notes of each subscriber, and the list of tools.
 pub(super) const CHANGEABLE: usize = LISTENERS.len() * 2 + 1;
 
-/// The things that change, by number.
+/// Name of a changeable item.
 pub(super) fn changeable(number: usize) -> String {
     match LISTENERS.get(number / 2) {
         Some(who) => note(who, number % 2),
@@ -245,7 +245,7 @@ pub(super) fn changeable(number: usize) -> String {
     }
 }
 
-/// What a listener wants to hear of: its own notes, and somebody else's.
+/// Items that a subscriber subscribes to: its own notes, and one of another caller.
 fn wanted(who: &str) -> [String; 3] {
     let other = LISTENERS.into_iter().find(|it| *it != who).unwrap_or_default();
     [note(who, 0), note(who, 1), note(other, 0)]

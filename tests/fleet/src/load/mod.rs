@@ -1,4 +1,4 @@
-//! Callers of a real fleet, of both eras.
+//! Load of a real cluster: callers of both eras.
 
 mod changes;
 mod peace;
@@ -24,49 +24,49 @@ use tokio::{
 use wharf::{Client, ClientHandlerBuilder, ElicitResult, Era, Error, ErrorKind};
 
 use crate::{
-    history::{Event, History},
-    watch::{Change, Promise, Watch},
+    history::{History, TaskEvent},
+    watch::{DeliveryGuarantee, RecordedChange, SubscriberLog},
     work::{GO_ON, reply_to},
 };
 
-/// How long everything may take to come to an end, once nobody is killed any more.
-pub const AFTERWARDS: Duration = Duration::from_secs(60);
+/// Time for everything to end after the last kill.
+pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// All callers together. Clones are the same.
+/// All callers. Clones share the state.
 #[derive(Clone)]
 pub struct Load {
     url: String,
     address: SocketAddr,
-    /// Until when something new is begun.
+    /// Time until which new calls are started.
     end: Instant,
     pub history: History,
     known: Arc<Mutex<Vec<(String, String)>>>,
-    pub counts: Arc<Counts>,
-    watches: [Watch; 4],
-    changes: Arc<Mutex<Vec<Change>>>,
-    /// Whether nobody need listen any more.
+    pub counts: Arc<LoadCounts>,
+    watches: [SubscriberLog; 4],
+    changes: Arc<Mutex<Vec<RecordedChange>>>,
+    /// True when the subscribers may stop.
     over: watch::Sender<bool>,
 }
 
-/// What there was besides tasks.
+/// Counters of everything except tasks.
 #[derive(Debug, Default)]
-pub struct Counts {
-    /// Calls that were answered.
+pub struct LoadCounts {
+    /// Answered calls.
     pub calls: AtomicUsize,
-    /// Tasks that were refused, or nobody knows.
+    /// Tasks that were rejected, or whose creation is unknown.
     pub refused: AtomicUsize,
-    /// Streams that came to an end with a result, and with an error because their node was gone.
+    /// Streams that ended with a result, and with an error because their node was lost.
     pub streams: AtomicUsize,
     pub broken: AtomicUsize,
-    /// How often a stream was taken up again, and how many events there were.
+    /// Resumed streams, and the number of events.
     pub resumed: AtomicUsize,
     pub events: AtomicUsize,
-    /// Calls whose questions were all answered, and those that broke off.
+    /// Calls whose client requests were all answered, and interrupted ones.
     pub interviews: AtomicUsize,
     pub interrupted: AtomicUsize,
-    /// Calls that were cancelled, at whichever process.
+    /// Cancelled calls, at any process.
     pub stopped: AtomicUsize,
-    /// Changes that were made, and events that were asked for, and came, again.
+    /// Changes made, and events that were requested and received again.
     pub changes: AtomicUsize,
     pub replayed: AtomicUsize,
     number: AtomicU64,
@@ -76,11 +76,11 @@ impl Load {
     #[must_use]
     pub fn new(url: String, address: SocketAddr, end: Instant) -> Self {
         let watches = [
-            Watch::new("judy", Promise::Everything),
-            Watch::new("kate", Promise::WhileOpen),
-            // Our client opens its stream again by itself, and supposes that everything changed.
-            Watch::new("liam", Promise::Everything),
-            Watch::new("peggy", Promise::Everything),
+            SubscriberLog::new("judy", DeliveryGuarantee::Everything),
+            SubscriberLog::new("kate", DeliveryGuarantee::WhileOpen),
+            // The client library reopens its stream by itself, and treats everything as changed.
+            SubscriberLog::new("liam", DeliveryGuarantee::Everything),
+            SubscriberLog::new("peggy", DeliveryGuarantee::Everything),
         ];
         Load {
             url,
@@ -95,8 +95,8 @@ impl Load {
         }
     }
 
-    /// All of it: tasks in both eras, streams, questions, changes, and calls that say who is
-    /// calling. Those who listen do so until [`Load::in_peace`] is through.
+    /// Runs the whole load: tasks in both eras, streams, client requests, changes, and calls that
+    /// return the caller's name. Subscribers continue until [`Load::in_peace`] has finished.
     pub async fn run(&self) {
         let mut callers = JoinSet::new();
         for (who, era) in [("alice", Era::Modern), ("bob", Era::Legacy), ("carol", Era::Modern)] {
@@ -120,7 +120,7 @@ impl Load {
         self.all(callers).await;
     }
 
-    /// What survives a process that has nobody to take over: tasks, and calls without a session.
+    /// Load that survives a process without a successor: tasks, and calls without a session.
     pub async fn without_sessions(&self) {
         let mut callers = JoinSet::new();
         for who in ["alice", "bob", "carol"] {
@@ -153,7 +153,7 @@ impl Load {
                 .answers(answers);
             match client.connect(self.url.as_str()).await {
                 Ok(client) => return Some(client),
-                Err(error) if Instant::now() > self.end + AFTERWARDS => {
+                Err(error) if Instant::now() > self.end + SETTLE_TIMEOUT => {
                     self.wrong(who, &format!("could not connect: {error}"));
                     return None;
                 }
@@ -162,36 +162,36 @@ impl Load {
         }
     }
 
-    /// A word that nobody else says.
+    /// A unique word.
     fn word(&self, who: &str) -> String {
         format!("{who}:{}", self.counts.number.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// How long something that begins now may take.
+    /// Timeout of a call that starts now.
     fn patience(&self) -> Duration {
-        (self.end + AFTERWARDS).saturating_duration_since(Instant::now())
+        (self.end + SETTLE_TIMEOUT).saturating_duration_since(Instant::now())
     }
 
     fn known(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, key: &str, event: Event) {
+    fn add(&self, key: &str, event: TaskEvent) {
         self.history.add(now(), key, event);
     }
 
     fn wrong(&self, key: &str, what: &str) {
-        self.add(key, Event::Wrong(what.into()));
+        self.add(key, TaskEvent::Wrong(what.into()));
     }
 }
 
-/// Milliseconds since 1970, as the nodes' journal has them.
+/// Milliseconds since 1970, as in the journal of the nodes.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(0)
 }
 
-/// Whether an error says more than that a node is gone, or cannot for now.
+/// Returns whether an error means more than a lost node or a temporary failure.
 fn is_final(error: &Error) -> bool {
     let passing = [
         ErrorKind::ConnectionClosed,

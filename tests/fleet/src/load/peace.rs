@@ -1,4 +1,4 @@
-//! What must work without exception once nobody is killed any more.
+//! Operations that must work without exception after the last kill.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio::time::{Instant, sleep, timeout};
 use wharf::Era;
 
 use super::{
-    AFTERWARDS, Load,
+    Load, SETTLE_TIMEOUT,
     changes::{CHANGEABLE, changeable},
 };
-use crate::stream::Session;
+use crate::stream::LegacySession;
 
-/// How often each of it is tried: every process has its turn several times.
+/// Number of repetitions: every process has its turn several times.
 const TIMES: u64 = 18;
 
 impl Load {
-    /// Tries all of it, with processes that stay. Those who listen may stop then.
+    /// Runs all operations on stable processes. Subscribers may stop then.
     pub async fn in_peace(&self) {
-        if timeout(AFTERWARDS * 2, self.peace()).await.is_err() {
+        if timeout(SETTLE_TIMEOUT * 2, self.peace()).await.is_err() {
             self.wrong("peace", "it did not come to an end");
         }
         self.over.send_replace(true);
@@ -27,7 +27,7 @@ impl Load {
     async fn peace(&self) {
         let who = "oscar";
         let (Ok(session), Some(client)) = (
-            Session::open(self.address, who, AFTERWARDS).await,
+            LegacySession::open(self.address, who, SETTLE_TIMEOUT).await,
             self.connect(who, Era::Modern).await,
         ) else {
             return self.wrong(who, "it could not connect in peace");
@@ -46,7 +46,7 @@ impl Load {
                 self.wrong(who, "a modern interview was interrupted in peace");
             }
             let arguments = json!({"to": 5, "pause": 1});
-            let heard = session.call(number * 10 + 3, "count", &arguments, AFTERWARDS).await;
+            let heard = session.call(number * 10 + 3, "count", &arguments, SETTLE_TIMEOUT).await;
             if !heard.is_whole() || heard.resumed > 0 {
                 self.wrong(who, &format!("a stream broke in peace: {heard:?}"));
             }
@@ -58,7 +58,7 @@ impl Load {
     }
 
     async fn until(&self, problem: &str, is_so: impl Fn() -> bool) {
-        let until = Instant::now() + AFTERWARDS / 2;
+        let until = Instant::now() + SETTLE_TIMEOUT / 2;
         while !is_so() {
             if Instant::now() > until {
                 return self.wrong("peace", problem);

@@ -1,5 +1,5 @@
-//! Calls that ask, whose answers reach other processes than those that wait, and calls that are
-//! cancelled in the same way.
+//! Calls with client requests whose responses reach other processes than the waiting one, and calls
+//! that are cancelled in the same way.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -10,20 +10,20 @@ use tokio::{
 };
 use wharf::{Client, Era};
 
-use super::{AFTERWARDS, Load, is_final};
-use crate::{chance::Chance, history::Event, stream::Session, work::minutes};
+use super::{Load, SETTLE_TIMEOUT, is_final};
+use crate::{history::TaskEvent, random::SeededRandom, stream::LegacySession, work::minutes};
 
-/// How many calls of one caller ask at a time: one whose node is gone ends late.
+/// Concurrent calls of one caller: one whose node is lost ends late.
 const AT_ONCE: usize = 24;
-/// How long a call goes on before it is cancelled.
+/// Time until a call is cancelled.
 const CANCEL_AFTER: Duration = Duration::from_millis(700);
 
 impl Load {
-    /// One call that asks after the other, in the handshake era.
+    /// Runs calls with client requests one after the other, in the handshake era.
     pub(super) async fn interviews(self, who: &'static str) {
-        let mut chance = Chance::of(3, who);
+        let mut random = SeededRandom::of(3, who);
         let mut under_way = JoinSet::new();
-        let session = match Session::open(self.address, who, AFTERWARDS).await {
+        let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("no session: {error}")),
         };
@@ -31,21 +31,21 @@ impl Load {
             if Instant::now() >= self.end {
                 break;
             }
-            let questions = 1 + u32::try_from(chance.below(6)).unwrap_or(0);
+            let questions = 1 + u32::try_from(random.below(6)).unwrap_or(0);
             let (load, session) = (self.clone(), session.clone());
             under_way.spawn(async move { load.interview(&session, who, number, questions).await });
             if under_way.len() >= AT_ONCE {
                 under_way.join_next().await;
             }
-            sleep(chance.millis(100..250)).await;
+            sleep(random.millis(100..250)).await;
         }
         while under_way.join_next().await.is_some() {}
     }
 
-    /// One call that asks, question by question: whether it had a result.
+    /// Runs one call with its client requests; returns whether it had a result.
     pub(super) async fn interview(
         &self,
-        session: &Session,
+        session: &LegacySession,
         who: &str,
         number: u64,
         questions: u32,
@@ -65,21 +65,22 @@ impl Load {
         is_whole
     }
 
-    /// One call that asks after the other, in the modern era: what was answered travels along.
+    /// Runs calls with client requests one after the other, in the modern era: the responses travel
+    /// in the state.
     pub(super) async fn modern_interviews(self, who: &'static str) {
         let Some(client) = self.connect(who, Era::Modern).await else { return };
-        let mut chance = Chance::of(3, who);
+        let mut random = SeededRandom::of(3, who);
         for number in 1.. {
             if Instant::now() >= self.end {
                 break;
             }
-            let questions = 1 + u32::try_from(chance.below(6)).unwrap_or(0);
+            let questions = 1 + u32::try_from(random.below(6)).unwrap_or(0);
             self.modern_interview(&client, who, number, questions).await;
-            sleep(chance.millis(20..100)).await;
+            sleep(random.millis(20..100)).await;
         }
     }
 
-    /// One such call: whether it had a result.
+    /// Runs one such call; returns whether it had a result.
     pub(super) async fn modern_interview(
         &self,
         client: &Client,
@@ -104,9 +105,9 @@ impl Load {
         }
     }
 
-    /// One call after the other that is cancelled, at whichever process hears of it.
+    /// Runs calls that are cancelled, at any process.
     pub(super) async fn cancelled_calls(self, who: &'static str) {
-        let session = match Session::open(self.address, who, AFTERWARDS).await {
+        let session = match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
             Ok(session) => session,
             Err(error) => return self.wrong(who, &format!("no session: {error}")),
         };
@@ -118,13 +119,13 @@ impl Load {
         }
     }
 
-    /// One such call, whose client goes away without a word, and cancels it then.
-    pub(super) async fn cancelled_call(&self, session: &Session, who: &str, number: u64) {
+    /// Runs one such call, whose client disconnects and then cancels it.
+    pub(super) async fn cancelled_call(&self, session: &LegacySession, who: &str, number: u64) {
         let key = format!("{who}-c{number}");
         let arguments = json!({ "key": key });
         let call = session.call(number, "linger", &arguments, self.patience());
         if timeout(CANCEL_AFTER, call).await.is_ok() {
-            // The process was killed meanwhile, or says that it cannot.
+            // The process was killed meanwhile, or is temporarily unavailable.
             return sleep(Duration::from_millis(50)).await;
         }
         let cancel = json!({
@@ -133,7 +134,7 @@ impl Load {
         match session.tell(&cancel, self.patience()).await {
             Ok(()) => {
                 self.counts.stopped.fetch_add(1, Ordering::Relaxed);
-                self.add(&key, Event::Cancelled { too_late: false });
+                self.add(&key, TaskEvent::Cancelled { too_late: false });
             }
             Err(error) => self.wrong(&key, &format!("nobody took its cancellation: {error}")),
         }

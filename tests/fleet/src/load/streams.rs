@@ -1,4 +1,4 @@
-//! Callers whose calls are streams, by hand, and callers who only ask who they are.
+//! Callers that read the streams of their calls by hand, and callers that request their own name.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -9,18 +9,18 @@ use tokio::{
 };
 use wharf::{Era, ErrorKind};
 
-use super::{AFTERWARDS, Load, is_final};
-use crate::{chance::Chance, stream::Session};
+use super::{Load, SETTLE_TIMEOUT, is_final};
+use crate::{random::SeededRandom, stream::LegacySession};
 
-/// How many streams one caller has at a time, and how many calls belong to a session.
+/// Concurrent streams of one caller, and calls per session.
 const STREAMS: usize = 64;
 const CALLS_OF_SESSION: u64 = 10;
 
 impl Load {
-    /// One stream after the other, several of them at a time. One whose node is gone ends when
-    /// everybody knows that; others go on meanwhile.
+    /// Runs several streams at a time. One whose node is lost ends when the loss is detected;
+    /// others continue meanwhile.
     pub(super) async fn streams(self, who: &'static str) {
-        let mut chance = Chance::of(2, who);
+        let mut random = SeededRandom::of(2, who);
         let (mut session, mut under_way) = (None, JoinSet::new());
         for number in 1.. {
             if Instant::now() >= self.end {
@@ -31,7 +31,7 @@ impl Load {
             }
             let open = match session.take() {
                 Some(open) => open,
-                None => match Session::open(self.address, who, AFTERWARDS).await {
+                None => match LegacySession::open(self.address, who, SETTLE_TIMEOUT).await {
                     Ok(opened) => opened,
                     Err(error) => {
                         return self.wrong(who, &format!("no session could be opened: {error}"));
@@ -39,21 +39,28 @@ impl Load {
                 },
             };
             session = Some(open.clone());
-            let to = 5 + u32::try_from(chance.below(30)).unwrap_or(0);
-            under_way.spawn(self.clone().stream(open, who, number, to, chance.below(60)));
+            let to = 5 + u32::try_from(random.below(30)).unwrap_or(0);
+            under_way.spawn(self.clone().stream(open, who, number, to, random.below(60)));
             if under_way.len() >= STREAMS {
                 under_way.join_next().await;
             }
-            sleep(chance.millis(50..150)).await;
+            sleep(random.millis(50..150)).await;
         }
         while under_way.join_next().await.is_some() {}
     }
 
-    /// One stream, checked event by event.
-    async fn stream(self, open: Session, who: &'static str, number: u64, to: u32, pause: usize) {
+    /// Runs one stream, checked event by event.
+    async fn stream(
+        self,
+        open: LegacySession,
+        who: &'static str,
+        number: u64,
+        to: u32,
+        pause: usize,
+    ) {
         let arguments = json!({"to": to, "pause": pause});
-        // A process tells that another is gone only once it has seen the store for a while: where
-        // processes live for seconds only, that is when the killing is over.
+        // A process reports the loss of another only after it has seen the store for a while. If
+        // processes live for seconds only, that is after the last kill.
         let heard = open.call(number, "count", &arguments, self.patience()).await;
         if let Some(problem) = heard.problem(who, to) {
             self.wrong(who, &problem);
@@ -64,7 +71,7 @@ impl Load {
         self.counts.events.fetch_add(heard.ids.len(), Ordering::Relaxed);
     }
 
-    /// One call after the other, each of which says who is calling.
+    /// Runs calls that return the name of the caller.
     pub(super) async fn calls(self, who: &'static str, era: Era) {
         let Some(mut client) = self.connect(who, era).await else { return };
         while Instant::now() < self.end {

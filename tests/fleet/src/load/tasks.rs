@@ -1,4 +1,5 @@
-//! Callers that begin tasks, answer their questions, cancel some, and spy on those of others.
+//! Callers that create tasks, respond to their client requests, cancel some, and try to access
+//! those of others.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
@@ -9,31 +10,31 @@ use tokio::{
 };
 use wharf::{Client, Era, ErrorKind, TaskState, TaskStatus};
 
-use super::{AFTERWARDS, Load, is_final};
+use super::{Load, SETTLE_TIMEOUT, is_final};
 use crate::{
-    chance::Chance,
-    history::{Event, Sight},
-    work::Job,
+    history::{TaskEvent, TaskView},
+    random::SeededRandom,
+    work::WorkArgs,
 };
 
 impl Load {
-    /// Begins one task after the other, and follows all of them.
+    /// Creates tasks, and follows all of them.
     pub(super) async fn tasks(self, who: &'static str, era: Era) {
         let Some(mut client) = self.connect(who, era).await else { return };
-        let mut chance = Chance::of(u64::from(std::process::id()), who);
+        let mut random = SeededRandom::of(u64::from(std::process::id()), who);
         let mut followed = JoinSet::new();
         for number in 0.. {
             if Instant::now() >= self.end {
                 break;
             }
             let key = format!("{who}-{number}");
-            let steps = 1 + u32::try_from(chance.below(5)).unwrap_or(0);
-            let (pause, ask) = (chance.below(300) as u64, chance.percent(30));
-            let job = Job { key: key.clone(), steps, pause, ask };
+            let steps = 1 + u32::try_from(random.below(5)).unwrap_or(0);
+            let (pause, ask) = (random.below(300) as u64, random.percent(30));
+            let job = WorkArgs { key: key.clone(), steps, pause, ask };
             match client.call_task("work", &job).await {
                 Ok(handle) => match handle.id() {
                     Some(id) => {
-                        self.add(&key, Event::Acknowledged);
+                        self.add(&key, TaskEvent::Acknowledged);
                         self.known().push((key.clone(), id.to_owned()));
                         let spawned = self.clone().follow(client.clone(), era, key, id.to_owned());
                         followed.spawn(spawned);
@@ -51,21 +52,21 @@ impl Load {
                     }
                 }
             }
-            self.spy(&client, who, &mut chance).await;
-            sleep(chance.millis(50..250)).await;
+            self.spy(&client, who, &mut random).await;
+            sleep(random.millis(50..250)).await;
         }
         while followed.join_next().await.is_some() {}
     }
 
-    /// Looks at a task until it is over, and once more.
+    /// Polls a task until it has ended, and once more.
     async fn follow(self, client: Client, era: Era, key: String, id: String) {
-        let mut chance = Chance::of(1, &key);
-        let impatient = chance.percent(15);
+        let mut random = SeededRandom::of(1, &key);
+        let impatient = random.percent(15);
         let mut seen = 0;
-        while seen < 2 && Instant::now() < self.end + AFTERWARDS {
-            sleep(chance.millis(100..500)).await;
+        while seen < 2 && Instant::now() < self.end + SETTLE_TIMEOUT {
+            sleep(random.millis(100..500)).await;
             let since = self.history.len();
-            // A new handle each time: an old one remembers how its task ended.
+            // A new handle each time: an old one caches the end of its task.
             let task = match client.task(&id).get().await {
                 Ok(task) => task,
                 Err(error) if is_final(&error) => {
@@ -82,18 +83,22 @@ impl Load {
                 _ => String::new(),
             };
             let status = task.status();
-            self.add(&key, Event::Seen(Sight { since, status: status.as_str().into(), text }));
+            self.add(
+                &key,
+                TaskEvent::Seen(TaskView { since, status: status.as_str().into(), text }),
+            );
             match (status, era) {
                 (TaskStatus::InputRequired, Era::Modern) => {
-                    // Once more, as if the first answer had got lost: it must not count.
+                    // Sent twice, as if the first confirmation had been lost: the second must not
+                    // count.
                     for _ in 0..2 {
                         let word = self.word(&key);
                         let go = json!({"go": {"action": "accept", "content": {"word": word}}});
                         let acknowledged = client.task(&id).update(go).await.is_ok();
-                        self.add(&key, Event::Answered { word, acknowledged });
+                        self.add(&key, TaskEvent::Answered { word, acknowledged });
                     }
                 }
-                // The other dialect asks whoever waits for the end.
+                // The other dialect sends client requests to the call that waits for the result.
                 (TaskStatus::InputRequired, Era::Legacy) => {
                     let wait = client.task(&id).wait().timeout(Duration::from_secs(5));
                     let _ = wait.await;
@@ -107,26 +112,26 @@ impl Load {
         }
     }
 
-    /// Only the other dialect tells a task that is cancelled from one that was over.
+    /// Only the other dialect distinguishes a cancelled task from one that had ended.
     async fn cancel(&self, client: &Client, era: Era, key: &str, id: &str) {
         if client.task(id).cancel().await.is_ok() {
             let cancelled = match era {
-                Era::Modern => Event::CalledOff,
-                Era::Legacy => Event::Cancelled { too_late: false },
+                Era::Modern => TaskEvent::CalledOff,
+                Era::Legacy => TaskEvent::Cancelled { too_late: false },
             };
             self.add(key, cancelled);
         }
     }
 
-    /// Asks for somebody else's task.
-    async fn spy(&self, client: &Client, who: &str, chance: &mut Chance) {
+    /// Requests a task of another caller.
+    async fn spy(&self, client: &Client, who: &str, random: &mut SeededRandom) {
         let other = {
             let known = self.known();
             let others: Vec<_> = known.iter().filter(|it| !it.0.starts_with(who)).collect();
             if others.is_empty() {
                 return;
             }
-            (*chance.pick(&others)).clone()
+            (*random.pick(&others)).clone()
         };
         match client.task(&other.1).get().await {
             Err(error) if error.kind == ErrorKind::TaskNotFound || !is_final(&error) => {}

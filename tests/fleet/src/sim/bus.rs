@@ -1,4 +1,4 @@
-//! The bus, over the simulated network.
+//! The bus over the simulated network.
 
 use std::{
     any::Any,
@@ -17,24 +17,24 @@ use tokio::{
 use turmoil::net::{TcpListener, TcpStream};
 use wharf_model::{Bus, BusSubscriber, Stored};
 
-use super::store::{HOST, PATIENCE, Way};
+use super::store::{HOST, REPLY_TIMEOUT, StoreClient};
 
 const PORT: u16 = 2;
-/// How often the bus shows that it is there.
-const BEAT: Duration = Duration::from_millis(500);
+/// Heartbeat interval of the bus.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(500);
 
-type Said = (Arc<str>, Arc<[u8]>);
+type BusMessage = (Arc<str>, Arc<[u8]>);
 
-/// The bus where the store is: tells all who are connected.
+/// The bus at the host of the store: sends messages to all connections.
 #[derive(Clone, Default)]
-pub struct BusHub(Arc<Mutex<Vec<UnboundedSender<Said>>>>);
+pub struct BusHub(Arc<Mutex<Vec<UnboundedSender<BusMessage>>>>);
 
 impl BusHub {
-    fn say(&self, said: &Said) {
-        lock(&self.0).retain(|ear| ear.send(said.clone()).is_ok());
+    fn say(&self, said: &BusMessage) {
+        lock(&self.0).retain(|subscriber| subscriber.send(said.clone()).is_ok());
     }
 
-    /// Lets nodes listen, for as long as the host runs.
+    /// Accepts connections of nodes while the host runs.
     pub async fn serve(self) -> turmoil::Result {
         let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), PORT)).await?;
         loop {
@@ -44,11 +44,11 @@ impl BusHub {
     }
 
     async fn tell(self, mut stream: TcpStream) -> io::Result<()> {
-        let (ear, mut said) = unbounded_channel();
-        lock(&self.0).push(ear);
+        let (subscriber, mut said) = unbounded_channel();
+        lock(&self.0).push(subscriber);
         stream.write_u8(0).await?;
         loop {
-            match timeout(BEAT, said.recv()).await {
+            match timeout(HEARTBEAT_INTERVAL, said.recv()).await {
                 Err(_) => stream.write_u8(0).await?,
                 Ok(None) => return Ok(()),
                 Ok(Some((topic, message))) => {
@@ -66,87 +66,93 @@ fn length(bytes: &[u8]) -> io::Result<u8> {
     u8::try_from(bytes.len()).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// The bus as a node reaches it.
+/// The bus as a node accesses it.
 #[derive(Clone)]
 pub struct RemoteBus {
     hub: BusHub,
-    way: Way,
-    ears: Arc<Mutex<Ears>>,
+    store_client: StoreClient,
+    subscribers: Arc<Mutex<RemoteSubscribers>>,
 }
 
 #[derive(Default)]
-struct Ears {
+struct RemoteSubscribers {
     next: u64,
     all: BTreeMap<u64, (String, Arc<dyn BusSubscriber>)>,
 }
 
 impl RemoteBus {
-    pub(super) fn new(hub: BusHub, way: Way) -> Self {
-        RemoteBus { hub, way, ears: Arc::default() }
+    pub(super) fn new(hub: BusHub, store_client: StoreClient) -> Self {
+        RemoteBus { hub, store_client, subscribers: Arc::default() }
     }
 
-    /// Hears what is said, for as long as the node runs.
+    /// Receives messages while the node runs.
     pub async fn listen(self) {
         loop {
             let _ = self.connected().await;
-            sleep(BEAT / 4).await;
+            sleep(HEARTBEAT_INTERVAL / 4).await;
         }
     }
 
     async fn connected(&self) -> io::Result<()> {
-        let mut stream = timeout(PATIENCE, TcpStream::connect((HOST, PORT))).await??;
-        timeout(PATIENCE, stream.read_u8()).await??;
-        self.heard(|_, ear| ear.missed());
+        let mut stream = timeout(REPLY_TIMEOUT, TcpStream::connect((HOST, PORT))).await??;
+        timeout(REPLY_TIMEOUT, stream.read_u8()).await??;
+        self.heard(|_, subscriber| subscriber.missed());
         loop {
-            if timeout(BEAT * 3, stream.read_u8()).await?? == 0 {
+            if timeout(HEARTBEAT_INTERVAL * 3, stream.read_u8()).await?? == 0 {
                 continue;
             }
             // The rest was sent with the mark, and is lost with it or not at all.
-            let mut topic = vec![0; usize::from(timeout(BEAT * 3, stream.read_u8()).await??)];
-            let mut message = vec![0; usize::from(timeout(BEAT * 3, stream.read_u8()).await??)];
-            timeout(BEAT * 3, stream.read_exact(&mut topic)).await??;
-            timeout(BEAT * 3, stream.read_exact(&mut message)).await??;
+            let mut topic =
+                vec![0; usize::from(timeout(HEARTBEAT_INTERVAL * 3, stream.read_u8()).await??)];
+            let mut message =
+                vec![0; usize::from(timeout(HEARTBEAT_INTERVAL * 3, stream.read_u8()).await??)];
+            timeout(HEARTBEAT_INTERVAL * 3, stream.read_exact(&mut topic)).await??;
+            timeout(HEARTBEAT_INTERVAL * 3, stream.read_exact(&mut message)).await??;
             let topic = String::from_utf8_lossy(&topic).into_owned();
-            self.heard(|wanted, ear| {
+            self.heard(|wanted, subscriber| {
                 if wanted == topic {
-                    ear.hear(&topic, &message);
+                    subscriber.hear(&topic, &message);
                 }
             });
         }
     }
 
     fn heard(&self, tell: impl Fn(&str, &Arc<dyn BusSubscriber>)) {
-        let ears: Vec<_> = lock(&self.ears).all.values().cloned().collect();
-        ears.iter().for_each(|(topic, ear)| tell(topic, ear));
+        let subscribers: Vec<_> = lock(&self.subscribers).all.values().cloned().collect();
+        subscribers.iter().for_each(|(topic, subscriber)| tell(topic, subscriber));
     }
 }
 
 impl Bus for RemoteBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
         let (hub, said) = (self.hub.clone(), (topic.into(), message.into()));
-        self.way.there(move || {
+        self.store_client.there(move || {
             hub.say(&said);
             Box::pin(std::future::ready(Ok(())))
         })
     }
 
-    fn subscribe(&self, topic: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        let mut ears = lock(&self.ears);
-        ears.next += 1;
-        let number = ears.next;
-        ears.all.insert(number, (topic.into(), ear));
-        Box::new(Place { number, ears: self.ears.clone() })
+    fn subscribe(
+        &self,
+        topic: &str,
+        subscriber: Arc<dyn BusSubscriber>,
+    ) -> Box<dyn Any + Send + Sync> {
+        let mut subscribers = lock(&self.subscribers);
+        subscribers.next += 1;
+        let number = subscribers.next;
+        subscribers.all.insert(number, (topic.into(), subscriber));
+        Box::new(SubscriptionGuard { number, subscribers: self.subscribers.clone() })
     }
 }
 
-struct Place {
+struct SubscriptionGuard {
     number: u64,
-    ears: Arc<Mutex<Ears>>,
+    subscribers: Arc<Mutex<RemoteSubscribers>>,
 }
 
-impl Drop for Place {
+impl Drop for SubscriptionGuard {
     fn drop(&mut self) {
-        let gone = lock(&self.ears).all.remove(&self.number);
+        let gone = lock(&self.subscribers).all.remove(&self.number);
         drop(gone);
     }
 }

@@ -1,11 +1,11 @@
-//! A fleet in one thread: simulated hosts, network and time, all of which follow from a seed.
+//! A cluster in one thread: simulated hosts, network and time, all determined by a seed.
 
 mod bus;
+mod callers;
+mod fault_injector;
 mod node;
-mod office;
-mod people;
+mod rpc;
 mod store;
-mod storm;
 mod timer;
 
 use std::{cell::Cell, fmt::Write, sync::Arc, time::Duration};
@@ -14,75 +14,76 @@ use wharf_model::StateCipher;
 use wharf_server::{KeyRing, TaskOptions};
 
 use self::{
-    node::{Door, Node},
-    people::{Known, Person},
-    store::Disk,
-    storm::Storm,
+    callers::{KnownTasks, SimCaller},
+    fault_injector::FaultInjector,
+    node::{NodeClient, SimNode},
+    store::StoreHost,
 };
 use crate::{
-    chance::Chance,
-    history::{History, Tally},
+    history::{History, TaskTally},
+    random::SeededRandom,
 };
 
-/// When the simulation begins, in milliseconds since 1970.
+/// Start time of the simulation, in milliseconds since 1970.
 const BEGIN: u64 = 1_800_000_000_000;
-/// How long things go wrong.
+/// Duration of the faults.
 const STORM: Duration = Duration::from_secs(12);
-/// From when on nothing goes wrong any more.
+/// Time from which there are no more faults.
 const TROUBLE_ENDS: Duration = STORM;
 const TICK: Duration = Duration::from_millis(10);
 const LEASE: Duration = Duration::from_secs(2);
 const PEOPLE: [&str; 2] = ["alice", "bob"];
 
-/// The key of the fleet.
+/// Key of the cluster.
 const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
 
-/// What one seed led to.
-pub struct Report {
+/// Result of one seed.
+pub struct SimReport {
     pub problems: Vec<String>,
-    pub tally: Tally,
+    pub tally: TaskTally,
     pub history: History,
-    /// What went wrong on purpose.
+    /// Injected faults.
     pub faults: Vec<String>,
 }
 
-/// Milliseconds since the simulation began.
+/// Milliseconds since the start of the simulation.
 fn now() -> u64 {
     let elapsed = turmoil::sim_elapsed().unwrap_or_default();
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The key that all nodes have.
+/// The key that all nodes share.
 fn seal() -> Arc<dyn StateCipher> {
     Arc::new(KEY.parse::<KeyRing>().unwrap_or_else(|_| KeyRing::random()))
 }
 
-/// Runs the fleet of this seed to its end.
+/// Runs the cluster of this seed to its end.
 #[must_use]
-pub fn run(seed: u64) -> Report {
+pub fn run(seed: u64) -> SimReport {
     wharf_server::seed_rng(seed);
-    let mut chance = Chance::of(seed, "fleet");
+    let mut random = SeededRandom::of(seed, "fleet");
     let mut sim = turmoil::Builder::new()
         .rng_seed(seed)
         .enable_random_order()
         .tick_duration(TICK)
         .min_message_latency(Duration::from_millis(1))
-        .max_message_latency(chance.millis(10..80))
-        .simulation_duration(TROUBLE_ENDS + people::GIVEN * 3)
+        .max_message_latency(random.millis(10..80))
+        .simulation_duration(TROUBLE_ENDS + callers::SETTLE_TIMEOUT * 3)
         .build();
-    let (door, disk, history) = (Door::default(), Disk::default(), History::default());
+    let (node_client, disk, history) =
+        (NodeClient::default(), StoreHost::default(), History::default());
     let served = disk.clone();
     sim.host(store::HOST, move || served.clone().serve());
     let names: Vec<String> = (0..3).map(|number| format!("node{number}")).collect();
-    let options = options(&mut chance);
+    let options = options(&mut random);
     for name in &names {
-        let node = Node {
+        let node = SimNode {
             name: name.clone(),
-            door: door.clone(),
+            node_client: node_client.clone(),
             disk: disk.clone(),
             history: history.clone(),
             options: options.clone(),
-            clock: (0.99 + 0.02 * chance.fraction(), chance.millis(0..7_200_000)),
+            clock: (0.99 + 0.02 * random.fraction(), random.millis(0..7_200_000)),
         };
         let starts = Cell::new(0);
         sim.host(name.as_str(), move || {
@@ -90,17 +91,26 @@ pub fn run(seed: u64) -> Report {
             node.clone().run(starts.get())
         });
     }
-    let mut storm = Storm::new(seed, &names, &PEOPLE);
-    let (nodes, known, spared) = (names.into(), Known::default(), storm.spares_callers());
+    let mut fault_injector = FaultInjector::new(seed, &names, &PEOPLE);
+    let (nodes, known, spared) =
+        (names.into(), KnownTasks::default(), fault_injector.spares_callers());
     for name in PEOPLE {
-        let (door, history, known) = (door.clone(), history.clone(), known.clone());
-        let person = Person { name, seed, nodes: Arc::clone(&nodes), door, history, known, spared };
-        sim.client(name, person.live(2 + chance.below(7)));
+        let (node_client, history, known) = (node_client.clone(), history.clone(), known.clone());
+        let person = SimCaller {
+            name,
+            seed,
+            nodes: Arc::clone(&nodes),
+            node_client,
+            history,
+            known,
+            spared,
+        };
+        sim.client(name, person.live(2 + random.below(7)));
     }
     let mut problems = vec![];
     loop {
         match sim.step() {
-            Ok(false) => storm.blow(&mut sim, STORM),
+            Ok(false) => fault_injector.apply_faults(&mut sim, STORM),
             Ok(true) => break,
             Err(error) => {
                 problems.push(format!("the simulation ended early: {error}"));
@@ -108,25 +118,25 @@ pub fn run(seed: u64) -> Report {
             }
         }
     }
-    // Nodes write down what they do as they are dropped with the simulation, too late to count.
+    // Nodes that are dropped with the simulation still record effects, too late to count.
     problems.extend(history.problems(LEASE * 2));
-    Report { problems, tally: Tally::of(&history), history, faults: storm.log }
+    SimReport { problems, tally: TaskTally::of(&history), history, faults: fault_injector.log }
 }
 
-fn options(chance: &mut Chance) -> TaskOptions {
+fn options(random: &mut SeededRandom) -> TaskOptions {
     TaskOptions {
         lease: LEASE,
-        attempts: *chance.pick(&[2, 4, 50]),
+        attempts: *random.pick(&[2, 4, 50]),
         backoff: Duration::from_millis(200),
         longest_backoff: Duration::from_secs(2),
         poll_interval: Duration::from_millis(200),
-        running: *chance.pick(&[1, 3, 100]),
+        running: *random.pick(&[1, 3, 100]),
         ..TaskOptions::default()
     }
 }
 
-impl Report {
-    /// All of it, to find out why.
+impl SimReport {
+    /// The whole history, for debugging.
     #[must_use]
     pub fn story(&self) -> String {
         let mut story = String::new();

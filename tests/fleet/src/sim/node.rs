@@ -1,91 +1,96 @@
-//! A node of the fleet: a router on the shared stores.
+//! A node of the cluster: a router on the shared stores.
 
 use std::{io, sync::Arc, time::Duration};
 
 use serde_json::json;
 use wharf_model::{
-    ActiveCall, ClientCapabilities, Deadlines, Event as Happening, InputMode, Method, Outcome,
+    ActiveCall, ClientCapabilities, Deadlines, Event as CallEvent, InputMode, Method, Outcome,
     Peer, Principal, Request, RequestBuilder, TaskRequest, Timer,
 };
 use wharf_server::{Router, TaskOptions};
 
-use super::{office::Office, store::Disk, timer::Skewed};
+use super::{rpc::RpcNetwork, store::StoreHost, timer::SkewedTimer};
 use crate::{
-    history::{Event, History},
-    work::{Desk, Journal, worker},
+    history::{History, TaskEvent},
+    work::{EffectJournal, ToolState, worker},
 };
 
 const PORT: u16 = 3;
-/// How long callers wait for a node.
-const PATIENCE: Duration = Duration::from_millis(2500);
+/// Timeout of callers for a node.
+const REPLY_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// A call as a client would send it.
-pub struct Call {
+pub struct NodeCall {
     pub who: &'static str,
     pub method: Method,
     /// A tool or a task.
     pub target: String,
-    /// Arguments of a tool, or answers to a task.
+    /// Arguments of a tool, or responses to a task.
     pub json: String,
 }
 
-/// The way from clients to nodes.
+/// Connection from clients to nodes.
 #[derive(Clone, Default)]
-pub struct Door(Office<Call, Outcome>);
+pub struct NodeClient(RpcNetwork<NodeCall, Outcome>);
 
-impl Door {
-    /// Calls a node. If no outcome comes, nobody knows what became of the call.
-    pub async fn call(&self, node: &str, call: Call) -> Option<Outcome> {
-        self.wait(node, call, PATIENCE).await.ok()
+impl NodeClient {
+    /// Calls a node. Without an outcome, the effect of the call is unknown.
+    pub async fn call(&self, node: &str, call: NodeCall) -> Option<Outcome> {
+        self.wait(node, call, REPLY_TIMEOUT).await.ok()
     }
 
-    /// Calls a node that may take its time.
-    pub async fn wait(&self, node: &str, call: Call, patience: Duration) -> io::Result<Outcome> {
+    /// Calls a node with a longer timeout.
+    pub async fn wait(
+        &self,
+        node: &str,
+        call: NodeCall,
+        patience: Duration,
+    ) -> io::Result<Outcome> {
         self.0.ask((node, PORT), call, patience).await
     }
 }
 
-/// What a node is made of.
+/// Parts of a node.
 #[derive(Clone)]
-pub struct Node {
+pub struct SimNode {
     pub name: String,
-    pub door: Door,
-    pub disk: Disk,
+    pub node_client: NodeClient,
+    pub disk: StoreHost,
     pub history: History,
     pub options: TaskOptions,
-    /// How many seconds its clock counts a second, and how far ahead its time of day is.
+    /// Rate of its clock in seconds per second, and the offset of its time of day.
     pub clock: (f64, Duration),
 }
 
-impl Node {
-    /// What the node's host runs, from each start to the next crash.
+impl SimNode {
+    /// Main function of the node's host, from each start to the next crash.
     pub async fn run(self, start: usize) -> turmoil::Result {
-        let timer: Arc<dyn Timer> = Arc::new(Skewed::new(self.clock.0, self.clock.1));
+        let timer: Arc<dyn Timer> = Arc::new(SkewedTimer::new(self.clock.0, self.clock.1));
         let (stores, bus) = self.disk.reach();
-        let desk = Desk::new(Arc::new(self.history), &format!("{}/{start}", self.name));
+        let tool_state = ToolState::new(Arc::new(self.history), &format!("{}/{start}", self.name));
         let router = Router::builder()
             .store(stores)
             .tasks(self.options)
             .seal(super::seal())
-            .state(desk)
+            .state(tool_state)
             .add(worker())
             .build()?;
         tokio::spawn(bus.listen());
         router.start_tasks(&timer);
-        self.door
+        self.node_client
             .0
             .serve(PORT, move |call| answer(router.clone(), call.request(), timer.clone()))
             .await
     }
 }
 
-impl Journal for History {
-    fn write(&self, task: &str, event: Event) {
+impl EffectJournal for History {
+    fn write(&self, task: &str, event: TaskEvent) {
         self.add(super::now(), task, event);
     }
 }
 
-impl Call {
+impl NodeCall {
     fn request(self) -> Request {
         let request = RequestBuilder::new(self.method).target(&self.target);
         let request = match self.method {
@@ -110,7 +115,7 @@ async fn answer(router: Router, request: Request, timer: Arc<dyn Timer>) -> Outc
     let deadlines = Deadlines { idle: None, total: Some(Duration::from_secs(60)) };
     let mut exchange = ActiveCall::start(&router, request, timer, deadlines);
     loop {
-        if let Happening::Done(outcome) = std::future::poll_fn(|cx| exchange.poll_event(cx)).await {
+        if let CallEvent::Done(outcome) = std::future::poll_fn(|cx| exchange.poll_event(cx)).await {
             return outcome;
         }
     }

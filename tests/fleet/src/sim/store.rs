@@ -1,4 +1,4 @@
-//! Stores on a host of their own, reached over the simulated network.
+//! Stores on their own host, accessed over the simulated network.
 
 use std::{
     collections::BTreeMap,
@@ -13,49 +13,50 @@ use wharf_store::{MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords};
 
 use super::{
     bus::{BusHub, RemoteBus},
-    office::Office,
+    rpc::RpcNetwork,
 };
 
 /// The host of the stores.
 pub const HOST: &str = "store";
 const PORT: u16 = 1;
-/// How long a node waits for the store.
-pub const PATIENCE: Duration = Duration::from_millis(400);
+/// Timeout of a node for the store.
+pub const REPLY_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// Something to be done where the store is.
-type Job = Box<dyn FnOnce() -> BoxFuture<()> + Send>;
+/// An operation to run at the host of the store.
+type StoreJob = Box<dyn FnOnce() -> BoxFuture<()> + Send>;
 
-/// What the store's host keeps, on a disk that survives its crashes.
+/// Data of the store's host, on a disk that survives its crashes.
 #[derive(Clone)]
-pub struct Disk {
+pub struct StoreHost {
     records: Arc<MemoryRecords>,
     bus: BusHub,
-    jobs: Office<Job, ()>,
+    jobs: RpcNetwork<StoreJob, ()>,
 }
 
-impl Default for Disk {
+impl Default for StoreHost {
     fn default() -> Self {
-        // The store's clock is the simulation's, whoever asks and wherever.
+        // The store's clock is the simulation's, on every host.
         let clock = || super::BEGIN + super::now();
         let records = Arc::new(MemoryRecords::with_clock(clock));
-        Disk { records, bus: BusHub::default(), jobs: Office::default() }
+        StoreHost { records, bus: BusHub::default(), jobs: RpcNetwork::default() }
     }
 }
 
-impl Disk {
-    /// What the store's host runs.
+impl StoreHost {
+    /// Main function of the store's host.
     pub async fn serve(self) -> turmoil::Result {
         let bus = self.bus.clone();
         tokio::spawn(async move { bus.serve().await.map_err(|it| it.to_string()) });
-        self.jobs.serve(PORT, |job: Job| job()).await
+        self.jobs.serve(PORT, |job: StoreJob| job()).await
     }
 
-    /// The stores as a node reaches them, and what it must run to hear the bus.
+    /// The stores as a node accesses them, and the future it must run to receive bus messages.
     #[must_use]
     pub fn reach(&self) -> (Stores, RemoteBus) {
-        let way = Way(self.jobs.clone());
-        let records = RemoteRecords { records: self.records.clone(), way: way.clone() };
-        let bus = RemoteBus::new(self.bus.clone(), way);
+        let store_client = StoreClient(self.jobs.clone());
+        let records =
+            RemoteRecords { records: self.records.clone(), store_client: store_client.clone() };
+        let bus = RemoteBus::new(self.bus.clone(), store_client);
         let stores = Stores {
             tasks: Arc::new(records),
             sessions: Arc::new(MemoryRecords::default()),
@@ -64,42 +65,42 @@ impl Disk {
             bus: Arc::new(bus.clone()),
             rates: Arc::new(MemoryRates::default()),
             nonces: Arc::new(MemoryNonces::default()),
-            health: Arc::new(Well),
+            health: Arc::new(AlwaysHealthy),
             reach: Sharing::Fleet,
         };
         (stores, bus)
     }
 }
 
-struct Well;
+struct AlwaysHealthy;
 
-impl Health for Well {
+impl Health for AlwaysHealthy {
     fn is_ready(&self) -> bool {
         true
     }
 }
 
-/// The way to the store.
+/// Connection to the store.
 #[derive(Clone)]
-pub struct Way(Office<Job, ()>);
+pub struct StoreClient(RpcNetwork<StoreJob, ()>);
 
-impl Way {
-    /// Does something where the store is.
+impl StoreClient {
+    /// Runs an operation at the host of the store.
     pub fn there<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Stored<T> + Send + 'static,
     ) -> Stored<T> {
-        let office = self.0.clone();
+        let network = self.0.clone();
         Box::pin(async move {
             let place = Arc::new(Mutex::new(None));
             let result = place.clone();
-            let job: Job = Box::new(move || {
+            let job: StoreJob = Box::new(move || {
                 Box::pin(async move {
                     let done = work().await;
                     *result.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
                 })
             });
-            let answered = office.ask((HOST, PORT), job, PATIENCE).await;
+            let answered = network.ask((HOST, PORT), job, REPLY_TIMEOUT).await;
             let done = place.lock().unwrap_or_else(PoisonError::into_inner).take();
             match (answered, done) {
                 (Ok(()), Some(done)) => done,
@@ -112,7 +113,7 @@ impl Way {
 
 struct RemoteRecords {
     records: Arc<MemoryRecords>,
-    way: Way,
+    store_client: StoreClient,
 }
 
 impl RemoteRecords {
@@ -121,7 +122,7 @@ impl RemoteRecords {
         work: impl FnOnce(&MemoryRecords) -> Stored<T> + Send + 'static,
     ) -> Stored<T> {
         let records = self.records.clone();
-        self.way.there(move || work(&records))
+        self.store_client.there(move || work(&records))
     }
 }
 

@@ -1,26 +1,26 @@
-//! Clocks that are wrong.
+//! Skewed clocks.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use wharf_model::{BoxFuture, Timer};
 
-/// The clock of a node: it goes a little too fast or too slow, and its time of day is wrong.
+/// The clock of a node: slightly too fast or too slow, with a wrong time of day.
 #[derive(Clone, Copy, Debug)]
-pub struct Skewed {
+pub struct SkewedTimer {
     start: tokio::time::Instant,
     rate: f64,
     ahead: Duration,
 }
 
-impl Skewed {
-    /// A clock that counts `rate` seconds a second, and is `ahead` of the others.
+impl SkewedTimer {
+    /// A clock that counts `rate` seconds per second, and is `ahead` of the others.
     #[must_use]
     pub fn new(rate: f64, ahead: Duration) -> Self {
-        Skewed { start: tokio::time::Instant::now(), rate, ahead }
+        SkewedTimer { start: tokio::time::Instant::now(), rate, ahead }
     }
 }
 
-impl Timer for Skewed {
+impl Timer for SkewedTimer {
     fn now(&self) -> Instant {
         self.start.into_std() + self.start.elapsed().mul_f64(self.rate)
     }

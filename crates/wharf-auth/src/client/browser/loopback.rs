@@ -1,4 +1,4 @@
-//! Waits on the loopback interface for the browser to come back.
+//! Loopback HTTP server that receives the redirect (RFC 8252).
 
 use std::{
     convert::Infallible,
@@ -19,22 +19,22 @@ use tokio::{
 };
 use wharf_model::{Error, ErrorKind};
 
-use super::page::Page;
-use crate::client::browser::redirect_params::{Answer, read};
+use super::page::ResultPage;
+use crate::client::browser::redirect_params::{AuthorizationResponse, parse_response};
 
-/// Where the browser is sent back to. Everything else is not here.
-const PATH: &str = "/callback";
+/// Path of the redirect URI. Other paths return 404.
+const CALLBACK_PATH: &str = "/callback";
 
-/// So many connections at once; the others wait.
-const CONNECTIONS: usize = 16;
+/// Limit of concurrent connections; others wait.
+const MAX_CONNECTIONS: usize = 16;
 
-/// So long a connection may take in all.
-const CONNECTION: Duration = Duration::from_secs(10);
+/// Time limit of a connection.
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// So much of a request is read.
-const REQUEST: usize = 16 << 10;
+/// Limit of a request's head.
+const MAX_REQUEST_BYTES: usize = 16 << 10;
 
-/// A place on this machine that a browser can be sent back to.
+/// Loopback listener for the redirect.
 #[derive(Debug)]
 pub struct Loopback {
     listener: TcpListener,
@@ -42,10 +42,10 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Listens at `port` of 127.0.0.1; 0 lets the system choose one.
+    /// Listens on `port` of 127.0.0.1; 0 selects a free port.
     ///
     /// # Errors
-    /// If the port is taken.
+    /// If the port is in use.
     pub async fn bind(port: u16) -> Result<Self, Error> {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
             .await
@@ -60,16 +60,16 @@ impl Loopback {
         Ok(Loopback { listener, port })
     }
 
-    /// What the authorization server is told to send the browser to.
+    /// Redirect URI for the authorization request.
     #[must_use]
     pub fn redirect_uri(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+        format!("http://127.0.0.1:{}{CALLBACK_PATH}", self.port)
     }
 
-    /// Waits for the answer to `state`, and shows the browser a page. All else is turned away, and
-    /// nothing is heard any more once the answer is here.
-    pub async fn answer(self, state: &str) -> Answer {
-        let desk = Arc::new(Desk {
+    /// Waits for the redirect with this `state`, and shows a result page. Other requests are rejected. The
+    /// listener closes after the redirect.
+    pub async fn wait_for_response(self, state: &str) -> AuthorizationResponse {
+        let handler = Arc::new(CallbackHandler {
             port: self.port,
             state: state.to_owned(),
             answered: Mutex::new(false),
@@ -77,10 +77,10 @@ impl Loopback {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
-                accepted = self.listener.accept(), if connections.len() < CONNECTIONS => {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     match accepted {
-                        Ok((stream, _)) => _ = connections.spawn(serve(desk.clone(), stream)),
-                        // Out of descriptors, for one: it may get better.
+                        Ok((stream, _)) => _ = connections.spawn(serve(handler.clone(), stream)),
+                        // For example, no file descriptors: it may recover.
                         Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
                     }
                 }
@@ -94,54 +94,58 @@ impl Loopback {
     }
 }
 
-/// What is waited for.
-struct Desk {
+/// State of one authorization.
+struct CallbackHandler {
     port: u16,
     state: String,
     answered: Mutex<bool>,
 }
 
-/// Serves one request. The answer counts once its page is written.
-async fn serve(desk: Arc<Desk>, stream: TcpStream) -> Option<Answer> {
+/// Serves one connection. The redirect counts once its page has been written.
+async fn serve(handler: Arc<CallbackHandler>, stream: TcpStream) -> Option<AuthorizationResponse> {
     let found = Arc::new(Mutex::new(None));
     let keep = found.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let (page, answer) = desk.page(&request);
+        let (page, answer) = handler.respond(&request);
         if answer.is_some() {
             *keep.lock().unwrap_or_else(PoisonError::into_inner) = answer;
         }
         async move { Ok::<Response<Full<Bytes>>, Infallible>(page.response()) }
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(CONNECTION).max_buf_size(REQUEST);
+    server
+        .timer(TokioTimer::new())
+        .header_read_timeout(CONNECTION_TIMEOUT)
+        .max_buf_size(MAX_REQUEST_BYTES);
     let serving = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    // Whether the page was read is the browser's affair.
-    let _ = timeout(CONNECTION, serving).await;
+    // A failed write does not matter: the redirect has been received.
+    let _ = timeout(CONNECTION_TIMEOUT, serving).await;
     found.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl Desk {
-    fn page(&self, request: &Request<Incoming>) -> (Page, Option<Answer>) {
-        // A name of somebody else's that leads here is not us.
+impl CallbackHandler {
+    fn respond(&self, request: &Request<Incoming>) -> (ResultPage, Option<AuthorizationResponse>) {
+        // Protection against DNS rebinding.
         let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
         let ours = [format!("127.0.0.1:{}", self.port), format!("localhost:{}", self.port)];
         if !host.is_some_and(|host| ours.iter().any(|it| it == host)) {
-            return (Page::Nothing, None);
+            return (ResultPage::NotFound, None);
         }
-        if request.uri().path() != PATH {
-            return (Page::Nothing, None);
+        if request.uri().path() != CALLBACK_PATH {
+            return (ResultPage::NotFound, None);
         }
         if request.method() != Method::GET {
-            return (Page::Method, None);
+            return (ResultPage::MethodNotAllowed, None);
         }
-        let Ok(answer) = read(request.uri().query().unwrap_or_default(), &self.state) else {
-            return (Page::Unexpected, None);
+        let Ok(answer) = parse_response(request.uri().query().unwrap_or_default(), &self.state)
+        else {
+            return (ResultPage::Unexpected, None);
         };
         let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut *answered, true) {
-            return (Page::Unexpected, None);
+            return (ResultPage::Unexpected, None);
         }
-        (if answer.is_refusal { Page::Refused } else { Page::Done }, Some(answer))
+        (if answer.is_error { ResultPage::Refused } else { ResultPage::Done }, Some(answer))
     }
 }
 
@@ -163,11 +167,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_answer_that_was_asked_for_counts() {
+    async fn only_the_redirect_with_the_state_counts() {
         let loopback = Loopback::bind(0).await.unwrap();
         let port = loopback.port;
         assert_eq!(loopback.redirect_uri(), format!("http://127.0.0.1:{port}/callback"));
-        let waiting = tokio::spawn(async move { loopback.answer("mine").await });
+        let waiting = tokio::spawn(async move { loopback.wait_for_response("mine").await });
         for (target, status) in [
             ("/favicon.ico", "404"),
             ("/callback/?code=a&state=mine", "404"),
@@ -212,17 +216,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_say_nothing_hold_nobody_up() {
+    async fn silent_connections_do_not_block_the_redirect() {
         let loopback = Loopback::bind(0).await.unwrap();
         let port = loopback.port;
-        let waiting = tokio::spawn(async move { loopback.answer("mine").await });
+        let waiting = tokio::spawn(async move { loopback.wait_for_response("mine").await });
         let mut silent = Vec::new();
-        for _ in 0..CONNECTIONS - 1 {
+        for _ in 0..MAX_CONNECTIONS - 1 {
             silent.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
         }
         let page = got(port, "/callback?error=access_denied&state=mine").await;
         assert!(page.contains("Not authorized"), "{page}");
-        assert!(waiting.await.unwrap().is_refusal);
+        assert!(waiting.await.unwrap().is_error);
     }
 
     #[tokio::test]

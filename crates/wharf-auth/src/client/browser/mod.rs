@@ -1,5 +1,4 @@
-//! Sends whoever sits at this machine to an authorization server with a browser, and waits on the
-//! loopback interface until they come back.
+//! Opens the authorization page in the user's browser, and receives the redirect on the loopback interface.
 
 mod loopback;
 mod open;
@@ -18,48 +17,48 @@ use url::Url;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
 use super::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
-use crate::client::browser::redirect_params::{NoAnswer, read};
+use crate::client::browser::redirect_params::{ResponseMismatch, parse_response};
 
-pub use crate::client::browser::redirect_params::Answer;
+pub use crate::client::browser::redirect_params::AuthorizationResponse;
 pub use loopback::Loopback;
-pub use open::{OpenError, open, vetted};
+pub use open::{OpenError, checked_url, open};
 
-/// How long somebody may take to log in.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// Default time limit of a login.
+const LOGIN_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What there is to tell whoever is to visit a page.
+/// Notice for the user.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Notice<'a> {
-    /// A browser was started at the page.
+    /// A browser was started with the page.
     Opened {
         /// The page.
         url: &'a str,
     },
-    /// Nothing was started: the page must be opened by hand, here or elsewhere.
+    /// No browser was started: the user must open the page.
     OpenIt {
         /// The page.
         url: &'a str,
     },
-    /// What was started did not work: the page that was told must be opened by hand.
+    /// The started browser failed: the user must open the page of the previous notice.
     DidNotOpen,
-    /// What was pasted is not the answer that is waited for; the text says why.
+    /// The pasted text is not a valid redirect; the string is the reason.
     NotThis(&'static str),
 }
 
-type Tell = Arc<dyn Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync>;
-type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
+type NoticeHandler = Arc<dyn Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync>;
+type PasteHandler = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 
-/// Sends people to authorization servers with their browser.
+/// User agent that opens the user's browser.
 ///
-/// The browser comes back to a port of 127.0.0.1, where nothing but the one answer that belongs to the
-/// question is heard. No shell sees an address, and only `http` and `https` are opened.
+/// The redirect goes to a port of 127.0.0.1, which accepts only the redirect with the request's `state`. No
+/// shell sees a URL, and only `http` and `https` are opened.
 ///
 /// ```
 /// use wharf_auth::client::browser::{Browser, Notice};
 ///
 /// let browser = Browser::new(|to, notice| match notice {
-///     Notice::Opened { .. } => eprintln!("Your browser asks you to let us in: {}", to.issuer),
+///     Notice::Opened { .. } => eprintln!("Your browser interactive you to let us in: {}", to.issuer),
 ///     Notice::OpenIt { url } => eprintln!("Open this page: {url}"),
 ///     _ => {}
 /// });
@@ -67,56 +66,66 @@ type Paste = Arc<dyn Fn() -> BoxFuture<Option<String>> + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Browser {
-    tell: Tell,
-    paste: Option<Paste>,
-    starts: bool,
+    notify: NoticeHandler,
+    paste: Option<PasteHandler>,
+    opens_browser: bool,
     port: Option<u16>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Browser {
-    /// Tells whoever is there what to do by `tell`.
-    pub fn new(tell: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
-        Browser { tell: Arc::new(tell), paste: None, starts: true, port: None, patience: PATIENCE }
+    /// Creates a user agent that passes notices to `notify`.
+    pub fn new(notify: impl Fn(&AuthorizationRequest, Notice<'_>) + Send + Sync + 'static) -> Self {
+        Browser {
+            notify: Arc::new(notify),
+            paste: None,
+            opens_browser: true,
+            port: None,
+            timeout: LOGIN_TIMEOUT,
+        }
     }
 
-    /// Tells whoever reads stderr what to do.
+    /// Creates a user agent that writes notices to stderr.
     #[must_use]
     pub fn on_stderr() -> Self {
         Browser::new(|to, notice| {
-            // What others write must not steer a terminal.
+            // Escaped, because remote text must not control the terminal.
             let issuer = to.issuer.escape_debug();
             let text = match notice {
                 Notice::Opened { url } => {
-                    format!("Your browser shows a page of {issuer}. If it does not, open\n  {url}")
+                    format!(
+                        "The login page of {issuer} was opened in your browser. If it was not, open\n  {url}"
+                    )
                 }
                 Notice::OpenIt { url } => {
                     format!("To log in, open this page of {issuer}:\n  {url}")
                 }
-                Notice::DidNotOpen => "No browser came up: open that page yourself.".to_owned(),
-                Notice::NotThis(why) => format!("This is not it: {why}."),
+                Notice::DidNotOpen => {
+                    "No browser could be started: open that page yourself.".to_owned()
+                }
+                Notice::NotThis(why) => format!("This is not the expected address: {why}."),
             };
             let _ = writeln!(io::stderr(), "{text}");
         })
     }
 
-    /// Starts no browser; the address is only told.
+    /// Opens no browser; the user gets the URL only.
     #[must_use]
     pub fn by_hand(mut self) -> Self {
-        self.starts = false;
+        self.opens_browser = false;
         self
     }
 
-    /// Comes back to this port, for authorization servers that must know it beforehand. Without it the
-    /// system chooses one.
+    /// Listens on this port, for authorization servers that require a fixed redirect URI. By default, the
+    /// system selects one.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// Asks for the address that the browser ended at, where none could be started here: one on
-    /// another machine does not reach this one. Who gives nothing is not asked again.
+    /// Prompts for the redirected URL if no browser could be started: a browser on another machine cannot
+    /// reach this one. `None` ends the prompts.
     #[must_use]
     pub fn paste<F, A>(mut self, ask: F) -> Self
     where
@@ -127,10 +136,10 @@ impl Browser {
         self
     }
 
-    /// How long somebody may take; 5 minutes without it.
+    /// Sets the time limit of a login: 5 minutes by default.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -138,7 +147,7 @@ impl Browser {
         if let Some(port) = self.port {
             return Loopback::bind(port).await;
         }
-        // The authorization server may know the last one, and compare it to the letter.
+        // The authorization server may have registered the last redirect URI, and compare it exactly.
         if let Some(port) = last.and_then(port_of)
             && let Ok(loopback) = Loopback::bind(port).await
             && last == Some(loopback.redirect_uri().as_str())
@@ -148,64 +157,64 @@ impl Browser {
         Loopback::bind(0).await
     }
 
-    async fn start(&self, url: &str) -> Option<open::Started> {
-        if !self.starts {
+    async fn start(&self, url: &str) -> Option<open::BrowserProcess> {
+        if !self.opens_browser {
             return None;
         }
         let url = url.to_owned();
         tokio::task::spawn_blocking(move || open::start(&url).ok()).await.ok().flatten()
     }
 
-    /// Opens the page, says so, and takes what is pasted if nothing opens here.
+    /// Opens the page and notifies the user. Reads a pasted URL if no browser opens.
     async fn send(&self, url: &str, to: &AuthorizationRequest) -> RedirectParams {
         match self.start(url).await {
             Some(started) => {
-                (self.tell)(to, Notice::Opened { url });
-                let works = tokio::task::spawn_blocking(move || started.works());
-                if works.await.unwrap_or(false) {
+                (self.notify)(to, Notice::Opened { url });
+                let check_running = tokio::task::spawn_blocking(move || started.check_running());
+                if check_running.await.unwrap_or(false) {
                     return std::future::pending().await;
                 }
-                (self.tell)(to, Notice::DidNotOpen);
+                (self.notify)(to, Notice::DidNotOpen);
             }
-            None => (self.tell)(to, Notice::OpenIt { url }),
+            None => (self.notify)(to, Notice::OpenIt { url }),
         }
         while let Some(paste) = &self.paste {
             let Some(pasted) = paste().await else { break };
-            match read(query_of(&pasted), &to.state) {
+            match parse_response(query_of(&pasted), &to.state) {
                 Ok(answer) => return RedirectParams::from_query(&answer.query),
-                Err(why) => (self.tell)(to, Notice::NotThis(not_this(why))),
+                Err(why) => (self.notify)(to, Notice::NotThis(mismatch_reason(why))),
             }
         }
         std::future::pending().await
     }
 }
 
-/// The port of a redirect URI on this machine.
+/// Port of a loopback redirect URI.
 fn port_of(redirect_uri: &str) -> Option<u16> {
     let url = Url::parse(redirect_uri).ok()?;
     url.port().filter(|_| url.host_str() == Some("127.0.0.1"))
 }
 
-/// The query of an address, or the text itself if somebody copied no more than that.
+/// Query of a pasted URL, or the text itself if only the query was copied.
 fn query_of(pasted: &str) -> &str {
     let text = pasted.trim();
     let text = text.split('#').next().unwrap_or_default();
     text.split_once('?').map_or(text, |(_, query)| query)
 }
 
-fn not_this(why: NoAnswer) -> &'static str {
+fn mismatch_reason(why: ResponseMismatch) -> &'static str {
     match why {
-        NoAnswer::Form => "it has neither a code nor an error in it",
-        NoAnswer::State => "it belongs to another login",
+        ResponseMismatch::Malformed => "it has neither a code nor an error in it",
+        ResponseMismatch::StateMismatch => "it belongs to another login",
     }
 }
 
 impl fmt::Debug for Browser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Browser")
-            .field("starts", &self.starts)
+            .field("starts", &self.opens_browser)
             .field("port", &self.port)
-            .field("patience", &self.patience)
+            .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
 }
@@ -216,19 +225,19 @@ impl UserAgent for Browser {
         Box::pin(async move {
             let loopback = browser.listen(last.as_deref()).await?;
             let redirect_uri = loopback.redirect_uri();
-            let visitor = BrowserVisitor { browser, loopback, redirect_uri };
-            Ok(Box::new(visitor) as Box<dyn UserAgentSession>)
+            let session = BrowserSession { browser, loopback, redirect_uri };
+            Ok(Box::new(session) as Box<dyn UserAgentSession>)
         })
     }
 }
 
-struct BrowserVisitor {
+struct BrowserSession {
     browser: Browser,
     loopback: Loopback,
     redirect_uri: String,
 }
 
-impl UserAgentSession for BrowserVisitor {
+impl UserAgentSession for BrowserSession {
     fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }
@@ -238,24 +247,23 @@ impl UserAgentSession for BrowserVisitor {
         to: AuthorizationRequest,
     ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
-            let BrowserVisitor { browser, loopback, .. } = *self;
+            let BrowserSession { browser, loopback, .. } = *self;
             let failed =
                 |why: String| Error::new(ErrorKind::AuthenticationFailed).with_message(why);
-            let url = vetted(to.url.as_str()).map_err(|why| {
-                failed(format!("The login page that {} names is of no use: {why}", to.issuer))
+            let url = checked_url(to.url.as_str()).map_err(|why| {
+                failed(format!("cannot open the login page of {}: {why}", to.issuer))
             })?;
             let both = async {
                 tokio::select! {
-                    answer = loopback.answer(&to.state) => RedirectParams::from_query(&answer.query),
+                    answer = loopback.wait_for_response(&to.state) => RedirectParams::from_query(&answer.query),
                     callback = browser.send(&url, &to) => callback,
                 }
             };
-            timeout(browser.patience, both).await.map_err(|_| {
-                let time = browser.patience.as_secs();
+            timeout(browser.timeout, both).await.map_err(|_| {
+                let time = browser.timeout.as_secs();
                 let time = if time >= 120 { format!("{} minutes", time / 60) } else { format!("{time} s") };
                 failed(format!(
-                    "Nobody came back from {} within {time}: try again, and finish the login in the \
-                     browser",
+                    "the login at {} was not finished within {time}: try again, and finish it in the browser",
                     to.issuer
                 ))
             })

@@ -1,4 +1,4 @@
-//! Opens a page in the user's browser. No shell ever sees the address.
+//! Opens a page in the user's browser without a shell.
 
 use std::{
     env,
@@ -11,22 +11,22 @@ use std::{
 
 use url::Url;
 
-/// No address that a browser should open is longer.
-const LONGEST: usize = 16 << 10;
+/// Longest URL that is opened.
+const MAX_URL_BYTES: usize = 16 << 10;
 
-/// How long a program has to say that it cannot open anything. Afterwards it is taken to work.
-const SOON: Duration = Duration::from_secs(2);
+/// Time in which a program can report failure. Afterwards it counts as running.
+const FAILURE_WINDOW: Duration = Duration::from_secs(2);
 
-/// What a shell could take for more than a letter. Some systems' own openers are shell scripts.
-const SHELL_LETTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
+/// Characters with a meaning in a shell. Some systems' openers are shell scripts.
+const SHELL_CHARACTERS: &[u8] = b"$`'\"\\()<>{}[]|;*!^~ ";
 
-/// Why a page was not opened.
+/// Error of opening a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The address is none that may be opened; the text says why.
+    /// The URL may not be opened; the string is the reason.
     Address(&'static str),
-    /// There is no browser that could be started, or no screen to show it on.
+    /// There is no browser, or no display.
     NoBrowser,
 }
 
@@ -41,28 +41,28 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// The address as a browser may be given it: `http` or `https`, with a host and without a user,
-/// and every letter that means something to a shell spelled as `%XX`.
+/// Checks and encodes a URL for a browser: `http` or `https`, with a host, without a user, and with all
+/// shell characters percent-encoded.
 ///
 /// ```
-/// use wharf_auth::client::browser::vetted;
+/// use wharf_auth::client::browser::checked_url;
 ///
-/// let url = vetted("https://as.example/authorize?scope=a b&x=$(id)").unwrap();
+/// let url = checked_url("https://as.example/authorize?scope=a b&x=$(id)").unwrap();
 /// assert_eq!(url, "https://as.example/authorize?scope=a%20b&x=%24%28id%29");
-/// assert!(vetted("javascript:alert(1)").is_err());
-/// assert!(vetted("--version").is_err());
+/// assert!(checked_url("javascript:alert(1)").is_err());
+/// assert!(checked_url("--version").is_err());
 /// ```
 ///
 /// # Errors
-/// If it is anything else.
-pub fn vetted(address: &str) -> Result<String, OpenError> {
-    if address.len() > LONGEST {
+/// If the URL is anything else.
+pub fn checked_url(address: &str) -> Result<String, OpenError> {
+    if address.len() > MAX_URL_BYTES {
         return Err(OpenError::Address("it is too long"));
     }
     if address.chars().any(char::is_control) {
         return Err(OpenError::Address("it has control characters"));
     }
-    let url = Url::parse(address).map_err(|_| OpenError::Address("it is no web address"))?;
+    let url = Url::parse(address).map_err(|_| OpenError::Address("it is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(OpenError::Address("only http and https are opened"));
     }
@@ -70,25 +70,23 @@ pub fn vetted(address: &str) -> Result<String, OpenError> {
         return Err(OpenError::Address("it names no host"));
     };
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(OpenError::Address(
-            "it has a user before the host, which hides where it leads",
-        ));
+        return Err(OpenError::Address("it contains a user name, which can disguise the host"));
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     if !host.bytes().all(plain) {
-        return Err(OpenError::Address("its host has letters that no host has"));
+        return Err(OpenError::Address("its host contains invalid characters"));
     }
     let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
     let rest = &url[url::Position::BeforePath..];
-    Ok(format!("{}://{host}{port}{}", url.scheme(), spelled_out(rest)))
+    Ok(format!("{}://{host}{port}{}", url.scheme(), percent_encoded(rest)))
 }
 
-/// The text, with whatever means something to a shell as `%XX`.
-fn spelled_out(text: &str) -> String {
+/// Percent-encodes all shell characters.
+fn percent_encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         match byte {
-            byte if SHELL_LETTERS.contains(&byte) || !byte.is_ascii_graphic() => {
+            byte if SHELL_CHARACTERS.contains(&byte) || !byte.is_ascii_graphic() => {
                 out.push_str(&format!("%{byte:02X}"));
             }
             byte => out.push(char::from(byte)),
@@ -97,31 +95,31 @@ fn spelled_out(text: &str) -> String {
     out
 }
 
-/// Opens `address` in the user's browser: that of `$BROWSER`, else what the system has.
+/// Opens `address` in the user's browser: `$BROWSER`, or the system's default.
 ///
 /// # Errors
-/// If the address may not be opened, or nothing could be started, or there is no screen. It waits up
-/// to two seconds to find that out, so it belongs into a thread of its own.
+/// If the URL is not allowed, or there is no browser or display. Blocks for up to two seconds, so call it
+/// in a thread of its own.
 pub fn open(address: &str) -> Result<(), OpenError> {
     let started = start(address)?;
-    if started.works() { Ok(()) } else { Err(OpenError::NoBrowser) }
+    if started.check_running() { Ok(()) } else { Err(OpenError::NoBrowser) }
 }
 
-/// Starts a browser at `address`.
-pub(super) fn start(address: &str) -> Result<Started, OpenError> {
-    let address = vetted(address)?;
+/// Starts a browser with `address`.
+pub(super) fn start(address: &str) -> Result<BrowserProcess, OpenError> {
+    let address = checked_url(address)?;
     let programs = programs(&|name| env::var_os(name)).into_iter();
-    let mut started = programs.filter_map(|program| started(&program, &address));
+    let mut started = programs.filter_map(|program| spawn(&program, &address));
     started.next().ok_or(OpenError::NoBrowser)
 }
 
-/// A browser that was started, or a program that finds one.
-pub(super) struct Started(Child);
+/// A started browser, or a program that opens one.
+pub(super) struct BrowserProcess(Child);
 
-impl Started {
-    /// Whether it works: it does not say within two seconds that it failed.
-    pub(super) fn works(mut self) -> bool {
-        let deadline = Instant::now() + SOON;
+impl BrowserProcess {
+    /// Returns true unless the program fails within two seconds.
+    pub(super) fn check_running(mut self) -> bool {
+        let deadline = Instant::now() + FAILURE_WINDOW;
         while Instant::now() < deadline {
             match self.0.try_wait() {
                 Ok(Some(status)) => return status.success(),
@@ -129,44 +127,43 @@ impl Started {
                 Err(_) => break,
             }
         }
-        // It lives as long as it likes; somebody must wait for its end all the same.
+        // The child must be waited for, to avoid a zombie process.
         let waiting = thread::Builder::new().name("browser".into());
         let _ = waiting.spawn(move || self.0.wait());
         true
     }
 }
 
-/// A program, and what it is given before the address.
+/// A program and its argument before the URL.
 #[derive(Debug, PartialEq, Eq)]
-struct Program {
+struct BrowserProgram {
     name: OsString,
     first: Option<&'static str>,
 }
 
-/// The programs to try, in their order; none where nobody would see a browser.
-fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Program> {
+/// Programs to try, in order; none without a display.
+fn programs(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<BrowserProgram> {
     let set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
-    let plain = |name: OsString| Program { name, first: None };
+    let plain = |name: OsString| BrowserProgram { name, first: None };
     if let Some(browser) = variable("BROWSER").filter(|value| !value.is_empty()) {
-        return named(&browser).into_iter().map(plain).collect();
+        return split_browser_list(&browser).into_iter().map(plain).collect();
     }
     if cfg!(windows) {
-        // `start` belongs to cmd, which would read the address once more; this does not.
+        // `start` would need cmd, which parses the URL again; this does not.
         let name = OsString::from("rundll32.exe");
-        return vec![Program { name, first: Some("url.dll,FileProtocolHandler") }];
+        return vec![BrowserProgram { name, first: Some("url.dll,FileProtocolHandler") }];
     }
-    // Whoever came over the network does not sit before this screen.
-    let away = set("SSH_CONNECTION") || set("SSH_TTY");
+    // A remote (SSH) user does not see this display.
+    let is_remote = set("SSH_CONNECTION") || set("SSH_TTY");
     if cfg!(target_os = "macos") {
-        return if away { Vec::new() } else { vec![plain("open".into())] };
+        return if is_remote { Vec::new() } else { vec![plain("open".into())] };
     }
     let screen = set("DISPLAY") || set("WAYLAND_DISPLAY");
     if screen { vec![plain("xdg-open".into())] } else { Vec::new() }
 }
 
-/// `$BROWSER` names programs, with colons between them. Options and `%s` in it are not understood,
-/// because that would take a shell.
-fn named(browser: &OsString) -> Vec<OsString> {
+/// Splits `$BROWSER` at colons. Options and `%s` are not supported, because they would need a shell.
+fn split_browser_list(browser: &OsString) -> Vec<OsString> {
     match browser.to_str() {
         Some(names) if !cfg!(windows) => {
             names.split(':').filter(|name| !name.is_empty()).map(OsString::from).collect()
@@ -175,11 +172,11 @@ fn named(browser: &OsString) -> Vec<OsString> {
     }
 }
 
-fn started(program: &Program, address: &str) -> Option<Started> {
+fn spawn(program: &BrowserProgram, address: &str) -> Option<BrowserProcess> {
     let mut command = Command::new(&program.name);
     command.args(program.first).arg(address);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().ok().map(Started)
+    command.spawn().ok().map(BrowserProcess)
 }
 
 #[cfg(test)]
@@ -212,14 +209,14 @@ mod tests {
             "C:\\Windows\\calc.exe",
             "\\\\host\\share",
         ] {
-            assert!(matches!(vetted(address), Err(OpenError::Address(_))), "{address}");
+            assert!(matches!(checked_url(address), Err(OpenError::Address(_))), "{address}");
         }
-        let long = format!("https://a.b/{}", "x".repeat(LONGEST));
-        assert!(vetted(&long).is_err());
+        let long = format!("https://a.b/{}", "x".repeat(MAX_URL_BYTES));
+        assert!(checked_url(&long).is_err());
     }
 
     #[test]
-    fn nothing_in_an_address_means_anything_to_a_shell() {
+    fn shell_characters_are_percent_encoded() {
         for (given, opened) in [
             ("https://a.b", "https://a.b/"),
             (" https://a.b/c ", "https://a.b/c"),
@@ -230,7 +227,7 @@ mod tests {
             ("http://[::1]:8080/x", "http://[::1]:8080/x"),
             ("https://exаmple.com/ü", "https://xn--exmple-4nf.com/%C3%BC"),
         ] {
-            assert_eq!(vetted(given).as_deref(), Ok(opened));
+            assert_eq!(checked_url(given).as_deref(), Ok(opened));
         }
     }
 
@@ -263,10 +260,11 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_program_that_fails_at_once_is_no_browser() {
-        let program = |name: &str| Program { name: name.into(), first: None };
-        let works = |name: &str| started(&program(name), "https://a.b/").map(Started::works);
-        assert_eq!(works("true"), Some(true));
-        assert_eq!(works("false"), Some(false));
-        assert_eq!(works("/no/such/program"), None);
+        let program = |name: &str| BrowserProgram { name: name.into(), first: None };
+        let check_running =
+            |name: &str| spawn(&program(name), "https://a.b/").map(BrowserProcess::check_running);
+        assert_eq!(check_running("true"), Some(true));
+        assert_eq!(check_running("false"), Some(false));
+        assert_eq!(check_running("/no/such/program"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The page that a browser shows at the end of the way. Nothing that came with the request is in it.
+//! HTML page that the browser shows after the redirect. It contains nothing from the request.
 
 use bytes::Bytes;
 use http::{
@@ -16,48 +16,50 @@ border-radius:12px;box-shadow:0 1px 4px #0002;max-width:28rem}h1{font-size:1.35r
 p{margin:0}@media(prefers-color-scheme:dark){body{color:#e6eaf0;background:#14181d}\
 main{background:#1e242b}}";
 
-/// What a page says.
+/// Pages by result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Page {
-    /// The answer is in.
+pub(super) enum ResultPage {
+    /// The redirect contained a code.
     Done,
-    /// The answer is in, and it is no.
+    /// The redirect contained an error.
     Refused,
-    /// This was no answer to what was asked.
+    /// The request does not belong to this login.
     Unexpected,
-    /// There is nothing here.
-    Nothing,
-    /// Only GET is understood.
-    Method,
+    /// Unknown path.
+    NotFound,
+    /// Only GET is allowed.
+    MethodNotAllowed,
 }
 
-impl Page {
-    fn words(self) -> (StatusCode, &'static str, &'static str) {
+impl ResultPage {
+    fn content(self) -> (StatusCode, &'static str, &'static str) {
         match self {
-            Page::Done => (
+            ResultPage::Done => (
                 StatusCode::OK,
                 "Back to the terminal",
-                "The answer has arrived. You can close this window; the terminal goes on from here.",
+                "The response has arrived. You can close this window and return to the terminal.",
             ),
-            Page::Refused => (
+            ResultPage::Refused => (
                 StatusCode::OK,
                 "Not authorized",
-                "Access was not given. You can close this window; the terminal says more.",
+                "Access was not granted. You can close this window; the terminal shows the reason.",
             ),
-            Page::Unexpected => (
+            ResultPage::Unexpected => (
                 StatusCode::BAD_REQUEST,
-                "Not the answer that is waited for",
+                "Unexpected request",
                 "This page belongs to another login, or was opened twice. You can close this window.",
             ),
-            Page::Nothing => (StatusCode::NOT_FOUND, "Nothing here", "You can close this window."),
-            Page::Method => {
-                (StatusCode::METHOD_NOT_ALLOWED, "Nothing here", "You can close this window.")
+            ResultPage::NotFound => {
+                (StatusCode::NOT_FOUND, "Not found", "You can close this window.")
+            }
+            ResultPage::MethodNotAllowed => {
+                (StatusCode::METHOD_NOT_ALLOWED, "Not found", "You can close this window.")
             }
         }
     }
 
     pub(super) fn response(self) -> Response<Full<Bytes>> {
-        let (status, title, text) = self.words();
+        let (status, title, text) = self.content();
         let html = format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
              <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style>\
@@ -81,7 +83,7 @@ impl Page {
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
-        if self == Page::Method {
+        if self == ResultPage::MethodNotAllowed {
             headers.insert(ALLOW, HeaderValue::from_static("GET"));
         }
         response

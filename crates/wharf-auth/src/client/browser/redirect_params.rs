@@ -1,70 +1,75 @@
-//! What an authorization server sends back with the browser.
+//! Parsing of the authorization response in the redirect.
 
 use std::fmt;
 
 use url::form_urlencoded;
 
-use crate::jose::same;
+use crate::jose::constant_time_eq;
 
-/// No answer is longer.
-const LONGEST: usize = 8 << 10;
+/// Longest accepted query.
+const MAX_QUERY_BYTES: usize = 8 << 10;
 
-/// Nor has more parts.
-const MOST: usize = 32;
+/// Limit of parameters.
+const MAX_PARAMETERS: usize = 32;
 
-/// What an authorization server sent back with the browser. It was asked for: its `state` is ours.
+/// Authorization response whose `state` has been validated.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Answer {
-    /// The query, as it came.
+pub struct AuthorizationResponse {
+    /// The query, unchanged.
     pub query: String,
-    /// Whether it says no.
-    pub is_refusal: bool,
+    /// The response is an error.
+    pub is_error: bool,
 }
 
-/// Codes are secret.
-impl fmt::Debug for Answer {
+/// Omits the query: a code is a secret.
+impl fmt::Debug for AuthorizationResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("is_refusal", &self.is_refusal).finish_non_exhaustive()
+        f.debug_struct("AuthorizationResponse")
+            .field("is_refusal", &self.is_error)
+            .finish_non_exhaustive()
     }
 }
 
-/// Why something is no answer to what was asked.
+/// Reason why a query is not the expected response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoAnswer {
-    /// It is none at all: too long, or neither a code nor an error, or one of them twice.
-    Form,
-    /// It answers another question than ours.
-    State,
+pub(super) enum ResponseMismatch {
+    /// Malformed: too long, neither code nor error, or a duplicate.
+    Malformed,
+    /// The `state` is different.
+    StateMismatch,
 }
 
-/// Reads a query. Nothing in it is believed unless its `state` is the one that was sent.
-pub(super) fn read(query: &str, state: &str) -> Result<Answer, NoAnswer> {
-    if query.len() > LONGEST || state.is_empty() {
-        return Err(NoAnswer::Form);
+/// Parses a query. Nothing in it is trusted unless its `state` is the expected one (CSRF).
+pub(super) fn parse_response(
+    query: &str,
+    state: &str,
+) -> Result<AuthorizationResponse, ResponseMismatch> {
+    if query.len() > MAX_QUERY_BYTES || state.is_empty() {
+        return Err(ResponseMismatch::Malformed);
     }
-    let parts: Vec<_> = form_urlencoded::parse(query.as_bytes()).take(MOST + 1).collect();
-    if parts.len() > MOST {
-        return Err(NoAnswer::Form);
+    let parts: Vec<_> = form_urlencoded::parse(query.as_bytes()).take(MAX_PARAMETERS + 1).collect();
+    if parts.len() > MAX_PARAMETERS {
+        return Err(ResponseMismatch::Malformed);
     }
-    // What stands there twice could be read in two ways.
-    let only = |name: &str| {
+    // Duplicates are ambiguous.
+    let unique = |name: &str| {
         let mut found = parts.iter().filter(|(known, _)| known == name).map(|(_, value)| value);
         match (found.next(), found.next()) {
             (found, None) => Ok(found),
-            _ => Err(NoAnswer::Form),
+            _ => Err(ResponseMismatch::Malformed),
         }
     };
-    if !only("state")?.is_some_and(|given| same(given.as_bytes(), state.as_bytes())) {
-        return Err(NoAnswer::State);
+    if !unique("state")?.is_some_and(|given| constant_time_eq(given.as_bytes(), state.as_bytes())) {
+        return Err(ResponseMismatch::StateMismatch);
     }
-    only("iss")?;
-    match (only("code")?, only("error")?) {
+    unique("iss")?;
+    match (unique("code")?, unique("error")?) {
         (Some(code), None) if !code.is_empty() => {
-            Ok(Answer { query: query.to_owned(), is_refusal: false })
+            Ok(AuthorizationResponse { query: query.to_owned(), is_error: false })
         }
-        (None, Some(_)) => Ok(Answer { query: query.to_owned(), is_refusal: true }),
-        _ => Err(NoAnswer::Form),
+        (None, Some(_)) => Ok(AuthorizationResponse { query: query.to_owned(), is_error: true }),
+        _ => Err(ResponseMismatch::Malformed),
     }
 }
 
@@ -73,19 +78,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_state_is_looked_at_before_anything_is_believed() {
+    fn the_state_is_validated_first() {
         for query in ["code=c", "code=c&state=", "code=c&state=other", "error=access_denied", ""] {
-            assert_eq!(read(query, "mine"), Err(NoAnswer::State), "{query}");
+            assert_eq!(
+                parse_response(query, "mine"),
+                Err(ResponseMismatch::StateMismatch),
+                "{query}"
+            );
         }
-        assert_eq!(read("code=c&state=", ""), Err(NoAnswer::Form));
-        let answer = read("code=c%20d&state=mi%6ee&iss=https%3A%2F%2Fas", "mine").unwrap();
-        assert!(!answer.is_refusal && answer.query.contains("code=c%20d"));
+        assert_eq!(parse_response("code=c&state=", ""), Err(ResponseMismatch::Malformed));
+        let answer =
+            parse_response("code=c%20d&state=mi%6ee&iss=https%3A%2F%2Fas", "mine").unwrap();
+        assert!(!answer.is_error && answer.query.contains("code=c%20d"));
         assert!(!format!("{answer:?}").contains("c%20d"));
-        assert!(read("error=access_denied&state=mine", "mine").unwrap().is_refusal);
+        assert!(parse_response("error=access_denied&state=mine", "mine").unwrap().is_error);
     }
 
     #[test]
-    fn what_can_be_read_in_two_ways_is_not_read() {
+    fn ambiguous_responses_are_rejected() {
         for query in [
             "state=mine",
             "state=mine&code=",
@@ -95,11 +105,11 @@ mod tests {
             "state=mine&state=other&code=a",
             "state=mine&code=a&iss=x&iss=y",
         ] {
-            assert_eq!(read(query, "mine"), Err(NoAnswer::Form), "{query}");
+            assert_eq!(parse_response(query, "mine"), Err(ResponseMismatch::Malformed), "{query}");
         }
-        let long = format!("state=mine&code={}", "a".repeat(LONGEST));
-        assert_eq!(read(&long, "mine"), Err(NoAnswer::Form));
-        let many = format!("state=mine&code=a{}", "&x=1".repeat(MOST));
-        assert_eq!(read(&many, "mine"), Err(NoAnswer::Form));
+        let long = format!("state=mine&code={}", "a".repeat(MAX_QUERY_BYTES));
+        assert_eq!(parse_response(&long, "mine"), Err(ResponseMismatch::Malformed));
+        let many = format!("state=mine&code=a{}", "&x=1".repeat(MAX_PARAMETERS));
+        assert_eq!(parse_response(&many, "mine"), Err(ResponseMismatch::Malformed));
     }
 }

@@ -1,4 +1,4 @@
-//! A visit, from the question to the answer.
+//! Tests of one authorization in a browser.
 
 use std::sync::Mutex;
 
@@ -9,16 +9,16 @@ use tokio::{
 
 use super::*;
 
-fn destination(url: &str) -> AuthorizationRequest {
+fn authorization_request(url: &str) -> AuthorizationRequest {
     let (state, issuer) = ("mine".to_owned(), "https://as.example".to_owned());
     let server = "https://mcp.example/mcp".to_owned();
     AuthorizationRequest { url: url.parse().unwrap(), state, issuer, server }
 }
 
-/// A browser that opens nothing, and all that it told.
+/// A user agent that opens nothing, with its notices.
 fn by_hand() -> (Browser, Arc<Mutex<Vec<String>>>) {
-    let told: Arc<Mutex<Vec<String>>> = Arc::default();
-    let keep = told.clone();
+    let notices: Arc<Mutex<Vec<String>>> = Arc::default();
+    let keep = notices.clone();
     let browser = Browser::new(move |_, notice| {
         keep.lock().unwrap().push(match notice {
             Notice::Opened { url } => format!("opened {url}"),
@@ -27,10 +27,10 @@ fn by_hand() -> (Browser, Arc<Mutex<Vec<String>>>) {
             Notice::NotThis(why) => why.to_owned(),
         });
     });
-    (browser.by_hand(), told)
+    (browser.by_hand(), notices)
 }
 
-async fn come_back(redirect_uri: &str, query: &str) {
+async fn send_redirect(redirect_uri: &str, query: &str) {
     let url = Url::parse(redirect_uri).unwrap();
     let port = url.port().unwrap();
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -40,26 +40,27 @@ async fn come_back(redirect_uri: &str, query: &str) {
 }
 
 #[tokio::test]
-async fn whoever_comes_back_brings_the_answer() {
-    let (browser, told) = by_hand();
-    let visitor = browser.prepare(None).await.unwrap();
-    let redirect_uri = visitor.redirect_uri().to_owned();
-    let visit = tokio::spawn(visitor.visit(destination("https://as.example/authorize?x=$(id)")));
-    come_back(&redirect_uri, "code=stolen&state=other").await;
-    come_back(&redirect_uri, "code=c0de&state=mine&iss=https%3A%2F%2Fas.example").await;
+async fn the_redirect_returns_the_response() {
+    let (browser, notices) = by_hand();
+    let session = browser.prepare(None).await.unwrap();
+    let redirect_uri = session.redirect_uri().to_owned();
+    let visit =
+        tokio::spawn(session.visit(authorization_request("https://as.example/authorize?x=$(id)")));
+    send_redirect(&redirect_uri, "code=stolen&state=other").await;
+    send_redirect(&redirect_uri, "code=c0de&state=mine&iss=https%3A%2F%2Fas.example").await;
     let callback = visit.await.unwrap().unwrap();
     assert_eq!((callback.get("code"), callback.get("state")), (Some("c0de"), Some("mine")));
     assert_eq!(callback.get("iss"), Some("https://as.example"));
-    assert_eq!(*told.lock().unwrap(), ["open https://as.example/authorize?x=%24%28id%29"]);
+    assert_eq!(*notices.lock().unwrap(), ["open https://as.example/authorize?x=%24%28id%29"]);
 }
 
 #[tokio::test]
-async fn the_port_of_the_last_visit_is_used_again() {
+async fn the_last_port_is_reused() {
     let (browser, _) = by_hand();
     let first = browser.prepare(None).await.unwrap().redirect_uri().to_owned();
     let again = browser.prepare(Some(&first)).await.unwrap();
     assert_eq!(again.redirect_uri(), first);
-    // While one listens there, the next listens elsewhere; what is not ours is not listened at.
+    // A port in use, or a redirect URI of another path, is not reused.
     assert_ne!(browser.prepare(Some(&first)).await.unwrap().redirect_uri(), first);
     let foreign = first.replace("/callback", "/other");
     drop(again);
@@ -67,8 +68,8 @@ async fn the_port_of_the_last_visit_is_used_again() {
 }
 
 #[tokio::test]
-async fn an_address_can_be_pasted() {
-    let (browser, told) = by_hand();
+async fn a_redirected_url_can_be_pasted() {
+    let (browser, notices) = by_hand();
     let pasted = Mutex::new(vec![
         "http://127.0.0.1:1/callback?code=c0de&state=mine#x",
         "http://127.0.0.1:1/callback?code=c0de&state=other",
@@ -78,29 +79,33 @@ async fn an_address_can_be_pasted() {
         let next = pasted.lock().unwrap().pop().map(str::to_owned);
         async move { next }
     });
-    let visitor = browser.prepare(None).await.unwrap();
-    let callback = visitor.visit(destination("https://as.example/authorize")).await.unwrap();
+    let session = browser.prepare(None).await.unwrap();
+    let callback =
+        session.visit(authorization_request("https://as.example/authorize")).await.unwrap();
     assert_eq!(callback.get("code"), Some("c0de"));
-    let told = told.lock().unwrap();
-    assert!(told[1..].iter().all(|it| it.contains("another login")) && told.len() == 3, "{told:?}");
+    let notices = notices.lock().unwrap();
+    assert!(
+        notices[1..].iter().all(|it| it.contains("another login")) && notices.len() == 3,
+        "{notices:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_waited_for_for_ever() {
+async fn a_login_times_out() {
     let (browser, _) = by_hand();
-    let visitor = browser.prepare(None).await.unwrap();
-    let visit = visitor.visit(destination("https://as.example/authorize"));
+    let session = browser.prepare(None).await.unwrap();
+    let visit = session.visit(authorization_request("https://as.example/authorize"));
     let error = visit.await.unwrap_err();
     assert!(error.message.contains("within 5 minutes: try again"), "{}", error.message);
 }
 
 #[tokio::test]
-async fn what_is_no_web_address_is_not_visited() {
+async fn only_http_urls_are_opened() {
     for url in ["file:///etc/passwd", "javascript:alert(1)", "data:text/html,x"] {
-        let (browser, told) = by_hand();
-        let visitor = browser.prepare(None).await.unwrap();
-        let error = visitor.visit(destination(url)).await.unwrap_err();
+        let (browser, notices) = by_hand();
+        let session = browser.prepare(None).await.unwrap();
+        let error = session.visit(authorization_request(url)).await.unwrap_err();
         assert!(error.message.contains("only http and https"), "{}", error.message);
-        assert!(told.lock().unwrap().is_empty());
+        assert!(notices.lock().unwrap().is_empty());
     }
 }

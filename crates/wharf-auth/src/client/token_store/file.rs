@@ -1,5 +1,5 @@
-//! Where logins are kept between runs: a file that only its owner can read, sealed by a key in the
-//! system's keychain where there is one.
+//! Token store in a file that only its owner can read, encrypted with a key in the system's keychain if
+//! there is one.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -15,53 +15,54 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde_json::Value;
 use wharf_model::{BoxFuture, Error, ErrorKind};
 
-use crate::client::token_store::file_format::{Entry, Shelf};
-use crate::client::token_store::keychain::{Closed, Key};
+use crate::client::token_store::file_format::{FileEntry, TokenFile};
+use crate::client::token_store::keychain::{EncryptionKey, KeychainError};
 use crate::client::{Login, LoginKey, StoreLock, TokenStore};
 
 pub use crate::client::token_store::keychain::Keychain;
 
-/// How long one process waits for the others to be done with the file.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Time limit for the locks of other processes.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Logins in a file that only its owner can read.
+/// Token store in a file that only its owner can read.
 ///
-/// The file is replaced in one step, locked against other processes, and refused if others could have
-/// read it. With a [`Keychain`], each login in it is sealed by a key that the keychain keeps; where the
-/// keychain does not answer when the file is made, the file does without.
+/// The file is replaced atomically, locked against other processes, and rejected if other users could read
+/// it. With a [`Keychain`], each login is encrypted with a key from the keychain. If the keychain fails
+/// when the file is created, the file stays unencrypted.
 ///
 /// ```
 /// use wharf_auth::client::FileTokenStore;
 ///
 /// let folder = std::env::temp_dir().join(format!("wharf-doc-{}", std::process::id()));
-/// let vault = FileTokenStore::at(folder.join("logins.json"));
-/// assert!(!vault.is_sealed());
+/// let token_store = FileTokenStore::at(folder.join("logins.json"));
+/// assert!(!token_store.is_sealed());
 /// ```
 #[derive(Clone, Debug)]
 pub struct FileTokenStore {
     path: Arc<Path>,
     keychain: Option<Keychain>,
-    /// The key that the keychain gave last. It opens, if it still does, and never seals.
-    key: Arc<Mutex<Option<Key>>>,
+    /// Last key from the keychain. It is used for decryption first, and for encryption only if it decrypts
+    /// the file.
+    key: Arc<Mutex<Option<EncryptionKey>>>,
 }
 
 impl FileTokenStore {
-    /// In this file, which need not exist yet. Its folder is made for its owner only.
+    /// Uses this file, which need not exist. Its folder is created for the owner only.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        // The keychain knows its key by the name, which has to be the same wherever a process runs.
+        // The keychain entry is named after the path, so it must not depend on the working directory.
         let path = std::path::absolute(&path).unwrap_or(path);
         FileTokenStore { path: path.into(), keychain: None, key: Arc::default() }
     }
 
-    /// Where a program called `name` keeps its logins on this system: beside what it remembers of its
-    /// runs, and not with its settings, which people copy and publish.
+    /// Default path for a program called `name`: with its state, and not with its settings, which people
+    /// copy and publish.
     ///
-    /// None if the environment does not say where the user is at home.
+    /// None if the home folder is unknown.
     #[must_use]
     pub fn usual(name: &str) -> Option<PathBuf> {
-        // The rules for these variables ask that what is not absolute is ignored.
+        // The XDG specification requires to ignore relative paths.
         let set = |name| env::var_os(name).map(PathBuf::from).filter(|it| it.is_absolute());
         let folder = if cfg!(windows) {
             set("LOCALAPPDATA")?
@@ -73,173 +74,179 @@ impl FileTokenStore {
         Some(folder.join(name).join("logins.json"))
     }
 
-    /// Seals what is in the file by a key in this keychain, if it answers.
+    /// Encrypts the file with a key from this keychain, if it is available.
     #[must_use]
     pub fn keychain(mut self, keychain: Keychain) -> Self {
         self.keychain = Some(keychain);
         self
     }
 
-    /// The file.
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a key in the keychain seals what is in the file.
+    /// Returns true if the file is encrypted.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.shelf().is_ok_and(|shelf| shelf.is_some_and(|it| it.sealed))
+        self.token_file().is_ok_and(|token_file| token_file.is_some_and(|it| it.sealed))
     }
 
-    /// The login at `server` from `issuer`. It blocks, as all below do.
-    fn get(&self, server: &str, issuer: &str) -> Result<Option<Value>, Problem> {
-        let Some(shelf) = self.shelf()? else { return Ok(None) };
-        shelf.entry(server, issuer).map(|entry| self.open(entry)).transpose()
+    /// Reads the login at `server` from `issuer`. Blocks, as all methods below.
+    fn get(&self, server: &str, issuer: &str) -> Result<Option<Value>, TokenFileError> {
+        let Some(token_file) = self.token_file()? else { return Ok(None) };
+        token_file.entry(server, issuer).map(|entry| self.open(entry)).transpose()
     }
 
-    /// Whose logins are here. No key is needed to tell.
-    fn keys(&self) -> Result<Vec<LoginKey>, Problem> {
-        let logins = self.shelf()?.map(|shelf| shelf.logins).unwrap_or_default();
+    /// Keys of the stored logins. Needs no decryption.
+    fn keys(&self) -> Result<Vec<LoginKey>, TokenFileError> {
+        let logins = self.token_file()?.map(|token_file| token_file.logins).unwrap_or_default();
         Ok(logins.into_iter().map(|it| LoginKey::new(it.server, it.issuer)).collect())
     }
 
-    fn put(&self, server: &str, issuer: &str, login: Value) -> Result<(), Problem> {
+    fn put(&self, server: &str, issuer: &str, login: Value) -> Result<(), TokenFileError> {
         crate::client::token_store::owner_only_file::make_folder(&self.path)?;
         let _lock =
-            crate::client::token_store::owner_only_file::lock(&self.path, "lock", PATIENCE)?;
-        let (mut shelf, key) = match self.shelf()? {
-            Some(shelf) if shelf.sealed => {
-                let key = self.key_of(&shelf)?;
-                (shelf, Some(key))
+            crate::client::token_store::owner_only_file::lock(&self.path, "lock", LOCK_TIMEOUT)?;
+        let (mut token_file, key) = match self.token_file()? {
+            Some(token_file) if token_file.sealed => {
+                let key = self.key_for(&token_file)?;
+                (token_file, Some(key))
             }
-            Some(shelf) => (shelf, None),
+            Some(token_file) => (token_file, None),
             None => {
                 let key = self.new_key().ok();
-                (Shelf::new(key.is_some()), key)
+                (TokenFile::new(key.is_some()), key)
             }
         };
         let entry = match key {
-            Some(key) => Entry::sealed(server, issuer, &login, &key)
-                .ok_or_else(|| Problem::at(&self.path, &"a login cannot be sealed"))?,
-            None => Entry::plain(server, issuer, login),
+            Some(key) => FileEntry::sealed(server, issuer, &login, &key)
+                .ok_or_else(|| TokenFileError::at(&self.path, &"cannot encrypt a login"))?,
+            None => FileEntry::plain(server, issuer, login),
         };
-        shelf.put(entry);
-        self.write(&shelf)
+        token_file.put(entry);
+        self.write(&token_file)
     }
 
-    /// Whether there was one.
-    fn remove(&self, server: &str, issuer: &str) -> Result<bool, Problem> {
-        if self.shelf()?.is_none() {
+    /// Returns true if the login existed.
+    fn remove_entry(&self, server: &str, issuer: &str) -> Result<bool, TokenFileError> {
+        if self.token_file()?.is_none() {
             return Ok(false);
         }
         let _lock =
-            crate::client::token_store::owner_only_file::lock(&self.path, "lock", PATIENCE)?;
-        let Some(mut shelf) = self.shelf()? else { return Ok(false) };
-        if !shelf.remove(server, issuer) {
+            crate::client::token_store::owner_only_file::lock(&self.path, "lock", LOCK_TIMEOUT)?;
+        let Some(mut token_file) = self.token_file()? else { return Ok(false) };
+        if !token_file.remove(server, issuer) {
             return Ok(false);
         }
-        if !shelf.logins.is_empty() {
-            return self.write(&shelf).map(|()| true);
+        if !token_file.logins.is_empty() {
+            return self.write(&token_file).map(|()| true);
         }
         crate::client::token_store::owner_only_file::remove(&self.path)?;
-        if let Some(keychain) = self.keychain.as_ref().filter(|_| shelf.sealed) {
-            // A key that opens nothing harms nobody.
+        if let Some(keychain) = self.keychain.as_ref().filter(|_| token_file.sealed) {
+            // A leftover key is harmless.
             let _ = keychain.remove(&self.path);
-            self.remember(None);
+            self.cache_key(None);
         }
         Ok(true)
     }
 
-    fn shelf(&self) -> Result<Option<Shelf>, Problem> {
+    fn token_file(&self) -> Result<Option<TokenFile>, TokenFileError> {
         let Some(text) = crate::client::token_store::owner_only_file::read(&self.path)? else {
             return Ok(None);
         };
-        Shelf::parse(&text).map(Some).map_err(|what| Problem::at(&self.path, &what))
+        TokenFile::parse(&text).map(Some).map_err(|what| TokenFileError::at(&self.path, &what))
     }
 
-    fn write(&self, shelf: &Shelf) -> Result<(), Problem> {
-        let text = serde_json::to_string(shelf).map_err(|error| Problem::at(&self.path, &error))?;
+    fn write(&self, token_file: &TokenFile) -> Result<(), TokenFileError> {
+        let text = serde_json::to_string(token_file)
+            .map_err(|error| TokenFileError::at(&self.path, &error))?;
         crate::client::token_store::owner_only_file::write(&self.path, &text)
     }
 
-    fn open(&self, entry: &Entry) -> Result<Value, Problem> {
-        let remembered = self.remembered();
-        if let Some(login) = entry.open(remembered.as_ref()) {
+    fn open(&self, entry: &FileEntry) -> Result<Value, TokenFileError> {
+        let cached_key = self.cached_key();
+        if let Some(login) = entry.open(cached_key.as_ref()) {
             return Ok(login);
         }
-        // Another process may have begun anew since, with another key.
-        let key = self.ask_keychain()?;
-        entry.open(key.as_ref()).ok_or_else(|| self.no_key())
+        // Another process may have created the file again with another key.
+        let key = self.fetch_key()?;
+        entry.open(key.as_ref()).ok_or_else(|| self.missing_key())
     }
 
-    /// The key that seals what is on the shelf: others could not open what another one seals.
-    fn key_of(&self, shelf: &Shelf) -> Result<Key, Problem> {
-        let opens = |key: &Key| shelf.logins.iter().any(|entry| entry.open(Some(key)).is_some());
-        // What was just renewed must be kept even if the keychain has been locked since.
-        if let Some(key) = self.remembered().filter(opens) {
+    /// The key that encrypts the file. Another key would lock out the other processes.
+    fn key_for(&self, token_file: &TokenFile) -> Result<EncryptionKey, TokenFileError> {
+        let opens = |key: &EncryptionKey| {
+            token_file.logins.iter().any(|entry| entry.open(Some(key)).is_some())
+        };
+        // The cached key first, so that renewed tokens are saved even if the keychain is locked now.
+        if let Some(key) = self.cached_key().filter(opens) {
             return Ok(key);
         }
-        // A keychain that is locked says no more than one that is empty, so no new key is made here.
-        self.ask_keychain()?.ok_or_else(|| self.no_key())
+        // A locked keychain looks like an empty one, so no new key is created here.
+        self.fetch_key()?.ok_or_else(|| self.missing_key())
     }
 
-    /// The key, if the keychain has one.
-    fn ask_keychain(&self) -> Result<Option<Key>, Problem> {
+    /// Reads the key from the keychain.
+    fn fetch_key(&self) -> Result<Option<EncryptionKey>, TokenFileError> {
         let Some(keychain) = &self.keychain else {
-            return Err(self.unanswered(&Closed("it is not to be used".to_owned())));
+            return Err(
+                self.keychain_failed(&KeychainError("no keychain is configured".to_owned()))
+            );
         };
-        let key = keychain.get(&self.path).map_err(|why| self.unanswered(&why))?;
+        let key = keychain.get(&self.path).map_err(|why| self.keychain_failed(&why))?;
         if key.is_some() {
-            self.remember(key.clone());
+            self.cache_key(key.clone());
         }
         Ok(key)
     }
 
-    /// A new key, which the keychain keeps.
-    fn new_key(&self) -> Result<Key, Closed> {
-        let Some(keychain) = &self.keychain else { return Err(Closed("there is none".to_owned())) };
+    /// Creates a key in the keychain.
+    fn new_key(&self) -> Result<EncryptionKey, KeychainError> {
+        let Some(keychain) = &self.keychain else {
+            return Err(KeychainError("there is no keychain".to_owned()));
+        };
         let mut bytes = [0; 32];
         let random = SystemRandom::new().fill(&mut bytes);
-        random.map_err(|_| Closed("the system gives no random numbers".to_owned()))?;
-        let key = Key(bytes);
+        random.map_err(|_| KeychainError("the system gives no random numbers".to_owned()))?;
+        let key = EncryptionKey(bytes);
         keychain.put(&self.path, &key)?;
-        self.remember(Some(key.clone()));
+        self.cache_key(Some(key.clone()));
         Ok(key)
     }
 
-    fn remembered(&self) -> Option<Key> {
+    fn cached_key(&self) -> Option<EncryptionKey> {
         self.key.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn remember(&self, key: Option<Key>) {
+    fn cache_key(&self, key: Option<EncryptionKey>) {
         *self.key.lock().unwrap_or_else(PoisonError::into_inner) = key;
     }
 
-    fn no_key(&self) -> Problem {
-        let what = "the system's keychain has no key that opens it: unlock the keychain; if the key is \
-                    lost, log out, and log in anew";
-        Problem::at(&self.path, &what)
+    fn missing_key(&self) -> TokenFileError {
+        let what = "the system's keychain has no key that decrypts it: unlock the keychain; if the key is lost, log out and log in again";
+        TokenFileError::at(&self.path, &what)
     }
 
-    fn unanswered(&self, why: &Closed) -> Problem {
+    fn keychain_failed(&self, why: &KeychainError) -> TokenFileError {
         let what = format!(
-            "a key in the system's keychain seals it, and the keychain does not give it: {}",
+            "it is encrypted with a key in the system's keychain, which is not available: {}",
             why.0
         );
-        Problem::at(&self.path, &what)
+        TokenFileError::at(&self.path, &what)
     }
 }
 
 impl FileTokenStore {
-    /// Does `work` in a thread: files, locks and keychains make it wait.
-    fn aside<T: Send + 'static>(
+    /// Runs `work` in a blocking thread: files, locks and keychains block.
+    fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&FileTokenStore) -> Result<T, Problem> + Send + 'static,
+        work: impl FnOnce(&FileTokenStore) -> Result<T, TokenFileError> + Send + 'static,
     ) -> BoxFuture<Result<T, Error>> {
-        let vault = self.clone();
+        let token_store = self.clone();
         Box::pin(async move {
-            let done = tokio::task::spawn_blocking(move || work(&vault)).await;
+            let done = tokio::task::spawn_blocking(move || work(&token_store)).await;
             let done = done.map_err(|_| Error::new(ErrorKind::InternalError))?;
             done.map_err(Error::from)
         })
@@ -249,57 +256,66 @@ impl FileTokenStore {
 impl TokenStore for FileTokenStore {
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>> {
         let key = key.clone();
-        self.aside(move |vault| {
-            let Some(login) = vault.get(&key.server, &key.issuer)? else { return Ok(None) };
+        self.run_blocking(move |token_store| {
+            let Some(login) = token_store.get(&key.server, &key.issuer)? else { return Ok(None) };
             let login: Option<Login> = serde_json::from_value(login).ok();
-            // What stands inside goes before what stands outside, which nothing seals.
+            // The decrypted key counts, because the outer one is not protected.
             let login = login.filter(|login| login.key == key);
             login.map(Some).ok_or_else(|| {
-                Problem::at(&vault.path, &"a login in it cannot be read: log out, and log in anew")
+                TokenFileError::at(
+                    &token_store.path,
+                    &"cannot read a login in it: log out and log in again",
+                )
             })
         })
     }
 
     fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>> {
         let (key, login) = (login.key.clone(), serde_json::to_value(login));
-        self.aside(move |vault| {
-            let login =
-                login.map_err(|_| Problem::at(&vault.path, &"a login cannot be written"))?;
-            vault.put(&key.server, &key.issuer, login)
+        self.run_blocking(move |token_store| {
+            let login = login
+                .map_err(|_| TokenFileError::at(&token_store.path, &"cannot serialize a login"))?;
+            token_store.put(&key.server, &key.issuer, login)
         })
     }
 
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
         let key = key.clone();
-        self.aside(move |vault| vault.remove(&key.server, &key.issuer).map(drop))
+        self.run_blocking(move |token_store| {
+            token_store.remove_entry(&key.server, &key.issuer).map(drop)
+        })
     }
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
-        self.aside(FileTokenStore::keys)
+        self.run_blocking(FileTokenStore::keys)
     }
 
-    /// One renewal at a time, of whichever login: they take a moment only.
-    fn hold(&self, _: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
-        self.aside(|vault| {
-            crate::client::token_store::owner_only_file::make_folder(&vault.path)?;
-            crate::client::token_store::owner_only_file::lock(&vault.path, "renewal", PATIENCE)
-                .map(StoreLock::new)
+    /// One lock for all logins: a renewal is short.
+    fn lock(&self, _: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+        self.run_blocking(|token_store| {
+            crate::client::token_store::owner_only_file::make_folder(&token_store.path)?;
+            crate::client::token_store::owner_only_file::lock(
+                &token_store.path,
+                "renewal",
+                LOCK_TIMEOUT,
+            )
+            .map(StoreLock::new)
         })
     }
 }
 
-/// What is wrong with the file, and what to do.
+/// Error of the token file, with the remedy.
 #[derive(Debug)]
-pub(crate) struct Problem(String);
+pub(crate) struct TokenFileError(String);
 
-impl Problem {
+impl TokenFileError {
     pub(crate) fn at(path: &Path, what: &dyn fmt::Display) -> Self {
-        Problem(format!("{}: {what}", path.display()))
+        TokenFileError(format!("{}: {what}", path.display()))
     }
 }
 
-impl From<Problem> for Error {
-    fn from(problem: Problem) -> Self {
+impl From<TokenFileError> for Error {
+    fn from(problem: TokenFileError) -> Self {
         Error::new(ErrorKind::AuthenticationFailed).with_message(problem.0)
     }
 }

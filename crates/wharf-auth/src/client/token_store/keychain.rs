@@ -1,5 +1,5 @@
-//! A key in the system's keychain, by the system's own program for it. The key travels over stdin and
-//! stdout only: others can read command lines.
+//! Key in the system's keychain, accessed with the system's own program. The key is passed by stdin and
+//! stdout only, because other users can read command lines.
 
 use std::{
     ffi::OsString,
@@ -14,50 +14,50 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ring::digest;
 
-/// Somebody may have to unlock the keychain first.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The user may have to unlock the keychain first.
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What the key is kept under.
+/// Service name of the entry.
 const SERVICE: &str = "wharf";
 
-/// What people see of it.
+/// Label of the entry, for display.
 const LABEL: &str = "Wharf logins";
 
-/// What `security` says when there is no such thing.
+/// Exit code of `security` for a missing entry.
 const NOT_FOUND: i32 = 44;
 
-/// Never shown.
+/// Key of the token file. Omitted from `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Key(pub(crate) [u8; 32]);
+pub(crate) struct EncryptionKey(pub(crate) [u8; 32]);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for EncryptionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(***)")
+        f.write_str("EncryptionKey(***)")
     }
 }
 
-/// A keychain of the system's: the Secret Service by `secret-tool`, or that of macOS by `security`.
+/// The system's keychain: the Secret Service by `secret-tool`, or the macOS keychain by `security`.
 ///
-/// It keeps one small key, which seals the file that the logins are in. Keychains bound how much one
-/// entry may hold, and logins are longer than that.
+/// It stores one key, which encrypts the token file. Keychains limit the size of an entry, and logins are
+/// larger.
 #[derive(Clone, Debug)]
 pub struct Keychain {
-    kind: Kind,
+    kind: KeychainKind,
     program: OsString,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum KeychainKind {
     SecretTool,
     Security,
 }
 
-/// Why a keychain gave nothing.
+/// Error of a keychain.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Closed(pub(crate) String);
+pub(crate) struct KeychainError(pub(crate) String);
 
 impl Keychain {
-    /// The one that this system has, if we know how to ask it. Whether it answers is seen later.
+    /// The system's keychain, if it is supported. Errors appear on first use.
     #[must_use]
     pub fn of_system() -> Option<Self> {
         if cfg!(target_os = "macos") {
@@ -69,117 +69,120 @@ impl Keychain {
         }
     }
 
-    /// The Secret Service, by this program: `secret-tool` of libsecret.
+    /// The Secret Service, accessed with this program: `secret-tool` of libsecret.
     #[must_use]
     pub fn secret_tool(program: impl Into<OsString>) -> Self {
-        Keychain { kind: Kind::SecretTool, program: program.into() }
+        Keychain { kind: KeychainKind::SecretTool, program: program.into() }
     }
 
-    /// The keychain of macOS, by this program: its `security`.
+    /// The macOS keychain, accessed with this program: `security`.
     #[must_use]
     pub fn security(program: impl Into<OsString>) -> Self {
-        Keychain { kind: Kind::Security, program: program.into() }
+        Keychain { kind: KeychainKind::Security, program: program.into() }
     }
 
-    /// The key for `file`, if there is one.
-    pub(crate) fn get(&self, file: &Path) -> Result<Option<Key>, Closed> {
+    /// Reads the key for `file`, if there is one.
+    pub(crate) fn get(&self, file: &Path) -> Result<Option<EncryptionKey>, KeychainError> {
         let account = account(file);
-        let ran = match self.kind {
-            Kind::SecretTool => {
+        let output = match self.kind {
+            KeychainKind::SecretTool => {
                 self.run(&["lookup", "service", SERVICE, "account", &account], "")?
             }
-            Kind::Security => {
+            KeychainKind::Security => {
                 self.run(&["find-generic-password", "-s", SERVICE, "-a", &account, "-w"], "")?
             }
         };
         let missing = match self.kind {
-            Kind::SecretTool => ran.status.code() == Some(1) && ran.err.is_empty(),
-            Kind::Security => ran.status.code() == Some(NOT_FOUND),
+            KeychainKind::SecretTool => output.status.code() == Some(1) && output.err.is_empty(),
+            KeychainKind::Security => output.status.code() == Some(NOT_FOUND),
         };
         if missing {
             return Ok(None);
         }
-        let text = ran.succeeded()?;
+        let text = output.into_stdout()?;
         let bytes = URL_SAFE_NO_PAD.decode(text.trim()).ok();
-        let key = bytes.and_then(|bytes| bytes.try_into().ok()).map(Key);
-        key.map(Some).ok_or_else(|| Closed(format!("its entry {LABEL:?} holds no key")))
+        let key = bytes.and_then(|bytes| bytes.try_into().ok()).map(EncryptionKey);
+        key.map(Some).ok_or_else(|| KeychainError(format!("its entry {LABEL:?} contains no key")))
     }
 
-    /// Keeps the key for `file`, and looks whether it is there.
-    pub(crate) fn put(&self, file: &Path, key: &Key) -> Result<(), Closed> {
+    /// Stores the key for `file`, and reads it back.
+    pub(crate) fn put(&self, file: &Path, key: &EncryptionKey) -> Result<(), KeychainError> {
         let account = account(file);
         let secret = URL_SAFE_NO_PAD.encode(key.0);
-        let ran = match self.kind {
-            Kind::SecretTool => {
+        let output = match self.kind {
+            KeychainKind::SecretTool => {
                 let label = format!("--label={LABEL}");
                 let words = ["store", &label, "service", SERVICE, "account", &account];
                 self.run(&words, &secret)?
             }
-            // Its own prompt reads command lines from stdin. Nothing in this one needs quotes.
-            Kind::Security => {
+            // Interactive mode reads commands from stdin. Nothing in this command needs quotes.
+            KeychainKind::Security => {
                 let line = format!(
                     "add-generic-password -U -s {SERVICE} -a {account} -l \"{LABEL}\" -w {secret}\n"
                 );
                 self.run(&["-i"], &line)?
             }
         };
-        ran.succeeded()?;
+        output.into_stdout()?;
         match self.get(file)? {
             Some(kept) if kept == *key => Ok(()),
-            _ => Err(Closed("it does not keep what it is given".to_owned())),
+            _ => Err(KeychainError("it does not store the key".to_owned())),
         }
     }
 
-    /// Forgets the key for `file`.
-    pub(crate) fn remove(&self, file: &Path) -> Result<(), Closed> {
+    /// Removes the key for `file`.
+    pub(crate) fn remove(&self, file: &Path) -> Result<(), KeychainError> {
         let account = account(file);
         match self.kind {
-            Kind::SecretTool => {
+            KeychainKind::SecretTool => {
                 self.run(&["clear", "service", SERVICE, "account", &account], "")?
             }
-            Kind::Security => {
+            KeychainKind::Security => {
                 self.run(&["delete-generic-password", "-s", SERVICE, "-a", &account], "")?
             }
         };
         Ok(())
     }
 
-    fn run(&self, words: &[&str], input: &str) -> Result<Ran, Closed> {
+    fn run(&self, words: &[&str], input: &str) -> Result<CommandOutput, KeychainError> {
         let mut command = Command::new(&self.program);
-        // Messages in a language that we know.
+        // Messages in English.
         command.args(words).env("LC_ALL", "C");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let program = self.program.to_string_lossy();
-        let mut child = command.spawn().map_err(|error| Closed(format!("{program}: {error}")))?;
-        let (out, err) = (reader(child.stdout.take()), reader(child.stderr.take()));
+        let mut child =
+            command.spawn().map_err(|error| KeychainError(format!("{program}: {error}")))?;
+        let (out, err) = (read_in_thread(child.stdout.take()), read_in_thread(child.stderr.take()));
         if let Some(mut stdin) = child.stdin.take() {
-            // One that does not read says why itself.
+            // A program that does not read stdin reports its own error.
             let _ = stdin.write_all(input.as_bytes());
         }
-        let status = ended(&mut child).ok_or_else(|| Closed(format!("{program} does not end")))?;
+        let status = wait_with_timeout(&mut child)
+            .ok_or_else(|| KeychainError(format!("{program} timed out")))?;
         let text = |thread: thread::JoinHandle<String>| thread.join().unwrap_or_default();
-        Ok(Ran { status, out: text(out), err: text(err) })
+        Ok(CommandOutput { status, out: text(out), err: text(err) })
     }
 }
 
-struct Ran {
+struct CommandOutput {
     status: ExitStatus,
     out: String,
     err: String,
 }
 
-impl Ran {
-    fn succeeded(self) -> Result<String, Closed> {
+impl CommandOutput {
+    fn into_stdout(self) -> Result<String, KeychainError> {
         if self.status.success() {
             return Ok(self.out);
         }
-        let said = self.err.trim().lines().last().unwrap_or("it says no").to_owned();
-        Err(Closed(said))
+        let said =
+            self.err.trim().lines().last().unwrap_or("it failed without a message").to_owned();
+        Err(KeychainError(said))
     }
 }
 
-/// Reads in a thread, so that a program that writes much does not stand still.
-fn reader(from: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandle<String> {
+/// Reads in a thread, so that a full pipe does not block the program.
+fn read_in_thread(from: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let _ = from.map(|from| from.take(64 << 10).read_to_end(&mut bytes));
@@ -187,9 +190,9 @@ fn reader(from: Option<impl std::io::Read + Send + 'static>) -> thread::JoinHand
     })
 }
 
-/// How it ended. One that does not is killed.
-fn ended(child: &mut Child) -> Option<ExitStatus> {
-    let deadline = Instant::now() + PATIENCE;
+/// Waits for the exit status; kills the program after the time limit.
+fn wait_with_timeout(child: &mut Child) -> Option<ExitStatus> {
+    let deadline = Instant::now() + COMMAND_TIMEOUT;
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait().ok()? {
             return Some(status);
@@ -201,7 +204,7 @@ fn ended(child: &mut Child) -> Option<ExitStatus> {
     None
 }
 
-/// A name for the file that needs no quotes anywhere.
+/// Account name for the file that needs no quotes.
 fn account(file: &Path) -> String {
     let digest = digest::digest(&digest::SHA256, file.as_os_str().as_encoded_bytes());
     URL_SAFE_NO_PAD.encode(&digest.as_ref()[..12]).replace('-', "_")

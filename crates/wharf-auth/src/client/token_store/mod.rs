@@ -1,4 +1,4 @@
-//! Where logins are kept.
+//! Storage of logins.
 
 pub(crate) mod file;
 pub(crate) mod file_format;
@@ -15,37 +15,37 @@ use wharf_model::{BoxFuture, Error};
 
 use crate::client::{Login, LoginKey};
 
-/// Keeps logins: in memory, in a file, in the system's keychain. What it keeps are secrets.
+/// Stores logins: in memory, in a file, in the system's keychain. They contain secrets.
 pub trait TokenStore: Send + Sync + 'static {
-    /// The login that was saved under `key`.
+    /// Loads the login with this key.
     fn load(&self, key: &LoginKey) -> BoxFuture<Result<Option<Login>, Error>>;
 
-    /// Keeps `login` under its own key, instead of what was there.
+    /// Saves `login`, replacing the one with the same key.
     fn save(&self, login: &Login) -> BoxFuture<Result<(), Error>>;
 
-    /// Forgets what was saved under `key`, if anything was.
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>>;
+    /// Removes the login with this key, if it exists.
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>>;
 
-    /// The keys of all logins.
+    /// Lists the keys of all logins.
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>>;
 
-    /// Keeps everybody else who shares the vault from renewing this login, until what it gives is
-    /// dropped: many issuers take a refresh token once, and end the login if it comes again. Whoever
-    /// holds it loads the login anew, because somebody else may have renewed it meanwhile.
+    /// Locks this login for renewal until the lock is dropped. With refresh token rotation, an issuer
+    /// accepts a refresh token once and revokes the login on reuse. Load the login again after locking,
+    /// because another process may have renewed it.
     ///
-    /// A vault that only one client uses need not do anything.
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+    /// A store that only one client uses need not lock.
+    fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let _ = key;
         Box::pin(async { Ok(StoreLock::default()) })
     }
 }
 
-/// Keeps others out until it is dropped ([`TokenStore::hold`]).
+/// Lock of a login, released on drop ([`TokenStore::lock`]).
 #[derive(Default)]
 pub struct StoreLock(Option<Box<dyn Send + Sync>>);
 
 impl StoreLock {
-    /// Others are kept out for as long as `lock` lives.
+    /// Creates a lock that is held as long as `lock` lives.
     pub fn new(lock: impl Send + Sync + 'static) -> StoreLock {
         StoreLock(Some(Box::new(lock)))
     }
@@ -53,7 +53,7 @@ impl StoreLock {
 
 impl fmt::Debug for StoreLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Held").field(&self.0.is_some()).finish()
+        f.debug_tuple("StoreLock").field(&self.0.is_some()).finish()
     }
 }
 
@@ -66,40 +66,40 @@ impl<V: TokenStore + ?Sized> TokenStore for Arc<V> {
         (**self).save(login)
     }
 
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
-        (**self).forget(key)
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+        (**self).remove(key)
     }
 
     fn list(&self) -> BoxFuture<Result<Vec<LoginKey>, Error>> {
         (**self).list()
     }
 
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
-        (**self).hold(key)
+    fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+        (**self).lock(key)
     }
 }
 
-/// Keeps logins for as long as the program runs. Its clones are the same vault.
+/// Token store in memory. Clones share the content.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
 /// use wharf_auth::client::{Login, LoginKey, MemoryTokenStore, TokenStore};
 ///
-/// let vault = MemoryTokenStore::default();
+/// let token_store = MemoryTokenStore::default();
 /// let key = LoginKey::new("https://mcp.example/mcp", "https://id.example");
-/// vault.save(&Login::new(key.clone())).await?;
-/// assert_eq!(vault.list().await?, [key]);
+/// token_store.save(&Login::new(key.clone())).await?;
+/// assert_eq!(token_store.list().await?, [key]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct MemoryTokenStore(Arc<Shelves>);
+pub struct MemoryTokenStore(Arc<MemoryState>);
 
 #[derive(Debug, Default)]
-struct Shelves {
+struct MemoryState {
     logins: Mutex<BTreeMap<LoginKey, Login>>,
-    /// Who renews a login holds its lock.
+    /// Renewal locks by login.
     locks: Mutex<BTreeMap<LoginKey, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -120,7 +120,7 @@ impl TokenStore for MemoryTokenStore {
         Box::pin(async { Ok(()) })
     }
 
-    fn forget(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
+    fn remove(&self, key: &LoginKey) -> BoxFuture<Result<(), Error>> {
         self.logins().remove(key);
         Box::pin(async { Ok(()) })
     }
@@ -130,7 +130,7 @@ impl TokenStore for MemoryTokenStore {
         Box::pin(async move { Ok(keys) })
     }
 
-    fn hold(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
+    fn lock(&self, key: &LoginKey) -> BoxFuture<Result<StoreLock, Error>> {
         let mut locks = self.0.locks.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = locks.entry(key.clone()).or_default().clone();
         Box::pin(async move { Ok(StoreLock::new(lock.lock_owned().await)) })

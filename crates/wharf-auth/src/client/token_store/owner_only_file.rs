@@ -1,4 +1,4 @@
-//! Files that nobody but their owner can read.
+//! Files that only their owner can read.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -8,45 +8,48 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::client::token_store::file::Problem;
+use crate::client::token_store::file::TokenFileError;
 
-/// No such file is longer.
-const LONGEST: u64 = 8 << 20;
+/// Limit of the file size.
+const MAX_FILE_BYTES: u64 = 8 << 20;
 
-/// The text of the file, if there is one.
-pub(crate) fn read(path: &Path) -> Result<Option<String>, Problem> {
+/// Reads the file, if it exists.
+pub(crate) fn read(path: &Path) -> Result<Option<String>, TokenFileError> {
     let file = match options().read(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(_) if is_link(path) => return Err(link(path)),
-        Err(error) => return Err(Problem::at(path, &error)),
+        Err(_) if is_symlink(path) => return Err(symlink_error(path)),
+        Err(error) => return Err(TokenFileError::at(path, &error)),
     };
-    check(&file, path)?;
+    check_permissions(&file, path)?;
     let mut text = String::new();
-    let read = file.take(LONGEST + 1).read_to_string(&mut text);
-    read.map_err(|error| Problem::at(path, &error))?;
-    if text.len() as u64 > LONGEST {
-        return Err(Problem::at(path, &"it is too long to be a file of logins: move it away"));
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
+    read.map_err(|error| TokenFileError::at(path, &error))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(TokenFileError::at(path, &"it is too large for a token file: move it away"));
     }
     Ok(Some(text))
 }
 
-/// Replaces the file in one step: nobody ever reads half of it.
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), Problem> {
-    if is_link(path) {
-        return Err(link(path));
+/// Replaces the file atomically: readers never see a partial file.
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), TokenFileError> {
+    if is_symlink(path) {
+        return Err(symlink_error(path));
     }
-    if text.len() as u64 > LONGEST {
-        return Err(Problem::at(path, &"there is no room for more logins: log out somewhere"));
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(TokenFileError::at(
+            path,
+            &"there is no room for more logins: log out of some servers",
+        ));
     }
     let mut random = [0; 8];
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random)
-        .map_err(|_| Problem::at(path, &"the system gives no random numbers"))?;
-    let beside = beside(path, &format!("{:016x}.tmp", u64::from_ne_bytes(random)));
-    let written = write_new(&beside, text).and_then(|()| fs::rename(&beside, path));
+        .map_err(|_| TokenFileError::at(path, &"the system gives no random numbers"))?;
+    let sibling_path = sibling_path(path, &format!("{:016x}.tmp", u64::from_ne_bytes(random)));
+    let written = write_new(&sibling_path, text).and_then(|()| fs::rename(&sibling_path, path));
     written.map_err(|error| {
-        let _ = fs::remove_file(&beside);
-        Problem::at(path, &error)
+        let _ = fs::remove_file(&sibling_path);
+        TokenFileError::at(path, &error)
     })
 }
 
@@ -56,88 +59,95 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Removes the file, if there is one.
-pub(crate) fn remove(path: &Path) -> Result<(), Problem> {
+/// Removes the file, if it exists.
+pub(crate) fn remove(path: &Path) -> Result<(), TokenFileError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Problem::at(path, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(TokenFileError::at(path, &error))
+        }
         _ => Ok(()),
     }
 }
 
-/// One process at a time, until it is dropped.
+/// Lock between processes, released on drop.
 #[derive(Debug)]
-pub(crate) struct Lock(#[expect(dead_code, reason = "closing it lets the next one in")] File);
+pub(crate) struct FileLock(
+    #[expect(dead_code, reason = "closing the file releases the lock")] File,
+);
 
-/// Waits until no other process has the lock of this name at the file.
-pub(crate) fn lock(path: &Path, name: &str, patience: Duration) -> Result<Lock, Problem> {
-    let path = beside(path, name);
+/// Waits for the lock with this name.
+pub(crate) fn lock(path: &Path, name: &str, timeout: Duration) -> Result<FileLock, TokenFileError> {
+    let path = sibling_path(path, name);
     let opened = options().write(true).create(true).truncate(false).open(&path);
-    let file = opened.map_err(|error| match is_link(&path) {
-        true => link(&path),
-        false => Problem::at(&path, &error),
+    let file = opened.map_err(|error| match is_symlink(&path) {
+        true => symlink_error(&path),
+        false => TokenFileError::at(&path, &error),
     })?;
-    check(&file, &path)?;
-    let deadline = Instant::now() + patience;
+    check_permissions(&file, &path)?;
+    let deadline = Instant::now() + timeout;
     loop {
         match file.try_lock() {
-            Ok(()) => return Ok(Lock(file)),
+            Ok(()) => return Ok(FileLock(file)),
             Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
                 thread::sleep(Duration::from_millis(10));
             }
             Err(TryLockError::WouldBlock) => {
-                return Err(Problem::at(&path, &"another process has held it for too long"));
+                return Err(TokenFileError::at(
+                    &path,
+                    &"another process has held the lock for too long",
+                ));
             }
-            Err(TryLockError::Error(error)) => return Err(Problem::at(&path, &error)),
+            Err(TryLockError::Error(error)) => return Err(TokenFileError::at(&path, &error)),
         }
     }
 }
 
-/// `logins.json` and `lock` make `logins.json.lock`.
-fn beside(path: &Path, end: &str) -> PathBuf {
+/// `logins.json` and `lock` give `logins.json.lock`.
+fn sibling_path(path: &Path, end: &str) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
     name.push(end);
     path.with_file_name(name)
 }
 
-fn is_link(path: &Path) -> bool {
+fn is_symlink(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|it| it.is_symlink())
 }
 
-fn link(path: &Path) -> Problem {
-    Problem::at(path, &"it is a link, and logins are not kept behind links: remove it")
+fn symlink_error(path: &Path) -> TokenFileError {
+    TokenFileError::at(path, &"it is a symbolic link, which is not allowed: remove it")
 }
 
-/// Makes the folder of `path`, for its owner only. One that others may write to is of no use.
+/// Creates the folder of `path` for its owner only. Fails if other users can write to it.
 #[cfg(unix)]
-pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
+pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
     let folder = folder(path);
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| Problem::at(folder, &error))?;
-    let about = fs::metadata(folder).map_err(|error| Problem::at(folder, &error))?;
-    if about.uid() != rustix::process::geteuid().as_raw() {
-        return Err(Problem::at(folder, &"it belongs to another user"));
+    made.map_err(|error| TokenFileError::at(folder, &error))?;
+    let metadata = fs::metadata(folder).map_err(|error| TokenFileError::at(folder, &error))?;
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(TokenFileError::at(folder, &"it belongs to another user"));
     }
-    if about.mode() & 0o022 != 0 {
-        let what = format!("others can write to it: chmod 700 {}", folder.display());
-        return Err(Problem::at(folder, &what));
+    if metadata.mode() & 0o022 != 0 {
+        let what = format!("other users can write to it: run chmod 700 {}", folder.display());
+        return Err(TokenFileError::at(folder, &what));
     }
     Ok(())
 }
 
-/// Makes the folder of `path`. Folders of a user's own are theirs alone on Windows.
+/// Creates the folder of `path`. On Windows, a user's folders are private by default.
 #[cfg(not(unix))]
-pub(crate) fn make_folder(path: &Path) -> Result<(), Problem> {
+pub(crate) fn make_folder(path: &Path) -> Result<(), TokenFileError> {
     let folder = folder(path);
-    fs::create_dir_all(folder).map_err(|error| Problem::at(folder, &error))
+    fs::create_dir_all(folder).map_err(|error| TokenFileError::at(folder, &error))
 }
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Neither follows a link nor waits for the other end of a pipe; what is made is its owner's.
+/// Options that neither follow symbolic links nor block on pipes; new files are for the owner only.
 #[cfg(unix)]
 fn options() -> OpenOptions {
     use std::os::unix::fs::OpenOptionsExt as _;
@@ -152,29 +162,33 @@ fn options() -> OpenOptions {
     OpenOptions::new()
 }
 
-/// Looks at the file that is open, and not at a name that may lead elsewhere by now.
+/// Checks the open file and not its name, which may have been replaced (TOCTOU).
 #[cfg(unix)]
-fn check(file: &File, path: &Path) -> Result<(), Problem> {
+fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
     use std::os::unix::fs::MetadataExt as _;
-    let about = file.metadata().map_err(|error| Problem::at(path, &error))?;
-    if !about.is_file() {
-        return Err(Problem::at(path, &"it is no file"));
+    let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
+    if !metadata.is_file() {
+        return Err(TokenFileError::at(path, &"it is not a regular file"));
     }
-    if about.uid() != rustix::process::geteuid().as_raw() {
-        return Err(Problem::at(path, &"it belongs to another user"));
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(TokenFileError::at(path, &"it belongs to another user"));
     }
-    if !wharf_model::is_private_mode(about.mode(), false) {
+    if !wharf_model::is_private_mode(metadata.mode(), false) {
         let what = format!(
-            "others can read it, and may have: chmod 600 {}, and log in anew if that matters",
+            "other users can read it: run chmod 600 {}, and log in again if one of them may have",
             path.display()
         );
-        return Err(Problem::at(path, &what));
+        return Err(TokenFileError::at(path, &what));
     }
     Ok(())
 }
 
 #[cfg(not(unix))]
-fn check(file: &File, path: &Path) -> Result<(), Problem> {
-    let about = file.metadata().map_err(|error| Problem::at(path, &error))?;
-    if about.is_file() { Ok(()) } else { Err(Problem::at(path, &"it is no file")) }
+fn check_permissions(file: &File, path: &Path) -> Result<(), TokenFileError> {
+    let metadata = file.metadata().map_err(|error| TokenFileError::at(path, &error))?;
+    if metadata.is_file() {
+        Ok(())
+    } else {
+        Err(TokenFileError::at(path, &"it is not a regular file"))
+    }
 }

@@ -1,4 +1,4 @@
-//! What has happened so far.
+//! Counters of a benchmark run.
 
 use std::{
     sync::{
@@ -14,27 +14,27 @@ use wharf::{Error, ErrorKind};
 use crate::commands::bench::histogram::Histogram;
 use crate::terminal::cut;
 
-/// How many kinds of failures are told apart. A server may say something else each time.
+/// Maximum number of distinct failures. A server may send a different message each time.
 const KINDS: usize = 16;
 
-/// The most that is kept of a failure's message.
+/// Maximum length of a stored failure message.
 const LONGEST: usize = 200;
 
-/// Connections write into as many tallies: enough that they seldom wait for one another.
+/// Number of tallies that connections write to: enough to make lock contention rare.
 const SHARDS: usize = 16;
 
-/// How a call failed.
+/// Failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunError {
     pub(super) kind: &'static str,
     pub(super) code: Option<i32>,
     pub(super) message: String,
-    /// Whether the connection broke, or there was none.
+    /// Set if the connection broke or could not be made.
     pub(super) broken: bool,
 }
 
 impl RunError {
-    /// The tool itself says that it failed.
+    /// Failure that the tool itself returned (`isError`).
     pub(super) fn of_tool(message: &str) -> Self {
         let kind = ErrorKind::ToolExecutionFailed.name();
         RunError { kind, code: None, message: cut(message, LONGEST), broken: false }
@@ -49,11 +49,11 @@ impl From<Error> for RunError {
     }
 }
 
-/// How often calls failed, and how.
+/// Failures by kind, with their counts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     pub(super) kinds: Vec<(RunError, u64)>,
-    /// Those that were of yet another kind.
+    /// Failures beyond the maximum number of kinds.
     pub(super) others: u64,
 }
 
@@ -78,14 +78,14 @@ impl Failures {
     }
 }
 
-/// What became of calls.
+/// Results of calls.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
     pub(super) begun: u64,
-    /// How long the calls took that succeeded, in nanoseconds.
+    /// Latencies of successful calls, in nanoseconds.
     pub(super) latencies: Histogram,
     pub(super) failures: Failures,
-    /// When the last call ended.
+    /// End of the last call.
     pub(super) last: Option<Instant>,
 }
 
@@ -103,7 +103,7 @@ impl Tally {
         self.failures.count()
     }
 
-    /// How many calls had not ended when nobody waited for them any more.
+    /// Number of calls that were still in flight when the run stopped waiting.
     pub(super) fn unfinished(&self) -> u64 {
         self.begun.saturating_sub(self.succeeded() + self.failed())
     }
@@ -116,7 +116,7 @@ impl Tally {
     }
 }
 
-/// Where every connection writes down what becomes of its calls.
+/// Shared counters that every connection writes to.
 #[derive(Debug)]
 pub(super) struct Board {
     pub(super) started: Instant,
@@ -134,7 +134,7 @@ impl Board {
         self.shard(connection).begun += 1;
     }
 
-    /// A call ended that should have begun at `due`.
+    /// Records the result of a call that was due at `due`.
     pub(super) fn ended(&self, connection: usize, due: Instant, result: Result<(), RunError>) {
         let now = Instant::now();
         let mut tally = self.shard(connection);
@@ -145,7 +145,7 @@ impl Board {
         }
     }
 
-    /// A call could not begin when it should have.
+    /// Records a call that could not start on time.
     pub(super) fn miss(&self) {
         self.missed.fetch_add(1, Ordering::Relaxed);
     }
@@ -154,7 +154,7 @@ impl Board {
         self.missed.load(Ordering::Relaxed)
     }
 
-    /// How many calls succeeded and failed so far.
+    /// Numbers of successful and failed calls so far.
     pub(super) fn counts(&self) -> (u64, u64) {
         let each = self.shards.iter().map(lock);
         each.fold((0, 0), |(ok, failed), it| (ok + it.succeeded(), failed + it.failed()))

@@ -1,14 +1,14 @@
-//! Times by their size, in a fixed amount of memory.
+//! Histogram of times in a fixed amount of memory.
 
 /// Each power of two is divided into 2^`BITS` buckets, so none is wider than 1/128 of its values.
 const BITS: u32 = 7;
 const PER_POWER: usize = 1 << BITS;
 const BUCKETS: usize = (u64::BITS - BITS) as usize * PER_POWER + PER_POWER;
 
-/// No range is narrower: it would tell of the clock more than of the server.
+/// Minimum width of a range: a narrower one would show the clock's resolution, not the server.
 const NARROWEST: f64 = 1.05;
 
-/// Counts values by their size. The least and the greatest are exact, all others within 0.4 %.
+/// Counts values by size. The minimum and maximum are exact, all others within 0.4 %.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     counts: Box<[u64]>,
@@ -18,7 +18,7 @@ pub(super) struct Histogram {
     max: u64,
 }
 
-/// How many values there are from `from` on, below `to`.
+/// Number of values from `from` up to but excluding `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) from: u64,
@@ -40,7 +40,7 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
-    /// Takes in all that `other` has counted.
+    /// Adds all counts of `other`.
     pub(super) fn add(&mut self, other: &Histogram) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
@@ -67,7 +67,7 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The value that this share of all values does not exceed.
+    /// Value that this share of all values does not exceed.
     pub(super) fn quantile(&self, share: f64) -> u64 {
         let rank = ((share * self.count as f64).ceil() as u64).max(1);
         let mut seen = 0;
@@ -80,7 +80,7 @@ impl Histogram {
         self.max
     }
 
-    /// At most `most` ranges, each wider than the one before it by the same factor, over all values.
+    /// At most `most` ranges over all values, each wider than the previous one by the same factor.
     pub(super) fn ranges(&self, most: usize) -> Vec<Range> {
         let min = self.min().max(1);
         let end = self.max.max(min).saturating_add(1);
@@ -105,13 +105,13 @@ impl Histogram {
     }
 }
 
-/// Which bucket a value belongs to. The first 256 values have one each.
+/// Bucket index of a value. The first 256 values have one each.
 fn bucket(value: u64) -> usize {
     let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
     dropped as usize * PER_POWER + (value >> dropped) as usize
 }
 
-/// The value in the middle of a bucket.
+/// Middle value of a bucket.
 fn middle(bucket: usize) -> u64 {
     let dropped = (bucket / PER_POWER).saturating_sub(1);
     let least = ((bucket - dropped * PER_POWER) as u64) << dropped;

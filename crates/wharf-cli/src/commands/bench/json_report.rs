@@ -1,4 +1,4 @@
-//! What was measured, for programs.
+//! Benchmark report as JSON.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::commands::bench::{
     load_loop::{Pace, Plan},
 };
 
-/// How many ranges a histogram is told in.
+/// Maximum number of ranges in the reported histogram.
 const RANGES: usize = 16;
 
-/// What was measured, and how. Its field names are for programs, and stay.
+/// Results and parameters of a benchmark. Programs read the field names, so they are stable.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) server: Server,
@@ -40,14 +40,14 @@ pub(super) struct Report {
     pub(super) other_errors: u64,
 }
 
-/// Who was called.
+/// Server under test.
 #[derive(Debug, Serialize)]
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) version: String,
 }
 
-/// How long the calls took that succeeded.
+/// Latencies of successful calls.
 #[derive(Debug, Serialize)]
 pub(super) struct Latency {
     pub(super) min_us: f64,
@@ -59,7 +59,7 @@ pub(super) struct Latency {
     pub(super) mean_us: f64,
 }
 
-/// How many of them took so long.
+/// Number of calls in one latency range.
 #[derive(Debug, Serialize)]
 pub(super) struct Bar {
     pub(super) from_us: f64,
@@ -67,7 +67,7 @@ pub(super) struct Bar {
     pub(super) count: u64,
 }
 
-/// A kind of failure.
+/// Kind of failure.
 #[derive(Debug, Serialize)]
 pub(super) struct Kind {
     pub(super) kind: &'static str,
@@ -77,7 +77,7 @@ pub(super) struct Kind {
     pub(super) count: u64,
 }
 
-/// What was called, and where.
+/// Server and operation under test.
 pub(super) struct Subject {
     pub(super) server: Server,
     pub(super) protocol_version: String,
@@ -86,7 +86,7 @@ pub(super) struct Subject {
     pub(super) connections: usize,
 }
 
-/// What happened.
+/// Measurements of a run.
 pub(super) struct Measured {
     pub(super) tally: Tally,
     pub(super) missed: u64,
@@ -178,7 +178,7 @@ fn microseconds(nanoseconds: f64) -> f64 {
     rounded(nanoseconds / 1e3, 1e3)
 }
 
-/// Digits that nobody measured say nothing.
+/// Rounds to the digits that the measurement supports.
 fn rounded(value: f64, parts: f64) -> f64 {
     (value * parts).round() / parts
 }

@@ -1,4 +1,4 @@
-//! How it is going, for whoever watches.
+//! Live progress of a benchmark at the terminal.
 
 use std::{convert::Infallible, future::pending, time::Duration};
 
@@ -11,13 +11,13 @@ use crate::commands::bench::{
 };
 use crate::terminal::Screen;
 
-/// How often the line is drawn.
+/// Interval between redraws.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How many ticks the rate of the moment is taken over.
+/// Number of ticks over which the current rate is averaged.
 const RECENT: usize = 4;
 
-/// Draws how it is going, until it is dropped. Without a terminal there is nothing to draw.
+/// Draws the progress until it is dropped. Without a terminal it draws nothing.
 pub(super) async fn show(screen: &Screen, plan: &Plan, board: &Board, name: &str) -> Infallible {
     if !screen.draws() {
         return pending().await;
@@ -48,12 +48,12 @@ pub(super) async fn show(screen: &Screen, plan: &Plan, board: &Board, name: &str
     }
 }
 
-/// How far it has come.
+/// Progress of the run.
 #[derive(Debug, PartialEq)]
 struct Far {
-    /// Which part is done.
+    /// Completed share.
     done: f64,
-    /// How long the rest will take, if that can be told.
+    /// Estimated remaining time, if it can be computed.
     left: Option<Duration>,
 }
 
@@ -66,7 +66,7 @@ impl Far {
             },
             End::Count(count) => {
                 let rest = count.saturating_sub(done) as f64 / speed;
-                // Nobody knows how long nothing takes.
+                // Without a completed call there is no estimate.
                 Far {
                     done: done as f64 / count as f64,
                     left: Duration::try_from_secs_f64(rest).ok(),

@@ -1,4 +1,4 @@
-//! Calls made over and over, in one of two ways.
+//! Closed and open load loops.
 
 #[cfg(test)]
 #[path = "load_loop_tests.rs"]
@@ -22,46 +22,45 @@ use wharf::Timer;
 
 use crate::commands::bench::counters::{Board, RunError};
 
-/// How long after the end of the time calls that are still under way are waited for.
+/// Time after the deadline during which calls in flight are awaited.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a connection that broke is left alone, so that a server that is gone is not counted a
-/// million times.
+/// Pause after a connection broke, so that an unreachable server is not counted a million times.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// One connection, over which a call can be made.
+/// Connection that can make the call.
 pub(super) trait Call: Clone + Send + Sync + 'static {
     /// Makes the call once.
     fn call(&self) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
-/// When calls begin.
+/// Start times of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Pace {
-    /// As soon as the one before it has ended.
+    /// A call starts as soon as the previous one ended.
     Closed,
-    /// So many each second, whether or not earlier ones have ended.
+    /// Fixed rate per second, independent of earlier calls.
     Open { rate: f64 },
 }
 
-/// When no further call begins.
+/// End condition of the run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum End {
     After(Duration),
     Count(u64),
 }
 
-/// How calls are made.
+/// Parameters of the load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) pace: Pace,
     pub(super) end: End,
-    /// How many calls may be under way over one connection.
+    /// Maximum number of calls in flight per connection.
     pub(super) in_flight: usize,
 }
 
 impl Plan {
-    /// When no further call begins, if a clock says so.
+    /// Time after which no call starts, if the run is bounded by time.
     pub(super) fn deadline(&self, started: Instant) -> Option<Instant> {
         match self.end {
             End::After(time) => started.checked_add(time),
@@ -69,7 +68,7 @@ impl Plan {
         }
     }
 
-    /// Makes calls over `lines` until the end, and waits for those that are under way then.
+    /// Makes calls over `lines` until the end, then waits for those in flight.
     pub(super) async fn drive<C: Call>(&self, lines: &[C], board: &Arc<Board>, timer: &dyn Timer) {
         let mut calls = JoinSet::new();
         match self.pace {
@@ -78,13 +77,13 @@ impl Plan {
         }
         let all = async { while calls.join_next().await.is_some() {} };
         match self.deadline(board.started) {
-            // Those that take too long are dropped with the set, and so cancelled.
+            // Calls that exceed the timeout are dropped with the set, and so cancelled.
             Some(deadline) => _ = timeout_at(deadline + GRACE, all).await,
             None => all.await,
         }
     }
 
-    /// Begins with as many calls as may be under way; each is followed by another.
+    /// Starts as many calls as may be in flight; each is followed by another.
     fn fill<C: Call>(&self, lines: &[C], board: &Arc<Board>, calls: &mut JoinSet<()>) {
         let quota = Arc::new(Quota::new(self, board.started));
         for _ in 0..self.in_flight {
@@ -106,7 +105,7 @@ impl Plan {
         }
     }
 
-    /// Begins each call at its time, or counts it as missed if no place is free then.
+    /// Starts each call on time, or counts it as missed if no slot is free.
     async fn schedule<C: Call>(
         &self,
         lines: &[C],
@@ -124,7 +123,7 @@ impl Plan {
             if due > Instant::now() {
                 timer.sleep_until(due.into_std()).await;
             }
-            // One that lags behind must still hear that it is enough.
+            // A loop that lags behind must still yield, so that Ctrl-C ends it.
             coop::consume_budget().await;
             while calls.try_join_next().is_some() {}
             let Some(connection) = places.take() else {
@@ -149,7 +148,7 @@ impl Plan {
     }
 }
 
-/// What is left to do in a closed loop.
+/// Remaining quota of a closed loop.
 enum Quota {
     Until(Instant),
     Left(AtomicU64),
@@ -163,7 +162,7 @@ impl Quota {
         }
     }
 
-    /// Whether there is another call to make.
+    /// Claims another call; false if none is left.
     fn take(&self) -> bool {
         match self {
             Quota::Until(end) => Instant::now() < *end,
@@ -175,7 +174,7 @@ impl Quota {
     }
 }
 
-/// The places for calls under way: connections, each as often as it has one free.
+/// Free slots for calls in flight: each connection occurs once per free slot.
 struct Places(Mutex<VecDeque<usize>>);
 
 impl Places {

@@ -1,4 +1,4 @@
-//! Loops against a server that takes exactly as long as it is told, by a clock that stands still.
+//! Tests of the loops against a server with fixed latencies and a paused clock.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -6,7 +6,7 @@ use wharf::TokioTimer;
 
 use crate::commands::bench::{counters::Tally, load_loop::*};
 
-/// A connection whose calls take `time`, each in turn from this list.
+/// Connection whose calls take `time`, each in turn from this list.
 #[derive(Clone)]
 struct Slow {
     times: Arc<Vec<Duration>>,
@@ -56,7 +56,7 @@ fn seconds(seconds: u64) -> End {
     End::After(Duration::from_secs(seconds))
 }
 
-/// A time in the histogram, in whole milliseconds.
+/// Converts a histogram time to whole milliseconds.
 fn ms(nanoseconds: u64) -> u64 {
     (nanoseconds + 500_000) / 1_000_000
 }
@@ -98,7 +98,7 @@ async fn what_cannot_begin_on_time_is_missed_and_what_is_under_way_bounded() {
     assert_eq!((tally.succeeded(), missed), (8, 92));
 }
 
-/// Wakes late: a call that it holds up must not look fast for it.
+/// Timer that wakes late: the delay must count towards the latency of a call.
 struct Late(Duration);
 
 impl Timer for Late {
@@ -117,9 +117,9 @@ async fn a_call_that_begins_late_counts_from_when_it_should_have_begun() {
     let plan = open(1.0, End::Count(3), 1);
     plan.drive(&[Slow::of(&[10])], &board, &Late(Duration::from_millis(300))).await;
     let times = board.total().latencies;
-    // The first is due at once, and waits for nobody.
+    // The first call is due at once and does not wait for another.
     assert_eq!((ms(times.min()), ms(times.max())), (10, 310));
-    // What fell behind is made up for, without a pause in between.
+    // Overdue calls are made up for, without a pause in between.
     let board = Arc::new(Board::new());
     let plan = open(100.0, seconds(1), 100);
     plan.drive(&[Slow::of(&[10])], &board, &Late(Duration::from_millis(95))).await;
@@ -136,7 +136,7 @@ async fn what_takes_too_long_at_the_end_is_unfinished() {
         assert!(tally.succeeded() > 0 && tally.unfinished() > 0, "{pace:?}: {tally:?}");
         assert_eq!(tally.begun, tally.succeeded() + tally.unfinished());
     }
-    // What takes only a little longer is waited for.
+    // Calls that take slightly longer than the run are awaited.
     let (tally, _) = driven(closed(seconds(1), 1), &[Slow::of(&[600])]).await;
     assert_eq!((tally.succeeded(), tally.unfinished()), (2, 0));
 }

@@ -1,4 +1,4 @@
-//! `wharf bench`: how much a server can take, and how long it takes.
+//! `wharf bench`: measures throughput and latency of a server.
 
 pub(crate) mod counters;
 pub(crate) mod histogram;
@@ -28,16 +28,16 @@ use crate::{
     target,
 };
 
-/// How long calls are made, and how long before anything counts, unless the command line says.
+/// Default durations of the measurement and of the warm-up.
 const DURATION: Duration = Duration::from_secs(10);
 const WARMUP: Duration = Duration::from_secs(1);
 
-/// How many calls may be under way on each connection, unless the command line says.
+/// Default maximum number of calls in flight per connection.
 const CLOSED_IN_FLIGHT: u16 = 1;
 const OPEN_IN_FLIGHT: u16 = 128;
 
 impl Bench {
-    /// Measures until the end or until it is `enough`, and tells what was measured either way.
+    /// Measures until the end or until `enough` completes, and reports the results either way.
     pub(crate) async fn run(
         &self,
         context: &Context,
@@ -73,7 +73,7 @@ impl Bench {
         cut_short.map_or_else(|| verdict(&report), Err)
     }
 
-    /// Connects, and finds out whether what is to be called can be.
+    /// Connects, and validates that the requested operation can be called.
     async fn prepare(&self, context: &Context) -> Result<(Vec<Line>, Subject), Fail> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
@@ -114,14 +114,15 @@ impl Bench {
         Plan { pace, end, in_flight: self.in_flight.unwrap_or(in_flight).into() }
     }
 
-    /// Whoever counts calls wants no more of them, unless they say so.
+    /// With a fixed number of calls there is no warm-up unless requested, because it would add
+    /// calls.
     fn warmup(&self) -> Duration {
         let usual = if self.count.is_some() { Duration::ZERO } else { WARMUP };
         self.warmup.unwrap_or(usual)
     }
 }
 
-/// The least that every server of its era answers.
+/// Cheapest method that every server of this era supports.
 fn ping(about: &ServerInfo) -> &'static str {
     match about.revision.parse().map(ProtocolVersion::era) {
         Ok(Era::Modern) => "server/discover",
@@ -137,7 +138,7 @@ fn lines(clients: &[Client], work: Work, timeout: Option<Duration>) -> Vec<Line>
     clients.iter().map(|client| Line::new(client, work.clone(), deadlines)).collect()
 }
 
-/// Makes calls as the plan says: what came of them, and why it ended early if it did.
+/// Runs the plan; returns the tally and the reason for an early end, if any.
 async fn phase(
     context: &Context,
     lines: &[Line],
@@ -146,7 +147,7 @@ async fn phase(
     enough: impl Future<Output = Fail>,
 ) -> (Arc<Board>, Option<Fail>) {
     let board = Arc::new(Board::new());
-    // The runtime's own timers count milliseconds, which is long beside a call.
+    // The runtime's timers have millisecond resolution, which is coarse compared to a call.
     let timer = ThreadTimer::default();
     let cut_short = tokio::select! {
         () = plan.drive(lines, &board, &timer) => None,
@@ -156,7 +157,7 @@ async fn phase(
     (board, cut_short)
 }
 
-/// The time that was given, or until the last call ended if that was later.
+/// Requested duration, or the time until the last call ended if that was later.
 fn elapsed(plan: &Plan, started: Instant, tally: &Tally) -> Duration {
     let end = tally.last.max(plan.deadline(started));
     end.map_or(Duration::ZERO, |end| end - started)

@@ -1,22 +1,22 @@
-//! What was measured, for people.
+//! Benchmark report for people.
 
 use crate::commands::bench::json_report::{Bar, Kind, Latency, Report};
 use crate::terminal::{Paint, clean_line, cut, labelled, table, width, wrap};
 
-/// Parts of a bar, in eighths.
+/// Partial blocks of a bar, in eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// How wide the names in front of the figures are.
+/// Width of the labels in front of the figures.
 const NAMES: usize = 12;
 
-/// The shortest bar that is worth drawing.
+/// Minimum width of a bar; a shorter one is not drawn.
 const SHORTEST: usize = 8;
 
-/// The report as lines that fit into `columns`.
+/// Report as lines that fit into `columns`.
 pub(super) fn lines(report: &Report, columns: usize, paint: Paint) -> Vec<String> {
     let mut lines = heading(report, columns, paint);
     let mut row = |name: &str, text: &str| {
-        // What belongs together was held together by spaces that do not break.
+        // Non-breaking spaces kept related words on one line.
         let told = labelled(name, text, NAMES, columns, paint);
         lines.extend(told.into_iter().map(|line| line.replace('\u{a0}', " ")));
     };
@@ -96,7 +96,7 @@ fn quantiles(latency: &Latency) -> String {
     each.join(", ")
 }
 
-/// One line for each range: where it begins, its bar, its count, and the share up to its end.
+/// One line per range: its lower bound, bar, count, and the cumulative share.
 fn histogram(bars: &[Bar], columns: usize, paint: Paint) -> Vec<String> {
     let largest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
     let all: u64 = bars.iter().map(|bar| bar.count).sum();
@@ -119,7 +119,7 @@ fn histogram(bars: &[Bar], columns: usize, paint: Paint) -> Vec<String> {
     bars.iter().map(line).collect()
 }
 
-/// A bar as long as its count, to an eighth of a column; one that counts anything is seen.
+/// Bar proportional to its count, to an eighth of a column; a count above zero is always visible.
 fn drawn(count: u64, largest: u64, room: usize) -> String {
     let eighths = (count as f64 / largest as f64 * room as f64 * 8.0).round() as usize;
     let eighths = eighths.max(usize::from(count > 0));
@@ -138,7 +138,7 @@ fn kinds(kinds: &[Kind], others: u64, columns: usize, paint: Paint) -> Vec<Strin
     table(&["COUNT", "ERROR", "CODE", "MESSAGE"], &rows, columns, paint)
 }
 
-/// A time, to three digits.
+/// Time with three digits.
 pub(super) fn time(us: f64) -> String {
     let (value, unit) = match us {
         us if us >= 1e6 => (us / 1e6, "s"),
@@ -152,7 +152,7 @@ pub(super) fn time(us: f64) -> String {
     }
 }
 
-/// A number of calls each second.
+/// Rate in calls per second.
 pub(super) fn rate(per_second: f64) -> String {
     if per_second >= 100.0 {
         grouped(per_second.round() as u64)
@@ -166,7 +166,7 @@ pub(super) fn plural(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// A number with its thousands set apart.
+/// Number with thousands separators.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

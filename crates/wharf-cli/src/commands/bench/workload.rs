@@ -1,4 +1,4 @@
-//! What is called.
+//! Operation under test.
 
 use std::{future::poll_fn, sync::Arc};
 
@@ -10,20 +10,20 @@ use wharf::{
 
 use crate::commands::bench::{counters::RunError, load_loop::Call};
 
-/// What is called.
+/// Operation under test.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// The least that every server answers.
+    /// Cheapest method that every server supports.
     Ping,
-    /// A tool, with the JSON text of its arguments.
+    /// Tool call with the JSON text of its arguments.
     Tool { name: String, arguments: String },
 }
 
-/// A connection, and what is called over it.
+/// Connection with the operation to call over it.
 #[derive(Clone)]
 pub(super) struct Line {
     client: Client,
-    /// The same server, called once: a client's own calls may be sent again when they fail.
+    /// Service without retries: the client itself may resend a failed call.
     service: Arc<dyn Service>,
     work: Arc<Work>,
     deadlines: Deadlines,
@@ -72,7 +72,7 @@ fn judged(outcome: Outcome) -> Result<(), RunError> {
     }
 }
 
-/// What a tool says about its failure.
+/// Error text of a tool result.
 fn words(result: &ToolResult) -> &str {
     let mut texts = result.content.iter().filter_map(Content::as_text);
     texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message())

@@ -1,3 +1,5 @@
+//! Tests of elicitation forms.
+
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -27,7 +29,7 @@ fn ten() -> u8 {
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code)]
-struct Everything {
+struct AllTypes {
     /// Your name
     #[schemars(length(min = 2, max = 20))]
     name: String,
@@ -40,7 +42,7 @@ struct Everything {
     above: i32,
     sure: bool,
     size: Size,
-    /// Which one
+    /// The order of variants is that of schemars: documented ones may come after the others.
     maybe_size: Option<Size>,
     #[schemars(extend("enumNames" = ["S", "L"]))]
     named: Option<Size>,
@@ -56,7 +58,7 @@ struct Everything {
 
 #[test]
 fn every_kind_of_field_has_its_form() {
-    let form = form_schema::<Everything>().unwrap();
+    let form = form_schema::<AllTypes>().unwrap();
     let plans = json!([
         {"const": "Free", "title": "Costs nothing"},
         {"const": "Paid", "title": "Costs something"},
@@ -97,7 +99,7 @@ fn every_kind_of_field_has_its_form() {
 }
 
 #[test]
-fn what_is_no_form_names_the_field() {
+fn errors_of_unsupported_types_name_the_field() {
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     struct Inner {
@@ -105,7 +107,7 @@ fn what_is_no_form_names_the_field() {
     }
     #[derive(JsonSchema)]
     #[allow(dead_code)]
-    enum BudgetFull {
+    enum MixedEnum {
         A(u8),
         B,
     }
@@ -122,7 +124,7 @@ fn what_is_no_form_names_the_field() {
     #[derive(JsonSchema)]
     #[allow(dead_code)]
     struct Filled {
-        full: BudgetFull,
+        full: MixedEnum,
     }
     #[derive(JsonSchema)]
     #[allow(dead_code)]
@@ -131,7 +133,7 @@ fn what_is_no_form_names_the_field() {
     }
     assert!(form_schema::<Nested>().unwrap_err().starts_with("`inner`: a form is flat"));
     assert!(form_schema::<Listed>().unwrap_err().starts_with("`list`: a list can only"));
-    assert!(form_schema::<Filled>().unwrap_err().starts_with("`full`: only an enum"));
+    assert!(form_schema::<Filled>().unwrap_err().starts_with("`full`: a form supports only enums"));
     assert!(form_schema::<Free>().unwrap_err().starts_with("`any`: "));
     #[derive(JsonSchema)]
     #[allow(dead_code)]
@@ -139,13 +141,17 @@ fn what_is_no_form_names_the_field() {
         #[schemars(regex(pattern = "^a"))]
         text: String,
     }
-    assert!(form_schema::<Matched>().unwrap_err().starts_with("`text`: `pattern` cannot"));
+    assert!(
+        form_schema::<Matched>()
+            .unwrap_err()
+            .starts_with("`text`: a form does not support `pattern`")
+    );
     assert!(form_schema::<bool>().unwrap_err().contains("struct with named fields"));
     assert!(form_schema::<Size>().unwrap_err().contains("struct with named fields"));
 }
 
 #[test]
-fn answers_are_held_against_the_form() {
+fn responses_are_validated_against_the_form() {
     let form = json!({"type": "object", "required": ["name", "n"], "properties": {
         "name": {"type": "string", "minLength": 2, "maxLength": 3},
         "n": {"type": "integer", "minimum": 1, "maximum": 5, "default": 2},

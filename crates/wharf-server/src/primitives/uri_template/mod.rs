@@ -11,110 +11,111 @@ use std::{
 
 use wharf_model::{Error, ErrorKind};
 
-use crate::handler::string_args::Strings;
+use crate::handler::string_args::StringArg;
 
-/// A compiled URI template, matched against a URI by filling a table of (parts of the template) ×
-/// (bytes of the URI): no input makes it slower than that.
+/// Compiled URI template. It is matched against a URI by filling a table of (parts of the template)
+/// × (bytes of the URI), so no input can make matching slower than that.
 ///
-/// What holds for the values it captures:
-/// - they are percent-decoded, once, and valid UTF-8: whoever checks them sees what they mean;
-/// - a value of `{var}`, `{/var}`, `{.var}` or `{;var}`, and each item of `{/list*}`, holds no `/`,
-///   encoded or not; only `{+var}`, `{#var}` and the query take slashes;
-/// - a value may still be `..` or hold a NUL: go through [`safe_join`] before opening a file.
+/// Guarantees for captured values:
+/// - they are percent-decoded once and are valid UTF-8, so a check of a value sees its final form;
+/// - a value of `{var}`, `{/var}`, `{.var}` or `{;var}`, and each item of `{/list*}`, contains no
+///   `/`, encoded or not; only `{+var}`, `{#var}` and the query may contain slashes;
+/// - a value may still be `..` or contain a NUL: use [`safe_join`] before opening a file.
 ///
-/// A variable with a sign of its own (`{/x}`, `{.x}`, `{;x}`, `{?x}`, `{&x}`, `{#x}`) may be
-/// missing; `{x}` and `{+x}` take at least one character. Where a URI can be read in several ways,
-/// earlier variables take as little as they can. Query parameters come in any order, and one that
-/// the template does not name is no match. A variable with `*` is always a list.
+/// A variable with an operator (`{/x}`, `{.x}`, `{;x}`, `{?x}`, `{&x}`, `{#x}`) may be missing;
+/// `{x}` and `{+x}` match at least one character. If a URI can be matched in several ways, earlier
+/// variables match as little as possible. Query parameters may come in any order, and one that the
+/// template does not name prevents a match. A variable with `*` is always a list.
 ///
-/// A character of a literal that has no place in a URI, such as `é`, is escaped when a client
-/// expands the template; it matches escaped or as it is.
+/// A literal character that is not allowed in a URI, such as `é`, is percent-encoded when a client
+/// expands the template; it matches encoded or unencoded.
 #[derive(Clone, Debug)]
-pub(crate) struct Template {
-    /// What every match begins with: most URIs of other templates end here.
+pub(crate) struct UriTemplate {
+    /// Literal that every match begins with: it rules out most URIs quickly.
     prefix: String,
-    body: Vec<Atom>,
-    query: Option<Query>,
-    fragment: Vec<Atom>,
-    variables: Vec<Variable>,
-    /// Whether literals have escapes in them: then URIs are escaped alike before they are matched.
+    body: Vec<TemplateAtom>,
+    query: Option<QueryPattern>,
+    fragment: Vec<TemplateAtom>,
+    variables: Vec<TemplateVariable>,
+    /// True if literals contain percent-encoded characters: then URIs are encoded alike before they
+    /// are matched.
     has_escapes: bool,
 }
 
 /// One part of a template, in matching order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Atom {
-    /// Exactly this text.
+enum TemplateAtom {
+    /// Exactly this string.
     Literal(String),
-    /// What follows, or nothing up to the atom with this index.
+    /// Either the following atoms, or none of them up to the atom with this index.
     Optional(usize),
-    /// The value of a variable.
-    Capture { variable: usize, class: Class, least: usize },
+    /// Value of a variable.
+    Capture { variable: usize, class: CharClass, least: usize },
 }
 
-/// Which bytes a value may consist of.
+/// Bytes that a value may consist of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum CharClass {
     /// One segment of a path.
     Segment,
     /// One segment, without this separator.
     Item(u8),
-    /// Segments with slashes between them.
+    /// Segments separated by slashes.
     Segments,
-    /// Whatever can stand in a URI.
+    /// Any character of a URI.
     Anything,
 }
 
-impl Class {
+impl CharClass {
     fn has(self, byte: u8) -> bool {
         match self {
-            Class::Segment => !matches!(byte, b'/' | b'?' | b'#' | b'&'),
-            Class::Item(separator) => byte != separator && Class::Segment.has(byte),
-            Class::Segments => byte == b'/' || Class::Segment.has(byte),
-            Class::Anything => true,
+            CharClass::Segment => !matches!(byte, b'/' | b'?' | b'#' | b'&'),
+            CharClass::Item(separator) => byte != separator && CharClass::Segment.has(byte),
+            CharClass::Segments => byte == b'/' || CharClass::Segment.has(byte),
+            CharClass::Anything => true,
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Variable {
+struct TemplateVariable {
     name: String,
-    shape: Shape,
+    shape: ValueShape,
     slashes: bool,
 }
 
-/// What the captured text of a variable looks like.
+/// Form of the captured string of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shape {
+enum ValueShape {
     /// The value.
     One,
-    /// Nothing, or `=` and the value.
+    /// Empty, or `=` and the value.
     Parameter,
-    /// Values with this between them; each after `name=` if it is a `;`.
+    /// Values with this separator; each after `name=` if it is a `;`.
     List(char),
 }
 
-/// The query of a template: pairs that must be there, and variables that may be.
+/// Query of a template: required pairs, and optional variables.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Query {
+struct QueryPattern {
     fixed: Vec<(String, String)>,
     variables: Vec<usize>,
 }
 
-type Captures<'t> = Vec<(Cow<'t, str>, Strings)>;
+type Captures<'t> = Vec<(Cow<'t, str>, StringArg)>;
 
-impl Template {
-    /// Compiles a template; the error says what to write instead.
-    pub(crate) fn parse(text: &str) -> Result<Template, String> {
+impl UriTemplate {
+    /// Compiles a template; the error describes the problem and the fix.
+    pub(crate) fn parse(text: &str) -> Result<UriTemplate, String> {
         parse::parse(text)
     }
 
-    /// The variables, in the order they appear.
+    /// Returns the variables, in the order of appearance.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.variables.iter().map(|variable| &*variable.name)
     }
 
-    /// The variables of a URI that the template could have made, decoded.
+    /// Matches a URI; returns its variables, decoded.
     pub(crate) fn matches<'t>(&'t self, uri: &str) -> Option<Captures<'t>> {
         let uri = if self.has_escapes { escaped(uri) } else { uri.into() };
         let rest = uri.strip_prefix(&*self.prefix)?;
@@ -131,14 +132,20 @@ impl Template {
         }
         let named = self.variables.iter().zip(values);
         let captured = named.filter_map(|(variable, value)| {
-            let list = || matches!(variable.shape, Shape::List(_)).then(|| Strings::Many(vec![]));
+            let list =
+                || matches!(variable.shape, ValueShape::List(_)).then(|| StringArg::List(vec![]));
             Some((Cow::Borrowed(&*variable.name), value.or_else(list)?))
         });
         Some(captured.collect())
     }
 
-    fn captures(&self, atoms: &[Atom], text: &str, values: &mut [Option<Strings>]) -> Option<()> {
-        let table = Table::fill(atoms, text);
+    fn captures(
+        &self,
+        atoms: &[TemplateAtom],
+        text: &str,
+        values: &mut [Option<StringArg>],
+    ) -> Option<()> {
+        let table = MatchTable::fill(atoms, text);
         let (mut index, mut at) = (0, 0);
         if !table.matches(0, 0) {
             return None;
@@ -146,10 +153,12 @@ impl Template {
         while let Some(atom) = atoms.get(index) {
             index += 1;
             match atom {
-                Atom::Literal(literal) => at += literal.len(),
-                Atom::Optional(end) if table.matches(index, at) => debug_assert!(index < *end),
-                Atom::Optional(end) => index = *end,
-                Atom::Capture { variable, class, least } => {
+                TemplateAtom::Literal(literal) => at += literal.len(),
+                TemplateAtom::Optional(end) if table.matches(index, at) => {
+                    debug_assert!(index < *end)
+                }
+                TemplateAtom::Optional(end) => index = *end,
+                TemplateAtom::Capture { variable, class, least } => {
                     let end = table.nearest(index, at + least, *class, text)?;
                     let raw = text.get(at..end)?;
                     values[*variable] = Some(self.variables[*variable].value(raw)?);
@@ -160,7 +169,12 @@ impl Template {
         Some(())
     }
 
-    fn pairs(&self, query: &Query, text: &str, values: &mut [Option<Strings>]) -> Option<()> {
+    fn pairs(
+        &self,
+        query: &QueryPattern,
+        text: &str,
+        values: &mut [Option<StringArg>],
+    ) -> Option<()> {
         let mut missing: Vec<_> = query.fixed.iter().collect();
         for pair in text.split('&').filter(|pair| !pair.is_empty()) {
             let (name, raw) = pair.split_once('=').unwrap_or((pair, ""));
@@ -174,27 +188,27 @@ impl Template {
             let index = *query.variables.iter().find(named)?;
             let value = decode(raw)?;
             match (&mut values[index], self.variables[index].shape) {
-                (Some(Strings::Many(list)), _) => list.push(value),
-                (slot @ None, Shape::List(_)) => *slot = Some(Strings::Many(vec![value])),
-                (slot @ None, _) => *slot = Some(Strings::One(value)),
-                (Some(Strings::One(_)), _) => return None,
+                (Some(StringArg::List(list)), _) => list.push(value),
+                (slot @ None, ValueShape::List(_)) => *slot = Some(StringArg::List(vec![value])),
+                (slot @ None, _) => *slot = Some(StringArg::Single(value)),
+                (Some(StringArg::Single(_)), _) => return None,
             }
         }
         missing.is_empty().then_some(())
     }
 }
 
-impl Variable {
-    fn value(&self, raw: &str) -> Option<Strings> {
-        let list = |items: Option<Vec<String>>| items.map(Strings::Many);
+impl TemplateVariable {
+    fn value(&self, raw: &str) -> Option<StringArg> {
+        let list = |items: Option<Vec<String>>| items.map(StringArg::List);
         match self.shape {
-            Shape::One => self.item(raw).map(Strings::One),
-            Shape::Parameter => self.parameter(raw).map(Strings::One),
-            Shape::List(';') => {
+            ValueShape::One => self.item(raw).map(StringArg::Single),
+            ValueShape::Parameter => self.parameter(raw).map(StringArg::Single),
+            ValueShape::List(';') => {
                 let items = raw.split(';').map(|item| item.strip_prefix(&*self.name));
                 list(items.map(|value| self.parameter(value?)).collect())
             }
-            Shape::List(separator) => {
+            ValueShape::List(separator) => {
                 list(raw.split(separator).map(|item| self.item(item)).collect())
             }
         }
@@ -209,28 +223,31 @@ impl Variable {
     }
 }
 
-/// For each atom and each place in the text: whether the atoms from there on match the rest.
-struct Table {
+/// Table that contains, for each atom and each position in the URI, whether the atoms from there on
+/// match the rest.
+struct MatchTable {
     cells: Vec<bool>,
     width: usize,
 }
 
-impl Table {
-    fn fill(atoms: &[Atom], text: &str) -> Table {
+impl MatchTable {
+    fn fill(atoms: &[TemplateAtom], text: &str) -> MatchTable {
         let (bytes, width) = (text.as_bytes(), text.len() + 1);
-        let mut table = Table { cells: vec![false; width * (atoms.len() + 1)], width };
+        let mut table = MatchTable { cells: vec![false; width * (atoms.len() + 1)], width };
         if let Some(end) = table.cells.last_mut() {
             *end = true;
         }
         for (index, atom) in atoms.iter().enumerate().rev() {
             for at in (0..width).rev() {
                 table.cells[index * width + at] = match atom {
-                    Atom::Literal(literal) => {
+                    TemplateAtom::Literal(literal) => {
                         bytes[at..].starts_with(literal.as_bytes())
                             && table.matches(index + 1, at + literal.len())
                     }
-                    Atom::Optional(end) => table.matches(index + 1, at) || table.matches(*end, at),
-                    Atom::Capture { class, least, .. } => {
+                    TemplateAtom::Optional(end) => {
+                        table.matches(index + 1, at) || table.matches(*end, at)
+                    }
+                    TemplateAtom::Capture { class, least, .. } => {
                         let more = bytes.get(at).is_some_and(|&byte| class.has(byte));
                         let stop = table.matches(index + 1, at + least) && (*least == 0 || more);
                         stop || more && table.matches(index, at + 1)
@@ -245,20 +262,21 @@ impl Table {
         at < self.width && self.cells[index * self.width + at]
     }
 
-    /// The nearest end of a capture after which the atoms from `next` on match the rest.
-    fn nearest(&self, next: usize, first: usize, class: Class, text: &str) -> Option<usize> {
+    /// Returns the nearest end of a capture after which the atoms from `next` on match the rest.
+    fn nearest(&self, next: usize, first: usize, class: CharClass, text: &str) -> Option<usize> {
         let run = text.as_bytes().get(first..)?.iter().take_while(|&&byte| class.has(byte));
         let ends = std::iter::once(first).chain(run.zip(first + 1..).map(|(_, end)| end));
         { ends }.find(|&end| self.matches(next, end))
     }
 }
 
-/// The text up to `mark`, and the text from it on.
+/// Splits a string before `mark`.
 fn cut(text: &str, mark: char) -> (&str, &str) {
     text.split_at(text.find(mark).unwrap_or(text.len()))
 }
 
-/// A text with what has no place in a URI escaped, and the escapes in it in capital letters.
+/// Percent-encodes characters that are not allowed in a URI, and converts existing escapes to upper
+/// case.
 fn escaped(text: &str) -> Cow<'_, str> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"%<>\\^`{|}".contains(&byte);
     if text.bytes().all(is_plain) {
@@ -285,7 +303,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
     out.into()
 }
 
-/// Percent-decodes, once; `None` if an escape is broken or the bytes are not UTF-8.
+/// Percent-decodes once; `None` if an escape is invalid or the bytes are not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -303,16 +321,17 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Joins a path that a client named to a directory it must not leave.
+/// Joins a path from a client to a base directory that it must not leave (protection against path
+/// traversal).
 ///
-/// The parameters of a resource template come decoded. Those of `{name}` and the items of
-/// `{/path*}` hold no slash, encoded or not; those of `{+path}` and `{?query}` may. Any of them may
-/// be `..` or hold a NUL. So whatever becomes a path goes through here first.
+/// Variables of a resource template arrive decoded. Those of `{name}` and the items of `{/path*}`
+/// contain no slash, encoded or not; those of `{+path}` and `{?query}` may. Any of them may be `..`
+/// or contain a NUL. Pass every value through this function before using it as a path.
 ///
-/// Refused are absolute paths, `..`, NUL, drive letters and other prefixes, and symbolic links
-/// that lead out of `base`. The answer is free of symbolic links as far as it exists. It looks at
-/// the file system, so call it where blocking is fine. Between this look and the use of the path,
-/// somebody who can write below `base` could still put a link there.
+/// Rejects absolute paths, `..`, NUL, drive letters and other prefixes, and symbolic links that
+/// lead out of `base`. The existing part of the result is free of symbolic links. The function
+/// accesses the file system, so call it where blocking is allowed. A process that can write below
+/// `base` could still create a link between this check and the use of the path.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
@@ -328,7 +347,7 @@ fn decode(text: &str) -> Option<String> {
 pub fn safe_join(base: impl AsRef<Path>, path: &str) -> Result<PathBuf, Error> {
     let base = base.as_ref().canonicalize()?;
     let denied = || Error::new(ErrorKind::ResourceAccessDenied);
-    // Windows reads `\` as a separator and `:` as a drive or a stream.
+    // Windows treats `\` as a separator, and `:` as a drive or a stream.
     let foreign = |c: char| c == '\0' || cfg!(windows) && (c == '\\' || c == ':');
     if path.contains(foreign) {
         return Err(denied());
@@ -343,7 +362,7 @@ pub fn safe_join(base: impl AsRef<Path>, path: &str) -> Result<PathBuf, Error> {
         match real.canonicalize() {
             Ok(followed) if followed.starts_with(&base) => real = followed,
             Ok(_) => return Err(denied()),
-            // A dangling link would lead somewhere else once its target exists.
+            // A dangling link could lead out of `base` once its target exists.
             Err(_) if real.is_symlink() => return Err(denied()),
             Err(_) => {}
         }

@@ -1,41 +1,43 @@
-//! From the text of a template to its parts.
+//! Parser of URI templates.
 
-use crate::primitives::uri_template::{Atom, Class, Query, Shape, Template, Variable, escaped};
+use crate::primitives::uri_template::{
+    CharClass, QueryPattern, TemplateAtom, TemplateVariable, UriTemplate, ValueShape, escaped,
+};
 
-/// How an operator of RFC 6570 writes its variables.
+/// Operator of RFC 6570: the way it expands its variables.
 struct Operator {
     sign: char,
-    /// Before the first value.
+    /// String before the first value.
     first: &'static str,
-    /// Between values.
+    /// Separator of values.
     separator: char,
-    /// What one value consists of.
-    class: Class,
-    /// What a list of values consists of.
-    list: Class,
+    /// Bytes of one value.
+    class: CharClass,
+    /// Bytes of a list of values.
+    list: CharClass,
 }
 
 const fn row(
     sign: char,
     first: &'static str,
     separator: char,
-    class: Class,
-    list: Class,
+    class: CharClass,
+    list: CharClass,
 ) -> Operator {
     Operator { sign, first, separator, class, list }
 }
 
 static OPERATORS: [Operator; 6] = [
-    row(' ', "", ',', Class::Item(b','), Class::Segment),
-    row('+', "", ',', Class::Anything, Class::Anything),
-    row('#', "#", ',', Class::Anything, Class::Anything),
-    row('.', ".", '.', Class::Segment, Class::Segment),
-    row('/', "/", '/', Class::Segment, Class::Segments),
-    row(';', ";", ';', Class::Item(b';'), Class::Segment),
+    row(' ', "", ',', CharClass::Item(b','), CharClass::Segment),
+    row('+', "", ',', CharClass::Anything, CharClass::Anything),
+    row('#', "#", ',', CharClass::Anything, CharClass::Anything),
+    row('.', ".", '.', CharClass::Segment, CharClass::Segment),
+    row('/', "/", '/', CharClass::Segment, CharClass::Segments),
+    row(';', ";", ';', CharClass::Item(b';'), CharClass::Segment),
 ];
 
-pub(super) fn parse(text: &str) -> Result<Template, String> {
-    let mut parser = Parser::default();
+pub(super) fn parse(text: &str) -> Result<UriTemplate, String> {
+    let mut parser = TemplateParser::default();
     let mut rest = text;
     while let Some((literal, tail)) = rest.split_once('{') {
         let (expression, tail) = tail.split_once('}').ok_or("a `{` has no `}` after it")?;
@@ -48,15 +50,15 @@ pub(super) fn parse(text: &str) -> Result<Template, String> {
 }
 
 #[derive(Default)]
-struct Parser {
-    body: Vec<Atom>,
-    query: Option<Query>,
-    fragment: Vec<Atom>,
-    variables: Vec<Variable>,
+struct TemplateParser {
+    body: Vec<TemplateAtom>,
+    query: Option<QueryPattern>,
+    fragment: Vec<TemplateAtom>,
+    variables: Vec<TemplateVariable>,
     has_escapes: bool,
 }
 
-impl Parser {
+impl TemplateParser {
     fn literal(&mut self, text: &str) -> Result<(), String> {
         if text.contains('}') {
             return Err("a `}` has no `{` before it".into());
@@ -69,7 +71,7 @@ impl Parser {
         }
         let text = escaped(text).into_owned();
         self.has_escapes |= text.contains('%');
-        self.atoms().push(Atom::Literal(text));
+        self.atoms().push(TemplateAtom::Literal(text));
         Ok(())
     }
 
@@ -101,7 +103,9 @@ impl Parser {
         if self.query.is_some() && operator.sign != '#' && self.fragment.is_empty() {
             return Err(format!("`{{{text}}}` cannot follow the query: only a fragment can"));
         }
-        if operator.first.is_empty() && matches!(self.atoms().last(), Some(Atom::Capture { .. })) {
+        if operator.first.is_empty()
+            && matches!(self.atoms().last(), Some(TemplateAtom::Capture { .. }))
+        {
             return Err(format!(
                 "`{{{text}}}` follows another variable directly: put something between them"
             ));
@@ -114,29 +118,30 @@ impl Parser {
                 None => (name, false),
             };
             let shape = operator.shape(exploded);
-            let variable = self.variable(name, shape, operator.class == Class::Anything)?;
+            let variable = self.variable(name, shape, operator.class == CharClass::Anything)?;
             let atoms = self.atoms();
-            // Values past the first may be missing, and so may the first if a sign precedes it.
+            // Values after the first may be missing, and so may the first if the operator has a
+            // prefix.
             let least = usize::from(index == 0 && operator.first.is_empty());
             if least == 0 {
                 open.push(atoms.len());
-                atoms.push(Atom::Optional(usize::MAX));
-                atoms.push(Atom::Literal(operator.separator(index)));
+                atoms.push(TemplateAtom::Optional(usize::MAX));
+                atoms.push(TemplateAtom::Literal(operator.separator(index)));
             }
-            if shape == Shape::Parameter {
-                atoms.push(Atom::Literal(name.into()));
+            if shape == ValueShape::Parameter {
+                atoms.push(TemplateAtom::Literal(name.into()));
             }
-            // A comma is a value's own where no other value can follow it.
+            // A comma is part of the value if no other value can follow it.
             let class = match operator.class {
-                Class::Item(b',') if !names.contains(',') => Class::Segment,
+                CharClass::Item(b',') if !names.contains(',') => CharClass::Segment,
                 _ if exploded => operator.list,
                 class => class,
             };
-            atoms.push(Atom::Capture { variable, class, least });
-            // A value without a name is missing together with those after it.
+            atoms.push(TemplateAtom::Capture { variable, class, least });
+            // An unnamed value is missing together with those after it.
             if operator.sign == ';' || index == last {
                 let end = atoms.len();
-                open.drain(..).for_each(|index| atoms[index] = Atom::Optional(end));
+                open.drain(..).for_each(|index| atoms[index] = TemplateAtom::Optional(end));
             }
         }
         Ok(())
@@ -148,12 +153,12 @@ impl Parser {
         }
         let mut query = match self.query.take() {
             Some(query) => query,
-            None => Query { fixed: self.fixed_pairs()?, variables: vec![] },
+            None => QueryPattern { fixed: self.fixed_pairs()?, variables: vec![] },
         };
         for name in names.split(',') {
             let (name, shape) = match name.strip_suffix('*') {
-                Some(name) => (name, Shape::List('&')),
-                None => (name, Shape::One),
+                Some(name) => (name, ValueShape::List('&')),
+                None => (name, ValueShape::One),
             };
             query.variables.push(self.variable(name, shape, true)?);
         }
@@ -161,11 +166,12 @@ impl Parser {
         Ok(())
     }
 
-    /// What the template wrote after a `?` of its own, before its first query expression.
+    /// Parses the literal pairs after a `?` of the template, before its first query expression.
     fn fixed_pairs(&mut self) -> Result<Vec<(String, String)>, String> {
-        let mark = |atom: &Atom| matches!(atom, Atom::Literal(text) if text.contains('?'));
+        let mark =
+            |atom: &TemplateAtom| matches!(atom, TemplateAtom::Literal(text) if text.contains('?'));
         let Some(index) = self.body.iter().position(mark) else { return Ok(vec![]) };
-        let [Atom::Literal(text)] = &self.body[index..] else {
+        let [TemplateAtom::Literal(text)] = &self.body[index..] else {
             return Err("a variable follows a literal `?`: write `{?name}` instead".into());
         };
         let (path, pairs) = text.split_once('?').unwrap_or((text, ""));
@@ -175,48 +181,46 @@ impl Parser {
             (name.to_owned(), value.to_owned())
         };
         let (path, pairs) = (path.to_owned(), pairs.map(pair).collect());
-        self.body[index] = Atom::Literal(path);
+        self.body[index] = TemplateAtom::Literal(path);
         Ok(pairs)
     }
 
-    fn variable(&mut self, name: &str, shape: Shape, slashes: bool) -> Result<usize, String> {
+    fn variable(&mut self, name: &str, shape: ValueShape, slashes: bool) -> Result<usize, String> {
         if let Some((name, _)) = name.split_once(':') {
-            return Err(format!(
-                "`{name}:n` (a prefix) is not supported: take all of `{{{name}}}`"
-            ));
+            return Err(format!("`{name}:n` (a prefix) is not supported: use `{{{name}}}`"));
         }
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(format!(
-                "`{name}` is no name for a variable: use letters, digits and `_`, without spaces"
+                "`{name}` is not a variable name: use letters, digits and `_`, without spaces"
             ));
         }
         if self.variables.iter().any(|variable| variable.name == name) {
             return Err(format!("the variable `{name}` appears twice"));
         }
-        self.variables.push(Variable { name: name.into(), shape, slashes });
+        self.variables.push(TemplateVariable { name: name.into(), shape, slashes });
         Ok(self.variables.len() - 1)
     }
 
-    fn atoms(&mut self) -> &mut Vec<Atom> {
+    fn atoms(&mut self) -> &mut Vec<TemplateAtom> {
         if self.query.is_some() { &mut self.fragment } else { &mut self.body }
     }
 
-    fn finish(mut self) -> Result<Template, String> {
+    fn finish(mut self) -> Result<UriTemplate, String> {
         let prefix = match self.body.first_mut() {
-            Some(Atom::Literal(text)) => std::mem::take(text),
+            Some(TemplateAtom::Literal(text)) => std::mem::take(text),
             _ => String::new(),
         };
-        let Parser { body, query, fragment, variables, has_escapes } = self;
-        Ok(Template { prefix, body, query, fragment, variables, has_escapes })
+        let TemplateParser { body, query, fragment, variables, has_escapes } = self;
+        Ok(UriTemplate { prefix, body, query, fragment, variables, has_escapes })
     }
 }
 
 impl Operator {
-    fn shape(&self, exploded: bool) -> Shape {
+    fn shape(&self, exploded: bool) -> ValueShape {
         match self.sign {
-            _ if exploded => Shape::List(self.separator),
-            ';' => Shape::Parameter,
-            _ => Shape::One,
+            _ if exploded => ValueShape::List(self.separator),
+            ';' => ValueShape::Parameter,
+            _ => ValueShape::One,
         }
     }
 

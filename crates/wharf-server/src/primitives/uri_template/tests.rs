@@ -1,26 +1,28 @@
+//! Tests of URI template matching and of `safe_join`.
+
 use std::{fs, time::Instant};
 
 use proptest::prelude::*;
 
 use crate::primitives::uri_template::*;
 
-fn template(text: &str) -> Template {
-    Template::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+fn template(text: &str) -> UriTemplate {
+    UriTemplate::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// The captures of a match as `name=value` and `name=[a|b]`, in order.
+/// Formats the captures of a match as `name=value` and `name=[a|b]`, in order.
 fn found(text: &str, uri: &str) -> Option<String> {
     let template = template(text);
     let captures = template.matches(uri)?;
-    let show = |(name, value): &(Cow<'_, str>, Strings)| match value {
-        Strings::One(value) => format!("{name}={value}"),
-        Strings::Many(values) => format!("{name}=[{}]", values.join("|")),
+    let show = |(name, value): &(Cow<'_, str>, StringArg)| match value {
+        StringArg::Single(value) => format!("{name}={value}"),
+        StringArg::List(values) => format!("{name}=[{}]", values.join("|")),
     };
     Some(captures.iter().map(show).collect::<Vec<_>>().join(" "))
 }
 
 #[test]
-fn templates_match_what_they_make() {
+fn templates_match_their_expansions() {
     let table: &[(&str, &str, Option<&str>)] = &[
         ("plain://x", "plain://x", Some("")),
         ("plain://x", "plain://y", None),
@@ -99,23 +101,24 @@ fn templates_match_what_they_make() {
     }
 }
 
-/// python-sdk#2353 and CVE-2026-32871: what was decoded after it was matched, or not encoded again, left its segment.
+/// python-sdk#2353 and CVE-2026-32871: values that were decoded after matching, or not encoded
+/// again, left their segment.
 #[test]
-fn encoded_slashes_do_not_smuggle() {
+fn encoded_slashes_do_not_leave_their_segment() {
     assert_eq!(found("x://{id}", "x://..%2Fetc"), None);
     assert_eq!(found("x://h{/path*}", "x://h/a/..%2f..%2fetc"), None);
-    // Decoded before anybody checks it, and decoded once.
+    // Values are decoded before any check, and decoded once.
     assert_eq!(found("x://{+path}", "x://..%2Fetc").as_deref(), Some("path=../etc"));
     assert_eq!(found("x://{id}", "x://%252F").as_deref(), Some("id=%2F"));
 }
 
 #[test]
-fn what_is_refused_says_why() {
+fn errors_of_invalid_templates_name_the_reason() {
     for (text, reason) in [
         ("x://{", "no `}`"),
         ("x://}", "no `{`"),
-        ("x://{}", "no name"),
-        ("x://{a b}", "no name"),
+        ("x://{}", "not a variable name"),
+        ("x://{a b}", "not a variable name"),
         ("x://{a:3}", "prefix"),
         ("x://{a}{b}", "put something between"),
         ("x://{a}/{a}", "twice"),
@@ -128,32 +131,33 @@ fn what_is_refused_says_why() {
         ("x://{?q}{/more}", "cannot follow the query"),
         ("x://s?q={q}{&r}", "write `{?name}`"),
     ] {
-        let error = Template::parse(text).unwrap_err();
+        let error = UriTemplate::parse(text).unwrap_err();
         assert!(error.contains(reason), "{text}: {error}");
     }
 }
 
 #[test]
-fn variables_stand_in_order() {
+fn variables_are_in_order_of_appearance() {
     let template = template("x://{a}{/b*}{?c,d}{#e}");
     assert_eq!(template.variables().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
 }
 
-/// CVE-2026-0621: a template that became a regular expression could be matched for ever. Each cell of the table is filled
-/// once, so the work is the size of the table.
+/// CVE-2026-0621: a template compiled to a regular expression could take unbounded time to match.
+/// Each cell of the table is filled once, so the work is the size of the table.
 #[test]
 fn hostile_input_costs_the_size_of_the_table() {
     let hostile =
         template(&format!("x://{}z", (0..20).map(|n| format!("{{+v{n}}}a")).collect::<String>()));
     let uri = format!("x://{}", "a".repeat(8 * 1024));
-    let table = Table::fill(&hostile.body, &uri["x://".len()..]);
+    let table = MatchTable::fill(&hostile.body, &uri["x://".len()..]);
     assert_eq!(table.cells.len(), (hostile.body.len() + 1) * (8 * 1024 + 1));
     let started = Instant::now();
     assert!(hostile.matches(&uri).is_none());
     assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
 }
 
-/// CVE-2025-53109 and CVE-2025-53110: links, and neighbours whose names begin alike, led out of the folder.
+/// CVE-2025-53109 and CVE-2025-53110: links, and sibling folders with the same name prefix, led out
+/// of the folder.
 #[test]
 fn joined_paths_stay_inside() {
     let base = std::env::temp_dir().join(format!("wharf-safe-join-{}", std::process::id()));
@@ -198,7 +202,7 @@ fn encode(value: &str, keep: &str) -> String {
 proptest! {
     #[test]
     fn nothing_panics(text in "\\PC*", uri in "\\PC*") {
-        if let Ok(template) = Template::parse(&text) {
+        if let Ok(template) = UriTemplate::parse(&text) {
             template.matches(&uri);
         }
     }
@@ -208,13 +212,13 @@ proptest! {
         text in "(a|/|[{][+#./;?&]?[ab]([*]|,c)?[}]|\\?|#){0,6}",
         uri in "(a|b|c|/|[.]|;|=|\\?|&|#|,|%2F|%|é){0,12}",
     ) {
-        if let Ok(template) = Template::parse(&text) {
+        if let Ok(template) = UriTemplate::parse(&text) {
             template.matches(&uri);
         }
     }
 
     #[test]
-    fn what_goes_in_comes_out(
+    fn expanded_values_are_captured_unchanged(
         id in "[^/]{1,12}",
         path in "\\PC{1,12}",
         tags in prop::collection::vec("[^/]{0,6}", 0..4),
@@ -226,14 +230,15 @@ proptest! {
         let (id_text, path_text) = (encode(&id, ""), encode(&path, ":/[]@!$'()*+,;="));
         let uri = format!("x://h/{id_text}{tags_text}/-/{path_text}{query}");
         let found = template.matches(&uri);
-        // The tags and the path may hold what separates them; then the URI has other readings.
+        // The tags and the path may contain their separators; then the URI can be matched in other
+        // ways too.
         prop_assume!(!tags.iter().any(|tag| tag == "-") && !path.contains("/-/"));
         let mut expected = vec![
-            ("id".into(), Strings::One(id)),
-            ("tags".into(), Strings::Many(tags)),
-            ("path".into(), Strings::One(path)),
+            ("id".into(), StringArg::Single(id)),
+            ("tags".into(), StringArg::List(tags)),
+            ("path".into(), StringArg::Single(path)),
         ];
-        expected.extend(q.map(|q| ("q".into(), Strings::One(q))));
+        expected.extend(q.map(|q| ("q".into(), StringArg::Single(q))));
         prop_assert_eq!(found, Some(expected), "{}", uri);
     }
 }

@@ -1,4 +1,4 @@
-//! How many calls run at once, how many wait, and which of them is next.
+//! Concurrency limit of calls, with a fair wait queue.
 
 pub(crate) mod wait_queue;
 
@@ -9,125 +9,131 @@ use std::sync::{
 
 use wharf_model::{Caller, LogThrottle, OnCallEnd, Outbox, RequestExtensions};
 
-use crate::router::caller_shares::{Share, Shares};
-pub(crate) use crate::router::concurrency::wait_queue::Ticket;
-use crate::router::concurrency::wait_queue::{Line, Waiter};
+use crate::router::caller_shares::{CallerShare, CallerShares};
+pub(crate) use crate::router::concurrency::wait_queue::QueuedPermit;
+use crate::router::concurrency::wait_queue::{QueuedCall, WaitQueue};
 
-/// A semaphore for calls. Callers that have calls waiting take turns, and none of them can take all
-/// places, neither those of running calls nor those of waiting ones.
-pub(crate) struct Gate {
-    /// Running calls.
-    places: Shares,
-    /// Waiting calls.
-    queue: Shares,
-    /// How many calls run. [`WAITING`] is set while calls wait: then each call that ends looks for the
-    /// next one, and none starts without the lock.
+/// Semaphore for calls. Waiting calls are served round-robin by caller, and no caller can take all
+/// permits or the whole queue.
+pub(crate) struct ConcurrencyLimit {
+    /// Permits of running calls.
+    permits: CallerShares,
+    /// Places in the wait queue.
+    queue: CallerShares,
+    /// Number of running calls. [`WAITING_FLAG`] is set while calls wait: then each call that ends
+    /// grants its permit to the next one, and none starts without the lock.
     running: AtomicUsize,
-    line: Mutex<Line>,
+    wait_queue: Mutex<WaitQueue>,
     refused: LogThrottle,
 }
 
-const WAITING: usize = 1 << (usize::BITS - 1);
+const WAITING_FLAG: usize = 1 << (usize::BITS - 1);
 
-/// Whether a call may run.
-pub(crate) enum Admission {
-    /// Now, in a place that is not counted by caller: give it back with [`OnCallEnd::release`].
+/// Result of acquiring a permit.
+pub(crate) enum AcquireResult {
+    /// Granted, not counted by caller: release it with [`OnCallEnd::release`].
     Now,
-    /// Now, in this place.
-    Counted(Place),
-    /// When this is ready.
-    Later(Ticket),
-    /// Not at all: no place is free for this caller, not even to wait in.
+    /// Granted with this permit.
+    Counted(CallPermit),
+    /// Queued: resolves when the call may run.
+    Later(QueuedPermit),
+    /// Rejected: neither a permit nor a place in the queue is free for this caller.
     Never,
 }
 
-impl Gate {
-    pub(crate) fn new(room: usize, queue: usize) -> Arc<Self> {
-        Arc::new(Gate {
-            places: Shares::new(room.min(WAITING - 1)),
-            queue: Shares::new(queue.min(WAITING - 1)),
+impl ConcurrencyLimit {
+    pub(crate) fn new(capacity: usize, queue: usize) -> Arc<Self> {
+        Arc::new(ConcurrencyLimit {
+            permits: CallerShares::new(capacity.min(WAITING_FLAG - 1)),
+            queue: CallerShares::new(queue.min(WAITING_FLAG - 1)),
             running: AtomicUsize::new(0),
-            line: Mutex::default(),
+            wait_queue: Mutex::default(),
             refused: LogThrottle::default(),
         })
     }
 
-    /// Asks for a place for a call with this scope.
+    /// Acquires a permit for a call with these request extensions.
     #[inline]
-    pub(crate) fn enter(self: &Arc<Self>, scope: &RequestExtensions) -> Admission {
-        let open = self.places.open;
+    pub(crate) fn acquire(self: &Arc<Self>, scope: &RequestExtensions) -> AcquireResult {
+        let open = self.permits.open;
         let one_more = |running| (running < open).then(|| running + 1);
         match self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
-            Ok(_) => Admission::Now,
-            Err(_) => self.enter_crowded(Caller::of(scope)),
+            Ok(_) => AcquireResult::Now,
+            Err(_) => self.acquire_contended(Caller::of(scope)),
         }
     }
 
     #[cold]
-    fn enter_crowded(self: &Arc<Self>, caller: Caller) -> Admission {
-        let mut line = self.lock();
-        // From here on nothing changes without the lock. What ended just now is seen below.
-        self.running.fetch_or(WAITING, Ordering::AcqRel);
-        // No call that waits could run, so one that can is of a caller that none of them is of.
-        let admission = match self.claim(&caller) {
-            Some(share) => Admission::Counted(Place { gate: self.clone(), share }),
-            None => match self.queue.claim(line.len(), &caller) {
-                Some(share) => Admission::Later(line.push(self, caller, share)),
-                None => Admission::Never,
+    fn acquire_contended(self: &Arc<Self>, caller: Caller) -> AcquireResult {
+        let mut wait_queue = self.lock();
+        // From here on nothing changes without the lock. A call that ended just before is seen
+        // below.
+        self.running.fetch_or(WAITING_FLAG, Ordering::AcqRel);
+        // No waiting call could run, so a call that can is from a caller without waiting calls.
+        let result = match self.claim(&caller) {
+            Some(share) => AcquireResult::Counted(CallPermit { call_limit: self.clone(), share }),
+            None => match self.queue.claim(wait_queue.len(), &caller) {
+                Some(share) => AcquireResult::Later(wait_queue.push(self, caller, share)),
+                None => AcquireResult::Never,
             },
         };
-        let waiting = line.len();
-        self.unmark(&line);
-        drop(line);
-        if matches!(admission, Admission::Never) && self.refused.is_due() {
+        let waiting = wait_queue.len();
+        self.clear_waiting_flag(&wait_queue);
+        drop(wait_queue);
+        if matches!(result, AcquireResult::Never) && self.refused.is_due() {
             let running = self.running();
-            tracing::warn!(running, waiting, "calls are refused: too many run and wait");
+            tracing::warn!(
+                running,
+                waiting,
+                "rejecting calls: the concurrency limit and the queue are full"
+            );
         }
-        admission
+        result
     }
 
     fn running(&self) -> usize {
-        self.running.load(Ordering::Acquire) & !WAITING
+        self.running.load(Ordering::Acquire) & !WAITING_FLAG
     }
 
-    /// Takes a place for a call of this caller. The lock must be held, and [`WAITING`] be set.
-    fn claim(&self, caller: &Caller) -> Option<Share> {
-        let share = self.places.claim(self.running(), caller)?;
+    /// Claims a permit for a call of this caller. The lock must be held, and [`WAITING_FLAG`] must
+    /// be set.
+    fn claim(&self, caller: &Caller) -> Option<CallerShare> {
+        let share = self.permits.claim(self.running(), caller)?;
         self.running.fetch_add(1, Ordering::AcqRel);
         Some(share)
     }
 
-    /// Gives a place back, for those that wait.
-    fn leave(&self) {
-        let one_less = |running| (running & WAITING == 0).then(|| running - 1);
+    /// Releases a permit, and grants it to a waiting call.
+    fn release_permit(&self) {
+        let one_less = |running| (running & WAITING_FLAG == 0).then(|| running - 1);
         if self.running.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_less).is_err() {
-            self.hand_on();
+            self.grant_waiting();
         }
     }
 
     #[cold]
-    fn hand_on(&self) {
-        let mut line = self.lock();
+    fn grant_waiting(&self) {
+        let mut wait_queue = self.lock();
         self.running.fetch_sub(1, Ordering::AcqRel);
-        let mut served = Vec::new();
-        // One end may let several calls run: the caller's own share has grown too.
-        while let Some(next) = self.next(&mut line) {
-            served.push(next);
+        let mut granted = Vec::new();
+        // One end may let several calls run: the share of the caller has grown too.
+        while let Some(next) = self.next(&mut wait_queue) {
+            granted.push(next);
         }
-        self.unmark(&line);
-        drop(line);
-        // Waking and dropping may run code that comes back here.
-        served.into_iter().for_each(|(waiter, share)| waiter.serve(share));
+        self.clear_waiting_flag(&wait_queue);
+        drop(wait_queue);
+        // Waking and dropping may run code that calls this type again.
+        granted.into_iter().for_each(|(waiter, share)| waiter.grant(share));
     }
 
-    /// Gives a place to the first caller in turn that may have one.
-    fn next(&self, line: &mut Line) -> Option<(Waiter, Share)> {
+    /// Grants a permit to the first caller in turn that may have one.
+    fn next(&self, wait_queue: &mut WaitQueue) -> Option<(QueuedCall, CallerShare)> {
         let running = self.running();
-        if line.len() == 0 || running >= self.places.room {
+        if wait_queue.len() == 0 || running >= self.permits.capacity {
             return None;
         }
-        let only_local = running >= self.places.open && self.places.is_spent();
-        line.pop(|caller| match caller {
+        let only_local = running >= self.permits.open && self.permits.is_spent();
+        wait_queue.pop(|caller| match caller {
             Caller::Local => self.claim(caller),
             _ if only_local => None,
             _ => self.claim(caller),
@@ -135,45 +141,45 @@ impl Gate {
     }
 
     /// Lets calls start without the lock again, if none waits.
-    fn unmark(&self, line: &Line) {
-        if line.len() == 0 {
-            self.running.fetch_and(!WAITING, Ordering::AcqRel);
+    fn clear_waiting_flag(&self, wait_queue: &WaitQueue) {
+        if wait_queue.len() == 0 {
+            self.running.fetch_and(!WAITING_FLAG, Ordering::AcqRel);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, WaitQueue> {
+        self.wait_queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl OnCallEnd for Gate {
+impl OnCallEnd for ConcurrencyLimit {
     fn release(&self) {
-        self.leave();
+        self.release_permit();
     }
 }
 
-/// A running call's place that a caller's share may be counted in; given back when dropped.
-pub(crate) struct Place {
-    gate: Arc<Gate>,
-    share: Share,
+/// Permit of a running call, which may be counted by caller; released on drop.
+pub(crate) struct CallPermit {
+    call_limit: Arc<ConcurrencyLimit>,
+    share: CallerShare,
 }
 
-impl Place {
-    /// Keeps the place until the call is over.
-    pub(crate) fn keep(self, outbox: &Outbox) {
+impl CallPermit {
+    /// Holds the permit until the call ends.
+    pub(crate) fn hold(self, outbox: &Outbox) {
         outbox.hold(Arc::new(self));
     }
 }
 
-impl OnCallEnd for Place {
-    /// The outbox drops it, too, which gives it back.
+impl OnCallEnd for CallPermit {
+    /// The outbox drops the permit, which releases it.
     fn release(&self) {}
 }
 
-impl Drop for Place {
+impl Drop for CallPermit {
     fn drop(&mut self) {
-        // First: whoever is next may be the same caller.
+        // Release the share first: the next call may be of the same caller.
         drop(self.share.take());
-        self.gate.leave();
+        self.call_limit.release_permit();
     }
 }

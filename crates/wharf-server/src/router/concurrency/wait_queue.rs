@@ -1,4 +1,4 @@
-//! Calls that wait, by caller.
+//! Round-robin queue of waiting calls, by caller.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -11,44 +11,44 @@ use std::{
 use tokio::sync::oneshot;
 use wharf_model::Caller;
 
-use crate::router::caller_shares::Share;
-use crate::router::concurrency::{Gate, Place};
+use crate::router::caller_shares::CallerShare;
+use crate::router::concurrency::{CallPermit, ConcurrencyLimit};
 
-/// A queue of calls for each caller. Callers take turns; the calls of one keep their order.
+/// Queue of calls for each caller. Callers take turns; the calls of one caller keep their order.
 #[derive(Default)]
-pub(super) struct Line {
-    /// Numbers calls and turns.
+pub(super) struct WaitQueue {
+    /// Counter for calls and turns.
     next: u64,
     waiting: usize,
-    /// The callers whose calls wait, in the order of their turns.
+    /// Callers with waiting calls, in the order of their turns.
     turns: BTreeMap<u64, Caller>,
-    callers: HashMap<Caller, Calls>,
+    callers: HashMap<Caller, CallerQueue>,
 }
 
-/// The waiting calls of one caller.
-struct Calls {
+/// Waiting calls of one caller.
+struct CallerQueue {
     turn: u64,
-    waiting: BTreeMap<u64, Waiter>,
+    waiting: BTreeMap<u64, QueuedCall>,
 }
 
-/// A waiting call, as the gate knows it.
-pub(super) struct Waiter {
-    gate: Arc<Gate>,
-    place: oneshot::Sender<Place>,
-    /// Its place among those that wait.
-    _share: Share,
+/// Waiting call, as the queue stores it.
+pub(super) struct QueuedCall {
+    call_limit: Arc<ConcurrencyLimit>,
+    permit: oneshot::Sender<CallPermit>,
+    /// Share of the queue.
+    _share: CallerShare,
 }
 
-impl Waiter {
-    /// Gives the call its place. A call that is gone gives it back.
-    pub(super) fn serve(self, share: Share) {
-        let Waiter { gate, place, _share } = self;
+impl QueuedCall {
+    /// Grants the permit. If the call is gone, dropping the permit releases it.
+    pub(super) fn grant(self, share: CallerShare) {
+        let QueuedCall { call_limit, permit, _share } = self;
         drop(_share);
-        let _ = place.send(Place { gate, share });
+        let _ = permit.send(CallPermit { call_limit, share });
     }
 }
 
-impl Line {
+impl WaitQueue {
     pub(super) fn len(&self) -> usize {
         self.waiting
     }
@@ -58,24 +58,29 @@ impl Line {
         self.next
     }
 
-    pub(super) fn push(&mut self, gate: &Arc<Gate>, caller: Caller, share: Share) -> Ticket {
-        let (place, given) = oneshot::channel();
+    pub(super) fn push(
+        &mut self,
+        call_limit: &Arc<ConcurrencyLimit>,
+        caller: Caller,
+        share: CallerShare,
+    ) -> QueuedPermit {
+        let (permit, given) = oneshot::channel();
         let (number, turn) = (self.number(), self.number());
         let calls = self.callers.entry(caller.clone()).or_insert_with(|| {
             self.turns.insert(turn, caller.clone());
-            Calls { turn, waiting: BTreeMap::new() }
+            CallerQueue { turn, waiting: BTreeMap::new() }
         });
-        let waiter = Waiter { gate: gate.clone(), place, _share: share };
+        let waiter = QueuedCall { call_limit: call_limit.clone(), permit, _share: share };
         calls.waiting.insert(number, waiter);
         self.waiting += 1;
-        Ticket { gate: gate.clone(), caller, number, given }
+        QueuedPermit { call_limit: call_limit.clone(), caller, number, given }
     }
 
-    /// The first call of the first caller in turn that `claim` has a place for.
+    /// Removes the first call of the first caller in turn that `claim` has a permit for.
     pub(super) fn pop(
         &mut self,
-        mut claim: impl FnMut(&Caller) -> Option<Share>,
-    ) -> Option<(Waiter, Share)> {
+        mut claim: impl FnMut(&Caller) -> Option<CallerShare>,
+    ) -> Option<(QueuedCall, CallerShare)> {
         let (caller, share) =
             self.turns.values().find_map(|caller| Some((caller.clone(), claim(caller)?)))?;
         let next_turn = self.number();
@@ -92,8 +97,8 @@ impl Line {
         Some((waiter, share))
     }
 
-    /// Takes out a call that does not want to wait any more, if it still does.
-    fn remove(&mut self, caller: &Caller, number: u64) -> Option<Waiter> {
+    /// Removes a call that stops waiting, if it is still queued.
+    fn remove(&mut self, caller: &Caller, number: u64) -> Option<QueuedCall> {
         let calls = self.callers.get_mut(caller)?;
         let waiter = calls.waiting.remove(&number)?;
         self.waiting -= 1;
@@ -105,33 +110,33 @@ impl Line {
     }
 }
 
-/// A waiting call. It is ready when the call may run; dropping it before gives up waiting.
-pub(crate) struct Ticket {
-    gate: Arc<Gate>,
+/// Waiting call. It resolves when the call may run; dropping it removes the call from the queue.
+pub(crate) struct QueuedPermit {
+    call_limit: Arc<ConcurrencyLimit>,
     caller: Caller,
     number: u64,
-    given: oneshot::Receiver<Place>,
+    given: oneshot::Receiver<CallPermit>,
 }
 
-impl Future for Ticket {
-    /// `None` never happens: the gate lives as long as its tickets.
-    type Output = Option<Place>;
+impl Future for QueuedPermit {
+    /// `None` never happens: the limit lives as long as its queued permits.
+    type Output = Option<CallPermit>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Place>> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<CallPermit>> {
         Poll::Ready(ready!(Pin::new(&mut self.given).poll(cx)).ok())
     }
 }
 
-impl Drop for Ticket {
+impl Drop for QueuedPermit {
     fn drop(&mut self) {
         if self.given.is_terminated() {
             return;
         }
-        let mut line = self.gate.lock();
-        let waiter = line.remove(&self.caller, self.number);
-        self.gate.unmark(&line);
-        drop(line);
-        // Its waker may drop a call, which comes back here.
+        let mut wait_queue = self.call_limit.lock();
+        let waiter = wait_queue.remove(&self.caller, self.number);
+        self.call_limit.clear_waiting_flag(&wait_queue);
+        drop(wait_queue);
+        // Its waker may drop a call, which locks the queue again.
         drop(waiter);
     }
 }

@@ -1,4 +1,4 @@
-//! A run's hold on its task: renewed in time, or given up in time.
+//! Lease of a task run: renewed by heartbeats, or lost before another process can claim the task.
 
 use std::{
     future::poll_fn,
@@ -10,29 +10,30 @@ use std::{
 
 use wharf_model::{BoxFuture, Timer};
 
-use crate::tasks::{run::state::Link, storage::chance};
+use crate::tasks::{run::state::TaskRun, storage::random_fraction};
 
-/// Shows that a run is alive, and goes off when nobody heard it for too long. Each run has its own,
-/// so that none waits for the signs of life of the others.
+/// Renews the lease of one run, and expires when the renewals fail for too long. Each run has its
+/// own, so that none waits for the heartbeats of the others.
 pub(crate) struct Lease {
-    link: Arc<Link>,
-    /// When the next sign of life is due.
+    task_run: Arc<TaskRun>,
+    /// Time of the next heartbeat.
     next: Instant,
     renewing: Option<BoxFuture<bool>>,
     alarm: Option<(Instant, BoxFuture<()>)>,
 }
 
 impl Lease {
-    pub(crate) fn new(link: Arc<Link>, timer: &dyn Timer) -> Self {
-        let next = timer.now() + link.beat().mul_f64(0.75 + chance() / 4.0);
-        Lease { link, next, renewing: None, alarm: None }
+    pub(crate) fn new(task_run: Arc<TaskRun>, timer: &dyn Timer) -> Self {
+        let next =
+            timer.now() + task_run.heartbeat_interval().mul_f64(0.75 + random_fraction() / 4.0);
+        Lease { task_run, next, renewing: None, alarm: None }
     }
 
-    /// Ready when the run must not go on. Shows signs of life until then.
+    /// Sends heartbeats; ready when the lease has expired and the run must stop.
     pub(crate) fn poll_lapsed(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.poll_renewal(timer, cx);
-            let held = self.link.held();
+            let held = self.task_run.held();
             if timer.now() >= held {
                 return Poll::Ready(());
             }
@@ -49,19 +50,23 @@ impl Lease {
 
     fn poll_renewal(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) {
         if self.renewing.is_none() && timer.now() >= self.next {
-            let link = self.link.clone();
-            self.renewing = Some(Box::pin(async move { link.renew().await }));
+            let task_run = self.task_run.clone();
+            self.renewing = Some(Box::pin(async move { task_run.renew().await }));
         }
         let Some(renewing) = &mut self.renewing else { return };
         if let Poll::Ready(renewed) = renewing.as_mut().poll(cx) {
-            // Sooner, if it did not get through: there is time for a few more.
-            let wait = if renewed { self.link.beat() } else { self.link.beat() / 4 };
-            self.next = timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
+            // Earlier after a failure: there is time for a few more attempts.
+            let wait = if renewed {
+                self.task_run.heartbeat_interval()
+            } else {
+                self.task_run.heartbeat_interval() / 4
+            };
+            self.next = timer.now() + wait.mul_f64(0.75 + random_fraction() / 4.0);
             self.renewing = None;
         }
     }
 
-    /// Does something else meanwhile; if the lease lapses first, that is dropped.
+    /// Runs `work` while the lease is renewed; if the lease expires first, `work` is dropped.
     pub(crate) async fn during(&mut self, timer: &dyn Timer, work: impl Future<Output = ()>) {
         let mut work = pin!(work);
         poll_fn(|cx| match self.poll_lapsed(timer, cx) {

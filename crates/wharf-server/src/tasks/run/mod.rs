@@ -1,4 +1,4 @@
-//! One run of a task, from its first poll to its end in the store.
+//! One run of a task, from its start to its stored result.
 
 pub(crate) mod lease;
 pub(crate) mod state;
@@ -18,36 +18,36 @@ use wharf_model::{
 use wharf_schema::problems;
 
 use crate::{
-    context::progress::Update,
+    context::progress::ProgressUpdate,
     middleware::printable,
-    router::{catalog::Entry, dispatch, state::Core},
+    router::{catalog::CatalogEntry, dispatch, state::ServerState},
     tasks::{
-        notify::short,
+        notify::short_id,
         options::{TaskOptions, millis},
-        promotion::Bond,
+        promotion::TaskPromotion,
         run::{
             lease::Lease,
-            state::{Chore, Link, Stop},
+            state::{RunEvent, StopReason, TaskRun},
         },
-        scheduler::{Engine, Place, Running},
+        scheduler::{RegisteredRun, RunSlot, TaskScheduler},
         storage,
         storage::{
-            chance, nested_json,
-            record::{End, TaskRecord},
+            nested_json, random_fraction,
+            record::{TaskEnd, TaskRecord},
             stored_types::SavedError,
         },
         wakeup::spawn,
     },
 };
 
-/// One tool, as a service: what an exchange of ours drives.
+/// A service of one tool, which an active call drives.
 pub(crate) struct ToolCall<'c> {
-    pub(crate) core: &'c Arc<Core>,
-    pub(crate) tool: &'c Arc<Entry<ToolInfo>>,
+    pub(crate) server: &'c Arc<ServerState>,
+    pub(crate) tool: &'c Arc<CatalogEntry<ToolInfo>>,
 }
 
 impl ToolCall<'_> {
-    /// Begins the call, and gives the outbox that belongs to it as well.
+    /// Starts the call; also returns its outbox.
     pub(crate) fn start(
         self,
         request: Request,
@@ -55,106 +55,120 @@ impl ToolCall<'_> {
         deadlines: Deadlines,
     ) -> (ActiveCall, Outbox) {
         let seen = Arc::default();
-        let (core, tool) = (self.core.clone(), self.tool.clone());
-        let service = Begin { core, tool, seen: Arc::clone(&seen) };
+        let (server, tool) = (self.server.clone(), self.tool.clone());
+        let service = ToolCallService { server, tool, seen: Arc::clone(&seen) };
         let exchange = ActiveCall::start(&service, request, timer.clone(), deadlines);
         let outbox = seen.get().cloned();
         (exchange, outbox.unwrap_or_else(|| Outbox::new(timer, deadlines)))
     }
 }
 
-struct Begin {
-    core: Arc<Core>,
-    tool: Arc<Entry<ToolInfo>>,
+struct ToolCallService {
+    server: Arc<ServerState>,
+    tool: Arc<CatalogEntry<ToolInfo>>,
     seen: Arc<std::sync::OnceLock<Outbox>>,
 }
 
-impl Service for Begin {
+impl Service for ToolCallService {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let _ = self.seen.set(outbox.clone());
-        dispatch::begin_tool(&self.core, &self.tool, request, outbox)
+        dispatch::begin_tool(&self.server, &self.tool, request, outbox)
     }
 }
 
-/// What a run holds until its end.
-pub(crate) struct Holding {
-    pub(crate) core: Arc<Core>,
-    pub(crate) link: Arc<Link>,
-    pub(crate) running: Running,
-    pub(crate) place: Place,
+/// Resources that a run holds until its end.
+pub(crate) struct RunResources {
+    pub(crate) server: Arc<ServerState>,
+    pub(crate) task_run: Arc<TaskRun>,
+    pub(crate) running: RegisteredRun,
+    pub(crate) slot: RunSlot,
 }
 
-/// Runs a new task, whose call is as it came.
+/// Runs a new task with its original request.
 pub(crate) fn begin(
-    holding: Holding,
-    tool: Arc<Entry<ToolInfo>>,
+    resources: RunResources,
+    tool: Arc<CatalogEntry<ToolInfo>>,
     request: Request,
     timer: Arc<dyn Timer>,
     ttl: u64,
 ) -> bool {
     spawn(async move {
-        let exchange = start(&holding, &tool, request, timer.clone(), ttl);
-        work(holding, exchange, &*timer).await;
+        let exchange = start(&resources, &tool, request, timer.clone(), ttl);
+        drive(resources, exchange, &*timer).await;
     })
 }
 
-/// Goes on with a call that has just become a task.
-pub(crate) fn go_on(holding: Holding, exchange: ActiveCall, timer: Arc<dyn Timer>) -> bool {
-    spawn(async move { work(holding, exchange, &*timer).await })
+/// Continues a call that was just promoted to a task.
+pub(crate) fn continue_call(
+    resources: RunResources,
+    exchange: ActiveCall,
+    timer: Arc<dyn Timer>,
+) -> bool {
+    spawn(async move { drive(resources, exchange, &*timer).await })
 }
 
-/// Runs a task that was taken up: with its call as it came, if that was here, or else with what
-/// its record has of it.
+/// Runs a claimed task: with its original request if this process has it, otherwise with the
+/// request rebuilt from its record.
 pub(crate) fn resume(
-    core: &Arc<Core>,
+    server: &Arc<ServerState>,
     (record, since): (TaskRecord, Instant),
     original: Option<Request>,
-    place: Place,
+    slot: RunSlot,
     timer: Arc<dyn Timer>,
 ) {
-    let core = core.clone();
+    let server = server.clone();
     spawn(async move {
-        let engine = core.tasks.engine().clone();
+        let scheduler = server.tasks.scheduler().clone();
         let (id, attempts) = (record.id.clone(), record.attempts);
-        let known =
-            async { Ok::<_, Error>((engine.ledger.steps(&id).await?, engine.ledger.now().await?)) };
+        let known = async {
+            Ok::<_, Error>((
+                scheduler.task_store.steps(&id).await?,
+                scheduler.task_store.now().await?,
+            ))
+        };
         let (steps, now) = match known.await {
             Ok(known) => known,
-            // That was no fault of the task: somebody tries again, at the latest when the lease lapses.
+            // Not a fault of the task, so the attempt does not count. It is tried again, at the
+            // latest when the lease expires.
             Err(error) => {
                 storage::log_failure(&error, "resume a task");
-                return give_back(&engine, record, &*timer).await;
+                return release_task(&scheduler, record, &*timer).await;
             }
         };
         let ttl = record.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
-        let request = original.unwrap_or_else(|| rebuild(&record));
-        let (ledger, options) = (engine.ledger.clone(), engine.options.clone());
-        let link = Link::new(record, since, steps, ledger, options, timer.clone());
-        let running = engine.run(&link, false);
-        let tool = dispatch::find_tool(&core, &core.snapshot.load().lists, &request).cloned();
+        let request = original.unwrap_or_else(|| rebuild_request(&record));
+        let (task_store, options) = (scheduler.task_store.clone(), scheduler.options.clone());
+        let task_run = TaskRun::new(record, since, steps, task_store, options, timer.clone());
+        let running = scheduler.register_run(&task_run, false);
+        let tool = dispatch::find_tool(&server, &server.catalog.load().lists, &request).cloned();
         let Ok(tool) = tool else {
-            // Another node may know it; the attempts are counted.
-            tracing::warn!(tool = printable(&request.target()), "there is no tool for a task");
-            return link.release(engine.options.rest(attempts + 1, chance())).await;
+            // Another node may have the tool; the attempts are counted.
+            tracing::warn!(
+                tool = printable(&request.target()),
+                "cannot run a task, its tool does not exist here"
+            );
+            return task_run
+                .release(scheduler.options.retry_delay(attempts + 1, random_fraction()))
+                .await;
         };
-        let holding = Holding { core, link, running, place };
-        let exchange = start(&holding, &tool, request, timer.clone(), ttl);
-        work(holding, exchange, &*timer).await;
+        let resources = RunResources { server, task_run, running, slot };
+        let exchange = start(&resources, &tool, request, timer.clone(), ttl);
+        drive(resources, exchange, &*timer).await;
     });
 }
 
-/// Gives a task back that could not be begun.
-async fn give_back(engine: &Engine, record: TaskRecord, timer: &dyn Timer) {
-    let (id, fence, rest) = (record.id.clone(), record.fence, millis(engine.options.lease));
+/// Releases a task that could not be started.
+async fn release_task(scheduler: &TaskScheduler, record: TaskRecord, timer: &dyn Timer) {
+    let (id, fence, rest) = (record.id.clone(), record.fence, millis(scheduler.options.lease));
     let release = |record: &mut TaskRecord, now| record.release(fence, rest, false, now);
-    if let Err(error) = engine.ledger.update(&id, Some(record), timer, release).await {
-        tracing::debug!(task = short(&id), %error, "a task was not given back");
+    if let Err(error) = scheduler.task_store.update(&id, Some(record), timer, release).await {
+        tracing::debug!(task = short_id(&id), %error, "cannot release a task");
     }
 }
 
 fn start(
-    holding: &Holding,
-    tool: &Arc<Entry<ToolInfo>>,
+    resources: &RunResources,
+    tool: &Arc<CatalogEntry<ToolInfo>>,
     mut request: Request,
     timer: Arc<dyn Timer>,
     ttl: u64,
@@ -162,18 +176,18 @@ fn start(
     request.asks = InputMode::Park;
     request.tasking = TaskRequest::Unknown;
     request.log_level = None;
-    request.scope.insert(Bond::with(holding.link.clone()));
-    let call = ToolCall { core: &holding.core, tool };
-    call.start(request, timer, within(ttl)).0
+    request.scope.insert(TaskPromotion::for_task(resources.task_run.clone()));
+    let call = ToolCall { server: &resources.server, tool };
+    call.start(request, timer, task_deadlines(ttl)).0
 }
 
-/// A task has as long as it is kept, and may be silent.
-pub(crate) fn within(ttl: u64) -> Deadlines {
+/// Deadlines of a task: no idle timeout, and its `ttl` in total.
+pub(crate) fn task_deadlines(ttl: u64) -> Deadlines {
     Deadlines { idle: None, total: Some(Duration::from_millis(ttl)) }
 }
 
-/// The call, as far as the record has it. What outer layers put beside it is not there.
-fn rebuild(record: &TaskRecord) -> Request {
+/// Rebuilds the request from the record. Extensions added by outer layers are missing.
+fn rebuild_request(record: &TaskRecord) -> Request {
     let call = &record.call;
     let mut builder =
         RequestBuilder::new(Method::CallTool).target(&call.tool).arguments(call.arguments.get());
@@ -183,92 +197,97 @@ fn rebuild(record: &TaskRecord) -> Request {
     let mut request = builder.build().from_peer(Arc::new(call.peer()));
     match call.principal() {
         Some(principal) => request.scope.insert(principal),
-        // Whoever made the task was allowed to when it did.
+        // The caller was authorized when it created the task.
         None => request.scope.insert(Trusted),
     }
     request
 }
 
-/// What happens next in a run.
-enum Next {
-    Chore(Chore),
+/// Next event of a run.
+enum LoopEvent {
+    Run(RunEvent),
     Event(Event),
-    Report(Update),
+    Report(ProgressUpdate),
 }
 
-/// Drives the handler, writes down how far it has come, and how it ended.
-async fn work(holding: Holding, mut exchange: ActiveCall, timer: &dyn Timer) {
-    let Holding { core, link, running, place } = holding;
-    let options = &core.tasks.options;
-    let mut reports = Reports::new(options);
-    let mut lease = Lease::new(link.clone(), timer);
+/// Drives the handler; stores its progress and its result.
+async fn drive(resources: RunResources, mut exchange: ActiveCall, timer: &dyn Timer) {
+    let RunResources { server, task_run, running, slot } = resources;
+    let options = &server.tasks.options;
+    let mut reports = ProgressReports::new(options);
+    let mut lease = Lease::new(task_run.clone(), timer);
     let end = loop {
-        match poll_fn(|cx| poll(&link, &mut lease, &mut exchange, &mut reports, timer, cx)).await {
-            Next::Chore(Chore::Stop(Stop::Lost)) => return,
-            Next::Chore(Chore::Stop(Stop::Failed(error))) => {
-                break End::Failed(SavedError::within(&error, options.result));
+        match poll_fn(|cx| poll(&task_run, &mut lease, &mut exchange, &mut reports, timer, cx))
+            .await
+        {
+            LoopEvent::Run(RunEvent::Stop(StopReason::Lost)) => return,
+            LoopEvent::Run(RunEvent::Stop(StopReason::Failed(error))) => {
+                break TaskEnd::Failed(SavedError::within_limit(&error, options.result));
             }
-            Next::Chore(Chore::Withdraw(key)) => lease.during(timer, link.withdraw(&key)).await,
-            Next::Report(update) => lease.during(timer, link.report(&update)).await,
-            Next::Event(Event::Done(outcome)) => break ended(outcome, options.result),
-            Next::Event(Event::Notify(notification)) => reports.take(notification),
-            // Nobody is there to be asked; what is asked in a task goes another way.
-            Next::Event(Event::ClientRequest(id, ask)) => exchange.refuse(id, &ask),
-            Next::Event(_) => {}
+            LoopEvent::Run(RunEvent::Withdraw(key)) => {
+                lease.during(timer, task_run.withdraw(&key)).await
+            }
+            LoopEvent::Report(update) => lease.during(timer, task_run.report(&update)).await,
+            LoopEvent::Event(Event::Done(outcome)) => break task_end(outcome, options.result),
+            LoopEvent::Event(Event::Notify(notification)) => reports.take(notification),
+            // There is no client to send it to; client requests of a task go through its record.
+            LoopEvent::Event(Event::ClientRequest(id, ask)) => exchange.refuse(id, &ask),
+            LoopEvent::Event(_) => {}
         }
     };
     drop(exchange);
-    let end = counted(core.tasks.engine(), link.id(), end);
-    let finished = link.finish(&end, reports.last.as_ref()).await;
-    // Before anybody is told: there is nothing left that the news could change here.
-    drop((running, place));
-    // Even if it was over before: whoever ended it may not have heard from the store that it did.
-    core.tasks.engine().ledger.tell(link.id()).await;
+    let end = reserve_result(server.tasks.scheduler(), task_run.id(), end);
+    let finished = task_run.finish(&end, reports.last.as_ref()).await;
+    // Before the notification, which has nothing left to change in this run.
+    drop((running, slot));
+    // Also if it had already ended: the process that ended it may not have received the
+    // confirmation of the store.
+    server.tasks.scheduler().task_store.publish_changed(task_run.id()).await;
     if finished {
-        tracing::debug!(task = short(link.id()), "a task has ended");
+        tracing::debug!(task = short_id(task_run.id()), "stored the end of a task");
     }
 }
 
 fn poll(
-    link: &Link,
+    task_run: &TaskRun,
     lease: &mut Lease,
     exchange: &mut ActiveCall,
-    reports: &mut Reports,
+    reports: &mut ProgressReports,
     timer: &dyn Timer,
     cx: &mut Context<'_>,
-) -> Poll<Next> {
-    // Before the handler: one that lost its task does nothing more.
-    if let Poll::Ready(chore) = link.poll_chore(cx) {
-        return Poll::Ready(Next::Chore(chore));
+) -> Poll<LoopEvent> {
+    // Before the handler: a run that lost its task must not continue.
+    if let Poll::Ready(event) = task_run.poll_run_event(cx) {
+        return Poll::Ready(LoopEvent::Run(event));
     }
     if lease.poll_lapsed(timer, cx).is_ready() {
         tracing::warn!(
-            task = short(link.id()),
-            "a task is given up: its lease could not be renewed"
+            task = short_id(task_run.id()),
+            "stopped a task, its lease could not be renewed"
         );
-        return Poll::Ready(Next::Chore(Chore::Stop(Stop::Lost)));
+        return Poll::Ready(LoopEvent::Run(RunEvent::Stop(StopReason::Lost)));
     }
     if let Poll::Ready(event) = exchange.poll_event(cx) {
-        return Poll::Ready(Next::Event(event));
+        return Poll::Ready(LoopEvent::Event(event));
     }
-    reports.poll(timer, cx).map(Next::Report)
+    reports.poll(timer, cx).map(LoopEvent::Report)
 }
 
-/// How often progress is written down: at once, and then not more often than the interval; the
-/// last value wins.
-struct Reports {
+/// Rate limit for stored progress: the first update at once, later ones at most once per interval;
+/// the last value wins.
+struct ProgressReports {
     interval: Duration,
-    /// Bytes of what is said with it.
+    /// Maximum bytes of the message.
     most: usize,
-    last: Option<Update>,
+    last: Option<ProgressUpdate>,
     next: Option<Instant>,
     alarm: Option<BoxFuture<()>>,
 }
 
-impl Reports {
+impl ProgressReports {
     fn new(options: &TaskOptions) -> Self {
         let (interval, most) = (options.progress_interval, options.item);
-        Reports { interval, most, last: None, next: None, alarm: None }
+        ProgressReports { interval, most, last: None, next: None, alarm: None }
     }
 
     fn take(&mut self, notification: Notification) {
@@ -276,14 +295,14 @@ impl Reports {
             Notification::Progress { progress, total, message } => {
                 let is_long = message.as_ref().is_some_and(|text| text.len() > self.most);
                 let message = if is_long { message.map(problems::shorten) } else { message };
-                self.last = Some(Update { progress, total, message });
+                self.last = Some(ProgressUpdate { progress, total, message });
             }
-            // Not what it says: that was meant for the client, not for the server's log.
-            _ => tracing::debug!("a task has nobody to tell what it says"),
+            // The content is not logged: it was meant for the client.
+            _ => tracing::debug!("ignored a notification other than progress from a task"),
         }
     }
 
-    fn poll(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<Update> {
+    fn poll(&mut self, timer: &dyn Timer, cx: &mut Context<'_>) -> Poll<ProgressUpdate> {
         if self.last.is_none() {
             return Poll::Pending;
         }
@@ -300,21 +319,22 @@ impl Reports {
     }
 }
 
-/// The end, if there is room for it; else that there is none.
-fn counted(engine: &Engine, id: &str, end: End) -> End {
+/// Reserves room for the end of a task; without room the task fails.
+fn reserve_result(scheduler: &TaskScheduler, id: &str, end: TaskEnd) -> TaskEnd {
     let size = serde_json::to_vec(&end).map_or(0, |json| json.len());
-    match engine.room.end(id, size) {
+    match scheduler.memory.resize(id, size) {
         Ok(()) => end,
         Err(_) => {
-            let text = format!("There is no room for the result of {size} bytes");
-            let _ = engine.room.end(id, 0);
-            End::Failed((&Error::new(ErrorKind::TaskFailed).with_message(text)).into())
+            let text = format!("There is no room for the result of {size} bytes in the task store");
+            let _ = scheduler.memory.resize(id, 0);
+            TaskEnd::Failed((&Error::new(ErrorKind::TaskFailed).with_message(text)).into())
         }
     }
 }
 
-/// How a task ended whose call ended so. What a model should read is a result, in every dialect.
-fn ended(outcome: Outcome, most: usize) -> End {
+/// Converts the outcome of the call to the end of the task. Errors meant for a model are results,
+/// in every dialect.
+fn task_end(outcome: Outcome, most: usize) -> TaskEnd {
     let result = match outcome {
         Outcome::Complete(Reply::Tool(result)) => result,
         Outcome::Failed(error)
@@ -322,16 +342,16 @@ fn ended(outcome: Outcome, most: usize) -> End {
         {
             ToolResult::error(&*error.message)
         }
-        Outcome::Failed(error) => return End::Failed(SavedError::within(&error, most)),
-        _ => return End::Failed((&Error::new(ErrorKind::InternalError)).into()),
+        Outcome::Failed(error) => return TaskEnd::Failed(SavedError::within_limit(&error, most)),
+        _ => return TaskEnd::Failed((&Error::new(ErrorKind::InternalError)).into()),
     };
-    End::Completed(Box::new(match problem(&result, most) {
+    TaskEnd::Completed(Box::new(match problem(&result, most) {
         Some(text) => ToolResult::error(text),
         None => result,
     }))
 }
 
-/// Why a result cannot be kept.
+/// Reason why a result cannot be stored.
 fn problem(result: &ToolResult, most: usize) -> Option<String> {
     let json = serde_json::to_vec(result);
     let size = json.as_ref().map_or(usize::MAX, Vec::len);
@@ -339,5 +359,5 @@ fn problem(result: &ToolResult, most: usize) -> Option<String> {
         return Some(format!("The result has {size} bytes, and {most} is the limit for a task"));
     }
     let is_deep = json.is_ok_and(|json| nested_json::is_too_deep(&json));
-    is_deep.then(|| "The result is nested deeper than a task can keep".into())
+    is_deep.then(|| "The result is nested too deeply to be stored for a task".into())
 }

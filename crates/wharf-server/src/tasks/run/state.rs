@@ -1,5 +1,5 @@
-//! What a running handler has of its task: its answers, its steps, and the right to change the
-//! record for as long as nobody else holds it.
+//! State of one task run, shared with its handler: responses, steps, and the right to change the
+//! record while the lease is held.
 
 pub(crate) mod handler_api;
 
@@ -17,144 +17,144 @@ use wharf_model::{Error, Timer};
 use crate::{
     context::progress,
     tasks::{
-        notify::short,
+        notify::short_id,
         options::{TaskOptions, millis},
         storage,
         storage::{
-            Ledger, Update, chance,
-            record::{Answer, Changed, End, Refusal, TaskRecord},
+            TaskStore, UpdateResult, random_fraction,
+            record::{ChangeRejection, RecordChanged, StoredResponse, TaskEnd, TaskRecord},
         },
     },
 };
 
-/// How long a change is held back after a store failed, at first and at most.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+/// Delay before a failed change is retried: first and maximum.
+const RETRY_PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// How long a lease is good for by our own clock, which may be a little slower than the store's.
-fn good_for(options: &TaskOptions) -> Duration {
+/// Duration of a lease by the local clock, which may be slightly slower than the store's.
+fn local_lease(options: &TaskOptions) -> Duration {
     options.lease - options.lease / 8
 }
 
 /// One run of a task.
-pub(crate) struct Link {
+pub(crate) struct TaskRun {
     id: String,
     fence: u64,
     nonce: String,
     expires: Option<u64>,
-    ledger: Arc<Ledger>,
+    task_store: Arc<TaskStore>,
     options: Arc<TaskOptions>,
     timer: Arc<dyn Timer>,
-    state: Mutex<State>,
+    state: Mutex<RunState>,
 }
 
-struct State {
-    answers: BTreeMap<String, Answer>,
+struct RunState {
+    answers: BTreeMap<String, StoredResponse>,
     steps: BTreeMap<String, Box<RawValue>>,
-    /// The record as it was when we saw it last: most often it still is.
+    /// Last known version of the record: usually the current one.
     known: Option<TaskRecord>,
-    /// Questions nobody waits for any more, to be taken out of the record.
+    /// Keys of client requests that were dropped, to be removed from the record.
     withdrawn: Vec<String>,
-    stop: Option<Stop>,
-    /// Its handler is through, and its end is on its way to the store.
+    stop: Option<StopReason>,
+    /// The handler has returned, and its result is being stored.
     ending: bool,
-    /// Until when nobody else can have the record, by our own clock.
+    /// Time until which the lease is held, by the local clock.
     held: Instant,
-    asking: Vec<Waker>,
-    runner: Option<Waker>,
+    answer_wakers: Vec<Waker>,
+    runner_waker: Option<Waker>,
 }
 
-/// Why a run ends before its handler does.
+/// Reason why a run ends before its handler.
 #[derive(Clone, Debug)]
-pub(crate) enum Stop {
-    /// Somebody else has the task, or it is over.
+pub(crate) enum StopReason {
+    /// Another process holds the task, or it has ended.
     Lost,
-    /// It cannot go on.
+    /// The task fails.
     Failed(Error),
 }
 
-/// What a run must see to besides its handler.
-pub(crate) enum Chore {
-    Stop(Stop),
+/// Event of a run other than those of its handler.
+pub(crate) enum RunEvent {
+    Stop(StopReason),
     Withdraw(String),
 }
 
-impl Link {
-    /// The run of a record that we hold since we asked for it, with the steps of earlier runs.
+impl TaskRun {
+    /// Creates the run of a record held since `since`, with the steps of earlier runs.
     pub(crate) fn new(
         record: TaskRecord,
         since: Instant,
         mut steps: BTreeMap<String, Box<RawValue>>,
-        ledger: Arc<Ledger>,
+        task_store: Arc<TaskStore>,
         options: Arc<TaskOptions>,
         timer: Arc<dyn Timer>,
     ) -> Arc<Self> {
         for (name, json) in &record.steps {
             steps.entry(name.clone()).or_insert_with(|| json.clone());
         }
-        let state = State {
+        let state = RunState {
             answers: record.answers.clone(),
             steps,
             withdrawn: Vec::new(),
             stop: None,
             ending: false,
-            held: since + good_for(&options),
-            asking: Vec::new(),
-            runner: None,
+            held: since + local_lease(&options),
+            answer_wakers: Vec::new(),
+            runner_waker: None,
             known: None,
         };
-        let link = Link {
+        let task_run = TaskRun {
             id: record.id.clone(),
             fence: record.fence,
             nonce: record.call.nonce.clone().unwrap_or_else(|| record.id.clone()),
             expires: record.expires,
-            ledger,
+            task_store,
             options,
             timer,
-            state: Mutex::new(State { known: Some(record), ..state }),
+            state: Mutex::new(RunState { known: Some(record), ..state }),
         };
-        Arc::new(link)
+        Arc::new(task_run)
     }
 
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// Takes note of what the record says now.
-    pub(crate) fn absorb(&self, record: TaskRecord) {
+    /// Updates the state from a newer record.
+    pub(crate) fn update_from(&self, record: TaskRecord) {
         let mut state = self.lock();
         if record.fence != self.fence {
             drop(state);
-            return self.stop(Stop::Lost);
+            return self.stop(StopReason::Lost);
         }
         if state.known.as_ref().is_some_and(|known| known.version > record.version) {
             return;
         }
         state.answers.clone_from(&record.answers);
         state.known = Some(record);
-        let asking = mem::take(&mut state.asking);
+        let answer_wakers = mem::take(&mut state.answer_wakers);
         drop(state);
-        asking.into_iter().for_each(Waker::wake);
+        answer_wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Ends the run, without a word to the store.
-    pub(crate) fn stop(&self, stop: Stop) {
+    /// Ends the run without a change in the store.
+    pub(crate) fn stop(&self, stop: StopReason) {
         let mut state = self.lock();
         state.stop.get_or_insert(stop);
-        let runner = state.runner.take();
+        let runner_waker = state.runner_waker.take();
         drop(state);
-        runner.into_iter().for_each(Waker::wake);
+        runner_waker.into_iter().for_each(Waker::wake);
     }
 
-    /// What there is to do besides polling the handler.
-    pub(crate) fn poll_chore(&self, cx: &Context<'_>) -> Poll<Chore> {
+    /// Polls for events other than those of the handler.
+    pub(crate) fn poll_run_event(&self, cx: &Context<'_>) -> Poll<RunEvent> {
         let mut state = self.lock();
         if let Some(stop) = &state.stop {
-            return Poll::Ready(Chore::Stop(stop.clone()));
+            return Poll::Ready(RunEvent::Stop(stop.clone()));
         }
         if let Some(key) = state.withdrawn.pop() {
-            return Poll::Ready(Chore::Withdraw(key));
+            return Poll::Ready(RunEvent::Withdraw(key));
         }
-        let old = state.runner.replace(cx.waker().clone());
+        let old = state.runner_waker.replace(cx.waker().clone());
         drop(state);
         drop(old);
         Poll::Pending
@@ -163,63 +163,64 @@ impl Link {
     /// Changes the record as its holder.
     async fn change(
         &self,
-        change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
-    ) -> Result<Update, Error> {
+        change: impl FnMut(&mut TaskRecord, u64) -> Result<RecordChanged, ChangeRejection>,
+    ) -> Result<UpdateResult, Error> {
         let known = self.lock().known.take();
-        let update = self.ledger.update(&self.id, known, &*self.timer, change).await?;
+        let update = self.task_store.update(&self.id, known, &*self.timer, change).await?;
         match &update {
-            Update::Done(record, _) => self.absorb((**record).clone()),
-            Update::Refused(Refusal::Over | Refusal::Lost, _) | Update::Gone => {
-                self.stop(Stop::Lost);
+            UpdateResult::Done(record, _) => self.update_from((**record).clone()),
+            UpdateResult::Refused(ChangeRejection::Over | ChangeRejection::Lost, _)
+            | UpdateResult::Gone => {
+                self.stop(StopReason::Lost);
             }
-            Update::Refused(..) => {}
+            UpdateResult::Refused(..) => {}
         }
         Ok(update)
     }
 
-    /// The same, again and again for as long as the store fails and the run is not lost.
-    async fn insist(
+    /// Changes the record, with retries for as long as the store fails and the run is not lost.
+    async fn change_with_retry(
         &self,
-        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
-    ) -> Update {
-        let mut pause = PAUSES.0;
+        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<RecordChanged, ChangeRejection>,
+    ) -> UpdateResult {
+        let mut pause = RETRY_PAUSES.0;
         loop {
             match self.change(&mut change).await {
                 Ok(update) => return update,
-                Err(_) if self.is_lost() => return Update::Gone,
-                Err(error) => self.rest(&mut pause, &error).await,
+                Err(_) if self.is_lost() => return UpdateResult::Gone,
+                Err(error) => self.pause_after_failure(&mut pause, &error).await,
             }
         }
     }
 
-    /// Whether the run is over without a word to the store: with its server, perhaps.
+    /// Returns whether the run ended without a change in the store, for example with its server.
     fn is_lost(&self) -> bool {
-        matches!(self.lock().stop, Some(Stop::Lost))
+        matches!(self.lock().stop, Some(StopReason::Lost))
     }
 
-    async fn rest(&self, pause: &mut Duration, error: &Error) {
+    async fn pause_after_failure(&self, pause: &mut Duration, error: &Error) {
         storage::log_failure(error, "store a task");
-        let wait = pause.mul_f64(0.5 + chance() / 2.0);
+        let wait = pause.mul_f64(0.5 + random_fraction() / 2.0);
         self.timer.sleep_until(self.timer.now() + wait).await;
-        *pause = (*pause * 2).min(PAUSES.1);
+        *pause = (*pause * 2).min(RETRY_PAUSES.1);
     }
 
-    /// Until when the run may go on without a sign of life. A node that is cut off from the store
-    /// must stop by itself, before another one can take the task up.
+    /// Time until which the run may continue without a heartbeat. A node that is disconnected from
+    /// the store must stop by itself, before another one can claim the task.
     pub(crate) fn held(&self) -> Instant {
         self.lock().held
     }
 
-    /// How often the run shows that it is alive.
-    pub(crate) fn beat(&self) -> Duration {
+    /// Heartbeat interval of the run.
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
         self.options.lease / 3
     }
 
-    /// Shows that this run is alive. False if the store did not hear it.
+    /// Sends a heartbeat, which renews the lease. False if the store failed.
     pub(crate) async fn renew(&self) -> bool {
         let (lease, before) = (millis(self.options.lease), self.timer.now());
         match self.change(|record, now| record.renew(self.fence, lease, now)).await {
-            Ok(Update::Done(..)) => self.lock().held = before + good_for(&self.options),
+            Ok(UpdateResult::Done(..)) => self.lock().held = before + local_lease(&self.options),
             Ok(_) => {}
             Err(error) => {
                 storage::log_failure(&error, "renew the lease of a task");
@@ -229,57 +230,64 @@ impl Link {
         true
     }
 
-    pub(crate) async fn report(&self, update: &progress::Update) {
+    pub(crate) async fn report(&self, update: &progress::ProgressUpdate) {
         let changed = self.change(|record, now| record.report(self.fence, update, now)).await;
         match changed {
-            Ok(Update::Done(_, Changed::Yes)) => self.ledger.tell(&self.id).await,
+            Ok(UpdateResult::Done(_, RecordChanged::Yes)) => {
+                self.task_store.publish_changed(&self.id).await
+            }
             Ok(_) => {}
-            // The next one may have more luck.
+            // The next update may succeed.
             Err(error) => {
-                tracing::debug!(task = short(&self.id), %error, "progress was not written down")
+                tracing::debug!(task = short_id(&self.id), %error, "cannot store the progress of a task")
             }
         }
     }
 
     pub(crate) async fn withdraw(&self, key: &str) {
-        let changed = self.insist(|record, now| record.withdraw(self.fence, key, now)).await;
-        if matches!(changed, Update::Done(_, Changed::Yes)) {
-            self.ledger.tell(&self.id).await;
+        let changed =
+            self.change_with_retry(|record, now| record.withdraw(self.fence, key, now)).await;
+        if matches!(changed, UpdateResult::Done(_, RecordChanged::Yes)) {
+            self.task_store.publish_changed(&self.id).await;
         }
     }
 
-    /// Writes down how the task ended. False if it is not ours to end.
-    pub(crate) async fn finish(&self, end: &End, last: Option<&progress::Update>) -> bool {
+    /// Stores the end of the task. False if this run does not hold the task.
+    pub(crate) async fn finish(
+        &self,
+        end: &TaskEnd,
+        last: Option<&progress::ProgressUpdate>,
+    ) -> bool {
         self.lock().ending = true;
         let finished = self
-            .insist(|record, now| {
+            .change_with_retry(|record, now| {
                 if let Some(update) = last {
                     record.report(self.fence, update, now)?;
                 }
                 record.finish(self.fence, end, now)
             })
             .await;
-        matches!(finished, Update::Done(..))
+        matches!(finished, UpdateResult::Done(..))
     }
 
-    /// Stops the run and gives the task back, unless its handler is through. False if that did not
-    /// reach the store: then its lease lapses.
-    pub(crate) async fn hand_back(&self) -> bool {
+    /// Stops the run and releases the task for graceful shutdown, unless its handler has returned.
+    /// False if the store failed: then its lease expires.
+    pub(crate) async fn release_for_shutdown(&self) -> bool {
         if self.lock().ending {
             return false;
         }
-        self.stop(Stop::Lost);
+        self.stop(StopReason::Lost);
         let released = self.change(|record, now| record.release(self.fence, 0, false, now)).await;
-        matches!(released, Ok(Update::Done(..)))
+        matches!(released, Ok(UpdateResult::Done(..)))
     }
 
-    /// Gives the task back for somebody else to try.
+    /// Releases the task for another attempt.
     pub(crate) async fn release(&self, delay: Duration) {
         let delay = millis(delay);
-        self.insist(|record, now| record.release(self.fence, delay, true, now)).await;
+        self.change_with_retry(|record, now| record.release(self.fence, delay, true, now)).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RunState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

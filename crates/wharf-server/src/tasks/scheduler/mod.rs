@@ -1,4 +1,4 @@
-//! One process's share in the tasks of its server: what it runs, what it takes up, whom it tells.
+//! Task scheduler of one process: claims due tasks, tracks runs and notifies subscribers.
 
 pub(crate) mod poll_loop;
 pub(crate) mod slots;
@@ -13,31 +13,31 @@ use std::{
 use wharf_model::{Bus, Caller, Error, RecordStore, Request, Sharing, Timer};
 use wharf_store::{MemoryBus, MemoryRecords};
 
-use crate::tasks::scheduler::slots::{Hearing, Looking};
-pub(crate) use crate::tasks::scheduler::slots::{Place, Running, Waiting, Watch};
+use crate::tasks::scheduler::slots::{LoopGuard, TaskBusSubscriber};
+pub(crate) use crate::tasks::scheduler::slots::{RegisteredRun, RunSlot, TaskWatch, WaitSlot};
 use crate::{
     key_ring::random_name,
-    router::{caller_shares::Shares, state::Core},
+    router::{caller_shares::CallerShares, state::ServerState},
     tasks::{
-        memory_budget::Room,
+        memory_budget::TaskMemoryBudget,
         options::{TaskOptions, millis},
-        run::state::{Link, Stop},
-        runtime::Stage,
+        run::state::{StopReason, TaskRun},
+        runtime::LifecycleFlags,
         storage,
         storage::{
-            Ledger, TOPIC, WORK,
-            record::{Claim, TaskRecord},
+            DUE_MARK, TOPIC, TaskStore,
+            record::{TaskClaim, TaskRecord},
         },
-        wakeup::{Bell, spawn},
+        wakeup::{WakeSignal, spawn},
     },
 };
 
-/// How many pieces of news wait for the loop; past that it looks at everything.
-const NEWS: usize = 4096;
-/// How many calls whose tasks found no room are remembered as they came.
-const ORIGINALS: usize = 1024;
+/// Maximum number of changed tasks queued for the loop; beyond that it checks all tasks.
+const MAX_CHANGED_TASKS: usize = 4096;
+/// Maximum number of original requests kept for tasks without a free slot.
+const MAX_ORIGINAL_CALLS: usize = 1024;
 
-/// What the engine keeps, and where: by default in memory.
+/// Record store and bus of the tasks; in memory by default.
 #[derive(Clone)]
 pub(crate) struct TaskStorage {
     pub(crate) store: Arc<dyn RecordStore>,
@@ -55,166 +55,170 @@ impl Default for TaskStorage {
     }
 }
 
-pub(crate) struct Engine {
-    pub(crate) ledger: Arc<Ledger>,
+pub(crate) struct TaskScheduler {
+    pub(crate) task_store: Arc<TaskStore>,
     pub(crate) options: Arc<TaskOptions>,
-    pub(crate) room: Room,
-    places: Shares,
-    waits: Shares,
+    pub(crate) memory: TaskMemoryBudget,
+    slots: CallerShares,
+    waits: CallerShares,
     reach: Sharing,
     node: OnceLock<String>,
-    stage: Arc<Stage>,
+    lifecycle: Arc<LifecycleFlags>,
     /// Wakes the loop.
-    bell: Bell,
-    state: Mutex<State>,
+    wake_signal: WakeSignal,
+    state: Mutex<SchedulerState>,
 }
 
 #[derive(Default)]
-struct State {
-    runs: BTreeMap<String, Arc<Link>>,
-    /// Places taken by runs, those included that have yet to begin.
-    places: usize,
-    /// True if a task found no place since the last look at the store.
-    crowded: bool,
-    /// Owners of due tasks that found no place, so that their records are not loaded on each look.
+struct SchedulerState {
+    runs: BTreeMap<String, Arc<TaskRun>>,
+    /// Slots in use, including those of runs that have not started yet.
+    slots: usize,
+    /// True if a task found no free slot since the last scan of the store.
+    slots_full: bool,
+    /// Owners of due tasks without a free slot, so that their records are not loaded in each scan.
     waiting_owners: BTreeMap<String, String>,
-    /// Calls whose tasks found no room yet: they still have what outer layers added to them.
-    originals: VecDeque<Original>,
-    news: BTreeSet<String>,
+    /// Original requests of tasks without a free slot: they still have the extensions of outer
+    /// layers.
+    originals: VecDeque<OriginalCall>,
+    changed: BTreeSet<String>,
     missed: bool,
-    /// Whether there may be something to take up.
+    /// True if there may be due tasks.
     work: bool,
-    watchers: BTreeMap<(String, u64), Arc<Bell>>,
+    watchers: BTreeMap<(String, u64), Arc<WakeSignal>>,
     next_watcher: u64,
     waiting: usize,
     subscription: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
 
-/// A call whose task waits for room, until it expires.
-struct Original {
+/// Original request of a task without a free slot, kept until the task expires.
+struct OriginalCall {
     id: String,
     request: Request,
     expires: Instant,
 }
 
-impl Engine {
+impl TaskScheduler {
     pub(crate) fn new(
-        keeping: TaskStorage,
+        task_storage: TaskStorage,
         options: Arc<TaskOptions>,
-        stage: Arc<Stage>,
+        lifecycle: Arc<LifecycleFlags>,
     ) -> Arc<Self> {
-        let TaskStorage { store, bus, reach } = keeping;
-        Arc::new(Engine {
-            ledger: Arc::new(Ledger::new(store, bus)),
-            room: Room::new(options.bytes),
-            places: Shares::new(options.running),
-            waits: Shares::new(options.waiting),
+        let TaskStorage { store, bus, reach } = task_storage;
+        Arc::new(TaskScheduler {
+            task_store: Arc::new(TaskStore::new(store, bus)),
+            memory: TaskMemoryBudget::new(options.bytes),
+            slots: CallerShares::new(options.running),
+            waits: CallerShares::new(options.waiting),
             options,
             reach,
             node: OnceLock::new(),
-            stage,
-            bell: Bell::default(),
+            lifecycle,
+            wake_signal: WakeSignal::default(),
             state: Mutex::default(),
         })
     }
 
-    /// Whether tasks outlive this process.
+    /// Returns whether tasks outlive this process.
     fn is_durable(&self) -> bool {
         self.reach > Sharing::Process
     }
 
-    /// Begins to look after tasks, if nobody does so yet.
-    pub(crate) fn start(self: &Arc<Self>, core: &Arc<Core>, timer: &Arc<dyn Timer>) {
-        if self.is_stopped() || self.stage.started.swap(true, Ordering::AcqRel) {
+    /// Starts the loop, unless it is running.
+    pub(crate) fn start(self: &Arc<Self>, server: &Arc<ServerState>, timer: &Arc<dyn Timer>) {
+        if self.is_stopped() || self.lifecycle.started.swap(true, Ordering::AcqRel) {
             return;
         }
-        let hearing: Weak<Engine> = Arc::downgrade(self);
-        let subscription = self.ledger.bus().subscribe(TOPIC, Arc::new(Hearing(hearing)));
+        let weak: Weak<TaskScheduler> = Arc::downgrade(self);
+        let subscription =
+            self.task_store.bus().subscribe(TOPIC, Arc::new(TaskBusSubscriber(weak)));
         let old = {
             let mut state = self.lock();
             state.work = true;
             state.subscription.replace(subscription)
         };
         drop(old);
-        let looking = Looking(self.clone());
-        let (core, timer) = (Arc::downgrade(core), timer.clone());
-        if !spawn(async move { looking.0.look_after(&core, &timer).await }) {
-            self.stage.started.store(false, Ordering::Release);
+        let guard = LoopGuard(self.clone());
+        let (server, timer) = (Arc::downgrade(server), timer.clone());
+        if !spawn(async move { guard.0.run_loop(&server, &timer).await }) {
+            self.lifecycle.started.store(false, Ordering::Release);
         }
     }
 
-    /// Drops every run, after it was said that all is stopped.
+    /// Drops every run. The stopped flag must be set before.
     pub(crate) fn stop(&self) {
         let (runs, subscription, originals) = {
             let mut state = self.lock();
             let originals = mem::take(&mut state.originals);
             (mem::take(&mut state.runs), state.subscription.take(), originals)
         };
-        runs.into_values().for_each(|link| link.stop(Stop::Lost));
+        runs.into_values().for_each(|task_run| task_run.stop(StopReason::Lost));
         drop((subscription, originals));
-        self.bell.ring();
+        self.wake_signal.notify();
     }
 
-    /// Gives every run back in good order, after it was said that nothing more is taken up.
+    /// Releases every run for graceful shutdown. The draining flag must be set before.
     pub(crate) async fn release(&self) {
         if !self.is_durable() {
             return;
         }
         let mut given = BTreeSet::new();
         loop {
-            let runs = self.lock().runs.values().cloned().collect::<Vec<Arc<Link>>>();
-            // A call may have become a task meanwhile.
-            let Some(link) = runs.into_iter().find(|link| given.insert(link.id().to_owned()))
+            let runs = self.lock().runs.values().cloned().collect::<Vec<Arc<TaskRun>>>();
+            // A call may have been promoted to a task meanwhile.
+            let Some(task_run) =
+                runs.into_iter().find(|task_run| given.insert(task_run.id().to_owned()))
             else {
                 return;
             };
-            if link.hand_back().await {
-                self.ledger.offer(link.id()).await;
+            if task_run.release_for_shutdown().await {
+                self.task_store.publish_due(task_run.id()).await;
             }
         }
     }
 
-    /// Whether what begins now should begin elsewhere: this process is about to end, and the store
-    /// outlives it.
-    pub(crate) fn is_leaving(&self) -> bool {
-        self.is_durable() && self.stage.draining.load(Ordering::Acquire)
+    /// Returns whether new tasks should start in another process: this one is shutting down, and
+    /// the store is durable.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_durable() && self.lifecycle.draining.load(Ordering::Acquire)
     }
 
     fn is_stopped(&self) -> bool {
-        self.stage.stopped.load(Ordering::Acquire)
+        self.lifecycle.stopped.load(Ordering::Acquire)
     }
 
-    /// How often there is a look for tasks whose holder is gone.
-    pub(crate) fn beat(&self) -> Duration {
+    /// Interval of the scans for tasks with an expired lease.
+    pub(crate) fn heartbeat_interval(&self) -> Duration {
         self.options.lease / 3
     }
 
-    /// A place for one run of this owner; `None` if none is free, or the owner has its share.
-    pub(crate) fn enter(self: &Arc<Self>, owner: &str) -> Option<Place> {
+    /// Acquires a slot for one run of this owner; `None` if none is free, or the owner has used its
+    /// share.
+    pub(crate) fn acquire_slot(self: &Arc<Self>, owner: &str) -> Option<RunSlot> {
         let mut state = self.lock();
         if self.is_stopped() {
             return None;
         }
-        match self.places.claim(state.places, &storage::counted_caller(owner)) {
+        match self.slots.claim(state.slots, &storage::counted_caller(owner)) {
             Some(share) => {
-                state.places += 1;
-                Some(Place { engine: self.clone(), used: true, share })
+                state.slots += 1;
+                Some(RunSlot { scheduler: self.clone(), used: true, share })
             }
             None => {
-                state.crowded = true;
+                state.slots_full = true;
                 None
             }
         }
     }
 
-    /// How long a task of this caller is kept, in milliseconds.
+    /// Lifetime of a task of this caller, in milliseconds.
     pub(crate) fn ttl(&self, caller: &Caller, wanted: Option<u64>) -> u64 {
         let ttl = self.options.ttl(wanted);
-        if self.room.is_tight(caller) { ttl.min(self.options.ttl(None)) } else { ttl }
+        if self.memory.is_nearly_full(caller) { ttl.min(self.options.ttl(None)) } else { ttl }
     }
 
-    /// As whom this process claims tasks.
-    pub(crate) fn claim(&self) -> Result<Claim, Error> {
+    /// Claim with the identity of this process.
+    pub(crate) fn claim(&self) -> Result<TaskClaim, Error> {
         let node = match self.node.get() {
             Some(node) => node.clone(),
             None => {
@@ -222,125 +226,130 @@ impl Engine {
                 self.node.get_or_init(|| name).clone()
             }
         };
-        Ok(Claim { node, lease: millis(self.options.lease) })
+        Ok(TaskClaim { node, lease: millis(self.options.lease) })
     }
 
-    /// Notes a run, so that it is renewed and hears of answers; until what it returns is dropped.
-    /// Of a task that others knew before, news may have come in the meantime.
-    pub(crate) fn run(self: &Arc<Self>, link: &Arc<Link>, is_new: bool) -> Running {
+    /// Registers a run, so that it is notified of responses, until the returned guard is dropped. A
+    /// task that is not new may have changed in the meantime.
+    pub(crate) fn register_run(
+        self: &Arc<Self>,
+        task_run: &Arc<TaskRun>,
+        is_new: bool,
+    ) -> RegisteredRun {
         let stopped = {
             let mut state = self.lock();
-            let id = link.id().to_owned();
+            let id = task_run.id().to_owned();
             if !is_new {
-                state.news.insert(id.clone());
+                state.changed.insert(id.clone());
             }
-            state.runs.insert(id, link.clone());
+            state.runs.insert(id, task_run.clone());
             self.is_stopped()
         };
         if stopped {
-            link.stop(Stop::Lost);
+            task_run.stop(StopReason::Lost);
         }
-        self.bell.ring();
-        Running(self.clone(), link.clone())
+        self.wake_signal.notify();
+        RegisteredRun(self.clone(), task_run.clone())
     }
 
-    /// Whether a task runs here, and its end has yet to be told.
+    /// Returns whether a task runs here, so that its end will still be published.
     pub(crate) fn is_running(&self, id: &str) -> bool {
         self.lock().runs.contains_key(id)
     }
 
-    /// Drops the run of a task that is over, if it is here.
+    /// Drops the local run of a task that has ended.
     pub(crate) fn drop_run(&self, id: &str) {
-        let link = self.lock().runs.remove(id);
-        drop(self.original(id));
-        // Less than it took, for nothing came of it.
-        let _ = self.room.end(id, 0);
-        if let Some(link) = link {
-            link.stop(Stop::Lost);
+        let task_run = self.lock().runs.remove(id);
+        drop(self.take_original(id));
+        // Cannot fail: the size shrinks, since there is no result.
+        let _ = self.memory.resize(id, 0);
+        if let Some(task_run) = task_run {
+            task_run.stop(StopReason::Lost);
         }
     }
 
-    /// Remembers a call whose task found no room. The oldest gives way, and is made again from its
-    /// record.
-    pub(crate) fn remember(&self, record: &TaskRecord, request: Request, expires: Instant) {
+    /// Keeps the original request of a task without a free slot. If there are too many, the oldest
+    /// is dropped and rebuilt from its record.
+    pub(crate) fn keep_original(&self, record: &TaskRecord, request: Request, expires: Instant) {
         let gone = {
             let mut state = self.lock();
             let id = record.id.clone();
             state.waiting_owners.insert(id.clone(), record.owner.clone());
-            state.originals.push_back(Original { id, request, expires });
-            let full = state.originals.len() > ORIGINALS;
+            state.originals.push_back(OriginalCall { id, request, expires });
+            let full = state.originals.len() > MAX_ORIGINAL_CALLS;
             if full { state.originals.pop_front() } else { None }
         };
         drop(gone);
     }
 
-    fn original(&self, id: &str) -> Option<Request> {
+    fn take_original(&self, id: &str) -> Option<Request> {
         let mut state = self.lock();
-        let index = state.originals.iter().position(|original| original.id == id)?;
-        state.originals.remove(index).map(|original| original.request)
+        let index = state.originals.iter().position(|take_original| take_original.id == id)?;
+        state.originals.remove(index).map(|take_original| take_original.request)
     }
 
-    /// Forgets calls whose tasks expired before there was room for them.
-    fn forget_expired(&self, now: Instant) {
-        self.room.forget_expired(now);
+    /// Drops the original requests of tasks that expired while they were queued.
+    fn remove_expired(&self, now: Instant) {
+        self.memory.remove_expired(now);
         let mut state = self.lock();
         let (gone, kept) = mem::take(&mut state.originals)
             .into_iter()
-            .partition::<VecDeque<_>, _>(|original| original.expires <= now);
+            .partition::<VecDeque<_>, _>(|take_original| take_original.expires <= now);
         state.originals = kept;
         drop(state);
         drop(gone);
     }
 
-    /// Rings when something may have happened to a task.
-    pub(crate) fn watch(self: &Arc<Self>, id: &str) -> Watch {
+    /// Watches a task: the signal is notified when the task may have changed.
+    pub(crate) fn watch(self: &Arc<Self>, id: &str) -> TaskWatch {
         let mut state = self.lock();
         let key = (id.to_owned(), state.next_watcher);
         state.next_watcher += 1;
-        let bell = Arc::new(Bell::default());
-        state.watchers.insert(key.clone(), bell.clone());
-        Watch { engine: self.clone(), key, bell }
+        let wake_signal = Arc::new(WakeSignal::default());
+        state.watchers.insert(key.clone(), wake_signal.clone());
+        TaskWatch { scheduler: self.clone(), key, wake_signal }
     }
 
-    /// A place among those who wait for the end of a task.
-    pub(crate) fn wait(self: &Arc<Self>, caller: &Caller) -> Option<Waiting> {
+    /// Acquires a slot for a call that waits for the end of a task.
+    pub(crate) fn acquire_wait_slot(self: &Arc<Self>, caller: &Caller) -> Option<WaitSlot> {
         let mut state = self.lock();
         let _share = self.waits.claim(state.waiting, caller)?;
         state.waiting += 1;
-        Some(Waiting { engine: self.clone(), _share })
+        Some(WaitSlot { scheduler: self.clone(), _share })
     }
 
-    fn hear(&self, message: &[u8]) {
+    fn receive(&self, message: &[u8]) {
         let (work, id) = match message {
-            [WORK, id @ ..] => (true, id),
+            [DUE_MARK, id @ ..] => (true, id),
             id => (false, id),
         };
         let Ok(id) = std::str::from_utf8(id) else { return };
         let mut state = self.lock();
         state.work |= work;
-        if state.news.len() < NEWS {
-            state.news.insert(id.to_owned());
+        if state.changed.len() < MAX_CHANGED_TASKS {
+            state.changed.insert(id.to_owned());
         } else {
             state.missed = true;
         }
         let first = (id.to_owned(), 0);
-        let bells = state.watchers.range(first..).take_while(|((it, _), _)| it == id);
-        let bells: Vec<Arc<Bell>> = bells.map(|(_, bell)| bell.clone()).collect();
+        let signals = state.watchers.range(first..).take_while(|((it, _), _)| it == id);
+        let signals: Vec<Arc<WakeSignal>> =
+            signals.map(|(_, wake_signal)| wake_signal.clone()).collect();
         drop(state);
-        bells.iter().for_each(|bell| bell.ring());
-        self.bell.ring();
+        signals.iter().for_each(|wake_signal| wake_signal.notify());
+        self.wake_signal.notify();
     }
 
-    fn missed(&self) {
+    fn on_missed(&self) {
         let mut state = self.lock();
         (state.missed, state.work) = (true, true);
-        let bells: Vec<Arc<Bell>> = state.watchers.values().cloned().collect();
+        let signals: Vec<Arc<WakeSignal>> = state.watchers.values().cloned().collect();
         drop(state);
-        bells.iter().for_each(|bell| bell.ring());
-        self.bell.ring();
+        signals.iter().for_each(|wake_signal| wake_signal.notify());
+        self.wake_signal.notify();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

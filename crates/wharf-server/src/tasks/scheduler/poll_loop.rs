@@ -1,4 +1,4 @@
-//! The loop in which a process looks after tasks: what it hears, what it holds, what it takes up.
+//! Loop of the scheduler: handles changed tasks, claims due ones, and sweeps expired ones.
 
 use std::{
     mem,
@@ -8,147 +8,155 @@ use std::{
 
 use wharf_model::{Error, ErrorKind, Timer};
 
-use crate::tasks::scheduler::Engine;
+use crate::tasks::scheduler::TaskScheduler;
 use crate::{
-    router::state::Core,
+    router::state::ServerState,
     tasks::{
         notify,
-        notify::short,
+        notify::short_id,
         options::millis,
         run,
-        run::state::Stop,
+        run::state::StopReason,
         storage,
         storage::{
-            Update, chance,
-            record::{Changed, Claim, Refusal, TaskRecord},
+            UpdateResult, random_fraction,
+            record::{ChangeRejection, RecordChanged, TaskClaim, TaskRecord},
         },
     },
 };
 
-/// How many tasks one look at the store takes up.
-const BATCH: usize = 32;
-/// How many due tasks one look lists at most, to find those whose owners may have a place.
-const MOST_DUE: usize = 4096;
-/// How soon there is another look, if one found all it could take.
-const AGAIN: Duration = Duration::from_millis(20);
-/// How often what has expired is forgotten, and how much at once.
-const SWEEP: (Duration, usize) = (Duration::from_secs(60), 1000);
+/// Maximum number of tasks claimed in one scan of the store.
+const CLAIM_BATCH: usize = 32;
+/// Maximum number of due tasks listed in one scan, to find those whose owners have a free slot.
+const MAX_DUE_LISTED: usize = 4096;
+/// Delay before the next scan, if one found as many tasks as it could claim.
+const RESCAN_DELAY: Duration = Duration::from_millis(20);
+/// Interval of the sweeps of expired records.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+/// Number of expired records that one sweep removes.
+const SWEEP_BATCH: usize = 1000;
 
-/// What became of a task that was due.
-enum Taken {
+/// Outcome for a task that was due.
+enum ClaimOutcome {
     /// It is not due any more.
-    Moved,
+    NotDue,
     /// It will be due again after this time.
-    Rests(Duration),
-    /// Nothing could be done about it.
-    Stuck,
-    /// Its owner has its share of the places.
-    Crowded,
+    DueAgain(Duration),
+    /// The store failed.
+    Failed,
+    /// Its owner has used its share of the slots.
+    OwnerLimit,
 }
 
-impl Engine {
-    pub(super) async fn look_after(self: &Arc<Self>, core: &Weak<Core>, timer: &Arc<dyn Timer>) {
-        let soon = |wait: Duration| timer.now() + wait.mul_f64(0.75 + chance() / 4.0);
-        let (mut look, mut sweep) = (timer.now(), soon(SWEEP.0));
+impl TaskScheduler {
+    pub(super) async fn run_loop(
+        self: &Arc<Self>,
+        server: &Weak<ServerState>,
+        timer: &Arc<dyn Timer>,
+    ) {
+        let soon = |wait: Duration| timer.now() + wait.mul_f64(0.75 + random_fraction() / 4.0);
+        let (mut look, mut sweep) = (timer.now(), soon(SWEEP_INTERVAL));
         loop {
-            let Some(core) = core.upgrade().filter(|_| !self.is_stopped()) else { return };
-            let (news, work) = self.take_news(&core);
-            for id in news {
-                self.refresh(&core, &id).await;
+            let Some(server) = server.upgrade().filter(|_| !self.is_stopped()) else { return };
+            let (changed, work) = self.take_changed(&server);
+            for id in changed {
+                self.refresh(&server, &id).await;
             }
             if work || timer.now() >= look {
-                let next = self.take_up(&core, timer).await;
-                look = next.map_or_else(|| soon(self.beat()), |wait| timer.now() + wait);
+                let next = self.claim_due(&server, timer).await;
+                look =
+                    next.map_or_else(|| soon(self.heartbeat_interval()), |wait| timer.now() + wait);
             }
             if timer.now() >= sweep {
-                self.forget_expired(timer.now());
-                if let Err(error) = self.ledger.sweep(SWEEP.1).await {
-                    tracing::debug!(%error, "expired tasks were not forgotten");
+                self.remove_expired(timer.now());
+                if let Err(error) = self.task_store.sweep(SWEEP_BATCH).await {
+                    tracing::debug!(%error, "cannot remove expired tasks");
                 }
-                sweep = soon(SWEEP.0);
+                sweep = soon(SWEEP_INTERVAL);
             }
-            drop(core);
+            drop(server);
             let until = self.is_busy().then(|| look.min(sweep));
-            self.bell.wait(&**timer, until).await;
+            self.wake_signal.wait(&**timer, until).await;
         }
     }
 
-    /// Whether there is anything that time alone could change.
+    /// Returns whether the loop must wake up by time.
     fn is_busy(&self) -> bool {
         let state = self.lock();
-        self.is_durable() || state.places > 0 || !state.originals.is_empty()
+        self.is_durable() || state.slots > 0 || !state.originals.is_empty()
     }
 
-    /// The tasks that may have changed and that somebody here follows, and whether there may be
-    /// something to take up.
-    fn take_news(&self, core: &Core) -> (Vec<String>, bool) {
-        let (mut news, missed, work) = {
+    /// Takes the changed tasks that run here or have subscribers here, and whether there may be due
+    /// tasks.
+    fn take_changed(&self, server: &ServerState) -> (Vec<String>, bool) {
+        let (mut changed, missed, work) = {
             let mut state = self.lock();
             let (missed, work) = (mem::take(&mut state.missed), mem::take(&mut state.work));
-            (mem::take(&mut state.news), missed, work)
+            (mem::take(&mut state.changed), missed, work)
         };
-        if news.is_empty() && !missed {
+        if changed.is_empty() && !missed {
             return (Vec::new(), work);
         }
-        // There may be many listeners: while they are looked through, nothing is locked.
-        let followed = core.hub.followed_tasks(|id| missed || news.contains(id));
+        // There may be many subscribers, so no lock is held while they are searched.
+        let followed =
+            server.subscription_table.followed_tasks(|id| missed || changed.contains(id));
         let state = self.lock();
         if missed {
-            news.extend(state.runs.keys().cloned());
+            changed.extend(state.runs.keys().cloned());
         }
-        news.retain(|id| state.runs.contains_key(id));
+        changed.retain(|id| state.runs.contains_key(id));
         drop(state);
-        news.extend(followed);
-        (news.into_iter().collect(), work)
+        changed.extend(followed);
+        (changed.into_iter().collect(), work)
     }
 
-    /// Looks a task up, and tells those who follow it.
-    async fn refresh(&self, core: &Core, id: &str) {
-        let record = match self.ledger.load(id).await {
+    /// Loads a task and notifies its subscribers and its run.
+    async fn refresh(&self, server: &ServerState, id: &str) {
+        let record = match self.task_store.load(id).await {
             Ok(record) => record,
-            // Signs of life will find out.
+            // The next heartbeat will get the change.
             Err(error) => {
-                return tracing::debug!(task = short(id), %error, "a task was not looked up");
+                return tracing::debug!(task = short_id(id), %error, "cannot load a changed task");
             }
         };
-        let link = self.lock().runs.get(id).cloned();
-        match (record, link) {
-            (Some(record), link) => {
-                notify::listeners(core, &record);
-                if let Some(link) = link {
-                    link.absorb(record);
+        let task_run = self.lock().runs.get(id).cloned();
+        match (record, task_run) {
+            (Some(record), task_run) => {
+                notify::notify_subscribers(server, &record);
+                if let Some(task_run) = task_run {
+                    task_run.update_from(record);
                 }
             }
-            (None, Some(link)) => link.stop(Stop::Lost),
+            (None, Some(task_run)) => task_run.stop(StopReason::Lost),
             (None, None) => {}
         }
     }
 
-    /// Takes up what is due and finds room; says when to look again, if that is known.
-    async fn take_up(
+    /// Claims due tasks while slots are free; returns when to scan again, if that is known.
+    async fn claim_due(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        server: &Arc<ServerState>,
         timer: &Arc<dyn Timer>,
     ) -> Option<Duration> {
-        if self.stage.draining.load(Ordering::Acquire) {
+        if self.lifecycle.draining.load(Ordering::Acquire) {
             return None;
         }
-        let mut limit = self.begin_look()?;
+        let mut limit = self.free_slots()?;
         loop {
-            let due = match self.ledger.due(limit).await {
+            let due = match self.task_store.due(limit).await {
                 Ok(due) => due,
                 Err(error) => {
                     storage::log_failure(&error, "list due tasks");
                     return None;
                 }
             };
-            let (mut moved, mut crowded, mut next) = (false, false, None);
+            let (mut moved, mut slots_full, mut next) = (false, false, None);
             for id in &due {
-                match self.take_up_one(core, id, timer).await {
-                    Taken::Stuck => {}
-                    Taken::Crowded => crowded = true,
-                    Taken::Moved => moved = true,
-                    Taken::Rests(rest) => {
+                match self.claim_one(server, id, timer).await {
+                    ClaimOutcome::Failed => {}
+                    ClaimOutcome::OwnerLimit => slots_full = true,
+                    ClaimOutcome::NotDue => moved = true,
+                    ClaimOutcome::DueAgain(rest) => {
                         (moved, next) = (true, next.into_iter().chain([rest]).min());
                     }
                 }
@@ -157,51 +165,55 @@ impl Engine {
             if is_all {
                 self.lock().waiting_owners.retain(|id, _| due.contains(id));
             }
-            // Tasks of other owners may come after those of an owner that has its share.
-            if crowded && !moved && !is_all && limit < MOST_DUE && !self.is_stopped() {
-                limit = (limit * 4).min(MOST_DUE);
+            // Tasks of other owners may follow those of an owner that has used its share.
+            if slots_full && !moved && !is_all && limit < MAX_DUE_LISTED && !self.is_stopped() {
+                limit = (limit * 4).min(MAX_DUE_LISTED);
                 continue;
             }
-            // There may be more than were asked for, unless they are the same again.
-            let more = (moved && !is_all).then_some(AGAIN);
+            // There may be more due tasks than requested, unless they are the same again.
+            let more = (moved && !is_all).then_some(RESCAN_DELAY);
             return next.into_iter().chain(more).min();
         }
     }
 
-    /// How many tasks a look may take up; `None` if no place is free.
-    fn begin_look(&self) -> Option<usize> {
+    /// Number of tasks that a scan may claim; `None` if no slot is free.
+    fn free_slots(&self) -> Option<usize> {
         let mut state = self.lock();
-        let room = self.options.running.saturating_sub(state.places).min(BATCH);
-        state.crowded = room == 0;
-        if state.waiting_owners.len() > MOST_DUE {
+        let free = self.options.running.saturating_sub(state.slots).min(CLAIM_BATCH);
+        state.slots_full = free == 0;
+        if state.waiting_owners.len() > MAX_DUE_LISTED {
             state.waiting_owners.clear();
         }
-        (room > 0).then_some(room)
+        (free > 0).then_some(free)
     }
 
-    async fn take_up_one(
+    async fn claim_one(
         self: &Arc<Self>,
-        core: &Arc<Core>,
+        server: &Arc<ServerState>,
         id: &str,
         timer: &Arc<dyn Timer>,
-    ) -> Taken {
+    ) -> ClaimOutcome {
         let held = self.lock().runs.get(id).cloned();
-        if let Some(link) = held {
-            // Our own: its signs of life did not get through in time, and nobody else took it.
-            return if link.renew().await { Taken::Moved } else { Taken::Stuck };
+        if let Some(task_run) = held {
+            // Our own task: its heartbeats did not arrive in time, and no other process claimed it.
+            return if task_run.renew().await {
+                ClaimOutcome::NotDue
+            } else {
+                ClaimOutcome::Failed
+            };
         }
         let waiting = self.lock().waiting_owners.get(id).cloned();
         let (owner, known) = match waiting {
             Some(owner) => (owner, None),
-            None => match self.ledger.load(id).await {
+            None => match self.task_store.load(id).await {
                 Ok(Some(record)) => (record.owner.clone(), Some(record)),
-                Ok(None) => return Taken::Moved,
-                Err(error) => return self.put_off(id, &error).await,
+                Ok(None) => return ClaimOutcome::NotDue,
+                Err(error) => return self.postpone(id, &error).await,
             },
         };
-        let Some(place) = self.enter(&owner) else {
+        let Some(slot) = self.acquire_slot(&owner) else {
             self.lock().waiting_owners.insert(id.to_owned(), owner);
-            return Taken::Crowded;
+            return ClaimOutcome::OwnerLimit;
         };
         self.lock().waiting_owners.remove(id);
         let (mut rest, since) = (None, timer.now());
@@ -211,57 +223,57 @@ impl Engine {
                     rest = None;
                     self.try_claim(record, &claim, now, &mut rest)
                 };
-                self.ledger.update(id, known, &**timer, change).await
+                self.task_store.update(id, known, &**timer, change).await
             }
             Err(error) => Err(error),
         };
         let record = match claimed {
-            Ok(Update::Done(record, _)) => *record,
-            // Somebody else was faster.
+            Ok(UpdateResult::Done(record, _)) => *record,
+            // Another process claimed it first.
             Ok(_) => {
-                place.give_back();
-                return Taken::Moved;
+                slot.release_unused();
+                return ClaimOutcome::NotDue;
             }
             Err(error) => {
-                place.give_back();
-                return self.put_off(id, &error).await;
+                slot.release_unused();
+                return self.postpone(id, &error).await;
             }
         };
         if record.node.is_some() && record.end.is_none() {
-            run::resume(core, (record, since), self.original(id), place, timer.clone());
-            return Taken::Moved;
+            run::resume(server, (record, since), self.take_original(id), slot, timer.clone());
+            return ClaimOutcome::NotDue;
         }
-        place.give_back();
+        slot.release_unused();
         if record.end.is_some() {
-            self.ledger.tell(id).await;
+            self.task_store.publish_changed(id).await;
         }
-        rest.map_or(Taken::Moved, Taken::Rests)
+        rest.map_or(ClaimOutcome::NotDue, ClaimOutcome::DueAgain)
     }
 
     /// Postpones a task that cannot be claimed here: another process may be able to.
-    async fn put_off(&self, id: &str, error: &Error) -> Taken {
+    async fn postpone(&self, id: &str, error: &Error) -> ClaimOutcome {
         storage::log_failure(error, "claim a task");
-        let put_off = self.ledger.put_off(id, millis(self.options.lease)).await;
-        if put_off.is_ok() { Taken::Moved } else { Taken::Stuck }
+        let postpone = self.task_store.postpone(id, millis(self.options.lease)).await;
+        if postpone.is_ok() { ClaimOutcome::NotDue } else { ClaimOutcome::Failed }
     }
 
-    /// Claims a task that nobody holds; one whose holder is gone may have to rest first, and one
-    /// that was begun too often has failed.
+    /// Claims a task without a holder. If its lease expired, a backoff may come first; after too
+    /// many attempts the task fails.
     fn try_claim(
         &self,
         record: &mut TaskRecord,
-        claim: &Claim,
+        claim: &TaskClaim,
         now: u64,
         resting: &mut Option<Duration>,
-    ) -> Result<Changed, Refusal> {
+    ) -> Result<RecordChanged, ChangeRejection> {
         if record.attempts >= self.options.attempts.max(1) {
             let text = format!(
-                "The task was begun {} times, and no server that worked on it came to an end",
+                "The task was started {} times, and no server finished it",
                 record.attempts
             );
-            return record.give_up(&Error::new(ErrorKind::TaskFailed).with_message(text), now);
+            return record.fail(&Error::new(ErrorKind::TaskFailed).with_message(text), now);
         }
-        let rest = self.options.rest(record.attempts, chance());
+        let rest = self.options.retry_delay(record.attempts, random_fraction());
         if record.node.is_some() && !rest.is_zero() {
             *resting = Some(rest);
             return record.lapse(millis(rest), now);

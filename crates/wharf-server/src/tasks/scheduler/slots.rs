@@ -1,4 +1,4 @@
-//! What is held of an engine, and given up when it is dropped.
+//! RAII guards of the scheduler: slots, registered runs, watches.
 
 use std::{
     sync::{Arc, Weak, atomic::Ordering},
@@ -7,109 +7,109 @@ use std::{
 
 use wharf_model::{BusSubscriber, Timer};
 
-use crate::tasks::scheduler::Engine;
+use crate::tasks::scheduler::TaskScheduler;
 use crate::{
-    router::caller_shares::Share,
-    tasks::{run::state::Link, wakeup::Bell},
+    router::caller_shares::CallerShare,
+    tasks::{run::state::TaskRun, wakeup::WakeSignal},
 };
 
-/// A place among the runs, given up when dropped.
-pub(crate) struct Place {
-    pub(super) engine: Arc<Engine>,
+/// Slot of a run, released when dropped.
+pub(crate) struct RunSlot {
+    pub(super) scheduler: Arc<TaskScheduler>,
     pub(super) used: bool,
-    pub(super) share: Share,
+    pub(super) share: CallerShare,
 }
 
-impl Place {
-    /// Gives up a place that the loop took and found nothing for. It need not look again at once:
-    /// the same would happen.
-    pub(super) fn give_back(mut self) {
+impl RunSlot {
+    /// Releases a slot that the loop did not need. It does not scan again at once, because the
+    /// result would be the same.
+    pub(super) fn release_unused(mut self) {
         self.used = false;
     }
 }
 
-impl Drop for Place {
+impl Drop for RunSlot {
     fn drop(&mut self) {
-        // First: the next task may be of the same owner.
+        // First, since the next task may have the same owner.
         drop(self.share.take());
-        let mut state = self.engine.lock();
-        state.work |= self.used && state.crowded;
-        state.places -= 1;
+        let mut state = self.scheduler.lock();
+        state.work |= self.used && state.slots_full;
+        state.slots -= 1;
         let work = state.work;
         drop(state);
         if work {
-            self.engine.bell.ring();
+            self.scheduler.wake_signal.notify();
         }
     }
 }
 
-/// A run that is noted.
-pub(crate) struct Running(pub(super) Arc<Engine>, pub(super) Arc<Link>);
+/// Registration of a run, removed when dropped.
+pub(crate) struct RegisteredRun(pub(super) Arc<TaskScheduler>, pub(super) Arc<TaskRun>);
 
-impl Drop for Running {
+impl Drop for RegisteredRun {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        // Another run of the same task may have taken its place.
-        if state.runs.get(self.1.id()).is_some_and(|link| Arc::ptr_eq(link, &self.1)) {
+        // Another run of the same task may have replaced it.
+        if state.runs.get(self.1.id()).is_some_and(|task_run| Arc::ptr_eq(task_run, &self.1)) {
             state.runs.remove(self.1.id());
         }
     }
 }
 
-/// Somebody who waits for news of one task.
-pub(crate) struct Watch {
-    pub(super) engine: Arc<Engine>,
+/// Watch of one task for changes.
+pub(crate) struct TaskWatch {
+    pub(super) scheduler: Arc<TaskScheduler>,
     pub(super) key: (String, u64),
-    pub(crate) bell: Arc<Bell>,
+    pub(crate) wake_signal: Arc<WakeSignal>,
 }
 
-impl Watch {
-    /// When to look without news: some may have been lost.
-    pub(crate) fn patience(&self, timer: &dyn Timer) -> Instant {
-        timer.now() + self.engine.beat()
+impl TaskWatch {
+    /// Time of the next check without a notification: one may have been lost.
+    pub(crate) fn next_check(&self, timer: &dyn Timer) -> Instant {
+        timer.now() + self.scheduler.heartbeat_interval()
     }
 }
 
-impl Drop for Watch {
+impl Drop for TaskWatch {
     fn drop(&mut self) {
-        self.engine.lock().watchers.remove(&self.key);
+        self.scheduler.lock().watchers.remove(&self.key);
     }
 }
 
-/// A place among those who wait for the end of a task.
-pub(crate) struct Waiting {
-    pub(super) engine: Arc<Engine>,
-    pub(super) _share: Share,
+/// Slot of a call that waits for the end of a task.
+pub(crate) struct WaitSlot {
+    pub(super) scheduler: Arc<TaskScheduler>,
+    pub(super) _share: CallerShare,
 }
 
-impl Drop for Waiting {
+impl Drop for WaitSlot {
     fn drop(&mut self) {
-        self.engine.lock().waiting -= 1;
+        self.scheduler.lock().waiting -= 1;
     }
 }
 
-/// The loop is over when this is dropped: with its runtime, perhaps. Another may begin.
-pub(super) struct Looking(pub(super) Arc<Engine>);
+/// Marks the loop as ended when dropped, for example with its runtime, so that another can start.
+pub(super) struct LoopGuard(pub(super) Arc<TaskScheduler>);
 
-impl Drop for Looking {
+impl Drop for LoopGuard {
     fn drop(&mut self) {
-        self.0.stage.started.store(false, Ordering::Release);
+        self.0.lifecycle.started.store(false, Ordering::Release);
     }
 }
 
-/// Hears news of tasks for an engine, for as long as there is one.
-pub(super) struct Hearing(pub(super) Weak<Engine>);
+/// Forwards bus messages about tasks to the scheduler while it exists.
+pub(super) struct TaskBusSubscriber(pub(super) Weak<TaskScheduler>);
 
-impl BusSubscriber for Hearing {
+impl BusSubscriber for TaskBusSubscriber {
     fn hear(&self, _topic: &str, message: &[u8]) {
-        if let Some(engine) = self.0.upgrade() {
-            engine.hear(message);
+        if let Some(scheduler) = self.0.upgrade() {
+            scheduler.receive(message);
         }
     }
 
     fn missed(&self) {
-        if let Some(engine) = self.0.upgrade() {
-            engine.missed();
+        if let Some(scheduler) = self.0.upgrade() {
+            scheduler.on_missed();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Task records in a store: loaded, changed and put back.
+//! Task records in the record store: load, change with compare-and-swap, publish.
 
 pub(crate) mod nested_json;
 pub(crate) mod record;
@@ -16,46 +16,46 @@ use wharf_model::{
 
 use crate::{
     random,
-    tasks::storage::record::{Changed, Refusal, TaskRecord},
+    tasks::storage::record::{ChangeRejection, RecordChanged, TaskRecord},
 };
 
-/// On what the processes of a server tell each other of tasks: the id of one that changed, or a
-/// [`WORK`] mark and the id of one that waits to be taken up.
+/// Bus topic for changes of tasks. A message is the id of a changed task, or [`DUE_MARK`] and the
+/// id of a due task.
 pub(crate) const TOPIC: &str = "tasks";
-/// Marks news of work that waits.
-pub(crate) const WORK: u8 = b'+';
+/// Marks messages about due tasks.
+pub(crate) const DUE_MARK: u8 = b'+';
 
-/// How often a change is tried again because somebody else was faster.
-const TRIES: u32 = 32;
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
-/// No id of ours is longer: a store need not be asked for one that is.
-const LONGEST_ID: usize = 64;
+/// Maximum number of tries of a change that lost its compare-and-swap.
+const MAX_UPDATE_TRIES: u32 = 32;
+const MAX_UPDATE_PAUSE: Duration = Duration::from_millis(64);
+/// Longer than every generated id: longer ids are not looked up in the store.
+const MAX_ID_BYTES: usize = 64;
 
 /// Number of owners that unauthenticated callers are counted as, by their addresses.
 const ADDRESS_GROUPS: u16 = 4096;
 /// First character of an owner that is a group of addresses. No digest of a principal contains it.
 const GROUP_MARK: char = '~';
 
-/// Where tasks are kept.
-pub(crate) struct Ledger {
+/// Storage of tasks.
+pub(crate) struct TaskStore {
     store: Arc<dyn RecordStore>,
     bus: Arc<dyn Bus>,
 }
 
-/// What became of a change.
+/// Result of a change.
 #[derive(Debug)]
-pub(crate) enum Update {
-    /// It is stored, or made no difference. The record is as it is now.
-    Done(Box<TaskRecord>, Changed),
-    /// The record, as it is now, does not allow it.
-    Refused(Refusal, Box<TaskRecord>),
-    /// There is no such task any more.
+pub(crate) enum UpdateResult {
+    /// Stored, or without effect. With the current record.
+    Done(Box<TaskRecord>, RecordChanged),
+    /// Not allowed in the current state of the record.
+    Refused(ChangeRejection, Box<TaskRecord>),
+    /// The task does not exist any more.
     Gone,
 }
 
-impl Ledger {
+impl TaskStore {
     pub(crate) fn new(store: Arc<dyn RecordStore>, bus: Arc<dyn Bus>) -> Self {
-        Ledger { store, bus }
+        TaskStore { store, bus }
     }
 
     pub(crate) fn bus(&self) -> &Arc<dyn Bus> {
@@ -66,7 +66,7 @@ impl Ledger {
         self.store.now().await
     }
 
-    /// Keeps a new task; false if its owner has `most` of them.
+    /// Inserts a new task; false if its owner has `most` of them.
     pub(crate) async fn insert(&self, record: &mut TaskRecord, most: usize) -> Result<bool, Error> {
         let kept = self.store.insert(encode(record)?, most).await?;
         record.version = 1;
@@ -74,7 +74,7 @@ impl Ledger {
     }
 
     pub(crate) async fn load(&self, id: &str) -> Result<Option<TaskRecord>, Error> {
-        if id.len() > LONGEST_ID {
+        if id.len() > MAX_ID_BYTES {
             return Ok(None);
         }
         match self.store.load(id).await? {
@@ -85,45 +85,47 @@ impl Ledger {
 
     /// The task with this id, if the caller may access it. A task of another owner is not decoded:
     /// a decoding error would reveal that it exists.
-    pub(crate) async fn load_of(
+    pub(crate) async fn load_owned(
         &self,
         id: &str,
         caller: Option<&Principal>,
     ) -> Result<Option<TaskRecord>, Error> {
-        if id.len() > LONGEST_ID {
+        if id.len() > MAX_ID_BYTES {
             return Ok(None);
         }
         let found = self.store.load(id).await?.filter(|record| is_owner(caller, &record.owner));
         found.map(decode).transpose()
     }
 
-    /// Changes a record, as it is in the store or as it is `known`; again from the store if
-    /// somebody else was faster.
+    /// Changes a record by compare-and-swap, starting from `known` or from the store; retries from
+    /// the store after a conflict.
     pub(crate) async fn update(
         &self,
         id: &str,
         mut known: Option<TaskRecord>,
         timer: &dyn Timer,
-        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<Changed, Refusal>,
-    ) -> Result<Update, Error> {
-        for tried in 0..TRIES {
+        mut change: impl FnMut(&mut TaskRecord, u64) -> Result<RecordChanged, ChangeRejection>,
+    ) -> Result<UpdateResult, Error> {
+        for tried in 0..MAX_UPDATE_TRIES {
             let record = match known.take() {
                 Some(record) => Some(record),
                 None => self.load(id).await?,
             };
-            let Some(mut record) = record else { return Ok(Update::Gone) };
+            let Some(mut record) = record else { return Ok(UpdateResult::Gone) };
             match change(&mut record, self.store.now().await?) {
-                Err(refusal) => return Ok(Update::Refused(refusal, record.into())),
-                Ok(Changed::No) => return Ok(Update::Done(record.into(), Changed::No)),
-                Ok(Changed::Yes) => {
+                Err(rejection) => return Ok(UpdateResult::Refused(rejection, record.into())),
+                Ok(RecordChanged::No) => {
+                    return Ok(UpdateResult::Done(record.into(), RecordChanged::No));
+                }
+                Ok(RecordChanged::Yes) => {
                     if self.store.swap(encode(&record)?).await? {
                         record.version += 1;
-                        return Ok(Update::Done(record.into(), Changed::Yes));
+                        return Ok(UpdateResult::Done(record.into(), RecordChanged::Yes));
                     }
                 }
             }
-            let pause = Duration::from_millis(1 << tried.min(16)).min(LONGEST_PAUSE);
-            timer.sleep_until(timer.now() + pause.mul_f64(chance())).await;
+            let pause = Duration::from_millis(1 << tried.min(16)).min(MAX_UPDATE_PAUSE);
+            timer.sleep_until(timer.now() + pause.mul_f64(random_fraction())).await;
         }
         Err(Error::new(ErrorKind::TemporarilyUnavailable))
     }
@@ -146,11 +148,11 @@ impl Ledger {
         self.store.sweep(limit).await
     }
 
-    /// Lets a record rest that is due and cannot be read here: others may be able to.
-    pub(crate) async fn put_off(&self, id: &str, delay: u64) -> Result<(), Error> {
+    /// Postpones a due record that cannot be decoded here: another process may be able to.
+    pub(crate) async fn postpone(&self, id: &str, delay: u64) -> Result<(), Error> {
         let now = self.store.now().await?;
         let record = self.store.load(id).await?;
-        // Somebody may have taken it up, or ended it, since: then it must not become due again.
+        // It may have been claimed or ended since: then it must not become due again.
         if let Some(record) = record.filter(|record| record.due.is_some_and(|due| due <= now)) {
             let due = Some(now.saturating_add(delay));
             self.store.swap(Record { due, ..record }).await?;
@@ -158,52 +160,52 @@ impl Ledger {
         Ok(())
     }
 
-    /// Keeps the result of a step, unless there is one already.
-    pub(crate) async fn keep(
+    /// Stores the result of a step, unless there is one already.
+    pub(crate) async fn save_step(
         &self,
         id: &str,
         fence: u64,
         name: &str,
         json: &RawValue,
-    ) -> Result<Kept, Error> {
+    ) -> Result<StepSaveResult, Error> {
         let value = json.get().as_bytes().to_vec();
         Ok(match self.store.keep(id, fence, name, value).await? {
-            PutResult::Kept => Kept::Now,
-            PutResult::Known(value) => Kept::Before(step(&value)?),
-            PutResult::Lost => Kept::Lost,
+            PutResult::Kept => StepSaveResult::Saved,
+            PutResult::Known(value) => StepSaveResult::AlreadySaved(step(&value)?),
+            PutResult::Lost => StepSaveResult::Lost,
         })
     }
 
-    /// All steps that are kept of a task.
+    /// All stored steps of a task.
     pub(crate) async fn steps(&self, id: &str) -> Result<BTreeMap<String, Box<RawValue>>, Error> {
         let kept = self.store.kept(id).await?;
         let read = |(name, value): (String, Vec<u8>)| step(&value).map(|json| (name, json));
         kept.into_iter().map(read).collect()
     }
 
-    /// Tells everybody that a task is another now. Whoever does not hear it looks by itself.
-    pub(crate) async fn tell(&self, id: &str) {
-        self.say(id.as_bytes().to_vec()).await;
+    /// Publishes that a task changed. Processes that miss the message find the change by polling.
+    pub(crate) async fn publish_changed(&self, id: &str) {
+        self.publish(id.as_bytes().to_vec()).await;
     }
 
-    /// Tells everybody that a task waits to be taken up.
-    pub(crate) async fn offer(&self, id: &str) {
-        self.say([&[WORK], id.as_bytes()].concat()).await;
+    /// Publishes that a task is due.
+    pub(crate) async fn publish_due(&self, id: &str) {
+        self.publish([&[DUE_MARK], id.as_bytes()].concat()).await;
     }
 
-    async fn say(&self, message: Vec<u8>) {
+    async fn publish(&self, message: Vec<u8>) {
         if let Err(error) = self.bus.publish(TOPIC, message).await {
-            tracing::debug!(%error, "the bus did not take news of a task");
+            tracing::debug!(%error, "cannot publish a task change on the bus");
         }
     }
 }
 
-/// What became of a step's result.
-pub(crate) enum Kept {
-    Now,
-    /// Another run of the task had one before: that one counts.
-    Before(Box<RawValue>),
-    /// The task is somebody else's by now, or over.
+/// Result of storing a step.
+pub(crate) enum StepSaveResult {
+    Saved,
+    /// Another run of the task stored one before: that one counts.
+    AlreadySaved(Box<RawValue>),
+    /// Another process holds the task, or it has ended.
     Lost,
 }
 
@@ -247,16 +249,17 @@ pub(crate) fn log_failure(error: &Error, action: &'static str) {
     }
 }
 
-/// A number from 0 to 1. Without randomness everybody waits the same time, which is no harm.
-pub(crate) fn chance() -> f64 {
+/// Random number from 0 to 1. If randomness fails, all processes use the same delay, which is
+/// harmless.
+pub(crate) fn random_fraction() -> f64 {
     let mut bytes = [0; 4];
-    let _ = random::roll(&mut bytes);
+    let _ = random::fill(&mut bytes);
     f64::from(u32::from_le_bytes(bytes)) / f64::from(u32::MAX)
 }
 
-/// How many bytes a record takes in a store.
-pub(crate) fn size(record: &TaskRecord) -> Result<usize, Error> {
-    serde_json::to_vec(record).map(|json| json.len()).map_err(unreadable)
+/// Size of a record in the store, in bytes.
+pub(crate) fn record_bytes(record: &TaskRecord) -> Result<usize, Error> {
+    serde_json::to_vec(record).map(|json| json.len()).map_err(record_error)
 }
 
 fn encode(record: &TaskRecord) -> Result<Record, Error> {
@@ -268,22 +271,22 @@ fn encode(record: &TaskRecord) -> Result<Record, Error> {
         fence: record.fence,
         due: record.due,
         expires: record.expires,
-        body: serde_json::to_vec(record).map_err(unreadable)?,
+        body: serde_json::to_vec(record).map_err(record_error)?,
     })
 }
 
 fn decode(stored: Record) -> Result<TaskRecord, Error> {
     let Record { id, owner, created, version, fence, due, expires, body } = stored;
-    let record: TaskRecord = serde_json::from_slice(&body).map_err(unreadable)?;
+    let record: TaskRecord = serde_json::from_slice(&body).map_err(record_error)?;
     Ok(TaskRecord { id, owner, created, version, fence, due, expires, ..record })
 }
 
 fn step(json: &[u8]) -> Result<Box<RawValue>, Error> {
-    serde_json::from_slice(json).map_err(unreadable)
+    serde_json::from_slice(json).map_err(record_error)
 }
 
-/// What is wrong with a record is for the server's log, not for clients.
-fn unreadable(problem: impl std::fmt::Display) -> Error {
-    tracing::error!(%problem, "a task in the store cannot be read or written");
+/// Error for a record that cannot be decoded or encoded. Details are logged, not sent to clients.
+fn record_error(problem: impl std::fmt::Display) -> Error {
+    tracing::error!(%problem, "cannot decode or encode a task record");
     Error::new(ErrorKind::InternalError)
 }

@@ -1,13 +1,13 @@
-//! Values of others inside a record: read as if each stood alone.
+//! Serde helper for JSON values nested in a record: each is parsed as a separate document.
 //!
-//! JSON is read up to a depth, so that nobody can exhaust the stack. What came in just below it must
-//! not be above it where it is nested in a record: then nobody could ever read the record again.
+//! Parsers limit the depth, so that input cannot exhaust the stack. A value just under the limit
+//! would exceed it once nested in a record, and the record could not be read back.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 
-/// How deep a value may be nested: what the reader takes, one level less for good measure.
-const DEEPEST: usize = 126;
+/// Maximum depth of a value: the limit of the parser, less one level as a margin.
+const MAX_NESTING: usize = 126;
 
 pub(crate) fn serialize<T: Serialize, S: Serializer>(
     value: &T,
@@ -23,7 +23,7 @@ pub(crate) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     serde_json::from_str(json.get()).map_err(serde::de::Error::custom)
 }
 
-/// Whether a text of JSON is nested deeper than can be read.
+/// Returns whether a JSON text is nested too deeply to be parsed.
 pub(crate) fn is_too_deep(json: &[u8]) -> bool {
     let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in json {
@@ -39,7 +39,7 @@ pub(crate) fn is_too_deep(json: &[u8]) -> bool {
             _ => {}
         }
     }
-    deepest > DEEPEST
+    deepest > MAX_NESTING
 }
 
 #[cfg(test)]
@@ -49,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_too_deep_can_be_read() {
+    fn values_within_the_depth_limit_can_be_parsed() {
         let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(!is_too_deep(nested(DEEPEST).as_bytes()));
-        assert!(serde_json::from_str::<Value>(&nested(DEEPEST)).is_ok());
-        assert!(is_too_deep(nested(DEEPEST + 1).as_bytes()));
+        assert!(!is_too_deep(nested(MAX_NESTING).as_bytes()));
+        assert!(serde_json::from_str::<Value>(&nested(MAX_NESTING)).is_ok());
+        assert!(is_too_deep(nested(MAX_NESTING + 1).as_bytes()));
         assert!(!is_too_deep(format!(r#"["\"{}"]"#, "[".repeat(500)).as_bytes()));
     }
 }

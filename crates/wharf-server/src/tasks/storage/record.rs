@@ -1,5 +1,5 @@
-//! What is kept of a task, and every way in which that may change. Pure: time comes from outside,
-//! and a change either happens as a whole or is refused.
+//! The record of a task and all of its state changes. Pure: the time is an argument, and a change
+//! is applied as a whole or rejected.
 
 #[cfg(test)]
 #[path = "record_tests.rs"]
@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 use wharf_model::{ClientRequest, Error, Task, TaskState, Timestamp, ToolResult};
 
 use crate::{
-    context::progress::Update,
+    context::progress::ProgressUpdate,
     tasks::storage::{
         nested_json,
-        stored_types::{SavedAsk, SavedCall, SavedError},
+        stored_types::{SavedCall, SavedClientRequest, SavedError},
     },
 };
 
-/// All that is kept of one task. What stands beside the body in the store is not in its JSON.
+/// Stored state of one task. Fields that are columns of the store are not in its JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TaskRecord {
     #[serde(skip)]
@@ -30,95 +30,96 @@ pub(crate) struct TaskRecord {
     pub(crate) created: u64,
     #[serde(skip)]
     pub(crate) version: u64,
-    /// Rises with each holder. Whoever comes with an earlier one changes nothing.
+    /// Fencing token: incremented with each holder. Changes with an earlier one are rejected.
     #[serde(skip)]
     pub(crate) fence: u64,
-    /// Until when its holder has it, or when it may be taken up.
+    /// End of the lease of its holder, or the time from which it can be claimed.
     #[serde(skip)]
     pub(crate) due: Option<u64>,
     #[serde(skip)]
     pub(crate) expires: Option<u64>,
     pub(crate) call: SavedCall,
-    /// The node that works on it.
+    /// The node that runs it.
     pub(crate) node: Option<String>,
-    /// How often somebody has begun to work on it.
+    /// Number of attempts to run it.
     pub(crate) attempts: u32,
     pub(crate) updated: u64,
     pub(crate) message: Option<String>,
     pub(crate) progress: Option<(f64, Option<f64>)>,
-    /// Every question ever asked, by key: the fingerprint of what the key stands for.
+    /// All client requests so far: the fingerprint of the request by key.
     pub(crate) asked: BTreeMap<String, String>,
-    /// The questions nobody has answered yet, in the order they were asked.
-    pub(crate) open: Vec<Question>,
-    pub(crate) answers: BTreeMap<String, Answer>,
-    /// Steps that were done before the call became a task.
+    /// Client requests without a response, in the order of their creation.
+    pub(crate) open: Vec<InputRequest>,
+    pub(crate) answers: BTreeMap<String, StoredResponse>,
+    /// Steps completed before the call was promoted to a task.
     pub(crate) steps: BTreeMap<String, Box<RawValue>>,
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<TaskEnd>,
 }
 
-/// A question that waits for an answer.
+/// Client request that waits for a response.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Question {
+pub(crate) struct InputRequest {
     pub(crate) key: String,
     #[serde(with = "nested_json")]
-    ask: SavedAsk,
+    ask: SavedClientRequest,
 }
 
-/// What was answered, and to which question.
+/// A response, and the fingerprint of its request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Answer {
+pub(crate) struct StoredResponse {
     pub(crate) question: String,
-    pub(crate) said: Said,
+    #[serde(rename = "said")]
+    pub(crate) response: ClientResponse,
 }
 
-/// What the client said.
+/// Response of the client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum Said {
+pub(crate) enum ClientResponse {
     Result(Box<RawValue>),
     Refused(SavedError),
 }
 
-/// How a task ended.
+/// End of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum End {
+pub(crate) enum TaskEnd {
     Completed(#[serde(with = "nested_json")] Box<ToolResult>),
     Failed(SavedError),
     Cancelled,
 }
 
-/// Why a change does not happen.
+/// Reason why a change is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The task is over.
+pub(crate) enum ChangeRejection {
+    /// The task has ended.
     Over,
-    /// Somebody else holds it, or has held it since.
+    /// Another process holds it, or has held it since.
     Lost,
-    /// It is not time yet.
+    /// It is not due yet.
     Early,
-    /// The key stands for another question.
+    /// The key belongs to another client request.
     KeyTaken,
-    /// The task has asked enough.
+    /// The task has reached its limit of client requests.
     TooManyQuestions,
 }
 
-/// Whether a change made a difference that must be stored.
+/// Tells whether a change must be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Changed {
+pub(crate) enum RecordChanged {
     Yes,
     No,
 }
 
-type Change = Result<Changed, Refusal>;
+type ChangeResult = Result<RecordChanged, ChangeRejection>;
 
-/// Who begins to work on a task, and until when it is theirs.
+/// Node that claims a task, and the duration of its lease.
 #[derive(Clone, Debug)]
-pub(crate) struct Claim {
+pub(crate) struct TaskClaim {
     pub(crate) node: String,
     pub(crate) lease: u64,
 }
 
 impl TaskRecord {
-    /// A task for this call, made now. Nobody holds it yet.
+    /// Creates a record for this call, without a holder.
     pub(crate) fn new(id: String, owner: String, call: SavedCall, now: u64, ttl: u64) -> Self {
         TaskRecord {
             id,
@@ -142,56 +143,63 @@ impl TaskRecord {
         }
     }
 
-    /// A node takes it up, because nobody holds it, or nobody does so any more.
-    pub(crate) fn claim(&mut self, claim: &Claim, now: u64) -> Change {
-        self.must_go_on()?;
-        self.must_be_due(now)?;
+    /// Claims the task for a node: it has no holder, or the lease of its holder has expired.
+    pub(crate) fn claim(&mut self, claim: &TaskClaim, now: u64) -> ChangeResult {
+        self.check_not_ended()?;
+        self.check_due(now)?;
         self.fence += 1;
         self.attempts = self.attempts.saturating_add(1);
         self.node = Some(claim.node.clone());
         self.due = Some(now.saturating_add(claim.lease));
-        Ok(Changed::Yes)
+        Ok(RecordChanged::Yes)
     }
 
-    /// Its holder is still at work.
-    pub(crate) fn renew(&mut self, fence: u64, lease: u64, now: u64) -> Change {
-        self.must_be_held_by(fence)?;
+    /// Renews the lease of its holder.
+    pub(crate) fn renew(&mut self, fence: u64, lease: u64, now: u64) -> ChangeResult {
+        self.check_holder(fence)?;
         self.due = Some(now.saturating_add(lease));
-        Ok(Changed::Yes)
+        Ok(RecordChanged::Yes)
     }
 
-    /// Its holder gives it back in good order: the next one may take it up after `delay`. If that
-    /// was no fault of the task, the attempt does not count.
-    pub(crate) fn release(&mut self, fence: u64, delay: u64, counts: bool, now: u64) -> Change {
-        self.must_be_held_by(fence)?;
+    /// Releases the task: it can be claimed after `delay`. If `counts` is false, the attempt does
+    /// not count.
+    pub(crate) fn release(
+        &mut self,
+        fence: u64,
+        delay: u64,
+        counts: bool,
+        now: u64,
+    ) -> ChangeResult {
+        self.check_holder(fence)?;
         self.fence += 1;
         self.node = None;
         self.due = Some(now.saturating_add(delay));
         if !counts {
             self.attempts = self.attempts.saturating_sub(1);
         }
-        Ok(Changed::Yes)
+        Ok(RecordChanged::Yes)
     }
 
-    /// Its holder is gone: it may be taken up after `delay`.
-    pub(crate) fn lapse(&mut self, delay: u64, now: u64) -> Change {
-        self.must_go_on()?;
-        self.must_be_due(now)?;
+    /// Ends an expired lease: the task can be claimed after `delay`.
+    pub(crate) fn lapse(&mut self, delay: u64, now: u64) -> ChangeResult {
+        self.check_not_ended()?;
+        self.check_due(now)?;
         self.fence += 1;
         self.node = None;
         self.due = Some(now.saturating_add(delay));
-        Ok(Changed::Yes)
+        Ok(RecordChanged::Yes)
     }
 
-    /// Nobody holds it, and nobody shall take it up again.
-    pub(crate) fn give_up(&mut self, error: &Error, now: u64) -> Change {
-        self.must_go_on()?;
-        self.must_be_due(now)?;
-        self.end_with(End::Failed(error.into()), now);
-        Ok(Changed::Yes)
+    /// Fails a task without a holder.
+    pub(crate) fn fail(&mut self, error: &Error, now: u64) -> ChangeResult {
+        self.check_not_ended()?;
+        self.check_due(now)?;
+        self.end_with(TaskEnd::Failed(error.into()), now);
+        Ok(RecordChanged::Yes)
     }
 
-    /// Its handler asks. An answer that is there already makes no difference to the record.
+    /// Adds a client request of its handler. If there is a response already, the record does not
+    /// change.
     pub(crate) fn ask(
         &mut self,
         fence: u64,
@@ -199,118 +207,123 @@ impl TaskRecord {
         ask: &ClientRequest,
         most: usize,
         now: u64,
-    ) -> Change {
-        self.must_be_held_by(fence)?;
+    ) -> ChangeResult {
+        self.check_holder(fence)?;
         match self.asked.get(key) {
-            Some(known) if known != fingerprint => return Err(Refusal::KeyTaken),
-            None if self.asked.len() >= most => return Err(Refusal::TooManyQuestions),
+            Some(known) if known != fingerprint => return Err(ChangeRejection::KeyTaken),
+            None if self.asked.len() >= most => return Err(ChangeRejection::TooManyQuestions),
             _ => {}
         }
         if self.answers.contains_key(key) || self.open.iter().any(|it| it.key == key) {
-            return Ok(Changed::No);
+            return Ok(RecordChanged::No);
         }
         self.asked.insert(key.into(), fingerprint.into());
-        self.open.push(Question { key: key.into(), ask: ask.into() });
+        self.open.push(InputRequest { key: key.into(), ask: ask.into() });
         self.updated = now;
-        Ok(Changed::Yes)
+        Ok(RecordChanged::Yes)
     }
 
-    /// Its handler does not wait for the answer any more.
-    pub(crate) fn withdraw(&mut self, fence: u64, key: &str, now: u64) -> Change {
-        self.must_be_held_by(fence)?;
+    /// Removes a client request that its handler has dropped.
+    pub(crate) fn withdraw(&mut self, fence: u64, key: &str, now: u64) -> ChangeResult {
+        self.check_holder(fence)?;
         let before = self.open.len();
         self.open.retain(|question| question.key != key);
-        Ok(self.touched_if(self.open.len() != before, now))
+        Ok(self.mark_updated_if(self.open.len() != before, now))
     }
 
-    /// Its owner answers. Only questions that are open can be answered.
-    pub(crate) fn answer(&mut self, said: &BTreeMap<String, Said>, now: u64) -> Change {
+    /// Adds responses of its owner. Only open client requests accept one.
+    pub(crate) fn answer(
+        &mut self,
+        responses: &BTreeMap<String, ClientResponse>,
+        now: u64,
+    ) -> ChangeResult {
         if self.end.is_some() {
-            return Ok(Changed::No);
+            return Ok(RecordChanged::No);
         }
         let before = self.open.len();
         let (asked, answers) = (&self.asked, &mut self.answers);
-        self.open.retain(|Question { key, .. }| match (said.get(key), asked.get(key)) {
-            (Some(said), Some(question)) => {
-                let answer = Answer { question: question.clone(), said: said.clone() };
+        self.open.retain(|InputRequest { key, .. }| match (responses.get(key), asked.get(key)) {
+            (Some(response), Some(question)) => {
+                let answer =
+                    StoredResponse { question: question.clone(), response: response.clone() };
                 answers.insert(key.clone(), answer);
                 false
             }
             _ => true,
         });
-        Ok(self.touched_if(self.open.len() != before, now))
+        Ok(self.mark_updated_if(self.open.len() != before, now))
     }
 
-    /// Its handler says how far it has come.
-    pub(crate) fn report(&mut self, fence: u64, update: &Update, now: u64) -> Change {
-        self.must_be_held_by(fence)?;
+    /// Sets the progress of its handler.
+    pub(crate) fn report(&mut self, fence: u64, update: &ProgressUpdate, now: u64) -> ChangeResult {
+        self.check_holder(fence)?;
         self.progress = Some((update.progress, update.total));
         self.message = Some(update.text());
-        Ok(self.touched_if(true, now))
+        Ok(self.mark_updated_if(true, now))
     }
 
-    /// Its handler has ended.
-    pub(crate) fn finish(&mut self, fence: u64, end: &End, now: u64) -> Change {
-        self.must_be_held_by(fence)?;
+    /// Sets the end of its handler.
+    pub(crate) fn finish(&mut self, fence: u64, end: &TaskEnd, now: u64) -> ChangeResult {
+        self.check_holder(fence)?;
         self.end_with(end.clone(), now);
-        Ok(Changed::Yes)
+        Ok(RecordChanged::Yes)
     }
 
-    /// Its owner does not want it any more.
-    pub(crate) fn cancel(&mut self, now: u64) -> Change {
-        self.must_go_on()?;
-        self.end_with(End::Cancelled, now);
-        Ok(Changed::Yes)
+    /// Cancels the task for its owner.
+    pub(crate) fn cancel(&mut self, now: u64) -> ChangeResult {
+        self.check_not_ended()?;
+        self.end_with(TaskEnd::Cancelled, now);
+        Ok(RecordChanged::Yes)
     }
 
-    fn end_with(&mut self, end: End, now: u64) {
-        // Nothing more is kept on behalf of whoever held it.
+    fn end_with(&mut self, end: TaskEnd, now: u64) {
+        // From here on, steps of the last holder are rejected.
         self.fence += 1;
         (self.due, self.node) = (None, None);
-        // What only the handler needed: a result may be kept for long.
-        self.call.forget_arguments();
+        // Data that only the handler needed: a result may be kept for long.
+        self.call.clear_arguments();
         self.open.clear();
         (self.asked, self.answers, self.steps) = Default::default();
         self.message = match &end {
-            End::Failed(error) => Some(error.message.clone()),
-            End::Cancelled => Some("The task was cancelled by request.".into()),
-            End::Completed(_) => self.message.take(),
+            TaskEnd::Failed(error) => Some(error.message.clone()),
+            TaskEnd::Cancelled => Some("The task was cancelled by request.".into()),
+            TaskEnd::Completed(_) => self.message.take(),
         };
         self.end = Some(end);
         self.updated = now;
     }
 
-    fn touched_if(&mut self, changed: bool, now: u64) -> Changed {
+    fn mark_updated_if(&mut self, changed: bool, now: u64) -> RecordChanged {
         if changed {
             self.updated = now;
-            return Changed::Yes;
+            return RecordChanged::Yes;
         }
-        Changed::No
+        RecordChanged::No
     }
 
-    fn must_go_on(&self) -> Result<(), Refusal> {
-        if self.end.is_some() { Err(Refusal::Over) } else { Ok(()) }
+    fn check_not_ended(&self) -> Result<(), ChangeRejection> {
+        if self.end.is_some() { Err(ChangeRejection::Over) } else { Ok(()) }
     }
 
-    fn must_be_held_by(&self, fence: u64) -> Result<(), Refusal> {
-        self.must_go_on()?;
-        if self.fence == fence && self.node.is_some() { Ok(()) } else { Err(Refusal::Lost) }
+    fn check_holder(&self, fence: u64) -> Result<(), ChangeRejection> {
+        self.check_not_ended()?;
+        if self.fence == fence && self.node.is_some() { Ok(()) } else { Err(ChangeRejection::Lost) }
     }
 
-    fn must_be_due(&self, now: u64) -> Result<(), Refusal> {
-        if self.due.is_some_and(|due| due <= now) { Ok(()) } else { Err(Refusal::Early) }
+    fn check_due(&self, now: u64) -> Result<(), ChangeRejection> {
+        if self.due.is_some_and(|due| due <= now) { Ok(()) } else { Err(ChangeRejection::Early) }
     }
 }
 
-/// # Reading it
+/// # Views
 impl TaskRecord {
     /// The task as its owner sees it.
     pub(crate) fn task(&self, poll_interval: u64) -> Task {
         let mut task = Task::new(self.id.clone(), Timestamp::from_millis(self.created));
         task.state = match &self.end {
-            Some(End::Completed(result)) => TaskState::Completed(result.clone()),
-            Some(End::Failed(error)) => TaskState::Failed(Box::new(error.into())),
-            Some(End::Cancelled) => TaskState::Cancelled,
+            Some(TaskEnd::Completed(result)) => TaskState::Completed(result.clone()),
+            Some(TaskEnd::Failed(error)) => TaskState::Failed(Box::new(error.into())),
+            Some(TaskEnd::Cancelled) => TaskState::Cancelled,
             None if self.open.is_empty() => TaskState::Working,
             None => TaskState::InputRequired(self.questions().collect()),
         };
@@ -325,7 +338,7 @@ impl TaskRecord {
         self.open.iter().map(|question| (question.key.clone(), (&question.ask).into()))
     }
 
-    /// The JSON text of the token under which its owner wants progress.
+    /// JSON text of the progress token of its owner.
     pub(crate) fn progress_token(&self) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
         struct Meta {
@@ -337,8 +350,8 @@ impl TaskRecord {
     }
 }
 
-impl Update {
-    /// The same in words.
+impl ProgressUpdate {
+    /// The progress as text.
     fn text(&self) -> String {
         let steps = match self.total {
             Some(total) => format!("{} of {total}", self.progress),

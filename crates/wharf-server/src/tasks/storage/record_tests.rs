@@ -1,4 +1,4 @@
-//! Whatever is done to a task, in whatever order: what must never happen does not.
+//! Property tests: the invariants of a record hold after any sequence of changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ const LEASE: u64 = 30;
 const MOST: usize = 4;
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum RecordAction {
     Wait(u64),
     Claim(u8),
     Renew(u8),
-    OnCallEnd(u8, u64),
+    Release(u8, u64),
     Lapse(u64),
-    GiveUp,
-    ClientRequest(u8, u8, u8),
+    Fail,
+    Ask(u8, u8, u8),
     Withdraw(u8, u8),
     Answer(u8),
     Report(u8, u8),
@@ -29,24 +29,24 @@ enum Deed {
     Cancel,
 }
 
-fn deeds() -> impl Strategy<Value = Vec<Deed>> {
+fn actions() -> impl Strategy<Value = Vec<RecordAction>> {
     let node = 0..3_u8;
     let key = 0..3_u8;
-    let deed = prop_oneof![
-        3 => (0..50_u64).prop_map(Deed::Wait),
-        4 => node.clone().prop_map(Deed::Claim),
-        3 => node.clone().prop_map(Deed::Renew),
-        1 => (node.clone(), 0..40_u64).prop_map(|(node, delay)| Deed::OnCallEnd(node, delay)),
-        1 => (0..40_u64).prop_map(Deed::Lapse),
-        1 => Just(Deed::GiveUp),
-        4 => (node.clone(), key.clone(), 0..2_u8).prop_map(|(n, k, q)| Deed::ClientRequest(n, k, q)),
-        1 => (node.clone(), key.clone()).prop_map(|(node, key)| Deed::Withdraw(node, key)),
-        3 => key.prop_map(Deed::Answer),
-        2 => (node.clone(), 0..9_u8).prop_map(|(node, at)| Deed::Report(node, at)),
-        1 => node.prop_map(Deed::Finish),
-        1 => Just(Deed::Cancel),
+    let action = prop_oneof![
+        3 => (0..50_u64).prop_map(RecordAction::Wait),
+        4 => node.clone().prop_map(RecordAction::Claim),
+        3 => node.clone().prop_map(RecordAction::Renew),
+        1 => (node.clone(), 0..40_u64).prop_map(|(node, delay)| RecordAction::Release(node, delay)),
+        1 => (0..40_u64).prop_map(RecordAction::Lapse),
+        1 => Just(RecordAction::Fail),
+        4 => (node.clone(), key.clone(), 0..2_u8).prop_map(|(n, k, q)| RecordAction::Ask(n, k, q)),
+        1 => (node.clone(), key.clone()).prop_map(|(node, key)| RecordAction::Withdraw(node, key)),
+        3 => key.prop_map(RecordAction::Answer),
+        2 => (node.clone(), 0..9_u8).prop_map(|(node, at)| RecordAction::Report(node, at)),
+        1 => node.prop_map(RecordAction::Finish),
+        1 => Just(RecordAction::Cancel),
     ];
-    prop::collection::vec(deed, 0..60)
+    prop::collection::vec(action, 0..60)
 }
 
 fn record() -> TaskRecord {
@@ -68,33 +68,37 @@ fn question(number: u8) -> (String, ClientRequest) {
     (format!("fingerprint {number}"), ClientRequest::Elicit(Box::new(form)))
 }
 
-/// What the world knows beside the record.
+/// Model of the state outside the record.
 #[derive(Default)]
-struct World {
+struct RecordModel {
     now: u64,
-    /// The fence by which each node believes to hold the task.
+    /// Fence that each node last claimed the task with.
     fences: BTreeMap<u8, u64>,
-    /// Who really holds it.
+    /// Actual holder.
     holder: Option<u8>,
-    /// What each key stood for when it was first asked.
+    /// Fingerprint of the first request of each key.
     asked: BTreeMap<String, String>,
     answered: BTreeSet<String>,
 }
 
-impl World {
+impl RecordModel {
     fn fence(&self, node: u8) -> u64 {
         self.fences.get(&node).copied().unwrap_or(0)
     }
 
-    fn apply(&mut self, deed: &Deed, record: &mut TaskRecord) -> Option<(u8, Change)> {
+    fn apply(
+        &mut self,
+        action: &RecordAction,
+        record: &mut TaskRecord,
+    ) -> Option<(u8, ChangeResult)> {
         let now = self.now;
-        let change = match *deed {
-            Deed::Wait(time) => {
+        let change = match *action {
+            RecordAction::Wait(time) => {
                 self.now += time;
                 return None;
             }
-            Deed::Claim(node) => {
-                let claim = Claim { node: node.to_string(), lease: LEASE };
+            RecordAction::Claim(node) => {
+                let claim = TaskClaim { node: node.to_string(), lease: LEASE };
                 let change = record.claim(&claim, now);
                 if change.is_ok() {
                     self.fences.insert(node, record.fence);
@@ -102,31 +106,31 @@ impl World {
                 }
                 return None;
             }
-            Deed::Lapse(delay) => {
+            RecordAction::Lapse(delay) => {
                 if record.lapse(delay, now).is_ok() {
                     self.holder = None;
                 }
                 return None;
             }
-            Deed::GiveUp => {
-                let _ = record.give_up(&Error::new(ErrorKind::TaskFailed), now);
+            RecordAction::Fail => {
+                let _ = record.fail(&Error::new(ErrorKind::TaskFailed), now);
                 return None;
             }
-            Deed::Answer(key) => {
+            RecordAction::Answer(key) => {
                 let open = record.open.iter().any(|it| it.key == key.to_string());
-                let said = Said::Result(to_raw_value(&json!({"n": now})).unwrap());
+                let said = ClientResponse::Result(to_raw_value(&json!({"n": now})).unwrap());
                 let _ = record.answer(&BTreeMap::from([(key.to_string(), said)]), now);
                 if open {
                     assert!(self.answered.insert(key.to_string()), "answered twice");
                 }
                 return None;
             }
-            Deed::Cancel => {
+            RecordAction::Cancel => {
                 let _ = record.cancel(now);
                 return None;
             }
-            Deed::Renew(node) => (node, record.renew(self.fence(node), LEASE, now)),
-            Deed::OnCallEnd(node, delay) => {
+            RecordAction::Renew(node) => (node, record.renew(self.fence(node), LEASE, now)),
+            RecordAction::Release(node, delay) => {
                 let change = record.release(self.fence(node), delay, true, now);
                 if change.is_ok() {
                     self.holder = None;
@@ -134,26 +138,26 @@ impl World {
                 }
                 (node, change)
             }
-            Deed::ClientRequest(node, key, number) => {
+            RecordAction::Ask(node, key, number) => {
                 let (fingerprint, ask) = question(number);
                 let key = key.to_string();
                 let asked = (key.as_str(), fingerprint.as_str());
                 let change = record.ask(self.fence(node), asked, &ask, MOST, now);
                 if change.is_ok() {
                     let first = self.asked.entry(key).or_insert_with(|| fingerprint.clone());
-                    assert_eq!(*first, fingerprint, "a key stands for two questions");
+                    assert_eq!(*first, fingerprint, "a key is used for two requests");
                 }
                 (node, change)
             }
-            Deed::Withdraw(node, key) => {
+            RecordAction::Withdraw(node, key) => {
                 (node, record.withdraw(self.fence(node), &key.to_string(), now))
             }
-            Deed::Report(node, at) => {
-                let update = Update { progress: at.into(), total: None, message: None };
+            RecordAction::Report(node, at) => {
+                let update = ProgressUpdate { progress: at.into(), total: None, message: None };
                 (node, record.report(self.fence(node), &update, now))
             }
-            Deed::Finish(node) => {
-                let end = End::Completed(Box::new(ToolResult::text(node.to_string())));
+            RecordAction::Finish(node) => {
+                let end = TaskEnd::Completed(Box::new(ToolResult::text(node.to_string())));
                 (node, record.finish(self.fence(node), &end, now))
             }
         };
@@ -167,21 +171,21 @@ fn json_of(record: &TaskRecord) -> serde_json::Value {
 
 proptest! {
     #[test]
-    fn what_must_never_happen_does_not(deeds in deeds()) {
-        let (mut record, mut world) = (record(), World { now: 1000, ..World::default() });
-        for deed in deeds {
+    fn invariants_hold_after_any_sequence_of_changes(actions in actions()) {
+        let (mut record, mut model) = (record(), RecordModel { now: 1000, ..RecordModel::default() });
+        for action in actions {
             let before = record.clone();
-            let was_holder = world.holder;
-            let by_holder = world.apply(&deed, &mut record);
+            let was_holder = model.holder;
+            let by_holder = model.apply(&action, &mut record);
             if before.end.is_some() {
-                prop_assert_eq!(json_of(&before), json_of(&record), "terminal is final: {:?}", deed);
+                prop_assert_eq!(json_of(&before), json_of(&record), "terminal is final: {:?}", action);
             }
             if let Some((node, change)) = by_holder {
                 if was_holder != Some(node) {
-                    prop_assert!(change.is_err(), "a stale fence changes nothing: {:?}", deed);
+                    prop_assert!(change.is_err(), "a stale fence changes nothing: {:?}", action);
                 }
-                if change != Ok(Changed::Yes) {
-                    prop_assert_eq!(json_of(&before), json_of(&record), "refused: {:?}", deed);
+                if change != Ok(RecordChanged::Yes) {
+                    prop_assert_eq!(json_of(&before), json_of(&record), "refused: {:?}", action);
                 }
             }
             prop_assert!(record.fence >= before.fence);
@@ -193,10 +197,10 @@ proptest! {
                 prop_assert!(!record.answers.contains_key(&open.key));
             }
             for (key, answer) in &record.answers {
-                prop_assert_eq!(&world.asked[key], &answer.question);
+                prop_assert_eq!(&model.asked[key], &answer.question);
             }
         }
-        // What is kept is what comes back.
+        // A record is decoded as it was encoded.
         let kept = serde_json::to_string(&record).unwrap();
         let back: TaskRecord = serde_json::from_str(&kept).unwrap();
         prop_assert_eq!(serde_json::to_string(&back).unwrap(), kept);
@@ -206,12 +210,12 @@ proptest! {
 #[test]
 fn attempts_count_unless_the_task_is_given_back_without_fault() {
     let mut record = record();
-    let claim = Claim { node: "n".into(), lease: LEASE };
-    assert_eq!(record.claim(&claim, 1000), Ok(Changed::Yes));
-    assert_eq!(record.claim(&claim, 1000), Err(Refusal::Early));
-    assert_eq!(record.release(1, 0, false, 1001), Ok(Changed::Yes));
+    let claim = TaskClaim { node: "n".into(), lease: LEASE };
+    assert_eq!(record.claim(&claim, 1000), Ok(RecordChanged::Yes));
+    assert_eq!(record.claim(&claim, 1000), Err(ChangeRejection::Early));
+    assert_eq!(record.release(1, 0, false, 1001), Ok(RecordChanged::Yes));
     assert_eq!(record.attempts, 0);
-    assert_eq!(record.claim(&claim, 1001), Ok(Changed::Yes));
-    assert_eq!(record.release(record.fence, 5, true, 1002), Ok(Changed::Yes));
+    assert_eq!(record.claim(&claim, 1001), Ok(RecordChanged::Yes));
+    assert_eq!(record.release(record.fence, 5, true, 1002), Ok(RecordChanged::Yes));
     assert_eq!((record.attempts, record.due), (1, Some(1007)));
 }

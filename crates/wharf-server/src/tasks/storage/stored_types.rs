@@ -1,4 +1,4 @@
-//! Nouns of the model in the form in which they are kept.
+//! Stored forms of the call, client requests and errors of a task.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -10,7 +10,7 @@ use wharf_schema::problems;
 
 use crate::tasks::storage::nested_json;
 
-/// The call, as far as it can be made again by another process.
+/// The call, as far as another process can rebuild it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedCall {
     pub(crate) tool: String,
@@ -23,20 +23,20 @@ pub(crate) struct SavedCall {
     pub(crate) principal: Option<(String, Vec<String>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roles: Vec<String>,
-    /// What one-time steps are claimed under, if not under the task's own id.
+    /// Key for claims of one-time steps, if not the task's own id.
     pub(crate) nonce: Option<String>,
 }
 
-/// A question as it is kept.
+/// Stored form of a client request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) enum SavedAsk {
+pub(crate) enum SavedClientRequest {
     Elicit(Box<ElicitForm>),
     ElicitUrl(Box<ElicitUrl>),
     Sample(Box<SamplingRequest>),
     Roots,
 }
 
-/// An error as it is kept.
+/// Stored form of an error.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct SavedError {
     kind: String,
@@ -47,9 +47,9 @@ pub(crate) struct SavedError {
 }
 
 impl SavedCall {
-    /// What can be kept of a call whose message has at most so many bytes. Texts that are no JSON
-    /// cannot have come this far.
-    pub(crate) fn of(request: &Request, most: usize) -> Result<Self, Error> {
+    /// Saves a call whose message has at most `most` bytes. Invalid JSON cannot occur here: the
+    /// request was parsed before.
+    pub(crate) fn from_request(request: &Request, most: usize) -> Result<Self, Error> {
         let size = request.message_len();
         if size > most {
             let text = format!("The call has {size} bytes, and {most} is the limit for a task");
@@ -74,8 +74,8 @@ impl SavedCall {
         })
     }
 
-    /// Forgets what only its handler needs: what is left says whose task it was, and of which tool.
-    pub(crate) fn forget_arguments(&mut self) {
+    /// Removes the data that only the handler needs; the principal and the tool remain.
+    pub(crate) fn clear_arguments(&mut self) {
         self.arguments = RawValue::NULL.to_owned();
         (self.meta, self.client, self.nonce) = (None, None, None);
         self.capabilities = ClientCapabilities::default();
@@ -87,16 +87,16 @@ impl SavedCall {
 
     pub(crate) fn principal(&self) -> Option<Principal> {
         let (id, scopes) = self.principal.as_ref()?;
-        let nobody = Principal::new(id.as_str());
-        let bare = scopes.iter().fold(nobody, |principal, scope| principal.with_scope(scope));
+        let principal = Principal::new(id.as_str());
+        let bare = scopes.iter().fold(principal, |principal, scope| principal.with_scope(scope));
         Some(self.roles.iter().fold(bare, |principal, role| principal.with_role(role)))
     }
 }
 
 impl SavedError {
-    /// What can be kept of an error in so many bytes: without its data if they are too many or too
-    /// deep, and then with the beginning of its text.
-    pub(crate) fn within(error: &Error, most: usize) -> Self {
+    /// Saves an error in at most `most` bytes: without its data if they are too large or too deep,
+    /// and then with a shortened message.
+    pub(crate) fn within_limit(error: &Error, most: usize) -> Self {
         let saved = SavedError::from(error);
         let fits = |json: Vec<u8>| json.len() <= most && !nested_json::is_too_deep(&json);
         if serde_json::to_vec(&saved).is_ok_and(fits) {
@@ -119,7 +119,7 @@ impl From<&Error> for SavedError {
 
 impl From<&SavedError> for Error {
     fn from(saved: &SavedError) -> Self {
-        // A kind that a later version wrote.
+        // The kind may be unknown if a later version stored it.
         let kind = ErrorKind::from_name(&saved.kind).unwrap_or(ErrorKind::InternalError);
         let mut error = Error::new(kind).with_message(saved.message.clone());
         (error.data, error.code) = (saved.data.clone(), saved.code);
@@ -127,25 +127,25 @@ impl From<&SavedError> for Error {
     }
 }
 
-impl From<&ClientRequest> for SavedAsk {
+impl From<&ClientRequest> for SavedClientRequest {
     fn from(ask: &ClientRequest) -> Self {
         match ask {
-            ClientRequest::Elicit(form) => SavedAsk::Elicit(form.clone()),
-            ClientRequest::ElicitUrl(url) => SavedAsk::ElicitUrl(url.clone()),
-            ClientRequest::Sample(request) => SavedAsk::Sample(request.clone()),
-            // The kinds of questions are all of the model's.
-            _ => SavedAsk::Roots,
+            ClientRequest::Elicit(form) => SavedClientRequest::Elicit(form.clone()),
+            ClientRequest::ElicitUrl(url) => SavedClientRequest::ElicitUrl(url.clone()),
+            ClientRequest::Sample(request) => SavedClientRequest::Sample(request.clone()),
+            // The only other kind is `Roots`.
+            _ => SavedClientRequest::Roots,
         }
     }
 }
 
-impl From<&SavedAsk> for ClientRequest {
-    fn from(saved: &SavedAsk) -> Self {
+impl From<&SavedClientRequest> for ClientRequest {
+    fn from(saved: &SavedClientRequest) -> Self {
         match saved {
-            SavedAsk::Elicit(form) => ClientRequest::Elicit(form.clone()),
-            SavedAsk::ElicitUrl(url) => ClientRequest::ElicitUrl(url.clone()),
-            SavedAsk::Sample(request) => ClientRequest::Sample(request.clone()),
-            SavedAsk::Roots => ClientRequest::Roots,
+            SavedClientRequest::Elicit(form) => ClientRequest::Elicit(form.clone()),
+            SavedClientRequest::ElicitUrl(url) => ClientRequest::ElicitUrl(url.clone()),
+            SavedClientRequest::Sample(request) => ClientRequest::Sample(request.clone()),
+            SavedClientRequest::Roots => ClientRequest::Roots,
         }
     }
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_and_every_kind_of_question_come_back_as_they_were() {
+    fn errors_and_client_requests_survive_a_round_trip() {
         let error = Error::resource_not_found("x:y");
         assert_eq!(Error::from(&SavedError::from(&error)), error);
         assert_eq!(Error::from(&SavedError::from(&Error::custom(7, "own"))).code, Some(7));
@@ -169,8 +169,8 @@ mod tests {
             ClientRequest::Sample(Box::new(sample)),
             ClientRequest::Roots,
         ] {
-            let json = serde_json::to_string(&SavedAsk::from(&ask)).unwrap();
-            let back: SavedAsk = serde_json::from_str(&json).unwrap();
+            let json = serde_json::to_string(&SavedClientRequest::from(&ask)).unwrap();
+            let back: SavedClientRequest = serde_json::from_str(&json).unwrap();
             assert_eq!(ClientRequest::from(&back), ask);
         }
     }

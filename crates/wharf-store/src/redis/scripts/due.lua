@@ -5,7 +5,7 @@ while #found < limit do
   if #ids == 0 then break end
   for _, id in ipairs(ids) do
     if not live(id) then
-      -- It expired: nobody must look after it any more.
+      -- It expired, so it is not due any more.
       redis.call('ZREM', DUE, id)
     else
       offset = offset + 1

@@ -12,7 +12,7 @@ while #found < limit do
   start = start + #ids
   for _, id in ipairs(ids) do
     local record = redis.call('HMGET', row(id), 'v', 'o', 'c', 'f', 'd', 'e', 'b')
-    -- An id that expired may be another owner's by now.
+    -- An id that expired may belong to another owner now.
     local lives = record[1] and record[2] == owner
       and (record[6] == '' or tonumber(record[6]) > now)
     if lives and #found < limit then

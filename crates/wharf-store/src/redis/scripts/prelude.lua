@@ -1,18 +1,18 @@
--- Before every script about records. KEYS[1] is where all keys of the store begin.
+-- Prelude of every record script. KEYS[1] is the prefix of all keys of the store.
 local base = KEYS[1]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
-local DUE = base .. ':due'           -- ids by when somebody must look after them
-local EXPIRING = base .. ':expiring' -- ids by when they expire
-local OWNERS = base .. ':owners'     -- whose they are, of those that expire: their hash goes by itself
+local DUE = base .. ':due'           -- ids by due time
+local EXPIRING = base .. ':expiring' -- ids by expiry
+local OWNERS = base .. ':owners'     -- owners of the ids that expire: Redis deletes their hash by itself
 
 local function row(id) return base .. ':r:' .. id end
 local function kept(id) return base .. ':k:' .. id end
 local function owned(owner) return base .. ':o:' .. owner end
 local function fleeting(owner) return base .. ':x:' .. owner end
 
--- The version, fence and owner of a record that has not expired.
+-- Version, fence and owner of a record that has not expired.
 local function live(id)
   local found = redis.call('HMGET', row(id), 'v', 'f', 'o', 'e')
   if not found[1] or (found[4] ~= '' and tonumber(found[4]) <= now) then return nil end
@@ -21,7 +21,8 @@ end
 
 local function forget(id, owner)
   redis.call('DEL', row(id), kept(id))
-  -- Nobody knows whose it was if somebody deleted the hash of owners: the others must still be swept.
+  -- The owner is unknown if Redis evicted the hash of owners; the other indexes must be cleaned all
+  -- the same.
   if owner then
     redis.call('ZREM', owned(owner), id)
     redis.call('ZREM', fleeting(owner), id)
@@ -31,7 +32,7 @@ local function forget(id, owner)
   redis.call('HDEL', OWNERS, id)
 end
 
--- Writes a record and all that finds it.
+-- Writes a record and its index entries.
 local function put(id, version, owner, created, fence, due, expires, body)
   redis.call('HSET', row(id), 'v', version, 'o', owner, 'c', created, 'f', fence,
     'd', due, 'e', expires, 'b', body)

@@ -1,4 +1,4 @@
-//! What is shown to a server that wants to know who is calling, and what its refusals lead to.
+//! Attaches credentials to requests, and handles 401 and 403 responses.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header::WWW_AUTHENTICATE,
@@ -6,40 +6,41 @@ use http::{
 use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
 
 use crate::client::ClientTransportOptions;
-use crate::client::http::response::Answer;
+use crate::client::http::response::HttpResponse;
 
-const NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
-/// How many challenges of one refusal are read, and how much of each.
-const CHALLENGES: usize = 16;
-const CHALLENGE: usize = 8 << 10;
+const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+/// Maximum number of `WWW-Authenticate` challenges of one response that are read, and the maximum
+/// length of each.
+const MAX_CHALLENGES: usize = 16;
+const MAX_CHALLENGE_BYTES: usize = 8 << 10;
 
-/// A request that was answered, and the credential that was shown with it.
-pub(super) struct Tried {
-    pub(super) answer: Answer,
+/// A response, and the mark of the credentials that its request carried.
+pub(super) struct AuthAttempt {
+    pub(super) response: HttpResponse,
     pub(super) mark: u64,
 }
 
-/// Who waits for an answer, and may be asked for something.
+/// The party that waits for the response, and may have to log in for it.
 #[derive(Clone, Copy)]
-pub(super) enum Waits<'a> {
-    Nobody,
-    Somebody,
-    /// Whoever made this call.
+pub(super) enum AuthWait<'a> {
+    Background,
+    Interactive,
+    /// The caller of this call, whose deadline is paused.
     Call(&'a Outbox),
 }
 
-/// Puts what there is to show into `headers`, instead of what was there.
-pub(crate) async fn show(
+/// Sets the credential headers of a request, replacing those of the same name.
+pub(crate) async fn attach_credentials(
     options: &ClientTransportOptions,
     verb: &Verb,
     url: &str,
     headers: &mut HeaderMap,
 ) -> Result<u64, Error> {
     let Some(credentials) = &options.credentials else { return Ok(0) };
-    let pass = credentials.show(verb.as_str(), url).await?;
+    let pass = credentials.attach(verb.as_str(), url).await?;
     for (name, value) in pass.headers {
         let mut value = HeaderValue::from_str(&value).map_err(|_| {
-            let problem = format!("What is to be shown as {name} fits no header");
+            let problem = format!("The credentials contain an invalid value for the header {name}");
             Error::new(ErrorKind::InvalidCredentials).with_message(problem)
         })?;
         value.set_sensitive(true);
@@ -48,54 +49,55 @@ pub(crate) async fn show(
     Ok(pass.mark)
 }
 
-/// Tells whoever gets us in what the server said.
-pub(crate) fn tell(
+/// Reports the status and the DPoP nonce of a response to the credentials provider.
+pub(crate) fn report_response(
     options: &ClientTransportOptions,
     mark: u64,
     status: StatusCode,
     headers: &HeaderMap,
 ) {
     if let Some(credentials) = &options.credentials {
-        let nonce = headers.get(NONCE).and_then(|it| it.to_str().ok());
-        credentials.answered(mark, status.as_u16(), nonce);
+        let nonce = headers.get(DPOP_NONCE).and_then(|it| it.to_str().ok());
+        credentials.on_response(mark, status.as_u16(), nonce);
     }
 }
 
-/// Whether to send a request again that was answered so. If nobody waits for it, nobody is asked.
-pub(super) async fn again(
+/// Returns whether to send the request again after this response. Background requests do not start
+/// a login.
+pub(super) async fn should_retry(
     options: &ClientTransportOptions,
     verb: &Verb,
-    tried: &Tried,
+    attempt: &AuthAttempt,
     times: u32,
-    waits: Waits<'_>,
+    wait: AuthWait<'_>,
 ) -> Result<bool, Error> {
-    let (mark, answer) = (tried.mark, &tried.answer);
-    match rebuff(verb, answer.status, &answer.headers, mark, times) {
-        Some(mut rebuff) => {
-            rebuff.waited = !matches!(waits, Waits::Nobody);
-            // People take their time, which is not the server's.
-            let _paused = match waits {
-                Waits::Call(outbox) => Some(outbox.pause()),
-                Waits::Nobody | Waits::Somebody => None,
+    let (mark, response) = (attempt.mark, &attempt.response);
+    match auth_failure(verb, response.status, &response.headers, mark, times) {
+        Some(mut auth_failure) => {
+            auth_failure.waited = !matches!(wait, AuthWait::Background);
+            // The time that a login takes does not count against the server.
+            let _paused = match wait {
+                AuthWait::Call(outbox) => Some(outbox.pause()),
+                AuthWait::Background | AuthWait::Interactive => None,
             };
-            let_in(options, rebuff).await
+            handle_auth_failure(options, auth_failure).await
         }
         None => Ok(false),
     }
 }
 
-/// Whether there is a way in after a refusal.
-pub(crate) async fn let_in(
+/// Passes a rejection to the credentials provider; returns whether to retry.
+pub(crate) async fn handle_auth_failure(
     options: &ClientTransportOptions,
-    rebuff: AuthFailure,
+    auth_failure: AuthFailure,
 ) -> Result<bool, Error> {
     let Some(credentials) = &options.credentials else { return Ok(false) };
-    options.note(format_args!("refused with {}: looking for a way in", rebuff.status));
-    credentials.refused(rebuff).await
+    options.note(format_args!("rejected with {}: trying to authorize", auth_failure.status));
+    credentials.on_auth_failure(auth_failure).await
 }
 
-/// What a refusal says, if it is one.
-pub(crate) fn rebuff(
+/// Describes a 401 or 403 response; `None` for any other status.
+pub(crate) fn auth_failure(
     verb: &Verb,
     status: StatusCode,
     headers: &HeaderMap,
@@ -105,10 +107,10 @@ pub(crate) fn rebuff(
     if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return None;
     }
-    let mut rebuff = AuthFailure::new(verb.as_str(), status.as_u16(), mark);
+    let mut auth_failure = AuthFailure::new(verb.as_str(), status.as_u16(), mark);
     let said = headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
-    let said = said.filter(|it| it.len() <= CHALLENGE).take(CHALLENGES);
-    rebuff.challenges = said.map(str::to_owned).collect();
-    rebuff.times = times;
-    Some(rebuff)
+    let said = said.filter(|it| it.len() <= MAX_CHALLENGE_BYTES).take(MAX_CHALLENGES);
+    auth_failure.challenges = said.map(str::to_owned).collect();
+    auth_failure.times = times;
+    Some(auth_failure)
 }

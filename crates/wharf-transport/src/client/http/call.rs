@@ -1,4 +1,4 @@
-//! One request and its reply.
+//! Sends one request and receives its reply.
 
 use std::sync::Arc;
 
@@ -7,130 +7,151 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::CallId;
 
 use crate::client::http::{
-    connection::{Kind, Way},
-    response::{Answer, Media},
-    resume::{Resumed, Stream},
-    session::{Letter, Miss, Voice, unexpected},
+    connection::{ConnectionMode, HttpConnection},
+    response::{HttpResponse, MediaKind},
+    resume::{ResumableStream, StreamKind},
+    session::{HttpSession, OutgoingMessage, SendError, unexpected},
 };
-use crate::{client::pending::Ticket, task_set::TaskSet};
+use crate::{client::pending::PendingReply, task_set::TaskSet};
 
-/// Sends a request and waits for its reply: the JSON text of its result.
-pub(super) async fn exchange(
-    way: &Way,
-    letter: Letter,
-    mut ticket: Ticket,
-) -> Result<ByteString, Miss> {
-    let mut cancelling = Cancelling::new(way, &ticket.id);
-    let replied = match way.kind {
-        Kind::Modern | Kind::Session => reply(way, letter, &mut ticket).await,
-        Kind::Events => reply_elsewhere(way, letter, &mut ticket).await,
+/// Sends a request and waits for its reply: the result as JSON text.
+pub(super) async fn send_request(
+    connection: &HttpConnection,
+    outgoing: OutgoingMessage,
+    mut pending_reply: PendingReply,
+) -> Result<ByteString, SendError> {
+    let mut cancelling = CancelOnDrop::new(connection, &pending_reply.id);
+    let replied = match connection.kind {
+        ConnectionMode::Modern | ConnectionMode::Session => {
+            reply(connection, outgoing, &mut pending_reply).await
+        }
+        ConnectionMode::Events => {
+            reply_on_sse_stream(connection, outgoing, &mut pending_reply).await
+        }
     };
     cancelling.id = None;
     replied
 }
 
-async fn reply(way: &Way, letter: Letter, ticket: &mut Ticket) -> Result<ByteString, Miss> {
-    let answer = way.voice.post(letter).await?;
-    if !answer.status.is_success() {
-        return Err(way.voice.refused(answer).await);
+async fn reply(
+    connection: &HttpConnection,
+    outgoing: OutgoingMessage,
+    pending_reply: &mut PendingReply,
+) -> Result<ByteString, SendError> {
+    let response = connection.session.post(outgoing).await?;
+    if !response.status.is_success() {
+        return Err(connection.session.error_for(response).await);
     }
-    match answer.media() {
-        Media::Json => {
-            let body = answer.whole(way.voice.http.options.limits.message).await?;
-            let heard = way.voice.hear(&way.tasks, body, Some(&ticket.id)).await;
-            heard.map_err(|error| no_message(way, &error))?;
-            Ok(ready(ticket).await?)
+    match response.media() {
+        MediaKind::Json => {
+            let body = response.read_all(connection.session.http.options.limits.message).await?;
+            let heard =
+                connection.session.receive(&connection.tasks, body, Some(&pending_reply.id)).await;
+            heard.map_err(|error| not_json_rpc(connection, &error))?;
+            Ok(ready(pending_reply).await?)
         }
-        Media::Events => follow(way, answer, ticket).await,
-        // The server may have put the reply on the stream of what it says by itself.
-        Media::Other if answer.status.as_u16() == 202 && way.is_reading() => {
-            answer.spend().await;
-            Ok(ticket.wait().await?)
+        MediaKind::Events => reply_from_stream(connection, response, pending_reply).await,
+        // The server may send the reply on its GET stream.
+        MediaKind::Other if response.status.as_u16() == 202 && connection.is_reading() => {
+            response.drain().await;
+            Ok(pending_reply.wait().await?)
         }
-        Media::Other => Err(unexpected(answer, &way.voice.to).await.into()),
+        MediaKind::Other => Err(unexpected(response, &connection.session.to).await.into()),
     }
 }
 
-/// Hears the events of a reply until the reply itself is there, on whichever stream it comes.
-async fn follow(way: &Way, answer: Answer, ticket: &mut Ticket) -> Result<ByteString, Miss> {
-    let kind = if way.kind == Kind::Modern { Stream::Once } else { Stream::Reply };
-    let stream = answer.events(way.voice.http.options.limits.message);
-    let mut stream = Resumed::new(way.voice.clone(), kind, stream);
+/// Receives the events of a reply stream until the reply arrives, on this or another stream.
+async fn reply_from_stream(
+    connection: &HttpConnection,
+    response: HttpResponse,
+    pending_reply: &mut PendingReply,
+) -> Result<ByteString, SendError> {
+    let kind = if connection.kind == ConnectionMode::Modern {
+        StreamKind::Once
+    } else {
+        StreamKind::Reply
+    };
+    let stream = response.events(connection.session.http.options.limits.message);
+    let mut stream = ResumableStream::new(connection.session.clone(), kind, stream);
     loop {
         let event = tokio::select! {
             biased;
-            reply = ticket.wait() => {
-                way.voice.detach(stream.spend());
+            reply = pending_reply.wait() => {
+                connection.session.detach(stream.drain());
                 return Ok(reply?);
             }
-            // The server knows the request, so it is not sent again.
-            event = stream.next() => event.map_err(|miss| Miss::Failed(miss.into_error()))?,
+            // The server has received the request, so it is not sent again.
+            event = stream.next() => event.map_err(|send_error| SendError::Failed(send_error.into_error()))?,
         };
-        way.voice.overhear(&way.tasks, event, Some(&ticket.id)).await;
+        connection.session.receive_event(&connection.tasks, event, Some(&pending_reply.id)).await;
     }
 }
 
-/// The reply to a message of HTTP+SSE, which comes on the stream that was there before.
-async fn reply_elsewhere(
-    way: &Way,
-    letter: Letter,
-    ticket: &mut Ticket,
-) -> Result<ByteString, Miss> {
+/// Waits for the reply to a message of HTTP+SSE, which arrives on the open SSE stream.
+async fn reply_on_sse_stream(
+    connection: &HttpConnection,
+    outgoing: OutgoingMessage,
+    pending_reply: &mut PendingReply,
+) -> Result<ByteString, SendError> {
     let sending = async {
-        let answer = way.voice.post(letter).await?;
-        if !answer.status.is_success() {
-            return Err(way.voice.refused(answer).await);
+        let response = connection.session.post(outgoing).await?;
+        if !response.status.is_success() {
+            return Err(connection.session.error_for(response).await);
         }
-        answer.spend().await;
+        response.drain().await;
         Ok(())
     };
     tokio::select! {
         biased;
-        reply = ticket.wait() => return Ok(reply?),
+        reply = pending_reply.wait() => return Ok(reply?),
         sent = sending => sent?,
     }
-    Ok(ticket.wait().await?)
+    Ok(pending_reply.wait().await?)
 }
 
-fn no_message(way: &Way, error: &Error) -> Error {
-    let problem = format!("{} answered with what is no message: {}", way.voice.to, error.message);
+fn not_json_rpc(connection: &HttpConnection, error: &Error) -> Error {
+    let problem = format!(
+        "{} returned something that is not a JSON-RPC message: {}",
+        connection.session.to, error.message
+    );
     Error::new(ErrorKind::TransportError).with_message(problem)
 }
 
-/// The reply, which must be there.
-async fn ready(ticket: &mut Ticket) -> Result<ByteString, Error> {
+/// Returns the reply, which must have arrived.
+async fn ready(pending_reply: &mut PendingReply) -> Result<ByteString, Error> {
     tokio::select! {
         biased;
-        reply = ticket.wait() => reply,
+        reply = pending_reply.wait() => reply,
         () = std::future::ready(()) => {
-            let problem = "The server's answer holds no reply to the request";
+            let problem = "The server's response contains no reply to the request";
             Err(Error::new(ErrorKind::TransportError).with_message(problem))
         }
     }
 }
 
-/// Tells a legacy server when nobody waits for a reply any more: that the connection ends does not.
-struct Cancelling {
-    voice: Arc<Voice>,
+/// Sends `notifications/cancelled` to a legacy server when the caller drops its request: closing
+/// the connection does not cancel it there.
+struct CancelOnDrop {
+    session: Arc<HttpSession>,
     tasks: Arc<TaskSet>,
     id: Option<CallId>,
 }
 
-impl Cancelling {
-    fn new(way: &Way, id: &CallId) -> Cancelling {
-        let id = (way.kind != Kind::Modern).then(|| id.clone());
-        Cancelling { voice: way.voice.clone(), tasks: way.tasks.clone(), id }
+impl CancelOnDrop {
+    fn new(connection: &HttpConnection, id: &CallId) -> CancelOnDrop {
+        let id = (connection.kind != ConnectionMode::Modern).then(|| id.clone());
+        CancelOnDrop { session: connection.session.clone(), tasks: connection.tasks.clone(), id }
     }
 }
 
-impl Drop for Cancelling {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
-        let voice = self.voice.clone();
-        self.voice.spawn(&self.tasks, async move {
+        let session = self.session.clone();
+        self.session.spawn(&self.tasks, async move {
             let mut message = Vec::new();
-            voice.talk.cancelled(&id, "The caller no longer waits for it", &mut message);
-            let _ = voice.tell(message, "notifications/cancelled").await;
+            session.codec.cancelled(&id, "The caller dropped the request", &mut message);
+            let _ = session.notify(message, "notifications/cancelled").await;
         });
     }
 }

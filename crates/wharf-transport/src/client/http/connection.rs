@@ -1,4 +1,4 @@
-//! An open conversation.
+//! An open connection over HTTP, and its background stream.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,90 +10,101 @@ use tokio::{
 use wharf_model::Error;
 
 use crate::client::http::{
-    handshake::{Opened, Speech},
-    response::{EventStream, Media},
-    resume::{Resumed, Stream},
-    send::Http,
-    session::{Miss, Voice, closed},
+    handshake::{DetectedMode, HttpHandshakeResult},
+    response::{MediaKind, SseStream},
+    resume::{ResumableStream, StreamKind},
+    send::HttpSender,
+    session::{HttpSession, SendError, closed},
 };
-use crate::{client::pending::Desk, task_set::TaskSet};
+use crate::{client::pending::PendingRequests, task_set::TaskSet};
 
-/// How long the last words may take.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// How long the first call waits for the answer to the stream: some servers give none until they have an event.
-const OWN_STREAM: Duration = Duration::from_millis(500);
+/// Timeout of the last messages and of the DELETE on close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that the first call waits for the response to the GET stream: some servers send none until
+/// their first event.
+const GET_STREAM_WAIT: Duration = Duration::from_millis(500);
 
-/// How messages travel.
+/// The message exchange pattern over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Each request stands alone.
+pub(super) enum ConnectionMode {
+    /// Stateless: each request is independent.
     Modern,
-    /// Requests belong to a session, if the server wants one, with streams that can be resumed.
+    /// Requests belong to a session, if the server uses one, with resumable streams.
     Session,
     /// HTTP+SSE of 2024-11-05.
     Events,
 }
 
-/// An open conversation. Dropping it ends what it does in the background.
-pub(super) struct Way {
-    pub(super) kind: Kind,
-    pub(super) voice: Arc<Voice>,
+/// An open connection. Dropping it ends its background stream.
+pub(super) struct HttpConnection {
+    pub(super) kind: ConnectionMode,
+    pub(super) session: Arc<HttpSession>,
     pub(super) tasks: Arc<TaskSet>,
     reader: Option<AbortHandle>,
 }
 
-impl Way {
-    /// Takes up the conversation that was just opened.
-    pub(super) async fn begin(http: &Arc<Http>, desk: &Arc<Desk>, opened: Opened) -> Way {
-        let Opened { talk, about, then, speech } = opened;
-        let (kind, to, session, stream) = match speech {
-            Speech::Modern => (Kind::Modern, http.place.clone(), None, None),
-            Speech::Session(session) => (Kind::Session, http.place.clone(), session, None),
-            Speech::Events(stream, to) => (Kind::Events, to, None, Some(stream)),
+impl HttpConnection {
+    /// Creates the connection after a handshake.
+    pub(super) async fn begin(
+        http: &Arc<HttpSender>,
+        pending: &Arc<PendingRequests>,
+        opened: HttpHandshakeResult,
+    ) -> HttpConnection {
+        let HttpHandshakeResult { codec, about, then, mode } = opened;
+        let (kind, to, session, stream) = match mode {
+            DetectedMode::Modern => (ConnectionMode::Modern, http.url.clone(), None, None),
+            DetectedMode::Session(session) => {
+                (ConnectionMode::Session, http.url.clone(), session, None)
+            }
+            DetectedMode::Events(stream, to) => (ConnectionMode::Events, to, None, Some(stream)),
         };
-        let voice = Arc::new(Voice::new(http.clone(), desk.clone(), talk.clone(), to, session));
+        let session =
+            Arc::new(HttpSession::new(http.clone(), pending.clone(), codec.clone(), to, session));
         let tasks = Arc::new(TaskSet::default());
-        // Made first: if whoever opens it gives up from here on, the session is ended.
-        let mut way = Way { kind, voice, tasks, reader: None };
+        // Created first, so that the session is ended if this future is dropped later.
+        let mut connection = HttpConnection { kind, session, tasks, reader: None };
         if let Some(message) = then
-            && let Err(miss) = way.voice.tell(message, "notifications/initialized").await
+            && let Err(send_error) =
+                connection.session.notify(message, "notifications/initialized").await
         {
-            // A server that minds will say so when it is called.
-            let error = miss.into_error();
+            // A server that insists on it rejects the first call.
+            let error = send_error.into_error();
             http.options
-                .note(format_args!("the server refused notifications/initialized: {error}"));
+                .note(format_args!("the server rejected notifications/initialized: {error}"));
         }
-        desk.opened(talk, about);
+        pending.opened(codec, about);
         let (answered, is_answered) = oneshot::channel();
-        let (its_voice, its_tasks) = (way.voice.clone(), way.tasks.clone());
+        let (its_session, its_tasks) = (connection.session.clone(), connection.tasks.clone());
         let reader = match (kind, stream, answered) {
-            (Kind::Modern, ..) => None,
-            (_, Some(stream), _) => Some(tokio::spawn(read(its_voice, its_tasks, stream))),
-            (_, None, answered) => Some(tokio::spawn(read_own(its_voice, its_tasks, answered))),
+            (ConnectionMode::Modern, ..) => None,
+            (_, Some(stream), _) => Some(tokio::spawn(read(its_session, its_tasks, stream))),
+            (_, None, answered) => {
+                Some(tokio::spawn(read_get_stream(its_session, its_tasks, answered)))
+            }
         };
-        way.reader = reader.map(|it| it.abort_handle());
-        // A server that has a question before the stream is there may have nowhere to put it.
-        let _ = timeout(OWN_STREAM, is_answered).await;
-        way
+        connection.reader = reader.map(|it| it.abort_handle());
+        // Before the GET stream is open, a server may not be able to send requests.
+        let _ = timeout(GET_STREAM_WAIT, is_answered).await;
+        connection
     }
 
-    /// Whether what the server says by itself is heard.
+    /// Returns whether the background stream is being read.
     pub(super) fn is_reading(&self) -> bool {
         self.reader.as_ref().is_some_and(|it| !it.is_finished())
     }
 
-    /// Says goodbye, briefly.
+    /// Closes the connection within a short timeout.
     pub(super) async fn end(&self, error: &Error) {
-        self.voice.leave(error);
-        self.tasks.finish(Instant::now() + FAREWELL).await;
-        if self.voice.has_session() {
+        self.session.end(error);
+        self.tasks.finish(Instant::now() + CLOSE_TIMEOUT).await;
+        if self.session.has_session() {
             let ended = async {
-                // A server may keep its sessions to itself, whatever we say.
-                if let Ok(answer) = self.voice.delete().await {
-                    answer.spend().await;
+                // A server may refuse DELETE.
+                if let Ok(response) = self.session.delete().await {
+                    response.drain().await;
                 }
             };
-            let _ = timeout(FAREWELL, ended).await;
+            let _ = timeout(CLOSE_TIMEOUT, ended).await;
         }
         if let Some(reader) = &self.reader {
             reader.abort();
@@ -101,43 +112,47 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for HttpConnection {
     fn drop(&mut self) {
         if let Some(reader) = &self.reader {
             reader.abort();
         }
-        // Nobody is left to wait for it, but the server need not keep what nobody comes back to.
-        if self.voice.has_session() && !self.voice.is_gone() {
-            let voice = self.voice.clone();
-            self.voice.detach(async move {
-                let _ = timeout(FAREWELL, voice.delete()).await;
+        // Ends the session in the background, so that the server can free it.
+        if self.session.has_session() && !self.session.is_gone() {
+            let session = self.session.clone();
+            self.session.detach(async move {
+                let _ = timeout(CLOSE_TIMEOUT, session.delete()).await;
             });
         }
     }
 }
 
-/// Hears what the server of a session says by itself, if it wants to.
-async fn read_own(voice: Arc<Voice>, tasks: Arc<TaskSet>, answered: oneshot::Sender<()>) {
-    let answer = voice.get(None).await;
+/// Reads the GET stream of a session, if the server offers one.
+async fn read_get_stream(
+    session: Arc<HttpSession>,
+    tasks: Arc<TaskSet>,
+    answered: oneshot::Sender<()>,
+) {
+    let response = session.get(None).await;
     let _ = answered.send(());
-    let stream = match answer {
-        Ok(answer) if answer.status.is_success() && answer.media() == Media::Events => {
-            answer.events(voice.http.options.limits.message)
+    let stream = match response {
+        Ok(response) if response.status.is_success() && response.media() == MediaKind::Events => {
+            response.events(session.http.options.limits.message)
         }
-        // Most servers have nothing to say by themselves.
+        // Most servers offer no GET stream.
         _ => return,
     };
-    let mut stream = Resumed::new(voice.clone(), Stream::Own, stream);
+    let mut stream = ResumableStream::new(session.clone(), StreamKind::Get, stream);
     loop {
         match stream.next().await {
-            Ok(event) => voice.overhear(&tasks, event, None).await,
-            Err(Miss::Gone(error)) => return voice.leave(&error),
-            Err(Miss::Failed(error)) => {
-                voice.http.options.note(format_args!("the server's own stream ended: {error}"));
-                // A listener would wait for ever for what cannot come: it begins anew elsewhere,
-                // unless that would end a call.
-                if voice.desk.only_listens() {
-                    voice.leave(&error);
+            Ok(event) => session.receive_event(&tasks, event, None).await,
+            Err(SendError::Gone(error)) => return session.end(&error),
+            Err(SendError::Failed(error)) => {
+                session.http.options.note(format_args!("the GET stream ended: {error}"));
+                // Subscriptions would wait for notifications that cannot arrive. Ending the session
+                // makes them reconnect, unless a call is in flight.
+                if session.pending.has_only_listens() {
+                    session.end(&error);
                 }
                 return;
             }
@@ -145,15 +160,15 @@ async fn read_own(voice: Arc<Voice>, tasks: Arc<TaskSet>, answered: oneshot::Sen
     }
 }
 
-/// Hears everything that a server of HTTP+SSE says.
-async fn read(voice: Arc<Voice>, tasks: Arc<TaskSet>, mut stream: Box<EventStream>) {
+/// Reads the SSE stream of an HTTP+SSE server.
+async fn read(session: Arc<HttpSession>, tasks: Arc<TaskSet>, mut stream: Box<SseStream>) {
     let error = loop {
         match stream.next().await {
-            Ok(Some(event)) => voice.overhear(&tasks, event, None).await,
-            Ok(None) => break closed("The server ended the stream that its replies come on"),
+            Ok(Some(event)) => session.receive_event(&tasks, event, None).await,
+            Ok(None) => break closed("The server closed the SSE stream that carries its replies"),
             Err(error) => break error,
         }
     };
-    voice.http.options.note(&error);
-    voice.leave(&error);
+    session.http.options.note(&error);
+    session.end(&error);
 }

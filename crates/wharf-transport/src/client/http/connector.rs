@@ -1,4 +1,4 @@
-//! Connections to servers.
+//! Opens TCP and TLS connections to servers.
 
 use std::{
     fmt, io,
@@ -24,64 +24,64 @@ use wharf_model::BoxFuture;
 
 use crate::client::http::server_url::Origin;
 #[cfg(feature = "tls")]
-use crate::client::http::tls::{Encrypted, Trust};
+use crate::client::http::tls::{TlsClientStream, TlsTrust};
 
-/// How long a connection may take, names and keys included.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long an address may be silent before the next one is tried beside it.
-const NEXT: Duration = Duration::from_millis(250);
+/// Timeout of a connection, including DNS and TLS.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay before the next address is tried in parallel (happy eyeballs).
+const NEXT_ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
-/// How often the system asks whether a silent server is still there; it is gone after four times.
-const PROBE: Duration = Duration::from_secs(30);
+/// Interval of TCP keep-alive probes; the connection is dropped after four without an answer.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Why there is no connection, for people.
+/// Connection error, as text for users.
 #[derive(Debug)]
-pub(crate) struct DialError(String);
+pub(crate) struct ConnectError(String);
 
-impl fmt::Display for DialError {
+impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for DialError {}
+impl std::error::Error for ConnectError {}
 
-/// Connects to whatever a URL names.
+/// Connects to the origin of a URL.
 #[derive(Clone, Default)]
-pub(crate) struct Dialer {
+pub(crate) struct HttpConnector {
     #[cfg(feature = "tls")]
-    trust: Trust,
+    trust: TlsTrust,
 }
 
-impl Dialer {
-    /// Connects for WebSocket, which HTTP/2 has not.
+impl HttpConnector {
+    /// Creates a connector for WebSocket, which needs HTTP/1.1.
     #[cfg(feature = "websocket")]
-    pub(crate) fn for_websocket() -> Dialer {
-        Dialer {
+    pub(crate) fn for_websocket() -> HttpConnector {
+        HttpConnector {
             #[cfg(feature = "tls")]
-            trust: Trust::without_http2(),
+            trust: TlsTrust::without_http2(),
         }
     }
 
-    pub(crate) async fn dial(&self, origin: &Origin) -> Result<Stream, DialError> {
-        match timeout(CONNECT, self.connect(origin)).await {
+    pub(crate) async fn open(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
+        match timeout(CONNECT_TIMEOUT, self.connect(origin)).await {
             Ok(connected) => connected,
             Err(_) => {
-                let seconds = CONNECT.as_secs();
-                Err(DialError(format!("{origin} did not answer within {seconds} s")))
+                let seconds = CONNECT_TIMEOUT.as_secs();
+                Err(ConnectError(format!("{origin} did not respond within {seconds} s")))
             }
         }
     }
 
     #[cfg(feature = "tls")]
-    async fn connect(&self, origin: &Origin) -> Result<Stream, DialError> {
+    async fn connect(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
         let stream = connect_tcp(origin).await?;
         if !origin.is_encrypted() {
-            return Ok(Stream::Plain(stream));
+            return Ok(ClientStream::Plain(stream));
         }
         match self.trust.encrypt(origin.host(), stream).await {
-            Ok(stream) => Ok(Stream::Encrypted(Box::new(stream))),
-            Err(error) => Err(DialError(match crate::client::http::tls::speaks_plainly(&error) {
+            Ok(stream) => Ok(ClientStream::Encrypted(Box::new(stream))),
+            Err(error) => Err(ConnectError(match crate::client::http::tls::is_not_tls(&error) {
                 Some(true) => {
                     let plain = origin.unencrypted();
                     format!("the server at {origin} does not speak TLS; try {plain}")
@@ -92,41 +92,41 @@ impl Dialer {
                         "{origin} ended the TLS handshake ({error}); if it does not speak TLS, try {plain}"
                     )
                 }
-                None => format!("{origin} cannot be trusted ({error})"),
+                None => format!("{origin} has no trusted certificate ({error})"),
             })),
         }
     }
 
     #[cfg(not(feature = "tls"))]
-    async fn connect(&self, origin: &Origin) -> Result<Stream, DialError> {
+    async fn connect(&self, origin: &Origin) -> Result<ClientStream, ConnectError> {
         if origin.is_encrypted() {
             let problem = "https needs the feature `tls`, and this program was built without it";
-            return Err(DialError(problem.into()));
+            return Err(ConnectError(problem.into()));
         }
-        connect_tcp(origin).await.map(Stream::Plain)
+        connect_tcp(origin).await.map(ClientStream::Plain)
     }
 }
 
-impl tower_service::Service<Uri> for Dialer {
-    type Response = TokioIo<Stream>;
-    type Error = DialError;
-    type Future = BoxFuture<Result<TokioIo<Stream>, DialError>>;
+impl tower_service::Service<Uri> for HttpConnector {
+    type Response = TokioIo<ClientStream>;
+    type Error = ConnectError;
+    type Future = BoxFuture<Result<TokioIo<ClientStream>, ConnectError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), DialError>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let dialer = self.clone();
-        Box::pin(async move { dialer.dial(&Origin::of(&uri)).await.map(TokioIo::new) })
+        let connector = self.clone();
+        Box::pin(async move { connector.open(&Origin::of(&uri)).await.map(TokioIo::new) })
     }
 }
 
-async fn connect_tcp(origin: &Origin) -> Result<TcpStream, DialError> {
+async fn connect_tcp(origin: &Origin) -> Result<TcpStream, ConnectError> {
     let (host, port) = (origin.host(), origin.port());
     let addresses = match lookup_host((host, port)).await {
         Ok(addresses) => addresses.collect::<Vec<_>>(),
-        Err(error) => return Err(DialError(format!("there is no host {host:?} ({error})"))),
+        Err(error) => return Err(ConnectError(format!("cannot resolve host {host:?} ({error})"))),
     };
     let stream = first_of(addresses).await.map_err(|error| {
         let problem = match error.kind() {
@@ -135,23 +135,26 @@ async fn connect_tcp(origin: &Origin) -> Result<TcpStream, DialError> {
             }
             _ => format!("{host}:{port} cannot be reached ({error})"),
         };
-        DialError(problem)
+        ConnectError(problem)
     })?;
-    // Messages are written whole, so waiting for more to send only delays them.
+    // Messages are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
-    // A server that is gone without a word would leave its streams silent for ever.
-    let probes = TcpKeepalive::new().with_time(PROBE).with_interval(PROBE).with_retries(3);
+    // A server that vanished would otherwise leave its streams open for ever.
+    let probes = TcpKeepalive::new()
+        .with_time(KEEPALIVE_INTERVAL)
+        .with_interval(KEEPALIVE_INTERVAL)
+        .with_retries(3);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&probes);
     Ok(stream)
 }
 
-/// The first address that answers. A name may have some that nobody can reach.
+/// The first address that accepts the connection. Some addresses of a name may be unreachable.
 async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut attempts = JoinSet::new();
     let mut problem = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in addresses {
         attempts.spawn(TcpStream::connect(address));
-        while let Ok(Some(Ok(ended))) = timeout(NEXT, attempts.join_next()).await {
+        while let Ok(Some(Ok(ended))) = timeout(NEXT_ADDRESS_DELAY, attempts.join_next()).await {
             match ended {
                 Ok(stream) => return Ok(stream),
                 Err(error) => problem = error,
@@ -168,38 +171,38 @@ async fn first_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 }
 
 /// A connection, encrypted or not.
-pub(crate) enum Stream {
+pub(crate) enum ClientStream {
     Plain(TcpStream),
     #[cfg(feature = "tls")]
-    Encrypted(Box<Encrypted>),
+    Encrypted(Box<TlsClientStream>),
 }
 
-/// Does the same with whichever connection it is.
+/// Runs the same code on either variant.
 macro_rules! each {
     ($stream:expr, $it:ident => $do:expr) => {
         match $stream.get_mut() {
-            Stream::Plain($it) => $do,
+            ClientStream::Plain($it) => $do,
             #[cfg(feature = "tls")]
-            Stream::Encrypted($it) => $do,
+            ClientStream::Encrypted($it) => $do,
         }
     };
 }
 
-impl Connection for Stream {
+impl Connection for ClientStream {
     fn connected(&self) -> Connected {
         match self {
-            Stream::Plain(_) => Connected::new(),
+            ClientStream::Plain(_) => Connected::new(),
             #[cfg(feature = "tls")]
-            Stream::Encrypted(stream) if crate::client::http::tls::speaks_http2(stream) => {
+            ClientStream::Encrypted(stream) if crate::client::http::tls::is_http2(stream) => {
                 Connected::new().negotiated_h2()
             }
             #[cfg(feature = "tls")]
-            Stream::Encrypted(_) => Connected::new(),
+            ClientStream::Encrypted(_) => Connected::new(),
         }
     }
 }
 
-impl AsyncRead for Stream {
+impl AsyncRead for ClientStream {
     fn poll_read(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -209,7 +212,7 @@ impl AsyncRead for Stream {
     }
 }
 
-impl AsyncWrite for Stream {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

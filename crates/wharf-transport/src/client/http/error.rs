@@ -1,4 +1,4 @@
-//! Why a server refused.
+//! Converts HTTP error responses to errors.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,23 +13,24 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::{ClientCodec, ServerMessage, error_codes};
 
 use crate::client::http::{
-    response::{Answer, on_one_line},
-    server_url::Place,
+    response::{HttpResponse, printable_excerpt},
+    server_url::ServerUrl,
 };
 
-/// How much of a refusal's body is read.
-const BODY: usize = 1 << 20;
-/// How much of a challenge is kept.
-const CHALLENGE: usize = 8 << 10;
-/// The longest time to come back after that is passed on.
-const LATEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Maximum length of an error body that is read.
+const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
+/// Maximum length of a challenge that is kept.
+const MAX_CHALLENGE_BYTES: usize = 8 << 10;
+/// Maximum `Retry-After` that is passed on.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long it may take to come.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// What servers say of sessions that they do not have.
-const GONE: [&str; 6] = ["valid", "not found", "unknown", "expired", "no session", "terminated"];
+/// Timeout for reading the body.
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Words by which servers report an unknown session.
+const SESSION_GONE_WORDS: [&str; 6] =
+    ["valid", "not found", "unknown", "expired", "no session", "terminated"];
 
-/// What a status says by itself.
+/// The error kind of a status without a JSON-RPC body.
 pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
     match status.as_u16() {
         401 => ErrorKind::Unauthenticated,
@@ -41,57 +42,63 @@ pub(crate) fn by_status(status: StatusCode) -> ErrorKind {
     }
 }
 
-/// Whether a status says nothing about which revision the server speaks.
-pub(super) fn is_no_verdict(status: StatusCode) -> bool {
+/// Returns whether a status shows nothing about the server's revision.
+pub(super) fn is_inconclusive(status: StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 429) || status.is_server_error()
 }
 
-/// A refusal: its body, as far as it is worth reading, and the error it amounts to.
-pub(super) struct Refusal {
+/// An error response: its body and the resulting error.
+pub(super) struct ErrorResponse {
     pub(super) status: StatusCode,
     pub(super) error: Error,
-    /// Whether the body is a message.
-    is_said: bool,
+    /// The body is a JSON-RPC message.
+    is_message: bool,
     body: Bytes,
 }
 
-impl Refusal {
-    pub(super) async fn read(answer: Answer, from: &Place, talk: Option<&ClientCodec>) -> Refusal {
-        let (status, headers, head) = (answer.status, answer.headers.clone(), answer.head());
-        let body = timeout(PATIENCE, answer.whole(BODY)).await;
+impl ErrorResponse {
+    pub(super) async fn read(
+        response: HttpResponse,
+        from: &ServerUrl,
+        codec: Option<&ClientCodec>,
+    ) -> ErrorResponse {
+        let (status, headers, status_line) =
+            (response.status, response.headers.clone(), response.status_line());
+        let body = timeout(ERROR_BODY_TIMEOUT, response.read_all(MAX_ERROR_BODY_BYTES)).await;
         let body = body.ok().and_then(Result::ok).unwrap_or_default();
-        let said = talk.and_then(|talk| said(talk, &body));
-        let is_said = said.is_some();
-        let mut error = match said {
-            Some(said) => fitting(said, status, talk),
+        let json_rpc_error = codec.and_then(|codec| json_rpc_error(codec, &body));
+        let is_message = json_rpc_error.is_some();
+        let mut error = match json_rpc_error {
+            Some(json_rpc_error) => with_status(json_rpc_error, status, codec),
             None => {
-                let shown = on_one_line(&body);
+                let shown = printable_excerpt(&body);
                 let colon = if shown.is_empty() { "" } else { ": " };
-                let problem = format!("{from} answered with {head}{colon}{shown}");
+                let problem = format!("{from} answered with {status_line}{colon}{shown}");
                 Error::new(by_status(status)).with_message(problem)
             }
         };
-        // What the server itself said stays as it is, except where HTTP decided and not the server.
-        if error.data.is_none() || is_no_verdict(status) {
+        // The server's own error data is kept, unless HTTP decided the status and not the server.
+        if error.data.is_none() || is_inconclusive(status) {
             add_data(&mut error, status, &headers);
         }
-        Refusal { status, error, is_said, body }
+        ErrorResponse { status, error, is_message, body }
     }
 
-    /// Whether no modern server would say so: it is another one by now.
+    /// Returns whether the response cannot come from a modern server: the server was replaced.
     pub(super) fn is_of_another_era(&self) -> bool {
-        let is_foreign = matches!(self.status.as_u16(), 400 | 404 | 405) && !self.is_said;
+        let is_foreign = matches!(self.status.as_u16(), 400 | 404 | 405) && !self.is_message;
         is_foreign || self.error.kind.is_unsupported_protocol_version()
     }
 
-    /// The message that it carries.
+    /// The JSON-RPC message in the body.
     pub(super) fn message(&self) -> Option<&[u8]> {
-        self.is_said.then_some(&self.body)
+        self.is_message.then_some(&self.body)
     }
 
-    /// Whether it says that there is no such session. Some servers say so with 400, in words.
+    /// Returns whether the response means that the session does not exist. Some servers answer 400
+    /// with a text.
     pub(super) fn is_about_session(&self) -> bool {
-        if self.is_said
+        if self.is_message
             && (self.error.kind.is_method_not_found() || self.error.kind.is_invalid_params())
         {
             return false;
@@ -99,34 +106,35 @@ impl Refusal {
         match self.status {
             StatusCode::NOT_FOUND => true,
             StatusCode::BAD_REQUEST => {
-                let said = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
-                said.contains("session") && GONE.iter().any(|word| said.contains(word))
+                let body = String::from_utf8_lossy(&self.body).to_ascii_lowercase();
+                body.contains("session")
+                    && SESSION_GONE_WORDS.iter().any(|word| body.contains(word))
             }
             _ => false,
         }
     }
 }
 
-/// The error that the body carries, if it is a message.
-fn said(talk: &ClientCodec, body: &Bytes) -> Option<Error> {
-    let heard = talk.hear(body.clone()).ok()?;
+/// The JSON-RPC error in the body, if any.
+fn json_rpc_error(codec: &ClientCodec, body: &Bytes) -> Option<Error> {
+    let heard = codec.decode(body.clone()).ok()?;
     heard.into_iter().find_map(|it| match it {
         ServerMessage::Reply { result: Err(error), .. } => Some(error),
         _ => None,
     })
 }
 
-/// The server's own error. Where the status says more than its number, the status counts.
-fn fitting(mut said: Error, status: StatusCode, talk: Option<&ClientCodec>) -> Error {
-    let own = talk.map(|talk| error_codes::status(said.kind, talk.revision()));
+/// The server's own error, with the kind of the status if that is more specific.
+fn with_status(mut error: Error, status: StatusCode, codec: Option<&ClientCodec>) -> Error {
+    let own = codec.map(|codec| error_codes::status(error.kind, codec.revision()));
     let kind = by_status(status);
     if kind != ErrorKind::TransportError && own != Some(status.as_u16()) {
-        said.kind = kind;
+        error.kind = kind;
     }
-    said
+    error
 }
 
-/// What the headers say to programs.
+/// Adds status, challenges and `Retry-After` as error data.
 fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
     let mut data = match error.data.take().map(|it| *it) {
         Some(Value::Object(data)) => data,
@@ -137,22 +145,24 @@ fn add_data(error: &mut Error, status: StatusCode, headers: &HeaderMap) {
         headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok()).collect();
     if !challenges.is_empty() {
         let mut challenge = challenges.join(", ");
-        challenge.truncate(CHALLENGE);
-        // The one thing that a challenge says which the status does not.
+        challenge.truncate(MAX_CHALLENGE_BYTES);
+        // `insufficient_scope` is the one detail of a challenge that the status lacks.
         if error.kind.is_forbidden() && challenge.contains("insufficient_scope") {
             error.kind = ErrorKind::InsufficientScope;
         }
         data.entry("wwwAuthenticate").or_insert(challenge.into());
     }
-    if let Some(after) = headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()).and_then(delay) {
-        let millis = u64::try_from(after.min(LATEST).as_millis()).unwrap_or(u64::MAX);
+    if let Some(after) =
+        headers.get(RETRY_AFTER).and_then(|it| it.to_str().ok()).and_then(parse_retry_after)
+    {
+        let millis = u64::try_from(after.min(MAX_RETRY_AFTER).as_millis()).unwrap_or(u64::MAX);
         data.entry("retryAfterMs").or_insert(millis.into());
     }
     error.data = Some(Box::new(Value::Object(data)));
 }
 
-/// Seconds, or a date.
-fn delay(text: &str) -> Option<Duration> {
+/// Parses `Retry-After`: seconds, or a date.
+fn parse_retry_after(text: &str) -> Option<Duration> {
     let text = text.trim();
     match text.parse::<u64>() {
         Ok(seconds) => Some(Duration::from_secs(seconds)),

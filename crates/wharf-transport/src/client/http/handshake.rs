@@ -1,4 +1,5 @@
-//! How a conversation is opened, and of which kind it is.
+//! Handshake over HTTP: negotiates the revision and detects the mode (stateless, session,
+//! HTTP+SSE).
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,106 +8,110 @@ use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode};
 use tokio::time::timeout;
 use wharf_client::ServerInfo;
 use wharf_model::{Error, ErrorKind};
-use wharf_wire::{Answered, Carrier, ClientCodec, Negotiation, ServerMessage, Step};
+use wharf_wire::{
+    ClientCodec, Negotiation, NegotiationEvent, NegotiationStep, ServerMessage, TransportKind,
+};
 
 use crate::client::http::{
     auth,
-    auth::Waits,
-    error::{Refusal, is_no_verdict},
-    response::{Answer, EventStream, Media, on_one_line},
-    send::Http,
-    server_url::Place,
-    session::{closed, headers, session_id},
+    auth::AuthWait,
+    error::{ErrorResponse, is_inconclusive},
+    response::{HttpResponse, MediaKind, SseStream, printable_excerpt},
+    send::HttpSender,
+    server_url::ServerUrl,
+    session::{closed, session_id, to_header_map},
 };
-use crate::client::{TraceEvent, handshake::introduced};
+use crate::client::{TraceEvent, handshake::server_info};
 
-/// How much is read of an answer that is no message.
-const GARBAGE: usize = 1 << 20;
-/// How many events may come before the one that is waited for.
-const BEFORE: usize = 1000;
+/// Maximum length of a body that is not a JSON-RPC message.
+const MAX_OTHER_BODY_BYTES: usize = 1 << 20;
+/// Maximum number of events before the reply.
+const MAX_EVENTS_BEFORE_REPLY: usize = 1000;
 
-/// What an opening led to.
-pub(super) struct Opened {
-    pub(super) talk: ClientCodec,
+/// The result of a handshake.
+pub(super) struct HttpHandshakeResult {
+    pub(super) codec: ClientCodec,
     pub(super) about: ServerInfo,
-    /// What to say first.
+    /// The first message to send (`notifications/initialized`).
     pub(super) then: Option<Vec<u8>>,
-    pub(super) speech: Speech,
+    pub(super) mode: DetectedMode,
 }
 
-/// How messages are to travel.
-pub(super) enum Speech {
+/// The detected mode.
+pub(super) enum DetectedMode {
     Modern,
-    /// With the id of the session, if the server wants one.
+    /// With the session id, if the server assigned one.
     Session(Option<HeaderValue>),
-    /// Replies come on the stream; messages go to the place.
-    Events(Box<EventStream>, Place),
+    /// Replies arrive on the stream; messages are posted to the URL.
+    Events(Box<SseStream>, ServerUrl),
 }
 
-/// Finds out what the server speaks, and opens the conversation. `key` is what it is remembered by.
-pub(super) async fn open(http: &Arc<Http>, key: &str) -> Result<Opened, Error> {
+/// Negotiates the revision. `key` identifies the server in the revision cache.
+pub(super) async fn open(http: &Arc<HttpSender>, key: &str) -> Result<HttpHandshakeResult, Error> {
     let options = &http.options;
-    let remembered = options.verdicts.get(key).filter(|_| options.pin.is_none());
+    let remembered = options.revision_cache.get(key).filter(|_| options.pin.is_none());
     if let Some(credentials) = &options.credentials {
-        // Where they are kept, somebody may have to unlock them first: no server waits for that.
-        credentials.show("POST", &http.place.to_string()).await?;
+        // The token store may have to be unlocked by the user: that must not run against a timeout
+        // of the server.
+        credentials.attach("POST", &http.url.to_string()).await?;
     }
     let client = options.client.clone();
-    let mut opening = Negotiation::new(client, Carrier::Http, options.pin, remembered);
-    let mut road = Road { http, last: HeaderMap::new(), talk: opening.talk(), events: None };
-    let mut step = opening.start();
+    let mut negotiation = Negotiation::new(client, TransportKind::Http, options.pin, remembered);
+    let mut prober =
+        Prober { http, last: HeaderMap::new(), codec: negotiation.codec(), events: None };
+    let mut step = negotiation.start();
     loop {
         step = match step {
-            Step::Send { message, headers, patience, .. } => {
-                match road.send(message, &headers, options.time(patience)).await? {
-                    Some((status, body)) => {
-                        opening.answered(Answered::Http { status: status.as_u16(), body: &body })
-                    }
-                    None => opening.answered(Answered::Silence),
+            NegotiationStep::Send { message, headers, timeout: patience, .. } => {
+                match prober.send(message, &headers, options.time(patience)).await? {
+                    Some((status, body)) => negotiation
+                        .answered(NegotiationEvent::Http { status: status.as_u16(), body: &body }),
+                    None => negotiation.answered(NegotiationEvent::Silence),
                 }
             }
-            // Every answer over HTTP came with its request.
-            Step::Wait(_) => opening.answered(Answered::Silence),
-            Step::TryEvents => {
-                road.try_events().await?;
-                opening.over_events()
+            // Every reply over HTTP arrives with its request.
+            NegotiationStep::Wait(_) => negotiation.answered(NegotiationEvent::Silence),
+            NegotiationStep::TryEvents => {
+                prober.try_events().await?;
+                negotiation.over_events()
             }
-            Step::Open { talk, info, discovery, supported, then } => {
+            NegotiationStep::Open { codec, info, discovery, supported, then } => {
                 if options.pin.is_none() {
-                    options.verdicts.put(key, talk.revision());
+                    options.revision_cache.put(key, codec.revision());
                 }
-                let about = introduced(&talk, info, discovery, supported);
-                let speech = road.speech(&talk)?;
-                return Ok(Opened { talk, about, then, speech });
+                let about = server_info(&codec, info, discovery, supported);
+                let mode = prober.mode(&codec)?;
+                return Ok(HttpHandshakeResult { codec, about, then, mode });
             }
-            Step::Fail(error) => return Err(error),
+            NegotiationStep::Fail(error) => return Err(error),
         };
     }
 }
 
-/// What the opening goes over.
-struct Road<'a> {
-    http: &'a Http,
-    /// The headers of the last answer.
+/// Sends the messages of the negotiation.
+struct Prober<'a> {
+    http: &'a HttpSender,
+    /// The headers of the last response.
     last: HeaderMap,
-    /// Reads what comes before the revision is settled.
-    talk: ClientCodec,
-    /// Once it goes over HTTP+SSE.
-    events: Option<(Box<EventStream>, Place)>,
+    /// Decodes messages before the revision is negotiated.
+    codec: ClientCodec,
+    /// Set once the negotiation uses HTTP+SSE.
+    events: Option<(Box<SseStream>, ServerUrl)>,
 }
 
-impl Road<'_> {
-    fn speech(self, talk: &ClientCodec) -> Result<Speech, Error> {
+impl Prober<'_> {
+    fn mode(self, codec: &ClientCodec) -> Result<DetectedMode, Error> {
         Ok(match self.events {
-            Some((stream, to)) => Speech::Events(stream, to),
-            // A session is nothing to a modern server, even if it names one.
-            None if talk.is_modern() => Speech::Modern,
-            None => Speech::Session(session_id(&self.last)?),
+            Some((stream, to)) => DetectedMode::Events(stream, to),
+            // A modern server has no session, even if it sends a session id.
+            None if codec.is_modern() => DetectedMode::Modern,
+            None => DetectedMode::Session(session_id(&self.last)?),
         })
     }
 
-    /// Sends a message: the status and the body of the answer, or the reply out of its events; nothing
-    /// if that takes too long. Getting in first takes as long as it takes: people may be asked.
+    /// Sends a message: the status and the body of the response, or the reply from its events;
+    /// `None` after the timeout. Authorization is not limited by the timeout, because it may
+    /// involve the user.
     async fn send(
         &mut self,
         message: Vec<u8>,
@@ -114,67 +119,70 @@ impl Road<'_> {
         patience: Duration,
     ) -> Result<Option<(StatusCode, Bytes)>, Error> {
         self.http.options.trace(TraceEvent::Sent(&message));
-        let (heads, message) = (headers(heads)?, Bytes::from(message));
+        let (heads, message) = (to_header_map(heads)?, Bytes::from(message));
         if self.events.is_some() {
-            let answered = timeout(patience, self.send_beside(&heads, message)).await;
+            let answered = timeout(patience, self.send_over_sse(&heads, message)).await;
             return answered.map_or(Ok(None), |it| it.map(Some));
         }
-        let Some(answer) = self.admitted(&Verb::POST, &heads, &message, patience).await? else {
+        let Some(response) =
+            self.send_authenticated(&Verb::POST, &heads, &message, patience).await?
+        else {
             return Ok(None);
         };
-        self.last.clone_from(&answer.headers);
-        let status = answer.status;
-        let Ok(body) = timeout(patience, self.body(answer)).await else { return Ok(None) };
+        self.last.clone_from(&response.headers);
+        let status = response.status;
+        let Ok(body) = timeout(patience, self.body(response)).await else { return Ok(None) };
         let body = body?;
         self.trace(&body);
         Ok(Some((status, body)))
     }
 
-    /// The answer to a request, once we got in; nothing if it takes too long.
-    async fn admitted(
+    /// Sends a request, with retries after authorization; `None` after the timeout.
+    async fn send_authenticated(
         &self,
         verb: &Verb,
         heads: &HeaderMap,
         message: &Bytes,
         patience: Duration,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<HttpResponse>, Error> {
         let http = self.http;
         let mut times = 0;
         loop {
-            let attempt = http.attempt(verb, &http.place, heads, message);
+            let attempt = http.attempt(verb, &http.url, heads, message);
             let Ok(tried) = timeout(patience, attempt).await else { return Ok(None) };
             let tried = tried?;
             let again = {
-                let _login = http.log_in();
-                auth::again(&http.options, verb, &tried, times, Waits::Somebody).await?
+                let _login = http.begin_login();
+                auth::should_retry(&http.options, verb, &tried, times, AuthWait::Interactive)
+                    .await?
             };
             if !again {
-                return Ok(Some(tried.answer));
+                return Ok(Some(tried.response));
             }
-            tried.answer.spend().await;
+            tried.response.drain().await;
             times += 1;
         }
     }
 
-    /// Sends a message whose reply comes on the stream that is there.
-    async fn send_beside(
+    /// Posts a message; its reply arrives on the SSE stream.
+    async fn send_over_sse(
         &mut self,
         heads: &HeaderMap,
         message: Bytes,
     ) -> Result<(StatusCode, Bytes), Error> {
         let (http, Some((stream, to))) = (self.http, &mut self.events) else {
-            return Err(closed("There is no stream to reply on"));
+            return Err(closed("There is no SSE stream for replies"));
         };
         let post = async {
-            let answer = http.send(Verb::POST, to, heads, message).await?;
-            if !answer.status.is_success() {
-                return Err(Refusal::read(answer, to, None).await.error);
+            let response = http.send(Verb::POST, to, heads, message).await?;
+            if !response.status.is_success() {
+                return Err(ErrorResponse::read(response, to, None).await.error);
             }
-            answer.spend().await;
+            response.drain().await;
             Ok(())
         };
-        // The reply may overtake the answer to the message.
-        let (_, reply) = tokio::try_join!(post, reply(stream, &self.talk))?;
+        // The reply may arrive before the response to the POST.
+        let (_, reply) = tokio::try_join!(post, reply(stream, &self.codec))?;
         let body = reply.unwrap_or_default();
         self.trace(&body);
         Ok((StatusCode::OK, body))
@@ -185,49 +193,55 @@ impl Road<'_> {
         match body.trim_ascii_start().first() {
             None => {}
             Some(b'{' | b'[') => options.trace(TraceEvent::Received(body)),
-            Some(_) => options.note(format_args!("no message: {}", on_one_line(body))),
+            Some(_) => {
+                options.note(format_args!("not a JSON-RPC message: {}", printable_excerpt(body)))
+            }
         }
     }
 
-    async fn body(&self, answer: Answer) -> Result<Bytes, Error> {
+    async fn body(&self, response: HttpResponse) -> Result<Bytes, Error> {
         let limit = self.http.options.limits.message;
-        match answer.media() {
-            _ if is_no_verdict(answer.status) => {
-                Err(Refusal::read(answer, &self.http.place, None).await.error)
+        match response.media() {
+            _ if is_inconclusive(response.status) => {
+                Err(ErrorResponse::read(response, &self.http.url, None).await.error)
             }
-            Media::Json => answer.whole(limit).await,
-            Media::Events if answer.status.is_success() => {
-                let mut stream = answer.events(limit);
-                Ok(reply(&mut stream, &self.talk).await?.unwrap_or_default())
+            MediaKind::Json => response.read_all(limit).await,
+            MediaKind::Events if response.status.is_success() => {
+                let mut stream = response.events(limit);
+                Ok(reply(&mut stream, &self.codec).await?.unwrap_or_default())
             }
-            // It is shown to whoever looks into it, and otherwise means nothing.
-            _ => Ok(answer.whole(limit.min(GARBAGE)).await.unwrap_or_default()),
+            // The body is only used for the trace.
+            _ => Ok(response.read_all(limit.min(MAX_OTHER_BODY_BYTES)).await.unwrap_or_default()),
         }
     }
 
-    /// Opens the stream of HTTP+SSE, whose first event says where messages go.
+    /// Opens the SSE stream of HTTP+SSE; its first event names the URL for messages.
     async fn try_events(&mut self) -> Result<(), Error> {
-        let (http, place, patience) = (self.http, &self.http.place, self.http.options.handshake);
+        let (http, url, patience) = (self.http, &self.http.url, self.http.options.handshake);
         let late = || Error::new(ErrorKind::RequestTimeout);
-        let answer = self.admitted(&Verb::GET, &HeaderMap::new(), &Bytes::new(), patience).await?;
-        let answer = answer.ok_or_else(late)?;
-        if is_no_verdict(answer.status) {
-            return Err(Refusal::read(answer, place, None).await.error);
+        let response =
+            self.send_authenticated(&Verb::GET, &HeaderMap::new(), &Bytes::new(), patience).await?;
+        let response = response.ok_or_else(late)?;
+        if is_inconclusive(response.status) {
+            return Err(ErrorResponse::read(response, url, None).await.error);
         }
-        if !answer.status.is_success() || answer.media() != Media::Events {
-            let head = answer.head();
-            return Err(no_server(place, &format!("a GET of it is answered with {head}")));
+        if !response.status.is_success() || response.media() != MediaKind::Events {
+            let status_line = response.status_line();
+            return Err(not_mcp_server(url, &format!("a GET request returned {status_line}")));
         }
-        let mut stream = answer.events(http.options.limits.message);
+        let mut stream = response.events(http.options.limits.message);
         let first = timeout(patience, stream.next()).await.map_err(|_| late())??;
         let Some(event) = first.filter(|it| it.name.as_deref() == Some("endpoint")) else {
-            return Err(no_server(place, "its stream does not begin with an endpoint"));
+            return Err(not_mcp_server(
+                url,
+                "its SSE stream does not begin with an endpoint event",
+            ));
         };
-        let to = place.join(&String::from_utf8_lossy(&event.data))?;
-        if to.origin() != place.origin() {
+        let to = url.join(&String::from_utf8_lossy(&event.data))?;
+        if to.origin() != url.origin() {
             let there = to.origin();
-            let why = format!("it wants messages sent to {there}, which is another origin");
-            return Err(no_server(place, &why));
+            let why = format!("its endpoint event names {there}, which is another origin");
+            return Err(not_mcp_server(url, &why));
         }
         http.options.note(format_args!("HTTP+SSE of 2024-11-05: messages go to {to}"));
         self.events = Some((Box::new(stream), to));
@@ -235,19 +249,19 @@ impl Road<'_> {
     }
 }
 
-/// The first event that is a reply; none if the stream ends without.
-async fn reply(stream: &mut EventStream, talk: &ClientCodec) -> Result<Option<Bytes>, Error> {
-    for _ in 0..BEFORE {
+/// The first event that is a reply; `None` if the stream ends without one.
+async fn reply(stream: &mut SseStream, codec: &ClientCodec) -> Result<Option<Bytes>, Error> {
+    for _ in 0..MAX_EVENTS_BEFORE_REPLY {
         let Some(event) = stream.next().await? else { return Ok(None) };
-        let heard = talk.hear(event.data.clone()).unwrap_or_default();
+        let heard = codec.decode(event.data.clone()).unwrap_or_default();
         if heard.iter().any(|it| matches!(it, ServerMessage::Reply { .. })) {
             return Ok(Some(event.data));
         }
     }
-    Err(closed("The server says a lot, but does not reply"))
+    Err(closed("The server sent too many events without a reply"))
 }
 
-fn no_server(place: &Place, why: &str) -> Error {
-    let problem = format!("{place} is no MCP server that we can speak with: {why}");
+fn not_mcp_server(url: &ServerUrl, why: &str) -> Error {
+    let problem = format!("{url} is not a supported MCP server: {why}");
     Error::new(ErrorKind::TransportError).with_message(problem)
 }

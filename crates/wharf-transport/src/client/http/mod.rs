@@ -1,8 +1,8 @@
-//! Links over HTTP, to servers of every revision.
+//! HTTP client transport, for servers of every revision.
 //!
-//! A modern server takes each request by itself. A legacy one may want a session, and streams that
-//! are resumed where they break off; the oldest have one stream for everything they say (HTTP+SSE).
-//! Which of them it is comes out when the conversation is opened (`open`), and is then a `Way`.
+//! A modern server is stateless. A legacy server may use a session and resumable streams. The
+//! oldest servers send all messages on one stream (HTTP+SSE). The handshake detects the mode and
+//! results in an `HttpConnection`.
 
 pub(super) mod auth;
 mod call;
@@ -24,14 +24,14 @@ use std::sync::Arc;
 use wharf_client::ClientTransport;
 use wharf_model::Error;
 
-use self::send::Http;
+use self::send::HttpSender;
 use super::ClientTransportOptions;
-use crate::client::http::{server_url::Place, transport::HttpLink};
+use crate::client::http::{server_url::ServerUrl, transport::HttpTransport};
 
-/// Connects to a server at a URL, with `headers` of the caller's own in every request.
+/// Connects to a server at a URL, with additional `headers` in every request.
 ///
-/// Headers go to the URL's own origin only: a redirect to another is not followed. Those that the
-/// protocol itself sets are left out.
+/// Headers are sent to the URL's own origin only: a redirect to another origin is not followed.
+/// Headers that the protocol sets are ignored.
 ///
 /// ```no_run
 /// # async fn connect() -> Result<(), wharf_model::Error> {
@@ -40,19 +40,19 @@ use crate::client::http::{server_url::Place, transport::HttpLink};
 ///
 /// let token = ("Authorization".to_owned(), "Bearer 7".to_owned());
 /// let options = ClientTransportOptions::new(ClientIdentity::default());
-/// let link = connect_http("http://127.0.0.1:8000/mcp", vec![token], options).await?;
-/// println!("{}", link.about().info.name);
+/// let transport = connect_http("http://127.0.0.1:8000/mcp", vec![token], options).await?;
+/// println!("{}", transport.about().info.name);
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// If the URL or a header cannot be used, nobody answers there, or no revision is known to both.
+/// If the URL or a header is invalid, the server cannot be reached, or there is no common revision.
 pub async fn connect_http(
     url: &str,
     headers: Vec<(String, String)>,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    let http = Http::new(Place::parse(url)?, &headers, options)?;
-    Ok(Arc::new(HttpLink::connect(url, http).await?))
+    let http = HttpSender::new(ServerUrl::parse(url)?, &headers, options)?;
+    Ok(Arc::new(HttpTransport::connect(url, http).await?))
 }

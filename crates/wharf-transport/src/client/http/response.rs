@@ -1,4 +1,4 @@
-//! What came back: a message, a stream of events, or something else.
+//! A response: a JSON-RPC message, an SSE stream, or another body.
 
 use std::{future::poll_fn, pin::Pin, time::Duration};
 
@@ -13,56 +13,56 @@ use tokio::{task::coop::consume_budget, time::timeout};
 use wharf_model::{Error, ErrorKind, excerpt};
 use wharf_wire::sse::{Events, ServerEvent};
 
-/// How much of a body nobody wants is read, so that the connection can be used again.
-const LEFTOVER: u64 = 64 << 10;
-/// How long that may take.
-const SPENDING: Duration = Duration::from_secs(1);
-/// How much of a body is read to be shown.
-const SHOWN: usize = 1 << 10;
+/// Maximum length of an unused body that is read to reuse the connection.
+const MAX_DRAIN_BYTES: u64 = 64 << 10;
+/// Timeout for reading it.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum length of a body excerpt in an error.
+const MAX_EXCERPT_BYTES: usize = 1 << 10;
 
-/// A response whose body is still to be read.
-pub(super) struct Answer {
+/// A response with an unread body.
+pub(super) struct HttpResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     version: Version,
     body: Incoming,
 }
 
-/// What a body is.
+/// The kind of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Media {
+pub(super) enum MediaKind {
     Json,
     Events,
     Other,
 }
 
-impl Answer {
-    pub(super) fn new(response: Response<Incoming>) -> Answer {
+impl HttpResponse {
+    pub(super) fn new(response: Response<Incoming>) -> HttpResponse {
         let (parts, body) = response.into_parts();
         let (status, headers, version) = (parts.status, parts.headers, parts.version);
-        Answer { status, headers, version, body }
+        HttpResponse { status, headers, version, body }
     }
 
     fn content_type(&self) -> Option<&str> {
         self.headers.get(CONTENT_TYPE)?.to_str().ok()
     }
 
-    pub(super) fn media(&self) -> Media {
-        // Nothing was said to be accepted, but some servers do not ask.
+    pub(super) fn media(&self) -> MediaKind {
+        // The client accepts no content encoding, but some servers encode nevertheless.
         let encoding = self.headers.get(CONTENT_ENCODING);
         if encoding.is_some_and(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity")) {
-            return Media::Other;
+            return MediaKind::Other;
         }
         let essence = self.content_type().unwrap_or_default().split(';').next().unwrap_or_default();
         match &*essence.trim().to_ascii_lowercase() {
-            "application/json" => Media::Json,
-            "text/event-stream" => Media::Events,
-            _ => Media::Other,
+            "application/json" => MediaKind::Json,
+            "text/event-stream" => MediaKind::Events,
+            _ => MediaKind::Other,
         }
     }
 
-    /// The status line and the type, for people.
-    pub(super) fn head(&self) -> String {
+    /// Status line, content type and encoding, for errors and traces.
+    pub(super) fn status_line(&self) -> String {
         let (version, status) = (self.version, self.status);
         let coded = self.headers.get(CONTENT_ENCODING).and_then(|it| it.to_str().ok());
         let coded = coded.map_or(String::new(), |it| format!(" ({})", excerpt(it)));
@@ -72,84 +72,84 @@ impl Answer {
         }
     }
 
-    /// The whole body, which must not be longer than `limit`.
-    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
+    /// Reads the body, up to `limit` bytes.
+    pub(super) async fn read_all(mut self, limit: usize) -> Result<Bytes, Error> {
         let too_large = || {
-            let problem = format!("The server's answer is longer than {limit} bytes");
+            let problem = format!("The server's response is longer than {limit} bytes");
             Error::new(ErrorKind::ContentTooLarge).with_message(problem)
         };
         if self.body.size_hint().lower() > limit as u64 {
             return Err(too_large());
         }
         let mut first = Bytes::new();
-        let mut whole = BytesMut::new();
+        let mut rest = BytesMut::new();
         while let Some(chunk) = next_chunk(&mut self.body).await? {
-            if first.len() + whole.len() + chunk.len() > limit {
+            if first.len() + rest.len() + chunk.len() > limit {
                 return Err(too_large());
             }
-            // Most bodies come in one piece, which need not be copied.
-            if first.is_empty() && whole.is_empty() {
+            // Most bodies arrive in one chunk, which is not copied.
+            if first.is_empty() && rest.is_empty() {
                 first = chunk;
                 continue;
             }
-            whole.extend_from_slice(&std::mem::take(&mut first));
-            whole.extend_from_slice(&chunk);
+            rest.extend_from_slice(&std::mem::take(&mut first));
+            rest.extend_from_slice(&chunk);
         }
-        Ok(if whole.is_empty() { first } else { whole.freeze() })
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
     }
 
-    /// The beginning of the body, on one line, for an error that shows what came.
-    pub(super) async fn beginning(mut self) -> String {
+    /// Reads the start of the body as one printable line, for an error.
+    pub(super) async fn read_start(mut self) -> String {
         let mut seen = Vec::new();
         let read = async {
             while let Ok(Some(chunk)) = next_chunk(&mut self.body).await {
-                seen.extend_from_slice(&chunk[..chunk.len().min(SHOWN)]);
-                if seen.len() >= SHOWN {
+                seen.extend_from_slice(&chunk[..chunk.len().min(MAX_EXCERPT_BYTES)]);
+                if seen.len() >= MAX_EXCERPT_BYTES {
                     break;
                 }
             }
         };
-        let _ = timeout(SPENDING, read).await;
-        on_one_line(&seen)
+        let _ = timeout(DRAIN_TIMEOUT, read).await;
+        printable_excerpt(&seen)
     }
 
-    /// Reads what nobody wants, if it is little, so that the connection can be used again.
-    pub(super) async fn spend(mut self) {
-        if self.body.size_hint().upper().is_none_or(|upper| upper > LEFTOVER) {
+    /// Reads the rest of an unused body if it is short, so that the connection can be reused.
+    pub(super) async fn drain(mut self) {
+        if self.body.size_hint().upper().is_none_or(|upper| upper > MAX_DRAIN_BYTES) {
             return;
         }
         let read = async { while let Ok(Some(_)) = next_chunk(&mut self.body).await {} };
-        let _ = timeout(SPENDING, read).await;
+        let _ = timeout(DRAIN_TIMEOUT, read).await;
     }
 
-    /// The body as a stream of events, none of them longer than `limit`.
-    pub(super) fn events(self, limit: usize) -> EventStream {
-        EventStream { body: self.body, events: Events::new(limit), alive: false }
+    /// The body as an SSE stream with events of at most `limit` bytes.
+    pub(super) fn events(self, limit: usize) -> SseStream {
+        SseStream { body: self.body, events: Events::new(limit), received_any: false }
     }
 }
 
-/// Printable, and short.
-pub(super) fn on_one_line(text: &[u8]) -> String {
+/// A short excerpt without control characters.
+pub(super) fn printable_excerpt(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let plain: String = text.chars().map(|it| if it.is_control() { ' ' } else { it }).collect();
     excerpt(plain.trim()).into_owned()
 }
 
-/// Events as they come.
-pub(super) struct EventStream {
+/// A stream of server-sent events (SSE).
+pub(super) struct SseStream {
     body: Incoming,
     events: Events,
-    /// Whether anything came at all.
-    alive: bool,
+    /// Set once any bytes were received.
+    received_any: bool,
 }
 
-impl EventStream {
-    /// The next event; none once the stream has ended. Nothing is lost if the future is dropped.
+impl SseStream {
+    /// The next event; `None` at the end of the stream. Cancel-safe.
     ///
     /// # Errors
-    /// `ContentTooLarge` if an event is too long; anything else if the connection broke.
+    /// `ContentTooLarge` if an event is too long; another error if the connection broke.
     pub(super) async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
-        // A server that never pauses must not keep the task from anything else.
+        // A server that never pauses must not starve other futures of the task.
         consume_budget().await;
         loop {
             if let Some(event) = self.events.next() {
@@ -159,23 +159,23 @@ impl EventStream {
                 Some(chunk) => self.events.push(&chunk),
                 None => return Ok(None),
             }
-            self.alive = true;
+            self.received_any = true;
         }
     }
 
-    /// Where to resume.
+    /// The last event id, to resume after.
     pub(super) fn last_id(&self) -> Option<&str> {
         self.events.last_id()
     }
 
-    /// When to come back.
+    /// The reconnection time that the server sent.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.events.retry()
     }
 
-    /// Whether anything came at all.
-    pub(super) fn was_alive(&self) -> bool {
-        self.alive
+    /// Returns whether any bytes were received.
+    pub(super) fn received_any(&self) -> bool {
+        self.received_any
     }
 }
 
@@ -185,7 +185,8 @@ async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Error> {
             None => return Ok(None),
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {
-                let problem = format!("The connection broke while the server answered ({error})");
+                let problem =
+                    format!("The connection broke during the server's response ({error})");
                 return Err(Error::new(ErrorKind::ConnectionClosed).with_message(problem));
             }
         };

@@ -1,4 +1,4 @@
-//! A stream of events that is taken up again where it broke off.
+//! Resumability: reconnects an SSE stream with `Last-Event-ID`.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -11,152 +11,165 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::sse::ServerEvent;
 
 use crate::client::http::{
-    response::{EventStream, Media},
-    session::{Miss, Voice},
+    response::{MediaKind, SseStream},
+    session::{HttpSession, SendError},
 };
 
-/// When to come back if the server does not say.
-const RETRY: Duration = Duration::from_secs(1);
-/// However little the server says: a broken one must not keep us busy.
-const SOONEST: Duration = Duration::from_millis(50);
-/// However often it was in vain.
-const LATEST: Duration = Duration::from_secs(60);
-/// A stream that lasted this long was a good one, even if nothing came.
-const GOOD: Duration = Duration::from_secs(1);
-/// How long the end of a stream is waited for once the reply is there.
-const SPENDING: Duration = Duration::from_secs(1);
-/// The longest pause of our own choice: whoever follows a server wants to know that it is gone.
-const LONG: Duration = Duration::from_secs(5);
-/// How often in a row a stream is taken up in vain.
-const ATTEMPTS: u32 = 8;
+/// Reconnection time if the server sends none.
+const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+/// Lower limit of the reconnection time: a broken server must not keep the client busy.
+const MIN_RETRY: Duration = Duration::from_millis(50);
+/// Upper limit of the reconnection time.
+const MAX_RETRY: Duration = Duration::from_secs(60);
+/// A stream that lasted this long counts as stable, even without events.
+const STABLE_AFTER: Duration = Duration::from_secs(1);
+/// Time to read the end of a stream after the reply.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest backoff of the client's own choice: subscribers need to learn that a server is gone.
+const MAX_BACKOFF: Duration = Duration::from_secs(5);
+/// Maximum number of failed reconnects in a row.
+const MAX_ATTEMPTS: u32 = 8;
 
-/// When to try again.
+/// Delay before the next reconnect.
 #[derive(Debug, Default)]
-pub(super) struct Pause {
+pub(super) struct ReconnectDelay {
     pub(super) retry: Option<Duration>,
-    /// How often in a row it was in vain.
-    pub(super) in_vain: u32,
+    /// Number of failures in a row.
+    pub(super) failures: u32,
 }
 
-impl Pause {
-    /// What the server asked for, longer each time it was in vain, and not the same for everybody.
-    pub(super) fn length(&self) -> Duration {
-        let base = self.retry.unwrap_or(RETRY).clamp(SOONEST, LATEST);
-        let longer = base.saturating_mul(1 << self.in_vain.min(10)).min(base.max(LONG));
-        let random = RandomState::new().hash_one(self.in_vain) % 1000;
+impl ReconnectDelay {
+    /// The server's reconnection time, with exponential backoff and jitter.
+    pub(super) fn duration(&self) -> Duration {
+        let base = self.retry.unwrap_or(DEFAULT_RETRY).clamp(MIN_RETRY, MAX_RETRY);
+        let longer = base.saturating_mul(1 << self.failures.min(10)).min(base.max(MAX_BACKOFF));
+        let random = RandomState::new().hash_one(self.failures) % 1000;
         longer + longer.mul_f64(random as f64 / 10_000.0)
     }
 
     pub(super) async fn wait(&self) {
-        sleep(self.length()).await;
+        sleep(self.duration()).await;
     }
 }
 
-/// What a stream is.
+/// The kind of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
-    /// The reply to a request, which ends with its connection.
+pub(super) enum StreamKind {
+    /// The reply to a request, which cannot be resumed.
     Once,
-    /// The reply to a request, which goes on after an event that can be named.
+    /// The reply to a request, resumable after an event with an id.
     Reply,
-    /// What the server says by itself, which can also begin anew.
-    Own,
+    /// The GET stream of a session, which can also be opened anew.
+    Get,
 }
 
-/// A stream of a legacy server.
-pub(super) struct Resumed {
-    voice: Arc<Voice>,
-    kind: Stream,
-    stream: Option<EventStream>,
-    /// When the stream was opened.
+/// An SSE stream that reconnects.
+pub(super) struct ResumableStream {
+    session: Arc<HttpSession>,
+    kind: StreamKind,
+    stream: Option<SseStream>,
+    /// The time at which the stream was opened.
     since: Instant,
     last: Option<String>,
-    pause: Pause,
+    delay: ReconnectDelay,
 }
 
-impl Resumed {
-    pub(super) fn new(voice: Arc<Voice>, kind: Stream, stream: EventStream) -> Resumed {
+impl ResumableStream {
+    pub(super) fn new(
+        session: Arc<HttpSession>,
+        kind: StreamKind,
+        stream: SseStream,
+    ) -> ResumableStream {
         let (stream, since) = (Some(stream), Instant::now());
-        Resumed { voice, kind, stream, since, last: None, pause: Pause::default() }
-    }
-
-    /// Reads what is left of the stream, if it ends soon, so that its connection can be used again.
-    pub(super) async fn spend(mut self) {
-        if let Some(stream) = &mut self.stream {
-            let rest = async { while let Ok(Some(_)) = stream.next().await {} };
-            let _ = timeout(SPENDING, rest).await;
+        ResumableStream {
+            session,
+            kind,
+            stream,
+            since,
+            last: None,
+            delay: ReconnectDelay::default(),
         }
     }
 
-    /// The next event. It ends only with the reason why nothing more can come: `Gone` if nothing
-    /// of the whole conversation can.
-    pub(super) async fn next(&mut self) -> Result<ServerEvent, Miss> {
+    /// Reads the rest of the stream if it ends soon, so that its connection can be reused.
+    pub(super) async fn drain(mut self) {
+        if let Some(stream) = &mut self.stream {
+            let rest = async { while let Ok(Some(_)) = stream.next().await {} };
+            let _ = timeout(DRAIN_TIMEOUT, rest).await;
+        }
+    }
+
+    /// The next event. Fails once the stream cannot be resumed; with `Gone` if the session has
+    /// ended as well.
+    pub(super) async fn next(&mut self) -> Result<ServerEvent, SendError> {
         loop {
             let Some(stream) = &mut self.stream else {
-                self.take_up().await?;
+                self.reconnect().await?;
                 continue;
             };
             let next = stream.next().await;
             if let Some(last) = stream.last_id() {
                 self.last = (!last.is_empty()).then(|| last.to_owned());
             }
-            self.pause.retry = stream.retry().or(self.pause.retry);
+            self.delay.retry = stream.retry().or(self.delay.retry);
             let problem = match next {
                 Ok(Some(event)) => {
-                    self.pause.in_vain = 0;
+                    self.delay.failures = 0;
                     return Ok(event);
                 }
                 Err(error) if error.kind.is_content_too_large() => return Err(error.into()),
                 Err(error) => error,
                 Ok(None) => ended(),
             };
-            let was_alive = stream.was_alive() || self.since.elapsed() >= GOOD;
-            self.pause.in_vain = if was_alive { 0 } else { self.pause.in_vain + 1 };
+            let was_alive = stream.received_any() || self.since.elapsed() >= STABLE_AFTER;
+            self.delay.failures = if was_alive { 0 } else { self.delay.failures + 1 };
             self.stream = None;
-            self.may_go_on(problem)?;
+            self.check_resumable(problem)?;
         }
     }
 
-    fn may_go_on(&self, problem: Error) -> Result<(), Miss> {
+    fn check_resumable(&self, problem: Error) -> Result<(), SendError> {
         let can = match self.kind {
-            Stream::Once => false,
-            Stream::Reply => self.last.is_some(),
-            Stream::Own => true,
+            StreamKind::Once => false,
+            StreamKind::Reply => self.last.is_some(),
+            StreamKind::Get => true,
         };
-        if can && self.pause.in_vain <= ATTEMPTS { Ok(()) } else { Err(problem.into()) }
+        if can && self.delay.failures <= MAX_ATTEMPTS { Ok(()) } else { Err(problem.into()) }
     }
 
-    async fn take_up(&mut self) -> Result<(), Miss> {
-        self.pause.wait().await;
-        let answer = match self.voice.get(self.last.as_deref()).await {
-            Ok(answer) => answer,
+    async fn reconnect(&mut self) -> Result<(), SendError> {
+        self.delay.wait().await;
+        let response = match self.session.get(self.last.as_deref()).await {
+            Ok(response) => response,
             Err(error) => {
-                self.pause.in_vain += 1;
-                self.voice.http.options.note(format_args!("cannot go on with a stream: {error}"));
-                // Nothing else of this conversation can be reached either.
-                return self.may_go_on(error).map_err(|miss| Miss::Gone(miss.into_error()));
+                self.delay.failures += 1;
+                self.session.http.options.note(format_args!("cannot resume a stream: {error}"));
+                // The whole session is out of reach.
+                return self
+                    .check_resumable(error)
+                    .map_err(|send_error| SendError::Gone(send_error.into_error()));
             }
         };
-        if answer.status.is_success() && answer.media() == Media::Events {
-            self.stream = Some(answer.events(self.voice.http.options.limits.message));
+        if response.status.is_success() && response.media() == MediaKind::Events {
+            self.stream = Some(response.events(self.session.http.options.limits.message));
             self.since = Instant::now();
             return Ok(());
         }
         // Some servers refuse a stream until they notice that the last one has ended.
-        let passes = self.kind == Stream::Own
-            || answer.status.is_server_error()
-            || answer.status.as_u16() == 429;
-        match self.voice.refused(answer).await {
-            Miss::Gone(error) => {
-                // Whatever was under way there is lost with it.
-                self.voice.leave(&error);
-                Err(Miss::Failed(cut(&error)))
+        let passes = self.kind == StreamKind::Get
+            || response.status.is_server_error()
+            || response.status.as_u16() == 429;
+        match self.session.error_for(response).await {
+            SendError::Gone(error) => {
+                // All requests in flight are lost with the session.
+                self.session.end(&error);
+                Err(SendError::Failed(not_resumed(&error)))
             }
-            Miss::Failed(error) if passes => {
-                self.pause.in_vain += 1;
-                self.may_go_on(cut(&error))
+            SendError::Failed(error) if passes => {
+                self.delay.failures += 1;
+                self.check_resumable(not_resumed(&error))
             }
-            Miss::Failed(error) => Err(Miss::Failed(cut(&error))),
+            SendError::Failed(error) => Err(SendError::Failed(not_resumed(&error))),
         }
     }
 }
@@ -166,7 +179,7 @@ fn ended() -> Error {
     Error::new(ErrorKind::ConnectionClosed).with_message(problem)
 }
 
-fn cut(error: &Error) -> Error {
-    let problem = format!("The stream broke off and could not be resumed: {}", error.message);
+fn not_resumed(error: &Error) -> Error {
+    let problem = format!("The stream was interrupted and could not be resumed: {}", error.message);
     Error::new(ErrorKind::ConnectionClosed).with_message(problem)
 }

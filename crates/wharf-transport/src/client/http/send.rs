@@ -1,4 +1,4 @@
-//! One request over HTTP, with redirects followed by hand.
+//! Sends one HTTP request, with authorization and redirects within the origin.
 
 use std::{convert::Infallible, error::Error as _, io, pin::Pin, task, time::Duration};
 
@@ -18,23 +18,23 @@ use wharf_model::{Error, ErrorKind, excerpt};
 use crate::client::ClientTransportOptions;
 use crate::client::http::{
     auth,
-    auth::{Tried, Waits},
-    connector::{DialError, Dialer},
-    response::Answer,
-    server_url::Place,
+    auth::{AuthAttempt, AuthWait},
+    connector::{ConnectError, HttpConnector},
+    response::HttpResponse,
+    server_url::ServerUrl,
 };
 
-/// How often a server may send us on.
-const REDIRECTS: usize = 5;
-/// The longest head of a response.
-const HEAD: usize = 256 << 10;
-/// How long a connection is kept for the next request. Many servers close after five seconds, and a
-/// request that meets such an end is lost.
-const IDLE: Duration = Duration::from_secs(4);
-/// How often a silent HTTP/2 connection is asked whether it is alive.
-const PING: Duration = Duration::from_secs(30);
-/// What the protocol itself puts into headers: nobody else may.
-const RESERVED: [&str; 7] = [
+/// Maximum number of redirects.
+const MAX_REDIRECTS: usize = 5;
+/// Maximum length of response headers.
+const MAX_HEADER_BYTES: usize = 256 << 10;
+/// Time that an idle connection is kept for reuse. Many servers close it after five seconds, and a
+/// request sent at that moment is lost.
+const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Interval of keep-alive pings on an idle HTTP/2 connection.
+const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Headers that the protocol sets and users must not.
+const RESERVED_HEADERS: [&str; 7] = [
     "accept",
     "connection",
     "content-length",
@@ -45,120 +45,120 @@ const RESERVED: [&str; 7] = [
 ];
 
 /// Sends requests to one server.
-pub(super) struct Http {
-    client: Client<Dialer, Whole>,
+pub(super) struct HttpSender {
+    client: Client<HttpConnector, FullBody>,
     pub(super) options: ClientTransportOptions,
-    pub(super) place: Place,
-    /// The user's own headers.
-    own: HeaderMap,
-    /// Whether the opening of a conversation waits until somebody is let in.
+    pub(super) url: ServerUrl,
+    /// Headers that the user added.
+    user_headers: HeaderMap,
+    /// Set while a handshake waits for a login.
     logging_in: watch::Sender<bool>,
 }
 
-/// A login that an opening waits for.
-pub(super) struct LoggingIn<'a>(&'a watch::Sender<bool>);
+/// Guard: a handshake waits for a login.
+pub(super) struct LoginGuard<'a>(&'a watch::Sender<bool>);
 
-impl Drop for LoggingIn<'_> {
+impl Drop for LoginGuard<'_> {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }
 }
 
-impl Http {
+impl HttpSender {
     pub(super) fn new(
-        place: Place,
+        url: ServerUrl,
         headers: &[(String, String)],
         options: ClientTransportOptions,
-    ) -> Result<Http, Error> {
-        let own = own_headers(headers, &options)?;
+    ) -> Result<HttpSender, Error> {
+        let user_headers = parse_user_headers(headers, &options)?;
         let client = Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(IDLE)
-            .http1_max_buf_size(HEAD)
-            .http2_max_header_list_size(HEAD as u32)
-            .http2_keep_alive_interval(PING)
-            .build(Dialer::default());
-        Ok(Http { client, options, place, own, logging_in: watch::Sender::new(false) })
+            .pool_idle_timeout(POOL_IDLE_TIMEOUT)
+            .http1_max_buf_size(MAX_HEADER_BYTES)
+            .http2_max_header_list_size(MAX_HEADER_BYTES as u32)
+            .http2_keep_alive_interval(HTTP2_PING_INTERVAL)
+            .build(HttpConnector::default());
+        Ok(HttpSender { client, options, url, user_headers, logging_in: watch::Sender::new(false) })
     }
 
-    /// Tells all who wait for the opening that it waits for a login, until what this returns is dropped.
-    pub(super) fn log_in(&self) -> LoggingIn<'_> {
+    /// Signals that the handshake waits for a login, until the guard is dropped.
+    pub(super) fn begin_login(&self) -> LoginGuard<'_> {
         self.logging_in.send_replace(true);
-        LoggingIn(&self.logging_in)
+        LoginGuard(&self.logging_in)
     }
 
-    /// Whether an opening waits for a login, now and whenever that changes.
-    pub(super) fn logins(&self) -> watch::Receiver<bool> {
+    /// Watches whether a handshake waits for a login.
+    pub(super) fn login_state(&self) -> watch::Receiver<bool> {
         self.logging_in.subscribe()
     }
 
-    /// Sends a request to `to`, which is of the server's origin, or to where it sends us within it.
-    /// If it is refused, and there is a way in, it is sent again.
+    /// Sends a request to `to`, a URL of the server's origin, and follows redirects within it.
+    /// Retries after a rejection if authorization succeeds.
     pub(super) async fn send(
         &self,
         verb: Verb,
-        to: &Place,
-        heads: &HeaderMap,
+        to: &ServerUrl,
+        headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Error> {
-        // Streams and farewells come and go by themselves.
-        let waits = if verb == Verb::POST { Waits::Somebody } else { Waits::Nobody };
-        self.send_for(waits, verb, to, heads, body).await
+    ) -> Result<HttpResponse, Error> {
+        // GET streams and DELETE run in the background.
+        let wait = if verb == Verb::POST { AuthWait::Interactive } else { AuthWait::Background };
+        self.send_for(wait, verb, to, headers, body).await
     }
 
-    /// The same. If nobody waits for it, nobody is asked to let us in.
+    /// Sends the request on behalf of `wait`. Background requests do not start a login.
     pub(super) async fn send_for(
         &self,
-        waits: Waits<'_>,
+        wait: AuthWait<'_>,
         verb: Verb,
-        to: &Place,
-        heads: &HeaderMap,
+        to: &ServerUrl,
+        headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<Answer, Error> {
+    ) -> Result<HttpResponse, Error> {
         let mut times = 0;
         loop {
-            let tried = self.attempt(&verb, to, heads, &body).await?;
-            if !auth::again(&self.options, &verb, &tried, times, waits).await? {
-                return Ok(tried.answer);
+            let tried = self.attempt(&verb, to, headers, &body).await?;
+            if !auth::should_retry(&self.options, &verb, &tried, times, wait).await? {
+                return Ok(tried.response);
             }
-            tried.answer.spend().await;
+            tried.response.drain().await;
             times += 1;
         }
     }
 
-    /// Sends a request once, with what we have to show.
+    /// Sends a request once, with credentials, and follows redirects.
     pub(super) async fn attempt(
         &self,
         verb: &Verb,
-        to: &Place,
-        heads: &HeaderMap,
+        to: &ServerUrl,
+        headers: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Tried, Error> {
+    ) -> Result<AuthAttempt, Error> {
         let mut to = to.clone();
-        for _ in 0..=REDIRECTS {
-            let tried = self.once(verb, &to, heads, body).await?;
-            let Some(next) = redirected(verb, &to, &tried.answer)? else { return Ok(tried) };
-            tried.answer.spend().await;
+        for _ in 0..=MAX_REDIRECTS {
+            let tried = self.send_once(verb, &to, headers, body).await?;
+            let Some(next) = redirect_target(verb, &to, &tried.response)? else { return Ok(tried) };
+            tried.response.drain().await;
             to = next;
         }
-        let problem = format!("{} redirects more than {REDIRECTS} times", self.place);
+        let problem = format!("{} redirects more than {MAX_REDIRECTS} times", self.url);
         Err(Error::new(ErrorKind::TransportError).with_message(problem))
     }
 
-    async fn once(
+    async fn send_once(
         &self,
         verb: &Verb,
-        to: &Place,
-        heads: &HeaderMap,
+        to: &ServerUrl,
+        headers: &HeaderMap,
         body: &Bytes,
-    ) -> Result<Tried, Error> {
-        let mut request = Request::new(Whole(Some(body.clone())));
+    ) -> Result<AuthAttempt, Error> {
+        let mut request = Request::new(FullBody(Some(body.clone())));
         *request.method_mut() = verb.clone();
         *request.uri_mut() = to.uri().clone();
-        // In this order, so that the user's headers never replace the protocol's.
-        *request.headers_mut() = self.own.clone();
-        request.headers_mut().extend(heads.clone());
+        // In this order, so that user headers never replace those of the protocol.
+        *request.headers_mut() = self.user_headers.clone();
+        request.headers_mut().extend(headers.clone());
         if *verb == Verb::POST {
             request
                 .headers_mut()
@@ -170,61 +170,67 @@ impl Http {
         };
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
         let url = to.to_string();
-        let mark = auth::show(&self.options, verb, &url, request.headers_mut()).await?;
-        let response = self.client.request(request).await.map_err(|error| lost(to, &error))?;
-        let answer = Answer::new(response);
-        self.options.note(format_args!("{verb} {to}: {}", answer.head()));
-        auth::tell(&self.options, mark, answer.status, &answer.headers);
-        Ok(Tried { answer, mark })
+        let mark =
+            auth::attach_credentials(&self.options, verb, &url, request.headers_mut()).await?;
+        let response =
+            self.client.request(request).await.map_err(|error| request_error(to, &error))?;
+        let response = HttpResponse::new(response);
+        self.options.note(format_args!("{verb} {to}: {}", response.status_line()));
+        auth::report_response(&self.options, mark, response.status, &response.headers);
+        Ok(AuthAttempt { response, mark })
     }
 }
 
-/// The headers of the user that may be sent. They may hold secrets, whatever their names.
-fn own_headers(
+/// Parses the user's headers. All are marked sensitive, because any may hold a secret.
+fn parse_user_headers(
     headers: &[(String, String)],
     options: &ClientTransportOptions,
 ) -> Result<HeaderMap, Error> {
-    let mut own = HeaderMap::new();
-    own.insert(USER_AGENT, HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION"))));
+    let mut user_headers = HeaderMap::new();
+    user_headers
+        .insert(USER_AGENT, HeaderValue::from_static(concat!("wharf/", env!("CARGO_PKG_VERSION"))));
     for (name, value) in headers {
         let bad = |what: &str| {
             let problem = format!("The header {:?} has {what}", excerpt(name));
             Error::new(ErrorKind::InvalidParams).with_message(problem)
         };
         let known =
-            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("a bad name"))?;
-        let mut value = HeaderValue::from_str(value.trim())
-            .map_err(|_| bad("a value that no header can carry"))?;
+            HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| bad("an invalid name"))?;
+        let mut value = HeaderValue::from_str(value.trim()).map_err(|_| bad("an invalid value"))?;
         value.set_sensitive(true);
-        if known.as_str().starts_with("mcp-") || RESERVED.contains(&known.as_str()) {
-            options.note(format_args!("the header {known} is left out: the protocol sets it"));
+        if known.as_str().starts_with("mcp-") || RESERVED_HEADERS.contains(&known.as_str()) {
+            options.note(format_args!("ignored the header {known}: the protocol sets it"));
         } else if known == USER_AGENT {
-            own.insert(known, value);
+            user_headers.insert(known, value);
         } else {
-            own.append(known, value);
+            user_headers.append(known, value);
         }
     }
-    Ok(own)
+    Ok(user_headers)
 }
 
-/// Where the server sends us, if it does and we go there.
-fn redirected(verb: &Verb, from: &Place, answer: &Answer) -> Result<Option<Place>, Error> {
-    let keeps_method = match answer.status {
+/// The target of a redirect, if the response is one that may be followed.
+fn redirect_target(
+    verb: &Verb,
+    from: &ServerUrl,
+    response: &HttpResponse,
+) -> Result<Option<ServerUrl>, Error> {
+    let keeps_method = match response.status {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
         _ => return Ok(None),
     };
     let refused = |why: String| {
-        let problem = format!("{from} redirects with status {}: {why}", answer.status.as_u16());
+        let problem = format!("{from} redirects with status {}: {why}", response.status.as_u16());
         Error::new(ErrorKind::TransportError).with_message(problem)
     };
-    let location = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
+    let location = response.headers.get(LOCATION).and_then(|it| it.to_str().ok());
     let Some(location) = location else {
-        return Err(refused("it does not say where to".into()));
+        return Err(refused("there is no Location header".into()));
     };
     let next = from.join(location).map_err(|error| refused(error.message.into_owned()))?;
     if next.origin() != from.origin() {
-        // Credentials belong to one origin, and so does the trust in what the server says.
+        // Credentials and trust belong to one origin.
         let there = next.origin();
         return Err(refused(format!(
             "not followed to {there}, which is another origin; connect to it instead if you trust it"
@@ -236,29 +242,29 @@ fn redirected(verb: &Verb, from: &Place, answer: &Answer) -> Result<Option<Place
     Ok(Some(next))
 }
 
-/// A request that nobody answered.
-fn lost(to: &Place, error: &legacy::Error) -> Error {
+/// Converts an error of a request without a response.
+fn request_error(to: &ServerUrl, error: &legacy::Error) -> Error {
     let mut cause = error.source();
     while let Some(it) = cause {
-        if let Some(error) = it.downcast_ref::<DialError>() {
+        if let Some(error) = it.downcast_ref::<ConnectError>() {
             return Error::new(ErrorKind::TransportError).with_message(error.to_string());
         }
         if let Some(error) = it.downcast_ref::<hyper::Error>() {
-            return broken(to, error);
+            return connection_error(to, error);
         }
         cause = it.source();
     }
     Error::new(ErrorKind::TransportError).with_message(format!("{to}: {error}"))
 }
 
-/// What became of a connection that a request or a body was lost with.
-pub(super) fn broken(to: &Place, error: &hyper::Error) -> Error {
+/// Converts an error of a connection that failed during a request or a body.
+pub(super) fn connection_error(to: &ServerUrl, error: &hyper::Error) -> Error {
     if error.is_parse() || error.is_parse_too_large() {
-        let problem = format!("{to} does not answer as HTTP says: {error}");
+        let problem = format!("{to} returned invalid HTTP: {error}");
         return Error::new(ErrorKind::TransportError).with_message(problem);
     }
     let why = error.source().map_or_else(|| error.to_string(), io_text);
-    let problem = format!("{to} closed the connection before it answered ({why})");
+    let problem = format!("{to} closed the connection before it responded ({why})");
     Error::new(ErrorKind::ConnectionClosed).with_message(problem)
 }
 
@@ -266,10 +272,10 @@ fn io_text(error: &(dyn std::error::Error + 'static)) -> String {
     error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), |it| it.kind().to_string())
 }
 
-/// A body that is there as a whole.
-struct Whole(Option<Bytes>);
+/// A complete request body.
+struct FullBody(Option<Bytes>);
 
-impl Body for Whole {
+impl Body for FullBody {
     type Data = Bytes;
     type Error = Infallible;
 

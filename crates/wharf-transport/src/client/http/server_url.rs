@@ -1,18 +1,18 @@
-//! Where a server is, and what a server may send us to.
+//! The server's URL, and the resolution of URLs that the server sends.
 
 use std::fmt;
 
 use http::{Uri, uri::Scheme};
 use wharf_model::{Error, ErrorKind, excerpt};
 
-/// The longest URL that is followed.
-const LONGEST: usize = 8 << 10;
+/// Maximum length of a URL.
+const MAX_URL_BYTES: usize = 8 << 10;
 
-/// An absolute URL of `http` or `https`, without user, password or fragment.
+/// An absolute `http` or `https` URL without credentials and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place(Uri);
+pub(crate) struct ServerUrl(Uri);
 
-/// What credentials belong to: scheme, host and port.
+/// Origin: scheme, host and port. Credentials are bound to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     encrypted: bool,
@@ -20,10 +20,10 @@ pub(crate) struct Origin {
     port: u16,
 }
 
-impl Place {
-    pub(crate) fn parse(url: &str) -> Result<Place, Error> {
+impl ServerUrl {
+    pub(crate) fn parse(url: &str) -> Result<ServerUrl, Error> {
         let bad = |why: &str| bad_url(url, why);
-        if url.len() > LONGEST {
+        if url.len() > MAX_URL_BYTES {
             return Err(bad("it is too long"));
         }
         let uri: Uri =
@@ -32,11 +32,11 @@ impl Place {
             return Err(bad("it must begin with http:// or https://"));
         }
         if uri.authority().is_some_and(|it| it.as_str().contains('@')) {
-            return Err(bad("credentials belong into a header, such as Authorization"));
+            return Err(bad("send credentials in a header, such as Authorization"));
         }
         match uri.host() {
-            None | Some("" | "[]") => Err(bad("it names no host")),
-            Some(_) => Ok(Place(uri)),
+            None | Some("" | "[]") => Err(bad("it has no host")),
+            Some(_) => Ok(ServerUrl(uri)),
         }
     }
 
@@ -48,15 +48,15 @@ impl Place {
         Origin::of(&self.0)
     }
 
-    /// What `reference`, relative or not, means here.
-    pub(crate) fn join(&self, reference: &str) -> Result<Place, Error> {
+    /// Resolves `reference`, relative or absolute, against this URL.
+    pub(crate) fn join(&self, reference: &str) -> Result<ServerUrl, Error> {
         let reference = reference.split('#').next().unwrap_or_default().trim();
         if has_scheme(reference) {
-            return Place::parse(reference);
+            return ServerUrl::parse(reference);
         }
         let scheme = self.0.scheme_str().unwrap_or("http");
         if reference.starts_with("//") {
-            return Place::parse(&format!("{scheme}:{reference}"));
+            return ServerUrl::parse(&format!("{scheme}:{reference}"));
         }
         let authority = self.0.authority().map_or("", |it| it.as_str());
         let (path, query) = match reference.split_once('?') {
@@ -66,10 +66,10 @@ impl Place {
         let here = self.0.path();
         let path = match path {
             "" => here.to_owned(),
-            path if path.starts_with('/') => without_dots(path),
+            path if path.starts_with('/') => remove_dot_segments(path),
             path => {
                 let folder = here.rfind('/').map_or("/", |slash| &here[..=slash]);
-                without_dots(&format!("{folder}{path}"))
+                remove_dot_segments(&format!("{folder}{path}"))
             }
         };
         let query = match query {
@@ -77,12 +77,12 @@ impl Place {
             query => query,
         };
         let query = query.map_or(String::new(), |query| format!("?{query}"));
-        Place::parse(&format!("{scheme}://{authority}{path}{query}"))
+        ServerUrl::parse(&format!("{scheme}://{authority}{path}{query}"))
     }
 }
 
-/// Shows no query: it may hold secrets.
-impl fmt::Display for Place {
+/// Omits the query, which may hold secrets.
+impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin(), self.0.path())
     }
@@ -99,13 +99,13 @@ impl Origin {
         self.encrypted
     }
 
-    /// The same host and port without encryption.
+    /// The same host and port without TLS.
     #[cfg(feature = "tls")]
     pub(crate) fn unencrypted(&self) -> Origin {
         Origin { encrypted: false, host: self.host.clone(), port: self.port }
     }
 
-    /// The name or address, as a resolver takes it.
+    /// The host name or address, as a resolver takes it.
     pub(crate) fn host(&self) -> &str {
         self.host.trim_start_matches('[').trim_end_matches(']')
     }
@@ -129,36 +129,36 @@ fn has_scheme(reference: &str) -> bool {
     scheme.is_some_and(|it| it.starts_with(|first: char| first.is_ascii_alphabetic()))
 }
 
-/// The path with `.` and `..` worked out.
-fn without_dots(path: &str) -> String {
-    let mut kept: Vec<&str> = Vec::new();
+/// Resolves `.` and `..` segments (RFC 3986, section 5.2.4).
+fn remove_dot_segments(path: &str) -> String {
+    let mut segments_kept: Vec<&str> = Vec::new();
     let mut segments = path.split('/').skip(1).peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         match segment {
             "." | ".." => {
                 if segment == ".." {
-                    kept.pop();
+                    segments_kept.pop();
                 }
                 if is_last {
-                    kept.push("");
+                    segments_kept.push("");
                 }
             }
-            segment => kept.push(segment),
+            segment => segments_kept.push(segment),
         }
     }
-    format!("/{}", kept.join("/"))
+    format!("/{}", segments_kept.join("/"))
 }
 
 fn bad_url(url: &str, why: &str) -> Error {
-    // Whatever could be a secret is not repeated.
+    // Parts that may hold secrets are omitted.
     let shown = url.split(['?', '#']).next().unwrap_or_default();
     let shown = match shown.split_once("://").map(|(scheme, rest)| (scheme, rest.rsplit_once('@')))
     {
         Some((scheme, Some((_, rest)))) => format!("{scheme}://…@{rest}"),
         _ => shown.to_owned(),
     };
-    let message = format!("The URL {:?} cannot be used: {why}", excerpt(&shown));
+    let message = format!("invalid URL {:?}: {why}", excerpt(&shown));
     Error::new(ErrorKind::InvalidParams).with_message(message)
 }
 
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn references_mean_what_browsers_think() {
-        let base = Place::parse("http://Host.example:8080/a/b/sse?key=1").unwrap();
+        let base = ServerUrl::parse("http://Host.example:8080/a/b/sse?key=1").unwrap();
         let cases = [
             ("/messages?s=1", "/messages?s=1"),
             ("messages", "/a/b/messages"),
@@ -200,12 +200,12 @@ mod tests {
 
     #[test]
     fn what_is_shown_holds_no_secret() {
-        let place = Place::parse("https://Example.com/mcp?token=secret").unwrap();
-        assert_eq!(place.to_string(), "https://example.com/mcp");
-        assert_eq!(place.origin().to_string(), "https://example.com");
-        let refused = Place::parse("https://me:secret@example.com/?x=secret").unwrap_err();
+        let url = ServerUrl::parse("https://Example.com/mcp?token=secret").unwrap();
+        assert_eq!(url.to_string(), "https://example.com/mcp");
+        assert_eq!(url.origin().to_string(), "https://example.com");
+        let refused = ServerUrl::parse("https://me:secret@example.com/?x=secret").unwrap_err();
         assert!(!refused.message.contains("secret"), "{refused}");
         assert!(refused.message.contains("header"), "{refused}");
-        assert_eq!(Place::parse("http://[::1]:9/").unwrap().origin().host(), "::1");
+        assert_eq!(ServerUrl::parse("http://[::1]:9/").unwrap().origin().host(), "::1");
     }
 }

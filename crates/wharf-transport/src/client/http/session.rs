@@ -1,4 +1,4 @@
-//! What an open conversation needs to say something.
+//! Posts the messages of one HTTP session (`Mcp-Session-Id`), and dispatches those it receives.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -16,214 +16,219 @@ use wharf_model::{Error, ErrorKind, Outbox};
 use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 
 use crate::client::http::{
-    auth::Waits,
-    error::Refusal,
-    response::{Answer, Media},
-    send::Http,
-    server_url::Place,
+    auth::AuthWait,
+    error::ErrorResponse,
+    response::{HttpResponse, MediaKind},
+    send::HttpSender,
+    server_url::ServerUrl,
 };
 use crate::{
     client::{
         TraceEvent,
-        pending::{Desk, Duty},
+        pending::{DispatchAction, PendingRequests},
     },
     task_set::TaskSet,
 };
 
-/// What legacy servers tell sessions apart by.
-pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-/// The longest id that is sent back to a server.
-const LONGEST_ID: usize = 4 << 10;
-/// How long a server may take for what it only has to take note of.
-const NOTED: Duration = Duration::from_secs(30);
-/// How many answers may be on their way to the server before reading waits for them.
-const ANSWERING: usize = 32;
-/// How often an answer is sent to a server that cannot take it, and the pauses between, which double:
-/// about two minutes in all.
-const ANSWERS: u32 = 30;
-const AGAIN: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The session id of legacy servers.
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Maximum length of a session id or event id that is sent back.
+const MAX_ID_BYTES: usize = 4 << 10;
+/// Timeout of a notification or a response.
+const NOTIFICATION_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of answers in flight before reading waits (back-pressure).
+const MAX_CONCURRENT_ANSWERS: usize = 32;
+/// Maximum number of attempts to deliver an answer, and the delays between them, which double:
+/// about two minutes in total.
+const MAX_ANSWER_ATTEMPTS: u32 = 30;
+const FIRST_ANSWER_DELAY: Duration = Duration::from_millis(250);
+const MAX_ANSWER_DELAY: Duration = Duration::from_secs(5);
 
-/// A message and the headers that repeat what it says.
-pub(super) struct Letter {
+/// A message and its `Mcp-*` headers.
+pub(super) struct OutgoingMessage {
     pub(super) message: Vec<u8>,
-    pub(super) heads: Vec<(String, String)>,
-    /// The call that it is.
+    pub(super) headers: Vec<(String, String)>,
+    /// The call that the message belongs to.
     pub(super) call: Option<Outbox>,
 }
 
-impl Letter {
-    pub(super) fn new(message: Vec<u8>, heads: Vec<(String, String)>) -> Letter {
-        Letter { message, heads, call: None }
+impl OutgoingMessage {
+    pub(super) fn new(message: Vec<u8>, headers: Vec<(String, String)>) -> OutgoingMessage {
+        OutgoingMessage { message, headers, call: None }
     }
 }
 
-/// Why a request has no reply.
+/// Error of a request.
 #[derive(Debug)]
-pub(super) enum Miss {
-    /// The server knows nothing of this conversation, and did nothing about the request.
+pub(super) enum SendError {
+    /// The server does not have this session, and did not process the request.
     Gone(Error),
-    /// Anything else.
+    /// Any other error.
     Failed(Error),
 }
 
-impl From<Error> for Miss {
+impl From<Error> for SendError {
     fn from(error: Error) -> Self {
-        Miss::Failed(error)
+        SendError::Failed(error)
     }
 }
 
-impl Miss {
+impl SendError {
     pub(super) fn into_error(self) -> Error {
         match self {
-            Miss::Gone(error) | Miss::Failed(error) => error,
+            SendError::Gone(error) | SendError::Failed(error) => error,
         }
     }
 }
 
-/// An open conversation, as its calls and its tasks share it.
-pub(super) struct Voice {
-    pub(super) http: Arc<Http>,
-    pub(super) desk: Arc<Desk>,
-    pub(super) talk: ClientCodec,
-    /// Where messages go.
-    pub(super) to: Place,
-    /// Headers of every request: the session.
-    pub(super) standing: HeaderMap,
+/// An open session, shared by its calls and background tasks.
+pub(super) struct HttpSession {
+    pub(super) http: Arc<HttpSender>,
+    pub(super) pending: Arc<PendingRequests>,
+    pub(super) codec: ClientCodec,
+    /// The URL that messages are posted to.
+    pub(super) to: ServerUrl,
+    /// Headers of every request: the session id.
+    pub(super) session_headers: HeaderMap,
     gone: Mutex<bool>,
-    answering: Arc<Semaphore>,
+    answer_permits: Arc<Semaphore>,
     runtime: Handle,
 }
 
-impl Voice {
+impl HttpSession {
     pub(super) fn new(
-        http: Arc<Http>,
-        desk: Arc<Desk>,
-        talk: ClientCodec,
-        to: Place,
+        http: Arc<HttpSender>,
+        pending: Arc<PendingRequests>,
+        codec: ClientCodec,
+        to: ServerUrl,
         session: Option<HeaderValue>,
-    ) -> Voice {
-        let standing = session.map(|it| (SESSION, it)).into_iter().collect();
-        Voice {
+    ) -> HttpSession {
+        let session_headers = session.map(|it| (SESSION_ID, it)).into_iter().collect();
+        HttpSession {
             http,
-            desk,
-            talk,
+            pending,
+            codec,
             to,
-            standing,
+            session_headers,
             gone: Mutex::new(false),
-            answering: Arc::new(Semaphore::new(ANSWERING)),
+            answer_permits: Arc::new(Semaphore::new(MAX_CONCURRENT_ANSWERS)),
             runtime: Handle::current(),
         }
     }
 
     pub(super) fn has_session(&self) -> bool {
-        !self.standing.is_empty()
+        !self.session_headers.is_empty()
     }
 
-    /// Whether the server keeps something that it may forget: a session, or the stream of HTTP+SSE.
-    fn is_kept(&self) -> bool {
-        self.has_session() || self.to != self.http.place
+    /// Returns whether the server holds state that it may lose: a session, or an HTTP+SSE stream.
+    fn has_server_state(&self) -> bool {
+        self.has_session() || self.to != self.http.url
     }
 
-    /// Whether the conversation is over, whoever ended it.
+    /// Returns whether the session has ended, on either side.
     pub(super) fn is_gone(&self) -> bool {
         *self.gone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the conversation. Where it was more than single requests, all that was under way fails.
-    pub(super) fn leave(&self, error: &Error) {
-        // Held until everybody knows, so that nothing of the next conversation is taken for this.
+    /// Ends the session. Unless the server is stateless, all requests in flight fail.
+    pub(super) fn end(&self, error: &Error) {
+        // Held until all requests have failed, so that requests of the next session are not
+        // affected.
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut *gone, true) && !self.talk.is_modern() {
-            self.desk.lost(&closed(&error.message));
+        if !std::mem::replace(&mut *gone, true) && !self.codec.is_modern() {
+            self.pending.fail_all(&closed(&error.message));
         }
     }
 
-    pub(super) async fn post(&self, letter: Letter) -> Result<Answer, Error> {
-        match letter.call.clone() {
-            Some(call) => self.post_for(Waits::Call(&call), letter).await,
-            None => self.post_for(Waits::Somebody, letter).await,
+    pub(super) async fn post(&self, outgoing: OutgoingMessage) -> Result<HttpResponse, Error> {
+        match outgoing.call.clone() {
+            Some(call) => self.post_for(AuthWait::Call(&call), outgoing).await,
+            None => self.post_for(AuthWait::Interactive, outgoing).await,
         }
     }
 
-    async fn post_for(&self, waits: Waits<'_>, letter: Letter) -> Result<Answer, Error> {
-        let mut heads = self.standing.clone();
-        heads.extend(headers(&letter.heads)?);
-        self.http.options.trace(TraceEvent::Sent(&letter.message));
-        let body = letter.message.into();
-        self.http.send_for(waits, Verb::POST, &self.to, &heads, body).await
+    async fn post_for(
+        &self,
+        wait: AuthWait<'_>,
+        outgoing: OutgoingMessage,
+    ) -> Result<HttpResponse, Error> {
+        let mut headers = self.session_headers.clone();
+        headers.extend(to_header_map(&outgoing.headers)?);
+        self.http.options.trace(TraceEvent::Sent(&outgoing.message));
+        let body = outgoing.message.into();
+        self.http.send_for(wait, Verb::POST, &self.to, &headers, body).await
     }
 
-    /// Opens the stream of what the server says by itself, or goes on after the event `last`.
-    pub(super) async fn get(&self, last: Option<&str>) -> Result<Answer, Error> {
-        let mut heads = self.standing.clone();
-        heads.extend(headers(&self.talk.headers("", None, None))?);
+    /// Opens the GET stream, or resumes after the event `last`.
+    pub(super) async fn get(&self, last: Option<&str>) -> Result<HttpResponse, Error> {
+        let mut headers = self.session_headers.clone();
+        headers.extend(to_header_map(&self.codec.headers("", None, None))?);
         if let Some(last) = last {
-            heads.insert(LAST_EVENT, event_id(last)?);
+            headers.insert(LAST_EVENT_ID, event_id(last)?);
         }
-        self.http.send(Verb::GET, &self.http.place, &heads, Bytes::new()).await
+        self.http.send(Verb::GET, &self.http.url, &headers, Bytes::new()).await
     }
 
-    /// Ends the session.
-    pub(super) async fn delete(&self) -> Result<Answer, Error> {
-        let mut heads = self.standing.clone();
-        heads.extend(headers(&self.talk.headers("", None, None))?);
-        self.http.send(Verb::DELETE, &self.http.place, &heads, Bytes::new()).await
+    /// Ends the session (DELETE).
+    pub(super) async fn delete(&self) -> Result<HttpResponse, Error> {
+        let mut headers = self.session_headers.clone();
+        headers.extend(to_header_map(&self.codec.headers("", None, None))?);
+        self.http.send(Verb::DELETE, &self.http.url, &headers, Bytes::new()).await
     }
 
-    /// Sends what has no reply: any success will do, whatever it carries.
-    pub(super) async fn tell(&self, message: Vec<u8>, method: &str) -> Result<(), Miss> {
-        let letter = Letter::new(message, self.talk.headers(method, None, None));
-        let told = async {
-            // Nobody waits for it, so nobody logs in for it.
-            let answer = self.post_for(Waits::Nobody, letter).await?;
+    /// Sends a message without a reply. Any success status counts.
+    pub(super) async fn notify(&self, message: Vec<u8>, method: &str) -> Result<(), SendError> {
+        let outgoing = OutgoingMessage::new(message, self.codec.headers(method, None, None));
+        let sent = async {
+            // Sent in the background: no login is started for it.
+            let answer = self.post_for(AuthWait::Background, outgoing).await?;
             if !answer.status.is_success() {
-                return Err(self.refused(answer).await);
+                return Err(self.error_for(answer).await);
             }
-            answer.spend().await;
+            answer.drain().await;
             Ok(())
         };
-        match timeout(NOTED, told).await {
-            Ok(told) => told,
+        match timeout(NOTIFICATION_TIMEOUT, sent).await {
+            Ok(sent) => sent,
             Err(_) => Err(Error::new(ErrorKind::RequestTimeout).into()),
         }
     }
 
-    /// What a status amounts to that is no success.
-    pub(super) async fn refused(&self, answer: Answer) -> Miss {
-        let refusal = Refusal::read(answer, &self.to, Some(&self.talk)).await;
-        let is_gone = match self.talk.is_modern() {
+    /// Converts an error response.
+    pub(super) async fn error_for(&self, answer: HttpResponse) -> SendError {
+        let refusal = ErrorResponse::read(answer, &self.to, Some(&self.codec)).await;
+        let is_gone = match self.codec.is_modern() {
             true => refusal.is_of_another_era(),
-            false => self.is_kept() && refusal.is_about_session(),
+            false => self.has_server_state() && refusal.is_about_session(),
         };
         if let Some(message) = refusal.message() {
             self.http.options.trace(TraceEvent::Received(message));
         }
-        if is_gone { Miss::Gone(refusal.error) } else { Miss::Failed(refusal.error) }
+        if is_gone { SendError::Gone(refusal.error) } else { SendError::Failed(refusal.error) }
     }
 
-    /// Hears a message, and does what it asks for.
-    pub(super) async fn hear(
+    /// Dispatches a message, and sends the answers it requires.
+    pub(super) async fn receive(
         self: &Arc<Self>,
         tasks: &TaskSet,
         message: Bytes,
         belongs_to: Option<&CallId>,
     ) -> Result<(), Error> {
-        for duty in self.desk.hear(message, belongs_to).await? {
-            let voice = self.clone();
-            match duty {
-                Duty::Send(message) => {
-                    // A server that asks faster than it listens has to wait.
-                    let turn = self.answering.clone().acquire_owned().await;
+        for action in self.pending.receive(message, belongs_to).await? {
+            let session = self.clone();
+            match action {
+                DispatchAction::Send(message) => {
+                    // Back-pressure for a server that sends requests faster than it reads answers.
+                    let permit = self.answer_permits.clone().acquire_owned().await;
                     self.spawn(tasks, async move {
-                        voice.answer(message).await;
-                        drop(turn);
+                        session.answer(message).await;
+                        drop(permit);
                     });
                 }
-                Duty::Answer(answer) => self.spawn(tasks, async move {
+                DispatchAction::Answer(answer) => self.spawn(tasks, async move {
                     if let Some((message, _open)) = answer.await {
-                        voice.answer(message).await;
+                        session.answer(message).await;
                     }
                 }),
             }
@@ -231,51 +236,52 @@ impl Voice {
         Ok(())
     }
 
-    /// Hears an event. What is no message is noted, and otherwise left alone.
-    pub(super) async fn overhear(
+    /// Dispatches an event. An event that is not a message is only traced.
+    pub(super) async fn receive_event(
         self: &Arc<Self>,
         tasks: &TaskSet,
         event: ServerEvent,
         belongs_to: Option<&CallId>,
     ) {
         if event.name.as_deref().is_none_or(|name| name == "message")
-            && let Err(error) = self.hear(tasks, event.data, belongs_to).await
+            && let Err(error) = self.receive(tasks, event.data, belongs_to).await
         {
-            self.http.options.note(format_args!("an event was no message: {error}"));
+            self.http.options.note(format_args!("an event was not a JSON-RPC message: {error}"));
         }
     }
 
-    /// Answers the server, which waits for it: one that cannot take the answer now is told again. An
-    /// answer counts once, however often it comes.
+    /// Sends an answer to the server, with retries if the server is temporarily unavailable. The
+    /// server applies an answer once, so a retry is safe.
     async fn answer(&self, message: Vec<u8>) {
-        let mut pause = AGAIN;
-        for left in (0..ANSWERS).rev() {
-            let Err(miss) = self.tell(message.clone(), "").await else { return };
-            let is_gone = matches!(miss, Miss::Gone(_));
-            let error = miss.into_error();
-            if is_gone || left == 0 || !is_passing(error.kind) {
+        let mut pause = FIRST_ANSWER_DELAY;
+        for left in (0..MAX_ANSWER_ATTEMPTS).rev() {
+            let Err(send_error) = self.notify(message.clone(), "").await else { return };
+            let is_gone = matches!(send_error, SendError::Gone(_));
+            let error = send_error.into_error();
+            if is_gone || left == 0 || !is_temporary(error.kind) {
                 let options = &self.http.options;
-                return options.note(format_args!("an answer did not reach the server: {error}"));
+                return options
+                    .note(format_args!("cannot deliver an answer to the server: {error}"));
             }
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_ANSWER_DELAY);
         }
     }
 
-    /// Runs a task that nobody waits for, and nothing ends.
+    /// Spawns a detached task.
     pub(super) fn detach(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(task);
     }
 
-    /// Runs a task from wherever the caller is, which may be no task.
+    /// Spawns a task of this session, also from outside of the runtime.
     pub(super) fn spawn(&self, tasks: &TaskSet, task: impl Future<Output = ()> + Send + 'static) {
         let _context = self.runtime.enter();
         tasks.spawn(task);
     }
 }
 
-/// Whether the same may be taken a little later.
-fn is_passing(kind: ErrorKind) -> bool {
+/// Returns whether a retry may succeed.
+fn is_temporary(kind: ErrorKind) -> bool {
     use ErrorKind::{ConnectionClosed, Overloaded, RateLimited, TemporarilyUnavailable};
     [ConnectionClosed, Overloaded, RateLimited, TemporarilyUnavailable].contains(&kind)
 }
@@ -284,19 +290,19 @@ pub(super) fn closed(why: &str) -> Error {
     Error::new(ErrorKind::ConnectionClosed).with_message(why.to_owned())
 }
 
-/// An answer that is neither a message nor a stream.
-pub(super) async fn unexpected(answer: Answer, from: &Place) -> Error {
-    let (head, media) = (answer.head(), answer.media());
-    let wanted = if media == Media::Other { "a message or a stream of events" } else { "a reply" };
-    let shown = answer.beginning().await;
+/// Error for a response that is neither a message nor an SSE stream.
+pub(super) async fn unexpected(answer: HttpResponse, from: &ServerUrl) -> Error {
+    let (status_line, media) = (answer.status_line(), answer.media());
+    let wanted = if media == MediaKind::Other { "a message or an SSE stream" } else { "a reply" };
+    let shown = answer.read_start().await;
     let colon = if shown.is_empty() { "" } else { ": " };
-    let problem = format!("{from} answered with {head} instead of {wanted}{colon}{shown}");
+    let problem = format!("{from} answered with {status_line} instead of {wanted}{colon}{shown}");
     Error::new(ErrorKind::TransportError).with_message(problem)
 }
 
-pub(super) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
+pub(super) fn to_header_map(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
     let bad = |name: &str| {
-        let problem = format!("The header {name} cannot carry what the message says");
+        let problem = format!("The header {name} has an invalid name or value");
         Error::new(ErrorKind::InvalidParams).with_message(problem)
     };
     let header = |(name, value): &(String, String)| {
@@ -306,12 +312,13 @@ pub(super) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap, Error> {
     pairs.iter().map(header).collect()
 }
 
-/// The id of a session as the server gave it, if it may be sent back.
-pub(super) fn session_id(heads: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
-    let Some(id) = heads.get(SESSION) else { return Ok(None) };
+/// The session id that the server assigned, if it is valid.
+pub(super) fn session_id(headers: &HeaderMap) -> Result<Option<HeaderValue>, Error> {
+    let Some(id) = headers.get(SESSION_ID) else { return Ok(None) };
     let visible = |byte: &u8| (0x21..=0x7e).contains(byte);
-    if id.is_empty() || id.len() > LONGEST_ID || !id.as_bytes().iter().all(visible) {
-        let problem = "The server gave a session id that is empty, too long, or not visible ASCII";
+    if id.is_empty() || id.len() > MAX_ID_BYTES || !id.as_bytes().iter().all(visible) {
+        let problem =
+            "The server assigned a session id that is empty, too long, or not visible ASCII";
         return Err(Error::new(ErrorKind::TransportError).with_message(problem));
     }
     let mut id = id.clone();
@@ -320,9 +327,9 @@ pub(super) fn session_id(heads: &HeaderMap) -> Result<Option<HeaderValue>, Error
 }
 
 fn event_id(id: &str) -> Result<HeaderValue, Error> {
-    let value = HeaderValue::from_bytes(id.as_bytes()).ok().filter(|_| id.len() <= LONGEST_ID);
+    let value = HeaderValue::from_bytes(id.as_bytes()).ok().filter(|_| id.len() <= MAX_ID_BYTES);
     value.ok_or_else(|| {
-        let problem = "The stream cannot be resumed: the id of its last event fits no header";
+        let problem = "The stream cannot be resumed: its last event id is not a valid header value";
         Error::new(ErrorKind::ConnectionClosed).with_message(problem)
     })
 }

@@ -1,4 +1,4 @@
-//! Encryption by rustls, with the system's own list of whom to trust.
+//! TLS with rustls and the system's root certificates.
 
 use std::{io, sync::Arc};
 
@@ -9,22 +9,26 @@ use tokio_rustls::{
     rustls::{self, ClientConfig, RootCertStore, crypto::ring, pki_types::ServerName},
 };
 
-pub(super) type Encrypted = TlsStream<TcpStream>;
+pub(super) type TlsClientStream = TlsStream<TcpStream>;
 
-/// Whom to trust. The list is read when it is first needed: that takes milliseconds.
+/// TLS configuration. Root certificates are loaded on first use, which takes milliseconds.
 #[derive(Clone, Default)]
-pub(super) struct Trust {
+pub(super) struct TlsTrust {
     config: Arc<OnceCell<Arc<ClientConfig>>>,
     without_http2: bool,
 }
 
-impl Trust {
+impl TlsTrust {
     #[cfg(feature = "websocket")]
-    pub(super) fn without_http2() -> Trust {
-        Trust { without_http2: true, ..Trust::default() }
+    pub(super) fn without_http2() -> TlsTrust {
+        TlsTrust { without_http2: true, ..TlsTrust::default() }
     }
 
-    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> io::Result<Encrypted> {
+    pub(super) async fn encrypt(
+        &self,
+        host: &str,
+        stream: TcpStream,
+    ) -> io::Result<TlsClientStream> {
         let load = || load(self.without_http2);
         let config = self.config.get_or_try_init(load).await?.clone();
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
@@ -43,7 +47,7 @@ fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
     if roots.is_empty() {
         let why = found.errors.first().map_or(String::new(), |error| format!(": {error}"));
         return Err(io::Error::other(format!(
-            "this system has no list of certificates to trust{why}; SSL_CERT_FILE can name one"
+            "this system has no root certificates{why}; set SSL_CERT_FILE"
         )));
     }
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -52,14 +56,15 @@ fn config(without_http2: bool) -> io::Result<Arc<ClientConfig>> {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let protocols = [&b"h2"[..], b"http/1.1"];
-    let spoken = &protocols[usize::from(without_http2)..];
-    config.alpn_protocols = spoken.iter().map(|it| it.to_vec()).collect();
+    let offered = &protocols[usize::from(without_http2)..];
+    config.alpn_protocols = offered.iter().map(|it| it.to_vec()).collect();
     Ok(Arc::new(config))
 }
 
-/// Whether a handshake failed because the server does not speak TLS: true if it answered with something else, false if
-/// it hung up, which may have that reason. None if it failed for another one.
-pub(super) fn speaks_plainly(error: &io::Error) -> Option<bool> {
+/// Detects a handshake with a server that does not use TLS: `Some(true)` if it answered with
+/// something else, `Some(false)` if it closed the connection, which may have this reason, and
+/// `None` for any other error.
+pub(super) fn is_not_tls(error: &io::Error) -> Option<bool> {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match (inner, error.kind()) {
         (Some(rustls::Error::InvalidMessage(_)), _) => Some(true),
@@ -68,6 +73,6 @@ pub(super) fn speaks_plainly(error: &io::Error) -> Option<bool> {
     }
 }
 
-pub(super) fn speaks_http2(stream: &Encrypted) -> bool {
+pub(super) fn is_http2(stream: &TlsClientStream) -> bool {
     stream.get_ref().1.alpn_protocol() == Some(b"h2")
 }

@@ -1,4 +1,4 @@
-//! The link itself: opens the conversation, and opens it again when the server has forgotten it.
+//! HTTP client transport: opens a connection, and reopens it when the server has lost the session.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -15,98 +15,102 @@ use wharf_model::{
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::http::{
-    call::exchange,
-    connection::Way,
+    call::send_request,
+    connection::HttpConnection,
     handshake::open,
-    send::Http,
-    session::{Letter, Miss, closed},
+    send::HttpSender,
+    session::{OutgoingMessage, SendError, closed},
 };
 use crate::{
     Shutdown,
     client::{
-        backoff::{Health, Turn},
-        pending::{Desk, Place, Ticket},
-        subscription::{Ground, listen},
+        backoff::{ReconnectBackoff, RetryTiming},
+        pending::{PendingKind, PendingReply, PendingRequests},
+        subscription::{SubscriptionTransport, listen},
     },
 };
 
-/// A link over HTTP.
-pub(super) struct HttpLink(Arc<Core>);
+/// Client transport over HTTP.
+pub(super) struct HttpTransport(Arc<HttpTransportState>);
 
-struct Core {
-    http: Arc<Http>,
-    desk: Arc<Desk>,
-    /// What the server is remembered by.
+struct HttpTransportState {
+    http: Arc<HttpSender>,
+    pending: Arc<PendingRequests>,
+    /// Key of the server in the revision cache.
     key: String,
-    now: Mutex<Option<Arc<Way>>>,
-    /// Held while the conversation is opened. How the last opening failed.
+    current_connection: Mutex<Option<Arc<HttpConnection>>>,
+    /// Locked during a handshake. Holds the error of the last one.
     opening: tokio::sync::Mutex<Option<Error>>,
-    /// How many openings there were.
+    /// Number of handshakes so far.
     openings: AtomicU64,
     subscribing: tokio::sync::Mutex<()>,
-    /// How listens have fared.
-    listening: Mutex<Health>,
-    /// Which log messages are wanted: every session has to be told.
+    /// Reconnect backoff of subscriptions.
+    listen_backoff: Mutex<ReconnectBackoff>,
+    /// Requested log level: set again in every new session.
     level: Mutex<Option<LogLevel>>,
     closing: Shutdown,
 }
 
-impl HttpLink {
-    pub(super) async fn connect(key: &str, http: Http) -> Result<HttpLink, Error> {
-        let desk = Desk::new(http.options.clone());
-        let core = Arc::new(Core {
+impl HttpTransport {
+    pub(super) async fn connect(key: &str, http: HttpSender) -> Result<HttpTransport, Error> {
+        let pending = PendingRequests::new(http.options.clone());
+        let state = Arc::new(HttpTransportState {
             http: Arc::new(http),
-            desk,
+            pending,
             key: key.to_owned(),
-            now: Mutex::default(),
+            current_connection: Mutex::default(),
             opening: tokio::sync::Mutex::default(),
             openings: AtomicU64::new(0),
             subscribing: tokio::sync::Mutex::default(),
-            listening: Mutex::default(),
+            listen_backoff: Mutex::default(),
             level: Mutex::default(),
             closing: Shutdown::new(),
         });
-        // Nobody else can be held up by it yet, and whoever drops it ends it.
-        core.open().await?;
-        Ok(HttpLink(core))
+        // Not spawned: no other call waits for it yet, and dropping the future aborts it.
+        state.open().await?;
+        Ok(HttpTransport(state))
     }
 }
 
-impl Core {
-    /// The conversation, opened if need be. Those who wait for one opening share its failure.
-    async fn way(self: &Arc<Self>) -> Result<Arc<Way>, Error> {
-        self.way_for(None).await
+impl HttpTransportState {
+    /// The connection, opened if necessary. Concurrent callers share one handshake and its error.
+    async fn connection(self: &Arc<Self>) -> Result<Arc<HttpConnection>, Error> {
+        self.connection_for(None).await
     }
 
-    /// The same for a call, whose clock stands still while a person logs in for the opening.
-    async fn way_for(self: &Arc<Self>, outbox: Option<&Outbox>) -> Result<Arc<Way>, Error> {
-        if let Some(way) = self.current() {
-            return Ok(way);
+    /// The connection for a call, whose deadline is paused while the user logs in for the
+    /// handshake.
+    async fn connection_for(
+        self: &Arc<Self>,
+        outbox: Option<&Outbox>,
+    ) -> Result<Arc<HttpConnection>, Error> {
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
-        let core = self.clone();
-        // In a task of its own: a call that nobody polls must not hold up the others.
-        let mut opening = tokio::spawn(async move { core.open().await });
-        let mut logins = self.http.logins();
+        let state = self.clone();
+        // Spawned: a call that is not polled must not block the handshake for others.
+        let mut opening = tokio::spawn(async move { state.open().await });
+        let mut login_state = self.http.login_state();
         loop {
-            let is_login = *logins.borrow_and_update();
+            let is_login = *login_state.borrow_and_update();
             let _paused = outbox.filter(|_| is_login).map(Outbox::pause);
             tokio::select! {
                 opened = &mut opening => {
                     return opened.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)));
                 }
-                _ = logins.changed() => {}
+                _ = login_state.changed() => {}
             }
         }
     }
 
-    async fn open(&self) -> Result<Arc<Way>, Error> {
+    async fn open(&self) -> Result<Arc<HttpConnection>, Error> {
         let before = self.openings.load(Ordering::Acquire);
         let mut failure = self.opening.lock().await;
-        if let Some(way) = self.current() {
-            return Ok(way);
+        if let Some(connection) = self.current() {
+            return Ok(connection);
         }
         if self.closing.is_stopped() {
-            return Err(is_closed());
+            return Err(closed_error());
         }
         let waited = self.openings.load(Ordering::Acquire) != before;
         if let Some(error) = failure.as_ref().filter(|_| waited) {
@@ -114,84 +118,85 @@ impl Core {
         }
         let opening = async {
             let opened = open(&self.http, &self.key).await?;
-            Ok(Arc::new(Way::begin(&self.http, &self.desk, opened).await))
+            Ok(Arc::new(HttpConnection::begin(&self.http, &self.pending, opened).await))
         };
         let opened = tokio::select! {
             biased;
-            () = self.closing.stopped() => Err(is_closed()),
+            () = self.closing.stopped() => Err(closed_error()),
             opened = opening => opened,
         };
         self.openings.fetch_add(1, Ordering::Release);
         *failure = opened.as_ref().err().cloned();
-        let way = opened?;
-        *lock(&self.now) = Some(way.clone());
+        let connection = opened?;
+        *lock(&self.current_connection) = Some(connection.clone());
         let level = *lock(&self.level);
         if let Some(level) = level {
-            // What could not be told costs no more than log messages.
-            let _ = timeout(self.http.options.handshake, self.tell_level(&way, level)).await;
+            // If this fails, only log messages are missing.
+            let _ = timeout(self.http.options.handshake, self.send_level(&connection, level)).await;
         }
-        Ok(way)
+        Ok(connection)
     }
 
-    fn current(&self) -> Option<Arc<Way>> {
-        lock(&self.now).clone().filter(|way| !way.voice.is_gone())
+    fn current(&self) -> Option<Arc<HttpConnection>> {
+        lock(&self.current_connection).clone().filter(|connection| !connection.session.is_gone())
     }
 
-    /// Sends a request and waits for its reply. If the server has forgotten the conversation, it is
-    /// opened again, once, and so is the request sent.
-    async fn ask(
+    /// Sends a request and waits for its reply. If the server has lost the session, opens a new one
+    /// and sends the request again, once.
+    async fn send_with_reopen(
         self: &Arc<Self>,
         outbox: Option<&Outbox>,
-        place: Place,
-        write: impl Fn(&ClientCodec, &CallId) -> Result<Letter, Error>,
+        kind: PendingKind,
+        write: impl Fn(&ClientCodec, &CallId) -> Result<OutgoingMessage, Error>,
     ) -> Result<(ClientCodec, ByteString), Error> {
         let mut again = false;
         loop {
-            let way = self.way_for(outbox).await?;
-            let talk = way.voice.talk.clone();
-            let id = self.desk.next_id();
-            let letter = Letter { call: outbox.cloned(), ..write(&talk, &id)? };
-            let ticket = self.desk.register(id, outbox, place.clone())?;
-            match self.until_closed(exchange(&way, letter, ticket)).await {
-                Ok(reply) => return Ok((talk, reply)),
-                Err(Miss::Gone(error)) if !again => {
-                    self.http.options.note(format_args!("opening anew: {error}"));
-                    way.voice.leave(&error);
+            let connection = self.connection_for(outbox).await?;
+            let codec = connection.session.codec.clone();
+            let id = self.pending.next_id();
+            let outgoing = OutgoingMessage { call: outbox.cloned(), ..write(&codec, &id)? };
+            let pending_reply = self.pending.register(id, outbox, kind.clone())?;
+            match self.until_closed(send_request(&connection, outgoing, pending_reply)).await {
+                Ok(reply) => return Ok((codec, reply)),
+                Err(SendError::Gone(error)) if !again => {
+                    self.http.options.note(format_args!("opening a new session: {error}"));
+                    connection.session.end(&error);
                     again = true;
                 }
-                Err(miss) => return Err(miss.into_error()),
+                Err(send_error) => return Err(send_error.into_error()),
             }
         }
     }
 
     async fn until_closed<T>(
         &self,
-        work: impl Future<Output = Result<T, Miss>>,
-    ) -> Result<T, Miss> {
+        work: impl Future<Output = Result<T, SendError>>,
+    ) -> Result<T, SendError> {
         tokio::select! {
             biased;
             done = work => done,
-            () = self.closing.stopped() => Err(is_closed().into()),
+            () = self.closing.stopped() => Err(closed_error().into()),
         }
     }
 
     async fn call(self: &Arc<Self>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
         let info = request.method.info();
-        // Legacy servers say who they are once.
-        if request.method == Method::Discover && !self.way().await?.voice.talk.is_modern() {
-            let discovery = self.desk.about().discovery.clone();
+        // Legacy servers describe themselves only in the handshake.
+        if request.method == Method::Discover && !self.connection().await?.session.codec.is_modern()
+        {
+            let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }
-        let place = Place::Call { asks: info.may_suspend };
-        let write = |talk: &ClientCodec, id: &CallId| {
+        let kind = PendingKind::Call { asks: info.may_suspend };
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            talk.call(request, id, &mut message)?;
+            codec.call(request, id, &mut message)?;
             let target = info.mirrored.map(|_| request.target());
-            let heads = talk.headers(info.name, target.as_deref(), request.mirrored.as_ref());
-            Ok(Letter::new(message, heads))
+            let headers = codec.headers(info.name, target.as_deref(), request.mirrored.as_ref());
+            Ok(OutgoingMessage::new(message, headers))
         };
-        let (talk, result) = self.ask(Some(outbox), place, write).await?;
-        talk.result(request.method, &result)
+        let (codec, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
+        codec.result(request.method, &result)
     }
 
     async fn request(
@@ -202,22 +207,22 @@ impl Core {
     ) -> Result<Box<RawValue>, Error> {
         let params = params.map(RawValue::get);
         let target = target(method, params);
-        let write = |talk: &ClientCodec, id: &CallId| {
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            talk.request(method, params, id, &mut message)?;
-            Ok(Letter::new(message, talk.headers(method, target.as_deref(), None)))
+            codec.request(method, params, id, &mut message)?;
+            Ok(OutgoingMessage::new(message, codec.headers(method, target.as_deref(), None)))
         };
         let known = Method::from_name(method);
-        let place = Place::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
-        let (_, result) = self.ask(Some(outbox), place, write).await?;
+        let kind = PendingKind::Call { asks: known.is_none_or(|it| it.info().may_suspend) };
+        let (_, result) = self.send_with_reopen(Some(outbox), kind, write).await?;
         RawValue::from_string(result.to_string()).map_err(|error| {
-            let problem = format!("The result of {method} is no JSON: {error}");
+            let problem = format!("The result of {method} is not JSON: {error}");
             Error::new(ErrorKind::ValidationFailed).with_message(problem)
         })
     }
 
-    async fn run(self: &Arc<Self>, errand: ControlRequest) -> Result<(), Error> {
-        match errand {
+    async fn run(self: &Arc<Self>, control: ControlRequest) -> Result<(), Error> {
+        match control {
             ControlRequest::Ping => self.ping().await,
             ControlRequest::LogLevel(level) => self.set_level(level).await,
             ControlRequest::RootsChanged => self.roots_changed().await,
@@ -226,116 +231,132 @@ impl Core {
     }
 
     async fn ping(self: &Arc<Self>) -> Result<(), Error> {
-        let write = |talk: &ClientCodec, id: &CallId| {
+        let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
-            talk.ping(id, &mut message);
-            let method = if talk.is_modern() { Method::Discover.name() } else { "ping" };
-            Ok(Letter::new(message, talk.headers(method, None, None)))
+            codec.ping(id, &mut message);
+            let method = if codec.is_modern() { Method::Discover.name() } else { "ping" };
+            Ok(OutgoingMessage::new(message, codec.headers(method, None, None)))
         };
-        self.ask(None, Place::ControlRequest, write).await.map(drop)
+        self.send_with_reopen(None, PendingKind::ControlRequest, write).await.map(drop)
     }
 
-    /// Tells a server that keeps it which log messages are wanted.
-    async fn tell_level(&self, way: &Way, level: LogLevel) -> Result<(), Miss> {
-        let (id, mut message) = (self.desk.next_id(), Vec::new());
-        if !way.voice.talk.set_log_level(level, &id, &mut message) {
+    /// Sets the log level on servers that store it (`logging/setLevel`).
+    async fn send_level(
+        &self,
+        connection: &HttpConnection,
+        level: LogLevel,
+    ) -> Result<(), SendError> {
+        let (id, mut message) = (self.pending.next_id(), Vec::new());
+        if !connection.session.codec.set_log_level(level, &id, &mut message) {
             return Ok(());
         }
-        let ticket = self.desk.register(id, None, Place::ControlRequest)?;
-        let heads = way.voice.talk.headers("logging/setLevel", None, None);
-        self.until_closed(exchange(way, Letter::new(message, heads), ticket)).await.map(drop)
+        let pending_reply = self.pending.register(id, None, PendingKind::ControlRequest)?;
+        let headers = connection.session.codec.headers("logging/setLevel", None, None);
+        self.until_closed(send_request(
+            connection,
+            OutgoingMessage::new(message, headers),
+            pending_reply,
+        ))
+        .await
+        .map(drop)
     }
 
     async fn set_level(self: &Arc<Self>, level: LogLevel) -> Result<(), Error> {
-        let way = self.way().await?;
+        let connection = self.connection().await?;
         *lock(&self.level) = Some(level);
-        match self.tell_level(&way, level).await {
+        match self.send_level(&connection, level).await {
             Ok(()) => Ok(()),
-            Err(Miss::Gone(error)) => {
-                way.voice.leave(&error);
-                // The next session is told when it is opened.
-                self.way().await.map(drop)
+            Err(SendError::Gone(error)) => {
+                connection.session.end(&error);
+                // The next session gets the level when it is opened.
+                self.connection().await.map(drop)
             }
-            Err(Miss::Failed(error)) => Err(error),
+            Err(SendError::Failed(error)) => Err(error),
         }
     }
 
     async fn roots_changed(self: &Arc<Self>) -> Result<(), Error> {
-        let way = self.way().await?;
+        let connection = self.connection().await?;
         let mut message = Vec::new();
-        if !way.voice.talk.roots_changed(&mut message) {
+        if !connection.session.codec.roots_changed(&mut message) {
             return Ok(());
         }
         let method = "notifications/roots/list_changed";
-        match way.voice.tell(message, method).await {
+        match connection.session.notify(message, method).await {
             Ok(()) => Ok(()),
-            Err(Miss::Gone(error)) => {
-                // The next session begins with the roots as they are then.
-                way.voice.leave(&error);
+            Err(SendError::Gone(error)) => {
+                // The next session starts with the current roots.
+                connection.session.end(&error);
                 Ok(())
             }
-            Err(Miss::Failed(error)) => Err(error),
+            Err(SendError::Failed(error)) => Err(error),
         }
     }
 
-    /// Sends a request of a listen, over the conversation there is.
-    async fn errand(
+    /// Sends a request of a subscription over the current connection.
+    async fn send_for_listen(
         &self,
-        ticket: Ticket,
+        pending_reply: PendingReply,
         method: &str,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
-        let way = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
-        let heads = way.voice.talk.headers(method, None, None);
+        let connection = self.current().ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
+        let headers = connection.session.codec.headers(method, None, None);
         let began = Instant::now();
-        let done = self.until_closed(exchange(&way, Letter::new(message, heads), ticket)).await;
+        let done = self
+            .until_closed(send_request(
+                &connection,
+                OutgoingMessage::new(message, headers),
+                pending_reply,
+            ))
+            .await;
         let error = match done {
             Ok(reply) => return Ok(reply),
-            Err(Miss::Gone(error)) => {
-                way.voice.leave(&error);
+            Err(SendError::Gone(error)) => {
+                connection.session.end(&error);
                 closed(&error.message)
             }
-            Err(Miss::Failed(error)) => error,
+            Err(SendError::Failed(error)) => error,
         };
         if method == Method::Listen.name() {
-            lock(&self.listening).ended(began.elapsed());
+            lock(&self.listen_backoff).record_end(began.elapsed());
         }
         Err(error)
     }
 
     async fn close(&self) {
         self.closing.stop();
-        // Whatever an opening under way leads to is ended too.
+        // Waits for a handshake in progress, to close its connection as well.
         let _opening = self.opening.lock().await;
-        let way = lock(&self.now).take();
-        if let Some(way) = way {
-            way.end(&is_closed()).await;
+        let connection = lock(&self.current_connection).take();
+        if let Some(connection) = connection {
+            connection.end(&closed_error()).await;
         }
-        self.desk.lost(&is_closed());
+        self.pending.fail_all(&closed_error());
     }
 }
 
-/// What a raw request names, where a header must repeat it.
+/// The tool name, prompt name or URI of a raw request, for the `Mcp-Name` header.
 fn target(method: &str, params: Option<&str>) -> Option<String> {
     let field = Method::from_name(method)?.info().mirrored?;
     let params: Value = serde_json::from_str(params?).ok()?;
     params.get(field)?.as_str().map(str::to_owned)
 }
 
-fn is_closed() -> Error {
-    closed("Connection closed: this client was closed; connect anew")
+fn closed_error() -> Error {
+    closed("Connection closed: this client was closed; create a new one")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What listens need of the link.
-struct Listener(Arc<Core>);
+/// Subscriptions over this transport.
+struct HttpSubscriptions(Arc<HttpTransportState>);
 
-impl Ground for Listener {
-    fn desk(&self) -> &Arc<Desk> {
-        &self.0.desk
+impl SubscriptionTransport for HttpSubscriptions {
+    fn pending(&self) -> &Arc<PendingRequests> {
+        &self.0.pending
     }
 
     fn subscribing(&self) -> &tokio::sync::Mutex<()> {
@@ -343,26 +364,26 @@ impl Ground for Listener {
     }
 
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
-        let core = self.0.clone();
+        let state = self.0.clone();
         Box::pin(async move {
-            let turn = lock(&core.listening).turn();
-            match turn {
-                Turn::Now => {}
-                Turn::At(time) => sleep_until(time).await,
-                Turn::Refused(wait, _) => sleep(wait).await,
+            let next_attempt = lock(&state.listen_backoff).next_attempt();
+            match next_attempt {
+                RetryTiming::Now => {}
+                RetryTiming::At(time) => sleep_until(time).await,
+                RetryTiming::Refused(wait, _) => sleep(wait).await,
             }
-            Ok(core.way().await?.voice.talk.clone())
+            Ok(state.connection().await?.session.codec.clone())
         })
     }
 
     fn request(
         &self,
-        ticket: Ticket,
+        pending_reply: PendingReply,
         method: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>> {
-        let core = self.0.clone();
-        Box::pin(async move { core.errand(ticket, method, message).await })
+        let state = self.0.clone();
+        Box::pin(async move { state.send_for_listen(pending_reply, method, message).await })
     }
 
     fn is_closed(&self) -> bool {
@@ -370,19 +391,19 @@ impl Ground for Listener {
     }
 }
 
-impl Service for HttpLink {
+impl Service for HttpTransport {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        let core = self.0.clone();
+        let state = self.0.clone();
         if request.method == Method::Listen {
-            return Box::pin(listen(Arc::new(Listener(core)), request, outbox));
+            return Box::pin(listen(Arc::new(HttpSubscriptions(state)), request, outbox));
         }
-        Box::pin(async move { core.call(&request, &outbox).await.unwrap_or_else(Outcome::from) })
+        Box::pin(async move { state.call(&request, &outbox).await.unwrap_or_else(Outcome::from) })
     }
 }
 
-impl ClientTransport for HttpLink {
+impl ClientTransport for HttpTransport {
     fn about(&self) -> Arc<ServerInfo> {
-        self.0.desk.about()
+        self.0.pending.about()
     }
 
     fn request(
@@ -391,25 +412,25 @@ impl ClientTransport for HttpLink {
         params: Option<Box<RawValue>>,
         outbox: Outbox,
     ) -> BoxFuture<Result<Box<RawValue>, Error>> {
-        let core = self.0.clone();
-        Box::pin(async move { core.request(&method, params.as_deref(), &outbox).await })
+        let state = self.0.clone();
+        Box::pin(async move { state.request(&method, params.as_deref(), &outbox).await })
     }
 
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
-        let core = self.0.clone();
-        Box::pin(async move { core.run(errand).await })
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
+        let state = self.0.clone();
+        Box::pin(async move { state.run(control).await })
     }
 
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
-        self.0.desk.add_listener(ear);
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
+        self.0.pending.add_listener(listener);
     }
 
-    fn mirrors(&self) -> bool {
-        self.0.desk.talk().is_some_and(|talk| talk.is_modern())
+    fn sends_param_headers(&self) -> bool {
+        self.0.pending.codec().is_some_and(|codec| codec.is_modern())
     }
 
     fn close(&self) -> BoxFuture<()> {
-        let core = self.0.clone();
-        Box::pin(async move { core.close().await })
+        let state = self.0.clone();
+        Box::pin(async move { state.close().await })
     }
 }

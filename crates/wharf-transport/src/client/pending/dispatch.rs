@@ -1,4 +1,4 @@
-//! Whom each message of the server is for.
+//! Dispatches messages of the server to calls, subscriptions and listeners.
 
 use std::{
     sync::{
@@ -18,185 +18,191 @@ use wharf_model::{BoxFuture, ClientRequest, Error, ErrorKind, Notification, Outb
 use wharf_wire::{CallId, ClientCodec, ServerMessage, ServerNotification};
 
 use crate::client::TraceEvent;
-use crate::client::pending::{Desk, Entry, Place, changes};
+use crate::client::pending::{PendingEntry, PendingKind, PendingRequests, changes};
 
-/// How long reading waits for a call that has not looked at what came before.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that reading waits for a call with a full outbox.
+const RECIPIENT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the link has to do about a message.
-pub(crate) enum Duty {
-    /// Send this: the answer to a ping, or a refusal.
+/// An action that a message requires of the transport.
+pub(crate) enum DispatchAction {
+    /// Send this message: the answer to a ping, or an error.
     Send(Vec<u8>),
-    /// Run this beside whatever else goes on, and send what comes of it; nothing if the question
-    /// was withdrawn. The question counts as open until it is dropped, after sending: a server that
-    /// takes no answers must not pile them up.
-    Answer(BoxFuture<Option<(Vec<u8>, Question)>>),
+    /// Run this future concurrently and send its message; `None` if the request was withdrawn. The
+    /// request counts as open until it is dropped, after sending, so that answers do not accumulate
+    /// for a server that does not read them.
+    Answer(BoxFuture<Option<(Vec<u8>, OpenServerRequest)>>),
 }
 
-/// A call that is told things, as fast as it looks at them.
-pub(super) struct Recipient {
+/// A call that receives notifications, with back-pressure.
+pub(super) struct CallRecipient {
     outbox: Outbox,
-    /// Whether it let reading wait in vain; then nobody waits for it again until it has room.
-    deaf: AtomicBool,
+    /// Set after reading waited in vain. Then it does not wait again until the outbox has room.
+    stalled: AtomicBool,
 }
 
-impl Recipient {
+impl CallRecipient {
     pub(super) fn new(outbox: &Outbox) -> Self {
-        Recipient { outbox: outbox.clone(), deaf: AtomicBool::new(false) }
+        CallRecipient { outbox: outbox.clone(), stalled: AtomicBool::new(false) }
     }
 
-    /// Tells it, as soon as it has room, if that is soon.
-    async fn tell(&self, notification: Notification) {
-        self.tell_until(Instant::now() + PATIENCE, notification).await;
+    /// Delivers a notification once the outbox has room, within the timeout.
+    async fn notify(&self, notification: Notification) {
+        self.notify_until(Instant::now() + RECIPIENT_TIMEOUT, notification).await;
     }
 
-    /// Tells it, as soon as it has room, if that is before `end`.
-    async fn tell_until(&self, end: Instant, notification: Notification) {
-        let end = if self.deaf.load(Ordering::Relaxed) { Instant::now() } else { end };
-        let deaf = timeout_at(end, self.outbox.room()).await.is_err();
-        self.deaf.store(deaf, Ordering::Relaxed);
-        if !deaf {
+    /// Delivers a notification once the outbox has room, before `end`.
+    async fn notify_until(&self, end: Instant, notification: Notification) {
+        let end = if self.stalled.load(Ordering::Relaxed) { Instant::now() } else { end };
+        let stalled = timeout_at(end, self.outbox.room()).await.is_err();
+        self.stalled.store(stalled, Ordering::Relaxed);
+        if !stalled {
             self.outbox.notify(notification);
         }
     }
 }
 
-impl Desk {
-    /// Takes in one message, in the order of arrival: wakes whoever waits for it, and says what
-    /// else there is to do. On HTTP, `belongs_to` is the call on whose stream it came. Waits a
-    /// moment for a call that is slow to look at what it is told.
+impl PendingRequests {
+    /// Dispatches one message, in order of arrival, and returns the actions that it requires. On
+    /// HTTP, `belongs_to` is the call on whose stream it arrived. Waits up to the timeout for a
+    /// call with a full outbox.
     ///
     /// # Errors
-    /// If it is no message. Nothing has happened then.
-    pub(crate) async fn hear(
+    /// If it is not a JSON-RPC message. It has no effect then.
+    pub(crate) async fn receive(
         self: &Arc<Self>,
         message: Bytes,
         belongs_to: Option<&CallId>,
-    ) -> Result<Vec<Duty>, Error> {
-        let talk = self.talk().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
+    ) -> Result<Vec<DispatchAction>, Error> {
+        let codec = self.codec().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
         self.options.trace(TraceEvent::Received(&message));
-        let mut duties = Vec::new();
-        for incoming in talk.hear(message)? {
-            duties.extend(self.take_in(&talk, incoming, belongs_to).await);
+        let mut actions = Vec::new();
+        for incoming in codec.decode(message)? {
+            actions.extend(self.dispatch(&codec, incoming, belongs_to).await);
         }
-        Ok(duties)
+        Ok(actions)
     }
 
-    /// Takes in one part of a message.
-    pub(crate) async fn take_in(
+    /// Dispatches one part of a message.
+    pub(crate) async fn dispatch(
         self: &Arc<Self>,
-        talk: &ClientCodec,
+        codec: &ClientCodec,
         incoming: ServerMessage,
         belongs_to: Option<&CallId>,
-    ) -> Option<Duty> {
+    ) -> Option<DispatchAction> {
         match incoming {
             ServerMessage::Reply { id, result } => {
-                self.reply(id.or_else(|| belongs_to.cloned()), result)
+                self.on_reply(id.or_else(|| belongs_to.cloned()), result)
             }
-            ServerMessage::ServerNotification(heard) => self.heard(heard, belongs_to).await,
-            ServerMessage::Cancelled { id } => self.cancelled(&id),
+            ServerMessage::ServerNotification(received) => {
+                self.on_notification(received, belongs_to).await
+            }
+            ServerMessage::Cancelled { id } => self.on_cancelled(&id),
             // A modern client must not answer.
             ServerMessage::Ping { .. }
             | ServerMessage::ClientRequest { .. }
             | ServerMessage::Refused { .. }
-                if talk.is_modern() =>
+                if codec.is_modern() =>
             {
-                self.options.note("ignored a request, which a server of this revision cannot make");
+                self.options
+                    .note("ignored a request: servers of this revision cannot send requests");
             }
             ServerMessage::Ping { id } => {
-                return Some(Duty::Send(written(|out| talk.pong(&id, out))));
+                return Some(DispatchAction::Send(written(|out| codec.pong(&id, out))));
             }
-            ServerMessage::Refused { id, error } => return Some(refuse(talk, &id, &error)),
+            ServerMessage::Refused { id, error } => return Some(refuse(codec, &id, &error)),
             ServerMessage::ClientRequest { id, ask } => {
-                return self.asked(talk, id, ask, belongs_to);
+                return self.on_server_request(codec, id, ask, belongs_to);
             }
             _ => {}
         }
         None
     }
 
-    fn reply(&self, id: Option<CallId>, result: Result<ByteString, Error>) {
+    fn on_reply(&self, id: Option<CallId>, result: Result<ByteString, Error>) {
         let mut state = self.lock();
-        let sent = |entry: &Entry| !matches!(entry.place, Place::Played { .. });
-        // What the server could not read can only be the one thing that was sent.
+        let sent = |entry: &PendingEntry| !matches!(entry.kind, PendingKind::EmulatedListen { .. });
+        // An error without an id can only concern the one request in flight.
         let id = id.or_else(|| {
-            let mut ids = state.under_way.iter().filter(|(_, entry)| sent(entry));
+            let mut ids = state.in_flight.iter().filter(|(_, entry)| sent(entry));
             ids.next().filter(|_| ids.next().is_none()).map(|(id, _)| id.clone())
         });
-        // A late reply finds nobody.
-        let id = id.filter(|id| state.under_way.get(id).is_some_and(sent));
-        let entry = id.and_then(|id| state.under_way.remove(&id));
+        // A late reply has no entry and is ignored.
+        let id = id.filter(|id| state.in_flight.get(id).is_some_and(sent));
+        let entry = id.and_then(|id| state.in_flight.remove(&id));
         drop(state);
         if let Some(entry) = entry {
             let _ = entry.reply.send(result);
         }
     }
 
-    /// The server takes a question back, or ends a listen.
-    fn cancelled(&self, id: &CallId) {
+    /// The server withdraws its request, or ends a subscription.
+    fn on_cancelled(&self, id: &CallId) {
         let mut state = self.lock();
-        let listens = |entry: &Entry| matches!(entry.place, Place::Listen { .. });
-        if state.under_way.get(id).is_some_and(listens) {
-            let entry = state.under_way.remove(id);
+        let listens = |entry: &PendingEntry| matches!(entry.kind, PendingKind::Listen { .. });
+        if state.in_flight.get(id).is_some_and(listens) {
+            let entry = state.in_flight.remove(id);
             drop(state);
             if let Some(entry) = entry {
                 let _ = entry.reply.send(Ok(ByteString::from_static("{}")));
             }
         } else {
-            state.questions.remove(id);
+            state.server_requests.remove(id);
         }
     }
 
-    async fn heard(&self, heard: ServerNotification, belongs_to: Option<&CallId>) {
-        let ServerNotification { notification, token, subscription } = heard;
+    async fn on_notification(&self, received: ServerNotification, belongs_to: Option<&CallId>) {
+        let ServerNotification { notification, token, subscription } = received;
         match notification {
             Notification::Progress { .. } => {
                 let call = self.recipient(token.as_ref()).or_else(|| self.recipient(belongs_to));
                 if let Some(call) = call {
-                    call.tell(notification).await;
+                    call.notify(notification).await;
                 }
             }
-            // The word of a task whose call has not heard yet that it is one.
+            // Progress of a task, before the call has received the task.
             Notification::TaskProgress { progress, total, message, .. }
                 if self.recipient(token.as_ref()).is_some() =>
             {
                 if let Some(call) = self.recipient(token.as_ref()) {
-                    call.tell(Notification::Progress { progress, total, message }).await;
+                    call.notify(Notification::Progress { progress, total, message }).await;
                 }
             }
             Notification::Log { .. } => {
                 match self.recipient(belongs_to).or_else(|| self.only_call(|_| true)) {
-                    Some(call) => call.tell(notification).await,
-                    None => self.tell_ears(&notification),
+                    Some(call) => call.notify(notification).await,
+                    None => self.notify_listeners(&notification),
                 }
             }
             _ if subscription.is_some() || belongs_to.is_some_and(|id| self.is_listen(id)) => {
-                self.listened(subscription.as_ref().or(belongs_to), notification).await;
+                self.on_listen_notification(subscription.as_ref().or(belongs_to), notification)
+                    .await;
             }
             Notification::Acknowledged(_) => {}
             _ => self.broadcast(notification).await,
         }
     }
 
-    /// Tells a listen what came under its id.
-    async fn listened(&self, id: Option<&CallId>, notification: Notification) {
+    /// Delivers a notification to the subscription with this id.
+    async fn on_listen_notification(&self, id: Option<&CallId>, notification: Notification) {
         let Some((listen, acknowledged)) = self.listen(id) else { return };
         match notification {
             Notification::Acknowledged(filter) if acknowledged.swap(true, Ordering::Relaxed) => {
                 for change in changes(&filter) {
-                    listen.tell(change).await;
+                    listen.notify(change).await;
                 }
             }
-            _ => listen.tell(notification).await,
+            _ => listen.notify(notification).await,
         }
     }
 
-    /// Tells everybody who wants to hear it.
+    /// Delivers a notification to all listeners and matching subscriptions.
     async fn broadcast(&self, notification: Notification) {
-        self.tell_ears(&notification);
+        self.notify_listeners(&notification);
         let mut listeners = Vec::new();
-        for entry in self.lock().under_way.values_mut() {
-            let Place::Played { filter, silent, missed } = &mut entry.place else { continue };
+        for entry in self.lock().in_flight.values_mut() {
+            let PendingKind::EmulatedListen { filter, silent, missed } = &mut entry.kind else {
+                continue;
+            };
             if !filter.wants(&notification) {
                 continue;
             }
@@ -205,96 +211,98 @@ impl Desk {
                 _ => *missed = true,
             }
         }
-        // However many do not look, reading waits once.
-        let end = Instant::now() + PATIENCE;
+        // One timeout for all of them together.
+        let end = Instant::now() + RECIPIENT_TIMEOUT;
         for listener in listeners {
-            listener.tell_until(end, notification.clone()).await;
+            listener.notify_until(end, notification.clone()).await;
         }
     }
 
-    pub(super) fn tell_ears(&self, notification: &Notification) {
-        let ears: Vec<_> = self.lock().ears.iter().filter_map(Weak::upgrade).collect();
-        ears.iter().for_each(|ear| ear.heard(notification));
+    pub(super) fn notify_listeners(&self, notification: &Notification) {
+        let listeners: Vec<_> = self.lock().listeners.iter().filter_map(Weak::upgrade).collect();
+        listeners.iter().for_each(|listener| listener.on_notification(notification));
     }
 
-    /// What to do about a question: put it to the call it belongs to, or else to `UnsolicitedRequestHandler`.
-    fn asked(
+    /// Passes a server request to the call it belongs to, or else to
+    /// [`UnsolicitedRequestHandler`](crate::client::UnsolicitedRequestHandler).
+    fn on_server_request(
         self: &Arc<Self>,
-        talk: &ClientCodec,
+        codec: &ClientCodec,
         id: CallId,
         ask: ClientRequest,
         belongs_to: Option<&CallId>,
-    ) -> Option<Duty> {
+    ) -> Option<DispatchAction> {
         let call = self.recipient(belongs_to).or_else(|| self.only_call(|asks| asks));
         let (open, withdrawn) = oneshot::channel();
         let mut state = self.lock();
         let most = self.options.limits.asks;
-        if state.questions.contains_key(&id) {
+        if state.server_requests.contains_key(&id) {
             return None;
         }
-        if state.questions.len() >= most {
+        if state.server_requests.len() >= most {
             let error = Error::new(ErrorKind::Overloaded)
-                .with_message(format!("{most} questions are open already: wait for an answer"));
-            return Some(refuse(talk, &id, &error));
+                .with_message(format!("{most} requests are open already: wait for an answer"));
+            return Some(refuse(codec, &id, &error));
         }
-        state.questions.insert(id.clone(), open);
+        state.server_requests.insert(id.clone(), open);
         drop(state);
-        let question = Question { desk: self.clone(), id };
-        let talk = talk.clone();
-        Some(Duty::Answer(Box::pin(async move {
+        let request = OpenServerRequest { pending: self.clone(), id };
+        let codec = codec.clone();
+        Some(DispatchAction::Answer(Box::pin(async move {
             let answering: BoxFuture<Result<String, Error>> = match call {
                 Some(call) => Box::pin(call.outbox.ask(ask)),
-                None => question.desk.options.orphans.ask(ask),
+                None => request.pending.options.unsolicited_requests.ask(ask),
             };
             tokio::select! {
                 biased;
                 _ = withdrawn => None,
                 answer = answering => {
-                    let message = written(|out| talk.answer(&question.id, answer.as_deref(), out));
-                    Some((message, question))
+                    let message = written(|out| codec.answer(&request.id, answer.as_deref(), out));
+                    Some((message, request))
                 }
             }
         })))
     }
 
-    fn recipient(&self, id: Option<&CallId>) -> Option<Arc<Recipient>> {
-        self.lock().under_way.get(id?)?.recipient.clone()
+    fn recipient(&self, id: Option<&CallId>) -> Option<Arc<CallRecipient>> {
+        self.lock().in_flight.get(id?)?.recipient.clone()
     }
 
     fn is_listen(&self, id: &CallId) -> bool {
         self.listen(Some(id)).is_some()
     }
 
-    fn listen(&self, id: Option<&CallId>) -> Option<(Arc<Recipient>, Arc<AtomicBool>)> {
+    fn listen(&self, id: Option<&CallId>) -> Option<(Arc<CallRecipient>, Arc<AtomicBool>)> {
         let state = self.lock();
-        let entry = state.under_way.get(id?)?;
-        let Place::Listen { acknowledged } = &entry.place else { return None };
+        let entry = state.in_flight.get(id?)?;
+        let PendingKind::Listen { acknowledged } = &entry.kind else { return None };
         Some((entry.recipient.clone()?, acknowledged.clone()))
     }
 
-    /// The call under way, if there is exactly one whose `asks` fits.
-    fn only_call(&self, fits: impl Fn(bool) -> bool) -> Option<Arc<Recipient>> {
+    /// The only call in flight for which `fits(asks)` holds, if there is exactly one.
+    fn only_call(&self, fits: impl Fn(bool) -> bool) -> Option<Arc<CallRecipient>> {
         let state = self.lock();
-        let is_call = |entry: &&Entry| matches!(entry.place, Place::Call { asks } if fits(asks));
-        let mut calls = state.under_way.values().filter(is_call);
+        let is_call =
+            |entry: &&PendingEntry| matches!(entry.kind, PendingKind::Call { asks } if fits(asks));
+        let mut calls = state.in_flight.values().filter(is_call);
         calls.next().filter(|_| calls.next().is_none())?.recipient.clone()
     }
 }
 
-/// An open question of the server; dropping it makes room for another.
-pub(crate) struct Question {
-    desk: Arc<Desk>,
+/// An open request of the server; dropping it frees its slot.
+pub(crate) struct OpenServerRequest {
+    pending: Arc<PendingRequests>,
     id: CallId,
 }
 
-impl Drop for Question {
+impl Drop for OpenServerRequest {
     fn drop(&mut self) {
-        self.desk.lock().questions.remove(&self.id);
+        self.pending.lock().server_requests.remove(&self.id);
     }
 }
 
-fn refuse(talk: &ClientCodec, id: &CallId, error: &Error) -> Duty {
-    Duty::Send(written(|out| talk.answer(id, Err(error), out)))
+fn refuse(codec: &ClientCodec, id: &CallId, error: &Error) -> DispatchAction {
+    DispatchAction::Send(written(|out| codec.answer(id, Err(error), out)))
 }
 
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {

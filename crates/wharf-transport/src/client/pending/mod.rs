@@ -1,4 +1,4 @@
-//! What is under way with one server.
+//! Requests and subscriptions in flight with one server.
 
 pub(crate) mod dispatch;
 
@@ -17,90 +17,90 @@ use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter, TA
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::ClientTransportOptions;
-pub(crate) use crate::client::pending::dispatch::Duty;
-use crate::client::pending::dispatch::Recipient;
+use crate::client::pending::dispatch::CallRecipient;
+pub(crate) use crate::client::pending::dispatch::DispatchAction;
 
-/// The ids of a conversation's own calls begin here; those of its opening lie below, and a late
-/// answer to one of those must not be taken for another's.
+/// First id of calls. Lower ids belong to the handshake, so that a late reply to it is not taken
+/// for the reply to a call.
 const FIRST_ID: u64 = 16;
 
-/// What is under way with one server, over however many connections: calls, listens, the server's
-/// questions, and who hears the rest.
-pub(crate) struct Desk {
+/// Everything in flight with one server, over all of its connections: calls, subscriptions,
+/// requests of the server, and listeners.
+pub(crate) struct PendingRequests {
     options: ClientTransportOptions,
     next: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<PendingState>,
 }
 
 #[derive(Default)]
-struct State {
-    talk: Option<ClientCodec>,
+struct PendingState {
+    codec: Option<ClientCodec>,
     about: Arc<ServerInfo>,
-    under_way: HashMap<CallId, Entry>,
-    /// The server's open questions. Dropping one withdraws it.
-    questions: HashMap<CallId, oneshot::Sender<()>>,
-    ears: Vec<Weak<dyn NotificationListener>>,
-    /// How many listens follow each resource, on the connection there is now.
-    followed: HashMap<String, usize>,
-    /// How many connections were lost.
+    in_flight: HashMap<CallId, PendingEntry>,
+    /// Open requests of the server. Dropping one withdraws it.
+    server_requests: HashMap<CallId, oneshot::Sender<()>>,
+    listeners: Vec<Weak<dyn NotificationListener>>,
+    /// Number of subscriptions to each resource, on the current connection.
+    subscriber_counts: HashMap<String, usize>,
+    /// Number of connections lost.
     losses: u64,
 }
 
-struct Entry {
+struct PendingEntry {
     reply: oneshot::Sender<Result<ByteString, Error>>,
-    place: Place,
-    recipient: Option<Arc<Recipient>>,
+    kind: PendingKind,
+    recipient: Option<Arc<CallRecipient>>,
 }
 
-/// What goes on under an id, and what may belong to it.
+/// The kind of a request in flight.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
-    /// A request whose reply is all that anybody wants.
+pub(crate) enum PendingKind {
+    /// A request that only has a reply.
     ControlRequest,
-    /// A call. `asks`: the server may have questions about it.
+    /// A call. `asks`: the server may send requests about it.
     Call { asks: bool },
-    /// A listen that the server knows as one. `acknowledged`: whether it went on before, over
-    /// another connection.
+    /// A subscription of a modern server. `acknowledged`: it was acknowledged before, on another
+    /// connection.
     Listen { acknowledged: Arc<AtomicBool> },
-    /// A listen that the link plays: it hears what the server says to all. `silent` until it is
-    /// acknowledged; `missed`: something came before.
-    Played { filter: SubscriptionFilter, silent: bool, missed: bool },
+    /// A subscription that the client emulates for a legacy server: it receives broadcast
+    /// notifications. `silent` until it is acknowledged; `missed`: a notification arrived before.
+    EmulatedListen { filter: SubscriptionFilter, silent: bool, missed: bool },
 }
 
-impl Desk {
-    pub(crate) fn new(options: ClientTransportOptions) -> Arc<Desk> {
+impl PendingRequests {
+    pub(crate) fn new(options: ClientTransportOptions) -> Arc<PendingRequests> {
         let (next, state) = (AtomicU64::new(FIRST_ID), Mutex::default());
-        Arc::new(Desk { options, next, state })
+        Arc::new(PendingRequests { options, next, state })
     }
 
     pub(crate) fn options(&self) -> &ClientTransportOptions {
         &self.options
     }
 
-    /// How the server is spoken to; none before the first opening.
-    pub(crate) fn talk(&self) -> Option<ClientCodec> {
-        self.lock().talk.clone()
+    /// The codec of the negotiated revision; `None` before the first handshake.
+    pub(crate) fn codec(&self) -> Option<ClientCodec> {
+        self.lock().codec.clone()
     }
 
-    /// What the server said about itself at the last opening.
+    /// The server's description from the last handshake.
     pub(crate) fn about(&self) -> Arc<ServerInfo> {
         self.lock().about.clone()
     }
 
-    /// The conversation is open, for the first time or again.
-    pub(crate) fn opened(&self, talk: ClientCodec, mut about: ServerInfo) {
+    /// Records a finished handshake, the first or a later one.
+    pub(crate) fn opened(&self, codec: ClientCodec, mut about: ServerInfo) {
         let can = &mut about.discovery.capabilities;
-        // Each era has tasks of its own. Servers of both may speak of the other's, too.
-        if talk.is_modern() {
+        // Each era has its own tasks. Servers of both eras may declare both.
+        if codec.is_modern() {
             can.tasks = None;
         } else {
             can.extensions.remove(TASKS_EXTENSION);
         }
         let mut state = self.lock();
-        let again = state.talk.replace(talk).is_some();
+        let again = state.codec.replace(codec).is_some();
         state.about = Arc::new(about);
         drop(state);
-        // Nobody said what changed while there was no connection.
+        // Changes while there was no connection were not notified.
         if again {
             let lists = SubscriptionFilter {
                 tools: true,
@@ -108,42 +108,42 @@ impl Desk {
                 resources: true,
                 ..SubscriptionFilter::default()
             };
-            changes(&lists).for_each(|change| self.tell_ears(&change));
+            changes(&lists).for_each(|change| self.notify_listeners(&change));
         }
     }
 
-    /// An id that no message of this conversation had.
+    /// A new request id, unique in this transport.
     pub(crate) fn next_id(&self) -> CallId {
         CallId::from(self.next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Notes that a request is under way, until the ticket is dropped. Do so before sending it.
-    /// What belongs to it goes to `outbox`.
+    /// Registers a request in flight until the returned reply is dropped. Call it before sending
+    /// the request. Its notifications go to `outbox`.
     ///
     /// # Errors
-    /// If too much is under way.
+    /// If too many requests are in flight.
     pub(crate) fn register(
         self: &Arc<Self>,
         id: CallId,
         outbox: Option<&Outbox>,
-        place: Place,
-    ) -> Result<Ticket, Error> {
-        let recipient = outbox.map(|outbox| Arc::new(Recipient::new(outbox)));
+        kind: PendingKind,
+    ) -> Result<PendingReply, Error> {
+        let recipient = outbox.map(|outbox| Arc::new(CallRecipient::new(outbox)));
         let (reply, answered) = oneshot::channel();
         let mut state = self.lock();
         let most = self.options.limits.in_flight;
-        if state.under_way.len() >= most {
+        if state.in_flight.len() >= most {
             return Err(Error::new(ErrorKind::Overloaded).with_message(format!(
-                "{most} calls to this server are under way already: wait for one to end, or raise \
+                "{most} calls to this server are in flight already: wait for one to end, or raise \
                  the limit"
             )));
         }
-        state.under_way.insert(id.clone(), Entry { reply, place, recipient });
+        state.in_flight.insert(id.clone(), PendingEntry { reply, kind, recipient });
         drop(state);
-        Ok(Ticket { id, reply: answered, desk: self.clone() })
+        Ok(PendingReply { id, reply: answered, pending: self.clone() })
     }
 
-    /// Begins to tell a played listen what it hears, after its acknowledgement, or after whatever
+    /// Starts delivery to an emulated subscription: sends its acknowledgement, or all changes that
     /// it may have missed if it was `acknowledged` before.
     pub(crate) fn acknowledge(
         &self,
@@ -155,114 +155,119 @@ impl Desk {
         if !acknowledged {
             outbox.notify(Notification::Acknowledged(filter.clone()));
         }
-        let mut unheard = acknowledged;
-        if let Some(entry) = self.lock().under_way.get_mut(id)
-            && let Place::Played { silent, missed, .. } = &mut entry.place
+        let mut changes_missed = acknowledged;
+        if let Some(entry) = self.lock().in_flight.get_mut(id)
+            && let PendingKind::EmulatedListen { silent, missed, .. } = &mut entry.kind
         {
             *silent = false;
-            unheard |= *missed;
+            changes_missed |= *missed;
         }
-        if unheard {
+        if changes_missed {
             changes(filter).for_each(|change| outbox.notify(change));
         }
     }
 
-    /// Counts one more listen that follows `uri`: whether it is the first on this connection, and
-    /// which connection that is.
-    pub(crate) fn follow(&self, uri: &str) -> (bool, u64) {
+    /// Counts one more subscriber of `uri`: returns whether it is the first on this connection, and
+    /// the number of the connection.
+    pub(crate) fn add_subscriber(&self, uri: &str) -> (bool, u64) {
         let mut state = self.lock();
-        let count = state.followed.entry(uri.to_owned()).or_default();
+        let count = state.subscriber_counts.entry(uri.to_owned()).or_default();
         *count += 1;
         (*count == 1, state.losses)
     }
 
-    /// Counts one listen less that follows `uri` on that connection; whether it was the last, and
-    /// the connection is still there.
-    pub(crate) fn unfollow(&self, uri: &str, connection: u64) -> bool {
+    /// Counts one subscriber of `uri` less on that connection: returns whether it was the last and
+    /// the connection is still open.
+    pub(crate) fn remove_subscriber(&self, uri: &str, connection: u64) -> bool {
         let mut state = self.lock();
         let same = state.losses == connection;
-        let Some(count) = state.followed.get_mut(uri).filter(|_| same) else { return false };
+        let Some(count) = state.subscriber_counts.get_mut(uri).filter(|_| same) else {
+            return false;
+        };
         *count -= 1;
         let last = *count == 0;
         if last {
-            state.followed.remove(uri);
+            state.subscriber_counts.remove(uri);
         }
         last
     }
 
-    /// Lets `ear` hear what belongs to no call, as long as anybody else holds it.
-    pub(crate) fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
+    /// Adds a listener for notifications that belong to no call. It is dropped with its last strong
+    /// reference.
+    pub(crate) fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
         let mut state = self.lock();
-        state.ears.retain(|ear| ear.strong_count() > 0);
-        state.ears.push(ear);
+        state.listeners.retain(|listener| listener.strong_count() > 0);
+        state.listeners.push(listener);
     }
 
-    /// Whether listens are played over this conversation, and nothing else is under way.
+    /// Returns whether only emulated subscriptions are in flight, and at least one.
     #[cfg(feature = "http")]
-    pub(crate) fn only_listens(&self) -> bool {
+    pub(crate) fn has_only_listens(&self) -> bool {
         let state = self.lock();
-        let mut places = state.under_way.values().map(|entry| &entry.place);
-        !state.under_way.is_empty() && places.all(|place| matches!(place, Place::Played { .. }))
+        let mut kinds = state.in_flight.values().map(|entry| &entry.kind);
+        !state.in_flight.is_empty()
+            && kinds.all(|kind| matches!(kind, PendingKind::EmulatedListen { .. }))
     }
 
-    /// The connection is gone: everything under way fails, and open questions are withdrawn.
-    pub(crate) fn lost(&self, error: &Error) {
+    /// Fails everything in flight and withdraws open requests, after the connection was lost.
+    pub(crate) fn fail_all(&self, error: &Error) {
         let mut state = self.lock();
-        let under_way = std::mem::take(&mut state.under_way);
-        state.questions.clear();
-        state.followed.clear();
+        let in_flight = std::mem::take(&mut state.in_flight);
+        state.server_requests.clear();
+        state.subscriber_counts.clear();
         state.losses += 1;
         drop(state);
-        for entry in under_way.into_values() {
+        for entry in in_flight.into_values() {
             let _ = entry.reply.send(Err(error.clone()));
         }
     }
 
-    /// A message was too long to be read: it may have been the reply to any of the calls under way.
-    pub(crate) fn unread(&self, error: &Error) {
+    /// Fails all calls after a message that was too long to read: it may have been the reply to any
+    /// of them.
+    pub(crate) fn fail_calls(&self, error: &Error) {
         let mut state = self.lock();
-        let awaits_reply = |_: &CallId, entry: &mut Entry| {
-            matches!(entry.place, Place::ControlRequest | Place::Call { .. })
+        let awaits_reply = |_: &CallId, entry: &mut PendingEntry| {
+            matches!(entry.kind, PendingKind::ControlRequest | PendingKind::Call { .. })
         };
-        let failed: Vec<_> = state.under_way.extract_if(awaits_reply).collect();
+        let failed: Vec<_> = state.in_flight.extract_if(awaits_reply).collect();
         drop(state);
         for (_, entry) in failed {
             let _ = entry.reply.send(Err(error.clone()));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PendingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request under way; dropping it forgets the id, so that a late reply is ignored.
-pub(crate) struct Ticket {
+/// A request in flight; dropping it removes the id, so that a late reply is ignored.
+pub(crate) struct PendingReply {
     pub(crate) id: CallId,
     reply: oneshot::Receiver<Result<ByteString, Error>>,
-    desk: Arc<Desk>,
+    pending: Arc<PendingRequests>,
 }
 
-impl Ticket {
-    /// Whether there is no reply yet, be it one that nobody has looked at.
+impl PendingReply {
+    /// Returns whether there is no reply yet, not even an unread one.
     pub(crate) fn is_open(&self) -> bool {
-        self.desk.lock().under_way.contains_key(&self.id)
+        self.pending.lock().in_flight.contains_key(&self.id)
     }
 
-    /// Waits for the reply: the JSON text of its result. Once.
+    /// Waits for the reply: the result as JSON text. Call it once.
     pub(crate) async fn wait(&mut self) -> Result<ByteString, Error> {
         let reply = (&mut self.reply).await;
         reply.unwrap_or_else(|_| Err(Error::new(ErrorKind::ConnectionClosed)))
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PendingReply {
     fn drop(&mut self) {
-        self.desk.lock().under_way.remove(&self.id);
+        self.pending.lock().in_flight.remove(&self.id);
     }
 }
 
-/// Everything that a listener with this filter may have missed.
+/// All changes that a subscriber with this filter may have missed.
 pub(crate) fn changes(filter: &SubscriptionFilter) -> impl Iterator<Item = Notification> {
     let lists = [
         (filter.tools, Notification::ToolsChanged),

@@ -1,4 +1,4 @@
-//! One connection: a task that reads, a task that writes, and its end.
+//! One stream connection: its reader task, its writer task and its shutdown.
 
 use std::{
     pin::pin,
@@ -21,76 +21,76 @@ use wharf_wire::{ClientCodec, Line};
 use crate::Shutdown;
 use crate::client::{
     TraceEvent,
-    pending::{Desk, Duty},
-    stream::connector::{Dial, Ends, Keeper, Sink, Source},
+    pending::{DispatchAction, PendingRequests},
+    stream::connector::{ConnectionParts, Connector, MessageSink, MessageSource, PeerGuard},
 };
 
-/// How many lines in a row may be no messages: programs print things.
-pub(crate) const GARBAGE: u32 = 1000;
-/// How many messages are written at once.
-const TOGETHER: usize = 64;
-/// How long the last messages may take to be written.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// Maximum number of lines in a row that are not messages: some servers print other output.
+pub(crate) const MAX_INVALID_LINES: u32 = 1000;
+/// Maximum number of messages per write.
+const MAX_WRITE_BATCH: usize = 64;
+/// Timeout for writing the last messages.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// One open connection. Clones are the same one.
+/// An open connection. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Connection(Arc<Shared>);
+pub(crate) struct StreamConnection(Arc<ConnectionState>);
 
-struct Shared {
-    talk: ClientCodec,
+struct ConnectionState {
+    codec: ClientCodec,
     outgoing: mpsc::Sender<Vec<u8>>,
     dead: AtomicBool,
-    /// Ends both tasks.
+    /// Stops both tasks.
     closing: Shutdown,
-    /// Everything under way has failed.
-    buried: Shutdown,
-    /// Whatever was behind the connection is gone too.
+    /// Set once everything in flight has failed.
+    pending_failed: Shutdown,
+    /// Set once the process behind the connection has ended too.
     ended: Shutdown,
 }
 
-impl Connection {
-    /// Begins to read and write. `bury` is told how long it lived, once everything under way has
-    /// failed.
-    pub(crate) fn start<D: Dial>(
-        desk: Arc<Desk>,
+impl StreamConnection {
+    /// Starts the tasks. `on_end` gets the lifetime of the connection, once everything in flight
+    /// has failed.
+    pub(crate) fn start<D: Connector>(
+        pending: Arc<PendingRequests>,
         name: String,
-        ends: Ends<D>,
-        talk: ClientCodec,
-        bury: impl FnOnce(Duration) + Send + 'static,
-    ) -> Connection {
-        let room = desk.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
+        parts: ConnectionParts<D>,
+        codec: ClientCodec,
+        on_end: impl FnOnce(Duration) + Send + 'static,
+    ) -> StreamConnection {
+        let room = pending.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
         let (outgoing, queue) = mpsc::channel(room);
-        let connection = Connection(Arc::new(Shared {
-            talk,
+        let connection = StreamConnection(Arc::new(ConnectionState {
+            codec,
             outgoing,
             dead: AtomicBool::new(false),
             closing: Shutdown::new(),
-            buried: Shutdown::new(),
+            pending_failed: Shutdown::new(),
             ended: Shutdown::new(),
         }));
-        let Ends { source, sink, keeper } = ends;
-        let writing = write(connection.0.closing.clone(), desk.clone(), sink, queue);
+        let ConnectionParts { source, sink, guard } = parts;
+        let writing = write(connection.0.closing.clone(), pending.clone(), sink, queue);
         let writing = tokio::spawn(writing);
-        let burial = Burial {
+        let cleanup = ConnectionCleanup {
             connection: connection.clone(),
-            desk,
+            pending,
             error: Error::new(ErrorKind::ConnectionClosed),
             began: Instant::now(),
-            bury: Some(Box::new(bury)),
+            on_end: Some(Box::new(on_end)),
         };
-        tokio::spawn(tend(burial, name, source, keeper, writing));
+        tokio::spawn(run_loop(cleanup, name, source, guard, writing));
         connection
     }
 
-    pub(crate) fn talk(&self) -> &ClientCodec {
-        &self.0.talk
+    pub(crate) fn codec(&self) -> &ClientCodec {
+        &self.0.codec
     }
 
     pub(crate) fn is_dead(&self) -> bool {
         self.0.dead.load(Ordering::Acquire)
     }
 
-    /// Sends a message, as soon as there is room for it.
+    /// Sends a message, once the queue has room.
     pub(crate) async fn send(&self, message: Vec<u8>) -> Result<(), Error> {
         if self.is_dead() || self.0.outgoing.send(message).await.is_err() {
             return Err(Error::new(ErrorKind::ConnectionClosed));
@@ -98,87 +98,87 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a message from where nobody can wait; not at all if the server reads nothing.
+    /// Sends a message without waiting; drops it if the server does not read.
     pub(crate) fn send_soon(&self, message: Vec<u8>) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.0.outgoing.try_send(message)
             && let Ok(runtime) = Handle::try_current()
         {
             let outgoing = self.0.outgoing.clone();
-            runtime.spawn(async move { timeout(FAREWELL, outgoing.send(message)).await });
+            runtime.spawn(async move { timeout(FLUSH_TIMEOUT, outgoing.send(message)).await });
         }
     }
 
-    /// Ends the connection in good order.
+    /// Closes the connection gracefully.
     pub(crate) fn close(&self) {
         self.0.closing.stop();
     }
 
-    /// Completes when everything under way has failed.
-    pub(crate) async fn buried(&self) {
-        self.0.buried.stopped().await;
+    /// Completes when everything in flight has failed.
+    pub(crate) async fn pending_failed(&self) {
+        self.0.pending_failed.stopped().await;
     }
 
-    /// Completes when whatever was behind the connection is gone too.
+    /// Completes when the process behind the connection has ended too.
     pub(crate) async fn ended(&self) {
         self.0.ended.stopped().await;
     }
 }
 
-/// Fails everything under way when a connection ends, however it does.
-struct Burial {
-    connection: Connection,
-    desk: Arc<Desk>,
+/// Fails everything in flight when the connection ends, also after a panic.
+struct ConnectionCleanup {
+    connection: StreamConnection,
+    pending: Arc<PendingRequests>,
     error: Error,
     began: Instant,
-    bury: Option<Box<dyn FnOnce(Duration) + Send>>,
+    on_end: Option<Box<dyn FnOnce(Duration) + Send>>,
 }
 
-impl Burial {
-    fn bury(&mut self) {
-        let Some(bury) = self.bury.take() else { return };
-        let Shared { dead, closing, buried, .. } = &*self.connection.0;
+impl ConnectionCleanup {
+    fn fail_pending(&mut self) {
+        let Some(on_end) = self.on_end.take() else { return };
+        let ConnectionState { dead, closing, pending_failed, .. } = &*self.connection.0;
         dead.store(true, Ordering::Release);
         closing.stop();
-        bury(self.began.elapsed());
-        self.desk.lost(&self.error);
-        buried.stop();
+        on_end(self.began.elapsed());
+        self.pending.fail_all(&self.error);
+        pending_failed.stop();
     }
 }
 
-impl Drop for Burial {
+impl Drop for ConnectionCleanup {
     fn drop(&mut self) {
-        self.bury();
+        self.fail_pending();
         self.connection.0.ended.stop();
     }
 }
 
-/// Reads until the end, then ends the rest.
-async fn tend(
-    mut burial: Burial,
+/// Reads until the connection ends, then shuts it down.
+async fn run_loop(
+    mut cleanup: ConnectionCleanup,
     name: String,
-    mut source: impl Source,
-    mut keeper: impl Keeper,
+    mut source: impl MessageSource,
+    mut guard: impl PeerGuard,
     mut writing: JoinHandle<()>,
 ) {
-    let (connection, desk) = (burial.connection.clone(), burial.desk.clone());
+    let (connection, pending) = (cleanup.connection.clone(), cleanup.pending.clone());
     let shared = &*connection.0;
-    let why = watch(&connection, &desk, &mut source, &mut writing).await;
-    // From here on, no call is sent; what was sent before is failed below.
+    let why = read_until_closed(&connection, &pending, &mut source, &mut writing).await;
+    // From here on no call is sent; those sent before fail below.
     shared.dead.store(true, Ordering::Release);
     shared.closing.stop();
     if let Some(why) = why {
-        let words = keeper.last_words().await;
-        burial.error = why.err().unwrap_or_else(|| closed(&name, words));
-        desk.options().note(&burial.error.message);
+        let words = guard.exit_reason().await;
+        cleanup.error = why.err().unwrap_or_else(|| closed(&name, words));
+        pending.options().note(&cleanup.error.message);
     }
-    burial.bury();
+    cleanup.fail_pending();
     let ending = async {
-        if !writing.is_finished() && timeout(FAREWELL, &mut writing).await.is_err() {
+        if !writing.is_finished() && timeout(FLUSH_TIMEOUT, &mut writing).await.is_err() {
             writing.abort();
         }
-        keeper.end().await;
+        guard.end().await;
     };
-    // A server that still has something to say must be able to finish.
+    // The server must be able to write its remaining output while it shuts down.
     let draining = async {
         while let Ok(Some(_)) = source.next().await {}
         std::future::pending::<()>().await;
@@ -189,44 +189,47 @@ async fn tend(
     }
 }
 
-/// Reads until the connection ends, and says why; nothing if it was closed from here.
-async fn watch(
-    connection: &Connection,
-    desk: &Arc<Desk>,
-    source: &mut impl Source,
+/// Reads until the connection ends and returns the reason; `None` if this side closed it.
+async fn read_until_closed(
+    connection: &StreamConnection,
+    pending: &Arc<PendingRequests>,
+    source: &mut impl MessageSource,
     writing: &mut JoinHandle<()>,
 ) -> Option<Result<(), Error>> {
-    let mut reading = pin!(read(connection, desk, source));
+    let mut reading = pin!(read(connection, pending, source));
     tokio::select! {
         why = &mut reading => Some(why),
         () = connection.0.closing.stopped() => None,
-        // A server that stopped reading is about to say nothing more either.
-        _ = writing => Some(timeout(FAREWELL, reading).await.unwrap_or(Ok(()))),
+        // A server that stopped reading will close its side soon.
+        _ = writing => Some(timeout(FLUSH_TIMEOUT, reading).await.unwrap_or(Ok(()))),
     }
 }
 
-/// Reads until the server ends the connection; an error where we must.
+/// Reads until the server closes the connection; fails if this side must close it.
 async fn read(
-    connection: &Connection,
-    desk: &Arc<Desk>,
-    source: &mut impl Source,
+    connection: &StreamConnection,
+    pending: &Arc<PendingRequests>,
+    source: &mut impl MessageSource,
 ) -> Result<(), Error> {
-    let mut garbage = 0;
+    let mut invalid_lines = 0;
     while let Some(line) = source.next().await? {
         let Line::Message(message) = line else {
-            desk.unread(&too_long(desk.options().limits.message));
+            pending.fail_calls(&too_long(pending.options().limits.message));
             continue;
         };
-        match desk.hear(message, None).await {
-            Ok(duties) => {
-                garbage = 0;
-                duties.into_iter().for_each(|duty| perform(connection, duty));
+        match pending.receive(message, None).await {
+            Ok(actions) => {
+                invalid_lines = 0;
+                actions.into_iter().for_each(|action| perform(connection, action));
             }
             Err(error) => {
-                garbage += 1;
-                desk.options().note(format_args!("skipped what is no message: {}", error.message));
-                if garbage > GARBAGE {
-                    return Err(babble());
+                invalid_lines += 1;
+                pending.options().note(format_args!(
+                    "skipped a line that is not a JSON-RPC message: {}",
+                    error.message
+                ));
+                if invalid_lines > MAX_INVALID_LINES {
+                    return Err(too_many_invalid_lines());
                 }
             }
         }
@@ -234,13 +237,13 @@ async fn read(
     Ok(())
 }
 
-fn perform(connection: &Connection, duty: Duty) {
-    match duty {
-        Duty::Send(message) => {
-            // A server that does not read its answers can do without them.
+fn perform(connection: &StreamConnection, action: DispatchAction) {
+    match action {
+        DispatchAction::Send(message) => {
+            // Dropped if the server does not read its answers.
             let _ = connection.0.outgoing.try_send(message);
         }
-        Duty::Answer(answering) => {
+        DispatchAction::Answer(answering) => {
             let connection = connection.clone();
             tokio::spawn(async move {
                 if let Some((answer, _open)) = answering.await {
@@ -251,24 +254,24 @@ fn perform(connection: &Connection, duty: Duty) {
     }
 }
 
-/// Writes until the connection ends, and then what is left.
+/// Writes until the connection ends, then the remaining messages.
 async fn write(
     closing: Shutdown,
-    desk: Arc<Desk>,
-    mut sink: impl Sink,
+    pending: Arc<PendingRequests>,
+    mut sink: impl MessageSink,
     mut queue: mpsc::Receiver<Vec<u8>>,
 ) {
     loop {
         let mut messages = Vec::new();
         let count = tokio::select! {
             biased;
-            count = queue.recv_many(&mut messages, TOGETHER) => count,
+            count = queue.recv_many(&mut messages, MAX_WRITE_BATCH) => count,
             () = closing.stopped(), if !queue.is_closed() => {
                 queue.close();
                 continue;
             }
         };
-        messages.iter().for_each(|message| desk.options().trace(TraceEvent::Sent(message)));
+        messages.iter().for_each(|message| pending.options().trace(TraceEvent::Sent(message)));
         if count == 0 || sink.send(messages).await.is_err() {
             break;
         }
@@ -283,7 +286,7 @@ pub(crate) fn closed(name: &str, words: Option<String>) -> Error {
         .with_message(format!("Connection closed by {name}{words}"))
 }
 
-/// The server sent a message of more than `limit` bytes.
+/// Error: the server sent a message of more than `limit` bytes.
 pub(crate) fn too_long(limit: usize) -> Error {
     Error::new(ErrorKind::ContentTooLarge).with_message(format!(
         "Content too large: the server sent a message of more than {limit} bytes; ask for less, or \
@@ -291,10 +294,10 @@ pub(crate) fn too_long(limit: usize) -> Error {
     ))
 }
 
-/// The server sends anything but messages.
-pub(crate) fn babble() -> Error {
+/// Error: the server sent too many lines that are not messages.
+pub(crate) fn too_many_invalid_lines() -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!(
-        "Transport error: more than {GARBAGE} lines in a row were no messages; a server must print \
-         its messages only, and log to stderr"
+        "Transport error: more than {MAX_INVALID_LINES} lines in a row were not messages; a server must print \
+         only messages to stdout, and log to stderr"
     ))
 }

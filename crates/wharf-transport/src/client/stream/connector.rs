@@ -1,4 +1,4 @@
-//! How connections are opened, and what carries their messages.
+//! Opens stream connections, and frames messages as lines.
 
 use std::{fmt, future::Future, io};
 
@@ -15,75 +15,74 @@ use wharf_wire::{Line, Lines};
 
 use crate::client::ClientTransportOptions;
 
-/// How much is read at once.
-const CHUNK: usize = 64 << 10;
+/// Bytes per read.
+const CHUNK_BYTES: usize = 64 << 10;
 
 /// Opens connections to one server.
-pub(crate) trait Dial: Send + Sync + Sized + 'static {
-    type Source: Source;
-    type Sink: Sink;
-    type Keeper: Keeper;
+pub(crate) trait Connector: Send + Sync + Sized + 'static {
+    type Source: MessageSource;
+    type Sink: MessageSink;
+    type Guard: PeerGuard;
 
-    /// What people are told that the server is.
+    /// The server's name in errors.
     fn name(&self) -> String;
 
-    /// What the server is remembered by, if it can be met again.
+    /// The server's key in the revision cache; `None` if it cannot be reconnected to.
     fn key(&self) -> Option<String>;
 
-    /// Opens a fresh connection.
-    fn dial(
+    /// Opens a new connection.
+    fn open(
         &self,
         options: &ClientTransportOptions,
-    ) -> impl Future<Output = Result<Ends<Self>, Error>> + Send;
+    ) -> impl Future<Output = Result<ConnectionParts<Self>, Error>> + Send;
 
-    /// Whether there can be another connection after the first.
-    fn redials(&self) -> bool {
+    /// Returns whether another connection can follow the first.
+    fn can_reconnect(&self) -> bool {
         true
     }
 }
 
-/// The ends of a fresh connection.
-pub(crate) struct Ends<D: Dial> {
+/// The parts of a new connection.
+pub(crate) struct ConnectionParts<D: Connector> {
     pub(crate) source: D::Source,
     pub(crate) sink: D::Sink,
-    pub(crate) keeper: D::Keeper,
+    pub(crate) guard: D::Guard,
 }
 
-/// Where messages come from.
-pub(crate) trait Source: Send + 'static {
-    /// The next message; none at the end. Dropping the future loses nothing.
+/// Reads messages.
+pub(crate) trait MessageSource: Send + 'static {
+    /// The next message; `None` at the end. Cancel-safe.
     fn next(&mut self) -> impl Future<Output = Result<Option<Line>, Error>> + Send;
 }
 
-/// Where messages go.
-pub(crate) trait Sink: Send + 'static {
+/// Writes messages.
+pub(crate) trait MessageSink: Send + 'static {
     /// Sends messages, in order.
     fn send(&mut self, messages: Vec<Vec<u8>>) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Says that nothing more will come.
+    /// Closes the writing side.
     fn close(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// What lives as long as a connection does.
-pub(crate) trait Keeper: Send + 'static {
-    /// Why the connection ended, if that can be known soon.
-    fn last_words(&mut self) -> impl Future<Output = Option<String>> + Send;
+/// Guard of the process behind a connection.
+pub(crate) trait PeerGuard: Send + 'static {
+    /// The reason why the connection ended, if it is available soon.
+    fn exit_reason(&mut self) -> impl Future<Output = Option<String>> + Send;
 
-    /// Ends what is behind the connection, in good order, after it was told that nothing more will
-    /// come. Dropping the keeper ends it at once.
+    /// Shuts the process down gracefully, after its stdin was closed. Dropping the guard kills it.
     fn end(&mut self) -> impl Future<Output = ()> + Send;
 }
 
-/// Nothing is behind a connection but the connection.
-impl Keeper for () {
-    async fn last_words(&mut self) -> Option<String> {
+/// Sockets have no process to guard.
+impl PeerGuard for () {
+    async fn exit_reason(&mut self) -> Option<String> {
         None
     }
 
     async fn end(&mut self) {}
 }
 
-/// Messages in lines.
+/// Reads messages from lines.
 pub(crate) struct LineSource<R> {
     reader: R,
     lines: Lines,
@@ -96,38 +95,38 @@ impl<R> LineSource<R> {
     }
 }
 
-impl<R: AsyncRead + Send + Unpin + 'static> Source for LineSource<R> {
+impl<R: AsyncRead + Send + Unpin + 'static> MessageSource for LineSource<R> {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
-        // A server that never pauses must not keep the task from anything else.
+        // A server that never pauses must not starve other futures of the task.
         consume_budget().await;
         loop {
             if let Some(line) = self.lines.next() {
-                self.release_connection(&line);
+                self.release_large_buffer(&line);
                 return Ok(Some(line));
             }
             if self.ended {
                 return Ok(self.lines.finish());
             }
             let buffer = self.lines.buffer();
-            buffer.reserve(CHUNK);
-            let read = self.reader.read_buf(&mut buffer.limit(CHUNK)).await;
-            // A server that is gone without a word is no different from one that closed its end.
+            buffer.reserve(CHUNK_BYTES);
+            let read = self.reader.read_buf(&mut buffer.limit(CHUNK_BYTES)).await;
+            // A read error counts as the end of the stream.
             self.ended = read.unwrap_or(0) == 0;
         }
     }
 }
 
 impl<R> LineSource<R> {
-    /// What follows a long line must not keep its buffer.
-    fn release_connection(&mut self, line: &Line) {
-        if matches!(line, Line::Message(message) if message.len() > CHUNK) {
+    /// Frees the large buffer after a long line.
+    fn release_large_buffer(&mut self, line: &Line) {
+        if matches!(line, Line::Message(message) if message.len() > CHUNK_BYTES) {
             let buffer = self.lines.buffer();
             *buffer = BytesMut::from(&buffer[..]);
         }
     }
 }
 
-/// Messages into lines.
+/// Writes messages as lines.
 pub(crate) struct LineSink<W> {
     writer: W,
     lines: Vec<u8>,
@@ -139,18 +138,18 @@ impl<W> LineSink<W> {
     }
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Sink for LineSink<W> {
+impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
     async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         self.lines.clear();
         for message in messages {
-            // A caller's own JSON may be laid out over lines; between its tokens a blank will do.
-            // Not DEL, which may stand in a text as it is.
+            // JSON of the caller may contain line breaks between tokens, which are replaced by
+            // spaces. DEL is kept, because it may be part of a string.
             let flat = message.iter().map(|byte| if *byte < b' ' { b' ' } else { *byte });
             self.lines.extend(flat);
             self.lines.push(b'\n');
         }
         self.writer.write_all(&self.lines).await?;
-        self.lines.shrink_to(CHUNK);
+        self.lines.shrink_to(CHUNK_BYTES);
         self.writer.flush().await
     }
 
@@ -159,23 +158,23 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Sink for LineSink<W> {
     }
 }
 
-/// One pair of streams, used once.
-pub(crate) struct Streams<R, W>(Mutex<Option<(R, W)>>);
+/// A pair of streams, which can be used once.
+pub(crate) struct StreamPair<R, W>(Mutex<Option<(R, W)>>);
 
-impl<R, W> Streams<R, W> {
+impl<R, W> StreamPair<R, W> {
     pub(crate) fn new(reader: R, writer: W) -> Self {
-        Streams(Mutex::new(Some((reader, writer))))
+        StreamPair(Mutex::new(Some((reader, writer))))
     }
 }
 
-impl<R, W> Dial for Streams<R, W>
+impl<R, W> Connector for StreamPair<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
     type Source = LineSource<R>;
     type Sink = LineSink<W>;
-    type Keeper = ();
+    type Guard = ();
 
     fn name(&self) -> String {
         "the server".into()
@@ -185,28 +184,28 @@ where
         None
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let Some((reader, writer)) = self.0.lock().await.take() else {
             return Err(Error::new(ErrorKind::ConnectionClosed).with_message(
-                "Connection closed: a pair of streams cannot be opened again; connect anew",
+                "Connection closed: a pair of streams cannot be reopened; create a new client",
             ));
         };
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(Ends { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, guard: () })
     }
 
-    fn redials(&self) -> bool {
+    fn can_reconnect(&self) -> bool {
         false
     }
 }
 
-/// Lines over TCP, to a host and port.
-pub(crate) struct Tcp(pub(crate) String);
+/// JSON lines over TCP, to a host and port.
+pub(crate) struct TcpConnector(pub(crate) String);
 
-impl Dial for Tcp {
+impl Connector for TcpConnector {
     type Source = LineSource<tokio::net::tcp::OwnedReadHalf>;
     type Sink = LineSink<tokio::net::tcp::OwnedWriteHalf>;
-    type Keeper = ();
+    type Guard = ();
 
     fn name(&self) -> String {
         format!("tcp://{}", self.0)
@@ -216,25 +215,25 @@ impl Dial for Tcp {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
-        let stream = in_time(self, options, TcpStream::connect(&self.0)).await?;
-        // Messages are written whole, so waiting for more to send only delays them.
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
+        let stream = connect_within_timeout(self, options, TcpStream::connect(&self.0)).await?;
+        // Messages are written whole, so Nagle's algorithm would only delay them.
         let _ = stream.set_nodelay(true);
         let (reader, writer) = stream.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(Ends { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, guard: () })
     }
 }
 
-/// Lines over a Unix socket.
+/// JSON lines over a Unix socket.
 #[cfg(unix)]
-pub(crate) struct Unix(pub(crate) std::path::PathBuf);
+pub(crate) struct UnixConnector(pub(crate) std::path::PathBuf);
 
 #[cfg(unix)]
-impl Dial for Unix {
+impl Connector for UnixConnector {
     type Source = LineSource<tokio::net::unix::OwnedReadHalf>;
     type Sink = LineSink<tokio::net::unix::OwnedWriteHalf>;
-    type Keeper = ();
+    type Guard = ();
 
     fn name(&self) -> String {
         format!("unix:{}", self.0.display())
@@ -244,31 +243,32 @@ impl Dial for Unix {
         Some(self.name())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let connecting = tokio::net::UnixStream::connect(&self.0);
-        let (reader, writer) = in_time(self, options, connecting).await?.into_split();
+        let (reader, writer) =
+            connect_within_timeout(self, options, connecting).await?.into_split();
         let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(Ends { source, sink, keeper: () })
+        Ok(ConnectionParts { source, sink, guard: () })
     }
 }
 
-/// Connects within the time for a handshake, or says what to look at.
-async fn in_time<T>(
-    dial: &impl Dial,
+/// Connects within the handshake timeout, or fails with advice.
+async fn connect_within_timeout<T>(
+    connector: &impl Connector,
     options: &ClientTransportOptions,
     connecting: impl Future<Output = io::Result<T>>,
 ) -> Result<T, Error> {
     match timeout(options.handshake, connecting).await {
         Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(unreachable(dial.name(), error)),
+        Ok(Err(error)) => Err(unreachable(connector.name(), error)),
         Err(_) => {
-            let problem = format!("nobody answered within {} s", options.handshake.as_secs());
-            Err(unreachable(dial.name(), problem))
+            let problem = format!("no response within {} s", options.handshake.as_secs());
+            Err(unreachable(connector.name(), problem))
         }
     }
 }
 
-/// There is no connection to `name`, because of `problem`.
+/// Error: cannot connect to `name`, because of `problem`.
 pub(crate) fn unreachable(name: impl fmt::Display, problem: impl fmt::Display) -> Error {
     Error::new(ErrorKind::TransportError).with_message(format!(
         "Cannot connect to {name}: {problem}; check the address, and that the server is running"

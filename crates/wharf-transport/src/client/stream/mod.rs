@@ -1,4 +1,4 @@
-//! A link over connections that carry a stream of messages: lines, or WebSocket.
+//! Client transport over stream connections: JSON lines, or WebSocket.
 
 pub(crate) mod child;
 pub(crate) mod connection;
@@ -26,77 +26,78 @@ use wharf_wire::ClientCodec;
 use crate::Shutdown;
 use crate::client::{
     ClientTransportOptions,
-    backoff::{Health, Turn},
-    handshake::{Opened, open},
-    pending::{Desk, Place, Ticket},
-    stream::{connection::Connection, connector::Dial},
-    subscription::{Ground, listen},
+    backoff::{ReconnectBackoff, RetryTiming},
+    handshake::{HandshakeResult, open},
+    pending::{PendingKind, PendingReply, PendingRequests},
+    stream::{connection::StreamConnection, connector::Connector},
+    subscription::{SubscriptionTransport, listen},
 };
 
-/// Connects through `dial`, and finds out how to speak with the server.
-pub(super) async fn connect<D: Dial>(
-    dial: D,
+/// Connects through `connector` and runs the handshake.
+pub(super) async fn connect<D: Connector>(
+    connector: D,
     options: ClientTransportOptions,
 ) -> Result<Arc<dyn ClientTransport>, Error> {
-    let line = Arc::new(Line {
-        dial,
-        desk: Desk::new(options),
+    let state = Arc::new(StreamTransportState {
+        connector,
+        pending: PendingRequests::new(options),
         current: Mutex::default(),
-        gate: tokio::sync::Mutex::default(),
+        opening: tokio::sync::Mutex::default(),
         openings: AtomicU64::new(0),
-        health: Mutex::default(),
+        backoff: Mutex::default(),
         closed: Shutdown::new(),
         subscribing: tokio::sync::Mutex::default(),
         level: Mutex::default(),
     });
-    let link = Messages(Arc::new(Handle(line)));
-    link.0.0.connection().await?;
-    Ok(Arc::new(link))
+    let transport = StreamTransport(Arc::new(TransportHandle(state)));
+    transport.0.0.connection().await?;
+    Ok(Arc::new(transport))
 }
 
-/// A link over connections that carry a stream of messages.
-struct Messages<D: Dial>(Arc<Handle<D>>);
+/// Client transport over stream connections.
+struct StreamTransport<D: Connector>(Arc<TransportHandle<D>>);
 
-/// Closes the link with its last user, be it a call under way. The link's tasks hold none.
-struct Handle<D: Dial>(Arc<Line<D>>);
+/// Closes the transport with its last user, which may be a call in flight. Background tasks hold no
+/// handle.
+struct TransportHandle<D: Connector>(Arc<StreamTransportState<D>>);
 
-impl<D: Dial> Drop for Handle<D> {
+impl<D: Connector> Drop for TransportHandle<D> {
     fn drop(&mut self) {
-        self.0.shut();
+        self.0.begin_close();
     }
 }
 
-struct Line<D: Dial> {
-    dial: D,
-    desk: Arc<Desk>,
-    current: Mutex<Option<Connection>>,
-    /// Held by whoever opens a connection. How the last opening failed.
-    gate: tokio::sync::Mutex<Option<Error>>,
-    /// How many openings there were.
+struct StreamTransportState<D: Connector> {
+    connector: D,
+    pending: Arc<PendingRequests>,
+    current: Mutex<Option<StreamConnection>>,
+    /// Locked while a connection is opened. Holds the error of the last attempt.
+    opening: tokio::sync::Mutex<Option<Error>>,
+    /// Number of attempts so far.
     openings: AtomicU64,
-    health: Mutex<Health>,
+    backoff: Mutex<ReconnectBackoff>,
     closed: Shutdown,
     subscribing: tokio::sync::Mutex<()>,
-    /// Which log messages are wanted: every connection has to be told.
+    /// Requested log level: set again on every new connection.
     level: Mutex<Option<LogLevel>>,
 }
 
-impl<D: Dial> Line<D> {
-    /// The connection there is, or another. Opening one goes on if this future is dropped, and
-    /// those who wait for it share its failure.
-    async fn connection(self: &Arc<Self>) -> Result<Connection, Error> {
+impl<D: Connector> StreamTransportState<D> {
+    /// The current connection, or a new one. Opening it continues if this future is dropped, and
+    /// concurrent callers share its error.
+    async fn connection(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
-        let line = self.clone();
-        // In a task of its own: a call that nobody polls must not hold up the others.
-        let opening = tokio::spawn(async move { line.open().await });
+        let state = self.clone();
+        // Spawned: a call that is not polled must not block the others.
+        let opening = tokio::spawn(async move { state.open().await });
         opening.await.unwrap_or_else(|_| Err(Error::new(ErrorKind::InternalError)))
     }
 
-    async fn open(self: &Arc<Self>) -> Result<Connection, Error> {
+    async fn open(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let before = self.openings.load(Ordering::Acquire);
-        let mut failure = self.gate.lock().await;
+        let mut failure = self.opening.lock().await;
         if let Some(connection) = self.live() {
             return Ok(connection);
         }
@@ -110,100 +111,102 @@ impl<D: Dial> Line<D> {
         opened
     }
 
-    fn live(&self) -> Option<Connection> {
+    fn live(&self) -> Option<StreamConnection> {
         lock(&self.current).clone().filter(|connection| !connection.is_dead())
     }
 
-    /// Opens a connection. Whatever went on over the last one has failed before.
-    async fn reopen(self: &Arc<Self>) -> Result<Connection, Error> {
+    /// Opens a connection, after everything on the last one has failed.
+    async fn reopen(self: &Arc<Self>) -> Result<StreamConnection, Error> {
         let last = lock(&self.current).take();
         if let Some(last) = last {
-            last.buried().await;
+            last.pending_failed().await;
         }
         tokio::select! {
             biased;
-            () = self.closed.stopped() => Err(shut()),
-            opened = self.take_turn() => self.begin(opened?),
+            () = self.closed.stopped() => Err(closed_error()),
+            opened = self.open_when_due() => self.begin(opened?),
         }
     }
 
-    /// Opens a connection when it is time to.
-    async fn take_turn(&self) -> Result<Opened<D>, Error> {
-        let turn = lock(&self.health).turn();
-        match turn {
-            Turn::Now => {}
-            Turn::At(time) => sleep_until(time).await,
-            Turn::Refused(wait, failures) => {
+    /// Opens a connection when the backoff permits it.
+    async fn open_when_due(&self) -> Result<HandshakeResult<D>, Error> {
+        let next_attempt = lock(&self.backoff).next_attempt();
+        match next_attempt {
+            RetryTiming::Now => {}
+            RetryTiming::At(time) => sleep_until(time).await,
+            RetryTiming::Refused(wait, failures) => {
                 return Err(Error::new(ErrorKind::TransportError).with_message(format!(
                     "{} failed {failures} times in a row, and is tried again in {:.1} s",
-                    self.dial.name(),
+                    self.connector.name(),
                     wait.as_secs_f64()
                 )));
             }
         }
-        let opened = open(&self.dial, &self.desk).await;
+        let opened = open(&self.connector, &self.pending).await;
         if opened.is_err() {
-            lock(&self.health).ended(Duration::ZERO);
+            lock(&self.backoff).record_end(Duration::ZERO);
         }
         opened
     }
 
-    fn begin(self: &Arc<Self>, opened: Opened<D>) -> Result<Connection, Error> {
-        let Opened { ends, talk, about } = opened;
-        self.desk.opened(talk.clone(), about);
-        let (desk, line) = (self.desk.clone(), Arc::downgrade(self));
-        let bury = move |lived| {
-            if let Some(line) = line.upgrade() {
-                lock(&line.health).ended(lived);
+    fn begin(self: &Arc<Self>, opened: HandshakeResult<D>) -> Result<StreamConnection, Error> {
+        let HandshakeResult { parts, codec, about } = opened;
+        self.pending.opened(codec.clone(), about);
+        let (pending, state) = (self.pending.clone(), Arc::downgrade(self));
+        let on_end = move |lived| {
+            if let Some(state) = state.upgrade() {
+                lock(&state.backoff).record_end(lived);
             }
         };
-        let connection = Connection::start(desk, self.dial.name(), ends, talk, bury);
+        let connection =
+            StreamConnection::start(pending, self.connector.name(), parts, codec, on_end);
         self.repeat_level(&connection);
         *lock(&self.current) = Some(connection.clone());
-        // Whoever closed the link meanwhile found no connection to close.
+        // A concurrent `close` found no connection to close.
         if self.closed.is_stopped() {
             connection.close();
         }
         Ok(connection)
     }
 
-    /// Tells a fresh connection which log messages are wanted.
-    fn repeat_level(&self, connection: &Connection) {
+    /// Sets the log level on a new connection.
+    fn repeat_level(&self, connection: &StreamConnection) {
         let Some(level) = *lock(&self.level) else { return };
         let mut message = Vec::new();
-        if connection.talk().set_log_level(level, &self.desk.next_id(), &mut message) {
+        if connection.codec().set_log_level(level, &self.pending.next_id(), &mut message) {
             connection.send_soon(message);
         }
     }
 
-    /// Sends a request and waits for its result. Dropping the future cancels it there.
-    async fn exchange(
-        connection: Connection,
-        ticket: Ticket,
+    /// Sends a request and waits for its result. Dropping the future cancels the request on the
+    /// server.
+    async fn send_request(
+        connection: StreamConnection,
+        pending_reply: PendingReply,
         message: Vec<u8>,
     ) -> Result<ByteString, Error> {
         connection.send(message).await?;
-        Awaited { connection, ticket }.ticket.wait().await
+        SentRequest { connection, pending_reply }.pending_reply.wait().await
     }
 
     async fn call(self: &Arc<Self>, request: Request, outbox: Outbox) -> Result<Outcome, Error> {
         let connection = self.connection().await?;
-        let talk = connection.talk().clone();
+        let codec = connection.codec().clone();
         let method = request.method;
-        // Legacy servers say who they are once.
-        if method == Method::Discover && !talk.is_modern() {
-            let discovery = self.desk.about().discovery.clone();
+        // Legacy servers describe themselves only in the handshake.
+        if method == Method::Discover && !codec.is_modern() {
+            let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }
-        let id = self.desk.next_id();
+        let id = self.pending.next_id();
         let mut message = Vec::new();
-        talk.call(&request, &id, &mut message)?;
-        // The call may take long, and its message is sent already.
+        codec.call(&request, &id, &mut message)?;
+        // Frees the request early: the call may take long.
         drop(request);
-        let place = Place::Call { asks: method.info().may_suspend };
-        let ticket = self.desk.register(id, Some(&outbox), place)?;
-        let result = Self::exchange(connection, ticket, message).await?;
-        talk.result(method, &result)
+        let kind = PendingKind::Call { asks: method.info().may_suspend };
+        let pending_reply = self.pending.register(id, Some(&outbox), kind)?;
+        let result = Self::send_request(connection, pending_reply, message).await?;
+        codec.result(method, &result)
     }
 
     async fn request(
@@ -213,31 +216,31 @@ impl<D: Dial> Line<D> {
         outbox: &Outbox,
     ) -> Result<Box<RawValue>, Error> {
         let connection = self.connection().await?;
-        let id = self.desk.next_id();
+        let id = self.pending.next_id();
         let mut message = Vec::new();
-        connection.talk().request(method, params, &id, &mut message)?;
+        connection.codec().request(method, params, &id, &mut message)?;
         let known = Method::from_name(method);
-        let place = Place::Call { asks: known.is_none_or(|method| method.info().may_suspend) };
-        let ticket = self.desk.register(id, Some(outbox), place)?;
-        let result = Self::exchange(connection, ticket, message).await?;
+        let kind = PendingKind::Call { asks: known.is_none_or(|method| method.info().may_suspend) };
+        let pending_reply = self.pending.register(id, Some(outbox), kind)?;
+        let result = Self::send_request(connection, pending_reply, message).await?;
         RawValue::from_string(result.to_string()).map_err(Error::from)
     }
 
-    async fn run(self: &Arc<Self>, errand: ControlRequest) -> Result<(), Error> {
+    async fn run(self: &Arc<Self>, control: ControlRequest) -> Result<(), Error> {
         let connection = self.connection().await?;
-        let (talk, id) = (connection.talk().clone(), self.desk.next_id());
+        let (codec, id) = (connection.codec().clone(), self.pending.next_id());
         let mut message = Vec::new();
-        let replies = match errand {
+        let replies = match control {
             ControlRequest::Ping => {
-                talk.ping(&id, &mut message);
+                codec.ping(&id, &mut message);
                 true
             }
             ControlRequest::LogLevel(level) => {
                 *lock(&self.level) = Some(level);
-                talk.set_log_level(level, &id, &mut message)
+                codec.set_log_level(level, &id, &mut message)
             }
             ControlRequest::RootsChanged => {
-                if talk.roots_changed(&mut message) {
+                if codec.roots_changed(&mut message) {
                     connection.send(message).await?;
                 }
                 return Ok(());
@@ -245,14 +248,14 @@ impl<D: Dial> Line<D> {
             _ => false,
         };
         if replies {
-            let ticket = self.desk.register(id, None, Place::ControlRequest)?;
-            Self::exchange(connection, ticket, message).await?;
+            let pending_reply = self.pending.register(id, None, PendingKind::ControlRequest)?;
+            Self::send_request(connection, pending_reply, message).await?;
         }
         Ok(())
     }
 
-    /// Ends the conversation, without waiting.
-    fn shut(&self) {
+    /// Starts closing, without waiting.
+    fn begin_close(&self) {
         self.closed.stop();
         if let Some(connection) = &*lock(&self.current) {
             connection.close();
@@ -260,7 +263,7 @@ impl<D: Dial> Line<D> {
     }
 
     async fn close(&self) {
-        self.shut();
+        self.begin_close();
         let last = lock(&self.current).take();
         if let Some(last) = last {
             last.ended().await;
@@ -268,7 +271,7 @@ impl<D: Dial> Line<D> {
     }
 }
 
-impl<D: Dial> Service for Messages<D> {
+impl<D: Connector> Service for StreamTransport<D> {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let handle = self.0.clone();
         Box::pin(async move {
@@ -280,9 +283,9 @@ impl<D: Dial> Service for Messages<D> {
     }
 }
 
-impl<D: Dial> ClientTransport for Messages<D> {
+impl<D: Connector> ClientTransport for StreamTransport<D> {
     fn about(&self) -> Arc<ServerInfo> {
-        self.0.0.desk.about()
+        self.0.0.pending.about()
     }
 
     fn request(
@@ -298,24 +301,24 @@ impl<D: Dial> ClientTransport for Messages<D> {
         })
     }
 
-    fn run(&self, errand: ControlRequest) -> BoxFuture<Result<(), Error>> {
+    fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
         let handle = self.0.clone();
-        Box::pin(async move { handle.0.run(errand).await })
+        Box::pin(async move { handle.0.run(control).await })
     }
 
-    fn add_listener(&self, ear: Weak<dyn NotificationListener>) {
-        self.0.0.desk.add_listener(ear);
+    fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
+        self.0.0.pending.add_listener(listener);
     }
 
     fn close(&self) -> BoxFuture<()> {
-        let line = self.0.0.clone();
-        Box::pin(async move { line.close().await })
+        let state = self.0.0.clone();
+        Box::pin(async move { state.close().await })
     }
 }
 
-impl<D: Dial> Ground for Handle<D> {
-    fn desk(&self) -> &Arc<Desk> {
-        &self.0.desk
+impl<D: Connector> SubscriptionTransport for TransportHandle<D> {
+    fn pending(&self) -> &Arc<PendingRequests> {
+        &self.0.pending
     }
 
     fn subscribing(&self) -> &tokio::sync::Mutex<()> {
@@ -323,20 +326,20 @@ impl<D: Dial> Ground for Handle<D> {
     }
 
     fn connected(&self) -> BoxFuture<Result<ClientCodec, Error>> {
-        let line = self.0.clone();
-        Box::pin(async move { Ok(line.connection().await?.talk().clone()) })
+        let state = self.0.clone();
+        Box::pin(async move { Ok(state.connection().await?.codec().clone()) })
     }
 
     fn request(
         &self,
-        ticket: Ticket,
+        pending_reply: PendingReply,
         _: &'static str,
         message: Vec<u8>,
     ) -> BoxFuture<Result<ByteString, Error>> {
         let connection = self.0.live();
         Box::pin(async move {
             let connection = connection.ok_or_else(|| Error::new(ErrorKind::ConnectionClosed))?;
-            Line::<D>::exchange(connection, ticket, message).await
+            StreamTransportState::<D>::send_request(connection, pending_reply, message).await
         })
     }
 
@@ -344,31 +347,31 @@ impl<D: Dial> Ground for Handle<D> {
         self.0.closed.is_stopped()
     }
 
-    fn may_return(&self) -> bool {
-        self.0.dial.redials()
+    fn can_reconnect(&self) -> bool {
+        self.0.connector.can_reconnect()
     }
 }
 
-/// A request that was sent. Dropping it before the reply tells the server that nobody waits.
-struct Awaited {
-    connection: Connection,
-    ticket: Ticket,
+/// A sent request. Dropping it before the reply sends `notifications/cancelled`.
+struct SentRequest {
+    connection: StreamConnection,
+    pending_reply: PendingReply,
 }
 
-impl Drop for Awaited {
+impl Drop for SentRequest {
     fn drop(&mut self) {
-        if self.connection.is_dead() || !self.ticket.is_open() {
+        if self.connection.is_dead() || !self.pending_reply.is_open() {
             return;
         }
-        let (talk, mut message) = (self.connection.talk(), Vec::new());
-        talk.cancelled(&self.ticket.id, "the caller no longer waits", &mut message);
+        let (codec, mut message) = (self.connection.codec(), Vec::new());
+        codec.cancelled(&self.pending_reply.id, "the caller dropped the request", &mut message);
         self.connection.send_soon(message);
     }
 }
 
-fn shut() -> Error {
+fn closed_error() -> Error {
     Error::new(ErrorKind::ConnectionClosed)
-        .with_message("Connection closed: this client was closed; connect anew")
+        .with_message("Connection closed: this client was closed; create a new one")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! Messages over WebSocket: each is one text message.
+//! WebSocket connector: each message is one text message.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -26,54 +26,53 @@ use crate::client::{
     ClientTransportOptions,
     http::{
         auth,
-        connector::{Dialer, Stream},
+        connector::{ClientStream, HttpConnector},
         error::by_status,
-        server_url::Place,
+        server_url::ServerUrl,
     },
     stream::{
         connection::too_long,
-        connector::{Dial, Ends, Sink, Source, unreachable},
+        connector::{ConnectionParts, Connector, MessageSink, MessageSource, unreachable},
     },
 };
 
-/// The subprotocol spoken.
-const MCP: HeaderValue = HeaderValue::from_static("mcp");
-/// How long a server may be silent before it is pinged, and how long it may take to answer that.
-const SILENCE: Duration = Duration::from_secs(30);
-/// How much a connection buffers either way.
-const BUFFER: usize = 16 << 10;
+/// The WebSocket subprotocol.
+const SUBPROTOCOL: HeaderValue = HeaderValue::from_static("mcp");
+/// Heartbeat: idle time before a ping, and timeout of the pong.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+/// Size of the read buffer and of the write buffer.
+const BUFFER_BYTES: usize = 16 << 10;
 
-type Socket = WebSocketStream<Stream>;
-type Writer = Arc<Mutex<SplitSink<Socket, Message>>>;
+type ClientWebSocket = WebSocketStream<ClientStream>;
+type FrameWriter = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
 
-/// What became of an attempt to connect.
-enum Tried {
-    Open(Box<Socket>),
+/// The result of a WebSocket handshake.
+enum HandshakeAttempt {
+    Open(Box<ClientWebSocket>),
     Refused(AuthFailure, Error),
 }
 
-/// A server at a URL, and the caller's own headers.
-pub(crate) struct WebSocket {
-    /// The same place, in the words of HTTP.
-    place: Place,
+/// A server's URL, and the user's headers.
+pub(crate) struct WebSocketConnector {
+    /// The same URL with the scheme `http` or `https`.
+    http_url: ServerUrl,
     url: String,
     headers: Vec<(HeaderName, HeaderValue)>,
-    dialer: Dialer,
+    connector: HttpConnector,
 }
 
-impl WebSocket {
+impl WebSocketConnector {
     pub(crate) fn new(url: &str, headers: &[(String, String)]) -> Result<Self, Error> {
         let url = url.trim();
         let is_websocket = url.starts_with("ws://") || url.starts_with("wss://");
         let Some(rest) = url.strip_prefix("ws").filter(|_| is_websocket) else {
-            return Err(Error::new(ErrorKind::InvalidParams).with_message(
-                "The URL cannot be used: for WebSocket it must begin with ws:// or wss://",
-            ));
+            return Err(Error::new(ErrorKind::InvalidParams)
+                .with_message("invalid URL: for WebSocket it must begin with ws:// or wss://"));
         };
-        let place = Place::parse(&format!("http{rest}"))?;
+        let http_url = ServerUrl::parse(&format!("http{rest}"))?;
         let headers = headers.iter().map(header).collect::<Result<_, _>>()?;
-        let (url, dialer) = (url.to_owned(), Dialer::for_websocket());
-        Ok(WebSocket { place, url, headers, dialer })
+        let (url, connector) = (url.to_owned(), HttpConnector::for_websocket());
+        Ok(WebSocketConnector { http_url, url, headers, connector })
     }
 
     fn request(&self) -> Result<Request<()>, tungstenite::Error> {
@@ -81,23 +80,25 @@ impl WebSocket {
         for (name, value) in &self.headers {
             request.headers_mut().append(name, value.clone());
         }
-        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, MCP);
+        request.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
         Ok(request)
     }
 
-    /// Connects, once we got in: people may be asked, however long that takes.
-    async fn connect(&self, options: &ClientTransportOptions) -> Result<Socket, Error> {
-        let late = |_| unreachable(self.name(), "it did not answer in time");
+    /// Connects, with retries after authorization. Authorization has no timeout, because it may
+    /// involve the user.
+    async fn connect(&self, options: &ClientTransportOptions) -> Result<ClientWebSocket, Error> {
+        let late = |_| unreachable(self.name(), "it did not respond in time");
         for times in 0.. {
-            // Before the clock runs: what there is to show may have to be renewed first.
-            let (mut shown, url) = (HeaderMap::new(), self.place.to_string());
-            let mark = auth::show(options, &Verb::GET, &url, &mut shown).await?;
-            let attempt = self.attempt(options, times, mark, &shown);
+            // Before the timeout starts: the credentials may have to be renewed first.
+            let (mut auth_headers, url) = (HeaderMap::new(), self.http_url.to_string());
+            let mark =
+                auth::attach_credentials(options, &Verb::GET, &url, &mut auth_headers).await?;
+            let attempt = self.attempt(options, times, mark, &auth_headers);
             let attempt = timeout(options.handshake, attempt).await;
             match attempt.map_err(late)?? {
-                Tried::Open(socket) => return Ok(*socket),
-                Tried::Refused(rebuff, error) => {
-                    if !auth::let_in(options, rebuff).await? {
+                HandshakeAttempt::Open(socket) => return Ok(*socket),
+                HandshakeAttempt::Refused(auth_failure, error) => {
+                    if !auth::handle_auth_failure(options, auth_failure).await? {
                         return Err(error);
                     }
                 }
@@ -111,82 +112,83 @@ impl WebSocket {
         options: &ClientTransportOptions,
         times: u32,
         mark: u64,
-        shown: &HeaderMap,
-    ) -> Result<Tried, Error> {
-        let origin = self.place.origin();
+        auth_headers: &HeaderMap,
+    ) -> Result<HandshakeAttempt, Error> {
+        let origin = self.http_url.origin();
         let stream =
-            self.dialer.dial(&origin).await.map_err(|error| unreachable(self.name(), error))?;
+            self.connector.open(&origin).await.map_err(|error| unreachable(self.name(), error))?;
         let mut config = WebSocketConfig::default();
-        config.read_buffer_size = BUFFER;
-        config.write_buffer_size = BUFFER;
+        config.read_buffer_size = BUFFER_BYTES;
+        config.write_buffer_size = BUFFER_BYTES;
         config.max_message_size = Some(options.limits.message);
         config.max_frame_size = Some(options.limits.message);
-        let mut request = self.request().map_err(|error| self.refused(error))?;
-        for (name, value) in shown {
+        let mut request = self.request().map_err(|error| self.handshake_error(error))?;
+        for (name, value) in auth_headers {
             request.headers_mut().insert(name, value.clone());
         }
         let connected = client_async_with_config(request, stream, Some(config)).await;
         let error = match connected {
             Ok((socket, response)) => {
-                auth::tell(options, mark, response.status(), response.headers());
-                return Ok(Tried::Open(Box::new(socket)));
+                auth::report_response(options, mark, response.status(), response.headers());
+                return Ok(HandshakeAttempt::Open(Box::new(socket)));
             }
             Err(error) => error,
         };
         if let tungstenite::Error::Http(response) = &error {
             let (status, headers) = (response.status(), response.headers());
-            auth::tell(options, mark, status, headers);
-            if let Some(rebuff) = auth::rebuff(&Verb::GET, status, headers, mark, times) {
-                return Ok(Tried::Refused(rebuff, self.refused(error)));
+            auth::report_response(options, mark, status, headers);
+            if let Some(auth_failure) = auth::auth_failure(&Verb::GET, status, headers, mark, times)
+            {
+                return Ok(HandshakeAttempt::Refused(auth_failure, self.handshake_error(error)));
             }
         }
-        Err(self.refused(error))
+        Err(self.handshake_error(error))
     }
 
-    /// What to do about a server that does not become a WebSocket.
-    fn refused(&self, error: tungstenite::Error) -> Error {
+    /// Converts a failed WebSocket handshake to an error with advice.
+    fn handshake_error(&self, error: tungstenite::Error) -> Error {
         let name = self.name();
         match error {
             tungstenite::Error::Http(response) => {
                 let status = response.status();
                 Error::new(by_status(status)).with_message(format!(
-                    "{name} answered with HTTP {status}, and not as a WebSocket; check the path and \
+                    "{name} answered with HTTP {status} and not as a WebSocket; check the path and \
                      the headers"
                 ))
             }
             tungstenite::Error::Protocol(ProtocolError::SecWebSocketSubProtocolError(_)) => {
-                unreachable(name, "it is a WebSocket, but does not speak the subprotocol mcp")
+                unreachable(name, "it is a WebSocket, but does not support the subprotocol mcp")
             }
             error => unreachable(name, error),
         }
     }
 }
 
-impl Dial for WebSocket {
-    type Source = Frames;
-    type Sink = Writer;
-    type Keeper = ();
+impl Connector for WebSocketConnector {
+    type Source = FrameReader;
+    type Sink = FrameWriter;
+    type Guard = ();
 
     fn name(&self) -> String {
-        format!("ws{}", self.place.to_string().trim_start_matches("http"))
+        format!("ws{}", self.http_url.to_string().trim_start_matches("http"))
     }
 
     fn key(&self) -> Option<String> {
         Some(self.url.clone())
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let (sink, stream) = self.connect(options).await?.split();
         let writer = Arc::new(Mutex::new(sink));
         let limit = options.limits.message;
-        let source = Frames { stream, writer: writer.clone(), pinged: false, limit };
-        Ok(Ends { source, sink: writer, keeper: () })
+        let source = FrameReader { stream, writer: writer.clone(), pinged: false, limit };
+        Ok(ConnectionParts { source, sink: writer, guard: () })
     }
 }
 
 fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue), Error> {
     let bad = || {
-        let message = format!("The header {name:?} cannot be sent: check its name and value");
+        let message = format!("invalid header {name:?}: check its name and value");
         Error::new(ErrorKind::InvalidParams).with_message(message)
     };
     let name = HeaderName::try_from(name).map_err(|_| bad())?;
@@ -198,21 +200,21 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
     Ok((name, value))
 }
 
-/// Messages from a WebSocket. Pings are answered while reading.
-pub(crate) struct Frames {
-    stream: SplitStream<Socket>,
-    writer: Writer,
-    /// Whether a ping of ours is unanswered.
+/// Reads messages from a WebSocket, and answers pings.
+pub(crate) struct FrameReader {
+    stream: SplitStream<ClientWebSocket>,
+    writer: FrameWriter,
+    /// Set while a ping is unanswered.
     pinged: bool,
     limit: usize,
 }
 
-impl Source for Frames {
+impl MessageSource for FrameReader {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
         loop {
-            // A server that never pauses must not keep the task from anything else.
+            // A server that never pauses must not starve other futures of the task.
             consume_budget().await;
-            let Ok(frame) = timeout(SILENCE, self.stream.next()).await else {
+            let Ok(frame) = timeout(PING_INTERVAL, self.stream.next()).await else {
                 self.ping().await?;
                 continue;
             };
@@ -223,18 +225,18 @@ impl Source for Frames {
                 Some(Ok(Message::Close(_))) | None => return Ok(None),
                 Some(Ok(_)) => {}
                 Some(Err(tungstenite::Error::Capacity(_))) => return Err(too_long(self.limit)),
-                // A server that is gone without a word is no different from one that said goodbye.
+                // A read error counts as the end of the stream.
                 Some(Err(_)) => return Ok(None),
             }
         }
     }
 }
 
-impl Frames {
-    /// Sees whether the server is still there.
+impl FrameReader {
+    /// Sends a heartbeat ping; fails if the last one is unanswered.
     async fn ping(&mut self) -> Result<(), Error> {
         let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
-        if self.pinged || !matches!(timeout(SILENCE, ping).await, Ok(Ok(()))) {
+        if self.pinged || !matches!(timeout(PING_INTERVAL, ping).await, Ok(Ok(()))) {
             return Err(Error::new(ErrorKind::ConnectionClosed)
                 .with_message("Connection closed: the server does not answer pings"));
         }
@@ -243,7 +245,7 @@ impl Frames {
     }
 }
 
-impl Sink for Writer {
+impl MessageSink for FrameWriter {
     async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         let mut writer = self.lock().await;
         for message in messages {

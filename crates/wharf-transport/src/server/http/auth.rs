@@ -1,4 +1,5 @@
-//! Where an authority decides who comes in.
+//! Authentication of HTTP requests: runs the authenticator, adds its challenges, and enforces the expiry of
+//! credentials.
 
 use std::{
     pin::Pin,
@@ -26,17 +27,17 @@ use crate::server::http::{
 };
 use crate::server::limits::message_memory::MessageCharge;
 
-/// The most bytes that a page takes: forms, and descriptions of clients.
+/// Largest body of a request to an authenticator's page: forms and client metadata.
 const MAX_PAGE_BYTES: usize = 64 << 10;
-/// A authenticated that lasts longer counts as one that does not end.
+/// Credentials that expire later than this count as unlimited.
 const MAX_EXPIRY: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// Until when whatever a request began may wait, or listen.
+/// Time at which the credentials of a request expire. Waiting calls and streams end then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AuthExpiry(pub(crate) Instant);
 
 impl HttpEndpoint {
-    /// Answers a request where somebody decides who comes in.
+    /// Handles a request where an authenticator is configured.
     pub(crate) async fn dispatch_guarded<B: Body>(
         self: &Arc<Self>,
         guarded: &AuthConfig,
@@ -57,7 +58,7 @@ impl HttpEndpoint {
         reply
     }
 
-    /// Answers a request if `authority` lets it in.
+    /// Handles a request if `authority` accepts its credentials.
     async fn dispatch_authenticated<B: Body>(
         self: &Arc<Self>,
         authority: &Arc<dyn Authenticator>,
@@ -66,7 +67,7 @@ impl HttpEndpoint {
         body: Pin<&mut B>,
         mut scope: RequestExtensions,
     ) -> HttpResponse {
-        // Browsers ask before they send, and show nothing that would let them in.
+        // CORS preflight requests have no credentials.
         if let Some(reply) = self.preflight(parts, parsed) {
             return reply;
         }
@@ -76,7 +77,7 @@ impl HttpEndpoint {
         };
         let Authenticated { principal, headers, extensions, .. } = authenticated;
         scope.extend([extensions]);
-        // In the place of whatever anybody else said who it is.
+        // Replaces a principal that the application has set.
         scope.insert(principal.clone());
         if let Some(until) = until {
             scope.insert(until);
@@ -91,7 +92,7 @@ impl HttpEndpoint {
                 reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
             }
         }
-        // What is read by GET goes on as long as it is let.
+        // A stream opened with GET ends when the credentials expire.
         if let Some(AuthExpiry(until)) = until.filter(|_| parts.method == Method::GET) {
             reply.body_mut().end_at(until);
         }
@@ -99,7 +100,7 @@ impl HttpEndpoint {
         reply
     }
 
-    /// Answers a request for a page that anybody may read.
+    /// Handles a request for one of the authenticator's pages, which need no credentials.
     async fn auth_page<B: Body>(
         &self,
         authority: &Arc<dyn Authenticator>,
@@ -108,7 +109,8 @@ impl HttpEndpoint {
         body: Pin<&mut B>,
         scope: &RequestExtensions,
     ) -> HttpResponse {
-        // What only reads what anybody may read may come from any page; what its own pages send, from there.
+        // Reading is allowed from any origin; other requests need the authenticator's own origin or an allowed
+        // one (CSRF).
         let reads = matches!(parts.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let checked = match reads || is_own(authority, parsed) {
             true => host_origin::check_host(&self.http, parts, parsed).map(drop),
@@ -139,7 +141,7 @@ impl HttpEndpoint {
     }
 }
 
-/// Whether a request comes from a page of the authority's own.
+/// Returns true if a request comes from a page of the authenticator's own origin.
 fn is_own(authority: &Arc<dyn Authenticator>, parsed: &RequestHeaders<'_>) -> bool {
     match (parsed.origin, authority.origin()) {
         (HeaderField::One(origin), Some(own)) => own.as_bytes().eq_ignore_ascii_case(origin),
@@ -147,7 +149,7 @@ fn is_own(authority: &Arc<dyn Authenticator>, parsed: &RequestHeaders<'_>) -> bo
     }
 }
 
-/// What the authority says to a request, and until when.
+/// Authenticates a request. Returns the principal and the expiry of the credentials, or a rejection.
 async fn authenticate(
     authority: &Arc<dyn Authenticator>,
     parts: &Parts,
@@ -172,7 +174,7 @@ async fn authenticate(
     }
 }
 
-/// What was let in may not stay any longer.
+/// Error: the credentials expired while the call was waiting.
 pub(super) fn expired() -> Error {
     Error::new(ErrorKind::Unauthenticated).with_message("The credentials have expired")
 }

@@ -1,4 +1,4 @@
-//! Calls that end with their response: one reply, or a stream of events that ends with it.
+//! Calls that end with their response: one reply, or a stream of events that ends with the reply.
 
 use std::{
     future::Future,
@@ -18,23 +18,23 @@ use crate::{
     shutdown::shutting_down,
 };
 
-/// How much of a stream leaves at once.
+/// Largest chunk of a stream, in bytes.
 pub(crate) const MAX_CHUNK_BYTES: usize = 32 << 10;
 
 /// One call, polled in place. Dropping it cancels the call.
 pub(crate) struct CallStream {
     active_call: ActiveCall,
     codec: Codec,
-    /// What has been said and not been sent.
+    /// Encoded events that were not sent yet.
     pending: Vec<u8>,
     ended: bool,
     close_future: Option<CloseFuture>,
-    /// Whether that includes the end of the grace period.
+    /// True if `close_future` includes the end of the grace period.
     has_grace_limit: bool,
 }
 
-/// Completes when a call ends that would wait longer, and how: when the server stops, even if the service of a listen
-/// does not know that, when the caller's pass does, and when the grace period is over.
+/// Completes with the outcome of a call that must end early: a subscription on shutdown, a waiting call when
+/// its caller's credentials expire, and any call after the grace period.
 type CloseFuture = Pin<Box<dyn Future<Output = Outcome> + Send + Sync>>;
 
 fn close_future(
@@ -61,12 +61,12 @@ fn close_future(
 }
 
 impl CallStream {
-    /// Whether it is a listen, which lasts as long as its client likes.
+    /// Returns true for a subscription (`subscriptions/listen`), which lasts until the client ends it.
     pub(crate) fn is_listen(&self) -> bool {
         self.codec.is_listen()
     }
 
-    /// A call that may wait until then, if it is one that waits.
+    /// Creates a stream. A waiting call ends at `until`.
     pub(crate) fn new(
         active_call: ActiveCall,
         codec: Codec,
@@ -88,7 +88,8 @@ impl CallStream {
         &self.codec
     }
 
-    /// Ends the call with an answer once the server stops and `grace` is over. For calls that did not end at once.
+    /// Ends the call with an error once the server stops and `grace` is over. For calls that are pending after
+    /// the first poll.
     pub(crate) fn end_after_grace(&mut self, shutdown: &Shutdown, grace: Duration) {
         if self.codec.is_listen() || std::mem::replace(&mut self.has_grace_limit, true) {
             return;
@@ -108,7 +109,7 @@ impl CallStream {
         });
     }
 
-    /// How the call ended, if it did so without a word. None once it has something to say.
+    /// Polls for the end of the call. None if it sends a message first.
     pub(crate) fn poll_until_output(&mut self, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
         loop {
             match self.poll_event(cx) {
@@ -126,7 +127,7 @@ impl CallStream {
         }
     }
 
-    /// How the call ended. Whatever it says before is dropped.
+    /// Polls for the end of the call, and drops its messages.
     pub(crate) fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             match self.poll_until_output(cx) {
@@ -143,7 +144,7 @@ impl CallStream {
         self.ended = true;
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         while !self.ended && self.pending.len() < MAX_CHUNK_BYTES {
             match self.poll_event(cx) {
@@ -175,7 +176,7 @@ impl CallStream {
         }
     }
 
-    /// Writes what is not the end. False if nothing came of it.
+    /// Encodes an event other than the end. False if there is nothing to send.
     fn write(&mut self, event: Event) -> bool {
         match event {
             Event::Notify(notification) => {
@@ -190,7 +191,7 @@ impl CallStream {
                 told
             }
             Event::ClientRequest(id, ask) => {
-                // Nobody can answer a call that stands alone.
+                // Without a session the client cannot answer requests.
                 self.active_call.refuse(id, &ask);
                 false
             }
@@ -199,7 +200,7 @@ impl CallStream {
     }
 }
 
-/// The calls of a batch that stands alone. Dropping it cancels them.
+/// Calls of a batch without a session. Dropping it cancels them.
 pub(crate) struct BatchStream {
     pub(crate) replies: MessageReplies,
     pub(crate) pending: Vec<u8>,
@@ -208,7 +209,7 @@ pub(crate) struct BatchStream {
 }
 
 impl BatchStream {
-    /// The next message; calls that are cut off are answered.
+    /// Polls for the next message. Calls that are ended by a shutdown get an error reply.
     pub(crate) fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<Option<ReplyMessage>> {
         let polled = self.replies.poll_message(cx);
         if polled.is_pending() && self.after_grace.as_mut().poll(cx).is_ready() {

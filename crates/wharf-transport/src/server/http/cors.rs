@@ -1,4 +1,4 @@
-//! What browsers must be told before pages of another origin may read replies.
+//! Cross-origin resource sharing (CORS): lets pages of allowed origins read responses.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use wharf_wire::HeaderField;
@@ -14,7 +14,7 @@ const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE, OPTION
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 const VARY: HeaderValue = HeaderValue::from_static("Origin");
 
-/// Headers that clients of some revision send.
+/// Request headers that clients of some revision send.
 static ALLOWED: [&str; 9] = [
     "accept",
     "authorization",
@@ -27,7 +27,7 @@ static ALLOWED: [&str; 9] = [
     "mcp-session-id",
 ];
 
-/// Answers a browser that asks before it sends; none if it asks nothing, or in vain.
+/// Answers a preflight request. None if it is not one, or its origin is not allowed.
 pub(crate) fn preflight(
     http: &Http,
     parts: &Parts,
@@ -45,7 +45,7 @@ pub(crate) fn preflight(
     Some(reply)
 }
 
-/// Those of the headers asked for that a client has reason to send.
+/// Returns the requested headers that clients may send.
 fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
     let asked = headers.get(header::ACCESS_CONTROL_REQUEST_HEADERS)?.to_str().ok()?;
     let names = asked.split(',').map(|name| name.trim().to_ascii_lowercase());
@@ -56,7 +56,7 @@ fn wanted(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::try_from(names.filter(sent).collect::<Vec<_>>().join(", ")).ok()
 }
 
-/// Lets the page read the reply, if its origin may.
+/// Lets the page read the response, if its origin is allowed.
 pub(crate) fn expose(http: &Http, parsed: &RequestHeaders<'_>, reply: &mut HttpResponse) {
     if http.cors.is_empty() {
         return;

@@ -1,4 +1,4 @@
-//! The client's address where reverse proxies stand before the server.
+//! Client address behind reverse proxies: `Forwarded` and `X-Forwarded-For` of trusted proxies.
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether the address belongs to the block. An IPv4 address that is written as one of IPv6 counts as IPv4.
+    /// Returns true if the block contains the address. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
@@ -59,7 +59,7 @@ impl FromStr for Network {
         let Some((address, prefix)) = text.split_once('/') else {
             return text.parse::<IpAddr>().map(Network::from).map_err(|_| invalid());
         };
-        // Not canonical: the length of a prefix counts the bits of the address as it is written.
+        // Not canonical, because the prefix length counts the bits of the address as written.
         let address: IpAddr = address.parse().map_err(|_| invalid())?;
         let most = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.parse().ok().filter(|prefix| *prefix <= most).ok_or_else(invalid)?;
@@ -67,23 +67,27 @@ impl FromStr for Network {
     }
 }
 
-/// A text that is neither an address nor a network in CIDR notation.
+/// Error: not an address or a network in CIDR notation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidNetwork(String);
 
 impl fmt::Display for InvalidNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no address or network, such as 10.0.0.7, 10.0.0.0/8 or fd00::/8", self.0)
+        write!(
+            f,
+            "{:?} is not an address or network, such as 10.0.0.7, 10.0.0.0/8 or fd00::/8",
+            self.0
+        )
     }
 }
 
 impl std::error::Error for InvalidNetwork {}
 
-/// The two headers name different clients, so one of them may be a forgery.
+/// Error: the two headers name different clients, so one of them may be forged.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ForwardedMismatch;
 
-/// The reverse proxies whose word about the client's address counts.
+/// Reverse proxies whose headers about the client's address are trusted.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TrustedProxies(Vec<Network>);
 
@@ -100,7 +104,7 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(address))
     }
 
-    /// Puts the client's address in the place of the proxy's, if the request came from a trusted proxy.
+    /// Replaces the proxy's address by the client's, if the request came from a trusted proxy.
     pub(crate) fn set_client_address(
         &self,
         headers: &HeaderMap,
@@ -122,8 +126,8 @@ impl TrustedProxies {
         Ok(())
     }
 
-    /// The right-most address that is no trusted proxy: everything to its left is the client's own claim. Where a proxy
-    /// does not tell whom it got the request from, that is the proxy.
+    /// Returns the right-most address that is not a trusted proxy; what is left of it is the client's own
+    /// claim. If a proxy omits the address of its peer, the proxy counts as the client.
     fn client(
         &self,
         peer: SocketAddr,
@@ -142,8 +146,8 @@ impl TrustedProxies {
     }
 }
 
-/// The elements of a header that is a list, in all its lines. None if there is no such header; a line that cannot be
-/// read counts as one element without an address.
+/// Returns the elements of a list header, from all its lines. None if there is no such header. A line that is
+/// not text counts as one element without an address.
 fn list<'a>(headers: &'a HeaderMap, name: &str) -> Option<Vec<&'a str>> {
     let mut lines = headers.get_all(name).into_iter().peekable();
     lines.peek()?;
@@ -151,7 +155,7 @@ fn list<'a>(headers: &'a HeaderMap, name: &str) -> Option<Vec<&'a str>> {
     Some(lines.flat_map(|line| split(line, ',')).map(str::trim).collect())
 }
 
-/// The parts of a text between marks that are not in quotes.
+/// Splits at separators outside of quotes.
 fn split(text: &str, mark: char) -> impl Iterator<Item = &str> {
     let (mut quoted, mut escaped) = (false, false);
     text.split(move |it: char| {
@@ -166,7 +170,7 @@ fn split(text: &str, mark: char) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The address in one element of `Forwarded` (RFC 7239), such as `for="[2001:db8::1]:4711";proto=https`.
+/// Parses the address in one element of `Forwarded` (RFC 7239), such as `for="[2001:db8::1]:4711";proto=https`.
 fn forwarded_for(element: &str) -> Option<SocketAddr> {
     let named = |pair: &str| {
         let (name, value) = pair.split_once('=')?;
@@ -176,7 +180,7 @@ fn forwarded_for(element: &str) -> Option<SocketAddr> {
     address(value.strip_prefix('"').and_then(|it| it.strip_suffix('"')).unwrap_or(&value))
 }
 
-/// An address with or without a port, and with or without brackets.
+/// Parses an address with or without a port or brackets.
 fn address(text: &str) -> Option<SocketAddr> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Some(SocketAddr::new(address.ip().to_canonical(), address.port()));
@@ -243,9 +247,9 @@ mod tests {
             (&plain("2001:db8::1"), "2001:db8::1"),
             (&plain("[2001:db8::1]:4711"), "2001:db8::1"),
             (&plain("::ffff:192.0.2.1"), "192.0.2.1"),
-            // Nothing but proxies: the outermost of them.
+            // Only proxies: the outermost one.
             (&plain("10.3.3.3, 10.2.2.2"), "10.3.3.3"),
-            // What a proxy does not tell is not taken from further left.
+            // An element without an address ends the search.
             (&plain("6.6.6.6, unknown"), "10.0.0.1"),
             (&plain("6.6.6.6, unknown, 10.2.2.2"), "10.2.2.2"),
             (&plain(""), "10.0.0.1"),
@@ -263,7 +267,7 @@ mod tests {
             assert_eq!(located(&[], "10.0.0.1", lines).as_deref(), Ok("10.0.0.1"), "{lines:?}");
             assert_eq!(located(OURS, "192.0.2.9", lines).as_deref(), Ok("192.0.2.9"), "{lines:?}");
         }
-        // A proxy that sets one of them passes the client's own on in the other.
+        // A proxy that sets one header passes on the client's own in the other.
         let forged = [("forwarded", "for=6.6.6.6"), ("x-forwarded-for", "192.0.2.1")];
         assert_eq!(located(OURS, "10.0.0.1", &forged), Err(ForwardedMismatch));
         assert_eq!(located(OURS, "192.0.2.9", &forged).as_deref(), Ok("192.0.2.9"));

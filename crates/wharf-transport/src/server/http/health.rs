@@ -1,4 +1,4 @@
-//! What balancers ask before they send anybody here.
+//! Health checks for load balancers: liveness and readiness.
 
 use http::{Method, request::Parts};
 
@@ -10,11 +10,11 @@ use crate::server::http::{
 };
 
 impl HttpEndpoint {
-    /// Answers a balancer. None if it is not one who asks.
+    /// Answers a health check. None if the path is another one.
     pub(crate) async fn health(&self, parts: &Parts) -> Option<HttpResponse> {
         let path = parts.uri.path();
         let (live, ready) = (path.ends_with(LIVE), path.ends_with(READY));
-        // The endpoint itself may be called so.
+        // The endpoint itself may have such a path.
         if !live && !ready || path == self.http.path {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Who may knock: `ServerContext` and `Origin`.
+//! Checks `Host` and `Origin` (protection against DNS rebinding) and the framing of requests.
 
 use http::{HeaderValue, Uri, Version, header, request::Parts};
 use wharf_wire::HeaderField;
@@ -7,8 +7,8 @@ use crate::server::http::{
     Http, request_headers::RequestHeaders, response, response::HttpResponse,
 };
 
-/// Refuses what is not HTTP as its standard has it, and what servers in a row may read differently: a request without
-/// exactly one host, and a body in another transfer coding than one `chunked`.
+/// Rejects malformed requests, and requests that servers in a row may read differently (request smuggling):
+/// those without exactly one host, and bodies with another transfer coding than one `chunked`.
 pub(crate) fn check_framing(
     parts: &Parts,
     parsed: &RequestHeaders<'_>,
@@ -24,22 +24,20 @@ pub(crate) fn check_framing(
         (_, HeaderField::One(coding)) if coding.trim_ascii().eq_ignore_ascii_case(b"chunked") => {
             return Ok(());
         }
-        (_, HeaderField::One(_)) => {
-            (501, "The only Transfer-Encoding that is read here is `chunked`")
-        }
+        (_, HeaderField::One(_)) => (501, "The only supported Transfer-Encoding is `chunked`"),
         (_, HeaderField::Several) => (400, "There is more than one Transfer-Encoding header"),
     };
     Err(Box::new(malformed(problem.0, problem.1)))
 }
 
-/// A refusal after which nothing on the connection can be trusted to be a request.
+/// Rejects a request and closes the connection, because the bytes that follow may not be a request.
 pub(crate) fn malformed(status: u16, problem: &str) -> HttpResponse {
     let mut reply = response::refuse(status, problem);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
-/// A refusal of a body that is compressed or the like: RFC 9110 has the client told what is read.
+/// Rejects a body with a content coding, such as a compressed one. RFC 9110 asks to name the accepted codings.
 pub(crate) fn unsupported_encoding() -> HttpResponse {
     let mut reply =
         response::refuse(415, "The body must not be encoded: send it without Content-Encoding");
@@ -47,7 +45,7 @@ pub(crate) fn unsupported_encoding() -> HttpResponse {
     reply
 }
 
-/// Refuses requests that a page of somebody else's may have made a browser send.
+/// Rejects requests that a foreign web page may have made a browser send.
 pub(crate) fn check(
     http: &Http,
     parts: &Parts,
@@ -59,17 +57,17 @@ pub(crate) fn check(
         HeaderField::One(origin) => std::str::from_utf8(origin).ok(),
         HeaderField::Several => None,
     };
-    // Behind `any_host` the host may be anybody's, so it vouches for nothing.
+    // With `any_host` the host is not checked, so it does not justify an origin.
     let own = host.filter(|_| !http.any_host);
     match origin {
         Some(origin) if is_allowed_origin(http, own, origin) => Ok(()),
         _ => Err(refuse(
-            "Pages of this origin are not served here: allow it with `Http::origin` or --allow-origin",
+            "This origin is not allowed: allow it with `Http::origin` or --allow-origin",
         )),
     }
 }
 
-/// The host that is asked for, if it is served here.
+/// Returns the requested host if it is served here.
 pub(crate) fn check_host<'a>(
     http: &Http,
     parts: &'a Parts,
@@ -85,9 +83,7 @@ pub(crate) fn check_host<'a>(
         (HeaderField::Several, _) => None,
     };
     if !http.any_host && !host.is_some_and(|host| is_allowed_host(http, host)) {
-        return Err(refuse(
-            "This host is not served here: allow it with `Http::host` or --allow-host",
-        ));
+        return Err(refuse("This host is not allowed: allow it with `Http::host` or --allow-host"));
     }
     Ok(host)
 }
@@ -113,16 +109,16 @@ fn same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
-/// The host without its port.
+/// Returns the host without its port.
 fn name_of(host: &str) -> &str {
     let name = host.trim_end_matches(|it: char| it.is_ascii_digit());
     name.strip_suffix(':').unwrap_or(host)
 }
 
-/// The names of the loopback that nearly everybody uses.
+/// The common names of the loopback.
 static USUAL_LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Names that no name server answers for.
+/// Returns true for names of the loopback that are not resolved with DNS.
 fn is_loopback(name: &str) -> bool {
     if USUAL_LOOPBACK_NAMES.iter().any(|usual| same(usual, name)) {
         return true;
@@ -150,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_served_and_nobody_else_unless_allowed() {
+    fn only_the_loopback_is_allowed_by_default() {
         let http = Http::new();
         for host in ["localhost", "LocalHost:8000", "127.0.0.1:1", "127.9.9.9", "[::1]:80", "[::1]"]
         {
@@ -202,7 +198,7 @@ mod tests {
         ] {
             assert!(!allowed(&http, host, Some(origin)), "{origin}");
         }
-        // A host that nobody checked vouches for nothing.
+        // An unchecked host does not justify an origin.
         let http = Http::new().any_host();
         assert!(allowed(&http, Some("evil.example"), None));
         assert!(!allowed(&http, Some("evil.example"), Some("http://evil.example")));

@@ -1,5 +1,5 @@
-//! HTTP+SSE of 2024-11-05: a stream to the client, and a path that it posts to. Between the two
-//! lies a connection of lines like any other.
+//! HTTP+SSE transport of revision 2024-11-05: a stream of server-sent events to the client, and a path for its
+//! POSTs. A JSON lines connection connects the two.
 
 use std::{
     collections::HashMap,
@@ -39,10 +39,10 @@ use crate::{
     task_set::TaskSet,
 };
 
-/// How much of what the server says is read at once.
+/// Number of bytes in one read of the server's output.
 const READ_CHUNK_BYTES: usize = 4 << 10;
 
-/// The clients of 2024-11-05 that listen.
+/// Clients of HTTP+SSE with an open stream.
 pub(crate) struct LegacySse {
     context: Arc<ServerContext>,
     limits: HttpLimits,
@@ -55,14 +55,14 @@ pub(crate) struct LegacySse {
 struct SseClients {
     by_id: HashMap<Arc<str>, SseClient, RandomState>,
     slots: SlotTable<Arc<str>>,
-    /// How many there ever were.
+    /// Number of clients that ever connected.
     count: u64,
 }
 
 struct SseClient {
     caller: Caller,
     principal: Option<Principal>,
-    /// One at a time, so that no more than a message waits, however long it is.
+    /// Capacity of one, so that at most one message waits, however long it is.
     messages: mpsc::Sender<Bytes>,
 }
 
@@ -79,26 +79,30 @@ impl LegacySse {
         Arc::new(LegacySse { context, limits, tasks, shutdown, budget, clients })
     }
 
-    /// Opens the stream that carries all that the client hears.
+    /// Opens the stream of events.
     pub(crate) fn get(
         self: &Arc<Self>,
         parsed: &RequestHeaders<'_>,
         scope: RequestExtensions,
     ) -> HttpResponse {
         if !parsed.accept.events {
-            return response::refuse(406, "This is a stream: accept text/event-stream");
+            return response::refuse(
+                406,
+                "This endpoint returns a stream: accept text/event-stream",
+            );
         }
         let (messages, posted) = mpsc::channel(1);
         let (caller, principal) = (Caller::of(&scope), scope.get().cloned());
         let client = SseClient { caller, principal, messages };
         let Some(client_guard) = self.admit(client) else {
-            return response::busy("The server is full: too many clients listen. Try again later");
+            return response::busy("The server is full: too many open streams. Try again later");
         };
         let (pipe, writer) = duplex(MAX_CHUNK_BYTES);
         let reader = PostedLines { messages: posted, line: Bytes::new() };
         let (budget, context, shutdown) =
             (self.budget.clone(), self.context.clone(), self.shutdown.clone());
-        // Without the seat: the response is what shows that its connection, which may carry others too, is in use.
+        // Without the slot: the connection may carry other requests too, and the open response shows that it is
+        // in use.
         self.tasks.spawn(serve_with_budget(
             budget,
             None,
@@ -111,7 +115,7 @@ impl LegacySse {
         response::events(HttpBody::events(feed, self.limits.keep_alive))
     }
 
-    /// Takes a message, which counts as `charge` until it is read; what comes of it goes to the client's stream.
+    /// Accepts a message, which counts as `charge` until it is read. Its reply goes to the client's stream.
     pub(crate) async fn post(
         &self,
         query: Option<&str>,
@@ -119,7 +123,8 @@ impl LegacySse {
         charge: MessageCharge,
         scope: RequestExtensions,
     ) -> HttpResponse {
-        let gone = || response::refuse(404, "Nobody listens under this session: open a new stream");
+        let gone =
+            || response::refuse(404, "There is no open stream for this session: open a new one");
         let Some(messages) = self.find(query, scope.get()) else { return gone() };
         let (line, charge) = (line(&message), Arc::new(charge));
         let line = if charge.is_large() { charge.charge(line) } else { line };
@@ -127,12 +132,14 @@ impl LegacySse {
         match timeout(self.limits.body, messages.send(line)).await {
             Ok(Ok(())) => response::status(202),
             Ok(Err(_)) => gone(),
-            Err(_) => response::busy("Earlier messages still wait; try again later"),
+            Err(_) => response::busy(
+                "Earlier messages of this session are still waiting: try again later",
+            ),
         }
     }
 
-    /// Gives a client a place under an id that nobody can guess. All have streams open, so only a caller that has more
-    /// than half of the places makes room for another. None if there is no place.
+    /// Inserts a client under a random id. All clients have open streams, so only a caller with more than half
+    /// of the slots loses one to a newcomer. None if there is no slot.
     fn admit(self: &Arc<Self>, client: SseClient) -> Option<SseClientGuard> {
         let id: Arc<str> = random_id()?.into();
         let mut clients = self.lock();
@@ -147,17 +154,17 @@ impl LegacySse {
         slots.add(&client.caller, 1, *count, id.clone());
         by_id.insert(id.clone(), client);
         drop(clients);
-        // Its stream ends when nothing more can be posted to it.
+        // Its stream ends when its channel for messages closes.
         drop(gone);
         Some(SseClientGuard { sse: self.clone(), id })
     }
 
-    /// Where messages for a session go, if it is this caller's own.
+    /// Finds the channel of a session for its owner.
     fn find(&self, query: Option<&str>, caller: Option<&Principal>) -> Option<mpsc::Sender<Bytes>> {
         let id = query?.split('&').find_map(|pair| pair.strip_prefix("session="))?;
         let clients = self.lock();
         let client = clients.by_id.get(id)?;
-        // With all its rights: what is posted is done with those of the stream.
+        // With the same rights: messages run with those of the stream.
         let own = client.principal.as_ref() == caller;
         own.then(|| client.messages.clone())
     }
@@ -180,7 +187,7 @@ fn slot_use(clients: &HashMap<Arc<str>, SseClient, RandomState>, id: &str) -> Sl
     if clients.contains_key(id) { SlotUse::Busy } else { SlotUse::Gone }
 }
 
-/// A message as a line.
+/// Converts a message to a line.
 fn line(message: &[u8]) -> Bytes {
     let mut line = Vec::with_capacity(message.len() + 1);
     line.extend_from_slice(message);
@@ -189,7 +196,7 @@ fn line(message: &[u8]) -> Bytes {
     line.into()
 }
 
-/// A client's place, which is free again when its stream ends.
+/// Slot of a client, released when its stream ends.
 struct SseClientGuard {
     sse: Arc<LegacySse>,
     id: Arc<str>,
@@ -197,13 +204,13 @@ struct SseClientGuard {
 
 impl Drop for SseClientGuard {
     fn drop(&mut self) {
-        // Its own statement, so that what is removed is dropped without the lock.
+        // A statement of its own, so that the client is dropped after the lock is released.
         let removed = self.sse.lock().remove(&self.id);
         drop(removed);
     }
 }
 
-/// What a client posts, as a stream of lines.
+/// Messages of a client as a stream of lines.
 struct PostedLines {
     messages: mpsc::Receiver<Bytes>,
     line: Bytes,
@@ -224,12 +231,12 @@ impl AsyncRead for PostedLines {
     }
 }
 
-/// What one client of 2024-11-05 hears.
+/// Messages to one client of HTTP+SSE, as events.
 pub(crate) struct LegacySseStream {
     lines: Lines,
-    /// What has been said and not been sent.
+    /// Encoded events that were not sent yet.
     pending: Vec<u8>,
-    // Dropped in this order: a call that speaks up when its client is gone must not be kept.
+    // Dropped in this order: output of calls after the disconnect must not be kept.
     pipe: DuplexStream,
     _client_guard: SseClientGuard,
 }
@@ -237,8 +244,7 @@ pub(crate) struct LegacySseStream {
 impl LegacySseStream {
     fn new(client_guard: SseClientGuard, pipe: DuplexStream) -> Self {
         let mut pending = Vec::new();
-        // Relative to where the client listens, because nobody here knows what that is called
-        // outside.
+        // Relative to the URL of the stream, because the external URL is not known here.
         let endpoint = format!("{}?session={}", MESSAGES.trim_start_matches('/'), client_guard.id);
         sse::named(&mut pending, "endpoint", endpoint.as_bytes());
         LegacySseStream {
@@ -249,7 +255,7 @@ impl LegacySseStream {
         }
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         while self.pending.len() < MAX_CHUNK_BYTES {
             if let Some(Line::Message(message)) = self.lines.next() {
@@ -269,14 +275,14 @@ impl LegacySseStream {
         }
     }
 
-    /// Reads what the server says. False if it says no more.
+    /// Reads the server's output. False at the end.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let buffer = self.lines.buffer();
         buffer.reserve(READ_CHUNK_BYTES);
         let read = pin!(self.pipe.read_buf(buffer)).poll(cx);
         let buffer = self.lines.buffer();
         if read.is_pending() && buffer.is_empty() {
-            // A client that hears nothing holds no buffer, not even that of a long message.
+            // An idle client has no buffer, not even that of a long message before.
             *buffer = BytesMut::new();
         }
         read.map(|read| read.unwrap_or(0) > 0)

@@ -1,11 +1,10 @@
-//! One HTTP endpoint for clients of every revision.
+//! Streamable HTTP server: one endpoint for clients of every revision.
 //!
-//! [`HttpService`] answers `http::Request`s and knows no sockets: mount it wherever a tower service
-//! fits. [`serve`] is our own accept loop for it, with the deadlines that a server on the open
-//! network needs.
+//! [`HttpService`] handles `http::Request`s without sockets, so it can be mounted wherever a tower service
+//! fits. [`serve`] is an accept loop for it, with the timeouts that a server on the open network needs.
 //!
-//! The modern era ends with its response (`endpoint`). What legacy clients need besides, sessions
-//! and streams that can be resumed, is in `session` and can be deleted with it.
+//! Requests of modern revisions end with their response (`stateless`). Sessions and resumable streams of legacy
+//! clients are in `session`, which can be removed with them.
 
 pub(crate) mod auth;
 pub(crate) mod call_stream;

@@ -1,4 +1,4 @@
-//! How a server is served over HTTP.
+//! Options and limits of the HTTP server.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -6,20 +6,20 @@ use wharf_model::{Authenticator, Stores};
 
 use crate::server::http::forwarded::{InvalidNetwork, TrustedProxies};
 
-/// When a reply is a stream of events instead of one JSON object.
+/// Selects between one JSON object and a stream of events as the response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Streaming {
-    /// From the first message on that a call sends before its end.
+    /// A stream if a call sends a message before its reply, else JSON.
     #[default]
     Smart,
-    /// Only for `subscriptions/listen`. What other calls send before their end is dropped.
+    /// A stream only for `subscriptions/listen`. Messages of other calls before the reply are dropped.
     ListenOnly,
-    /// Never, for hosts that cannot stream. Nothing that needs it is offered.
+    /// JSON only, for platforms that cannot stream. Features that need a stream are not offered.
     Never,
 }
 
-/// How a server is served over HTTP.
+/// Options of an HTTP server.
 ///
 /// ```
 /// # mod wharf { pub use wharf_transport::server::http::*; }
@@ -56,7 +56,7 @@ impl Default for Http {
 }
 
 impl Http {
-    /// At `/mcp`, for programs and pages on this machine, with sessions for legacy clients.
+    /// Creates options: path `/mcp`, requests from this machine only, sessions for legacy clients.
     pub fn new() -> Self {
         Http {
             path: "/mcp".into(),
@@ -79,37 +79,37 @@ impl Http {
         }
     }
 
-    /// The path of the endpoint.
+    /// Sets the path of the endpoint.
     pub fn path(mut self, path: impl Into<String>) -> Self {
         let path = path.into();
         self.path = if path.starts_with('/') { path } else { format!("/{path}") };
         self
     }
 
-    /// Answers requests for this host too: a name for any port, or `name:port`. The names of this
-    /// machine's loopback are always allowed.
+    /// Allows requests for this host: a name for any port, or `name:port`. The names of the loopback are always
+    /// allowed.
     ///
-    /// A page can make a browser send requests here under a name of its own (DNS rebinding); that
-    /// such a name is refused is what keeps it out.
+    /// Rejecting other hosts protects against DNS rebinding, where a web page makes a browser send requests
+    /// here under the page's own host name.
     pub fn host(mut self, host: impl Into<String>) -> Self {
         self.hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// Answers requests for any host, because something else checks it: a proxy, for one.
+    /// Allows requests for any host. For servers behind a proxy that checks the host.
     pub fn any_host(mut self) -> Self {
         self.any_host = true;
         self
     }
 
-    /// Answers requests from pages of this origin too, such as `https://app.example.com`. Those of
-    /// this machine's loopback, and of the host itself, are always allowed.
+    /// Allows requests from pages of this origin, such as `https://app.example.com`. The origins of the
+    /// loopback and of the host itself are always allowed.
     pub fn origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into().trim_end_matches('/').to_ascii_lowercase());
         self
     }
 
-    /// Lets pages of these origins read the replies, as browsers demand it (CORS).
+    /// Lets pages of these origins read responses in a browser (CORS), and allows their requests.
     pub fn cors<I>(mut self, origins: I) -> Self
     where
         I: IntoIterator,
@@ -122,63 +122,62 @@ impl Http {
         self
     }
 
-    /// When replies are streams. Whatever is not [`Streaming::Smart`] is stateless too.
+    /// Selects the form of responses. Anything other than [`Streaming::Smart`] also turns legacy sessions off.
     pub fn streaming(mut self, streaming: Streaming) -> Self {
         self.streaming = streaming;
         self
     }
 
-    /// Gives legacy clients no session: any process can answer any request, but handlers cannot ask
-    /// these clients anything, nor tell them what has changed.
+    /// Turns legacy sessions off: any process can handle any request, but handlers cannot send requests or
+    /// change notifications to legacy clients.
     pub fn stateless(mut self) -> Self {
         self.stateless = true;
         self
     }
 
-    /// Serves clients of 2024-11-05 over HTTP+SSE too, at `/sse` and `/messages`.
+    /// Serves clients of revision 2024-11-05 over HTTP+SSE too, at `/sse` and `/messages`.
     pub fn sse_2024(mut self) -> Self {
         self.sse_2024 = true;
         self
     }
 
-    /// What the endpoint takes on.
+    /// Sets the limits of the endpoint.
     pub fn limits(mut self, limits: HttpLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Keeps legacy sessions and their streams in these stores, if they are a
-    /// [cluster's](wharf_model::Sharing::Fleet): then every process that shares them serves every
-    /// session. Otherwise sessions end with this process, and cost it nothing more.
+    /// Keeps legacy sessions and their streams in these stores, if their sharing is
+    /// [`Fleet`](wharf_model::Sharing::Fleet): then every process that shares them serves every session.
+    /// Otherwise sessions end with this process.
     pub fn stores(mut self, stores: Stores) -> Self {
         self.stores = Some(stores);
         self
     }
 
-    /// Answers at `/live` whether the process is alive, and at `/ready` whether it should be sent
-    /// requests: not while it stops, nor while its store is gone, nor for ten seconds after a connection could not be
-    /// accepted for lack of file descriptors. Both are for balancers, whatever
-    /// host they ask for, and say nothing else.
+    /// Serves health checks for load balancers: `/live` while the process runs, and `/ready` while it accepts
+    /// requests. It is not ready during shutdown, while its store is unavailable, and for ten seconds after a
+    /// connection could not be accepted for lack of file descriptors. Both accept any host and have no body.
     pub fn health(mut self) -> Self {
         self.health = true;
         self
     }
 
-    /// Lets nobody in whom this authority does not let in. Its own pages are served beside the endpoint.
+    /// Rejects requests that this authenticator does not accept. Its pages are served beside the endpoint.
     pub fn authority(mut self, authority: impl Authenticator) -> Self {
         let pages = authority.paths();
         self.authority = Some(AuthConfig { authority: Arc::new(authority), pages });
         self
     }
 
-    /// Takes the client's address from what these reverse proxies say, in `Forwarded` (RFC 7239) or else in
-    /// `X-Forwarded-For`. Each is an address or a network in CIDR notation, such as `10.0.0.0/8`.
+    /// Trusts the header `Forwarded` (RFC 7239), or else `X-Forwarded-For`, of these reverse proxies. Each is an
+    /// address or a network in CIDR notation, such as `10.0.0.0/8`.
     ///
-    /// The right-most address in the header that is not itself a trusted proxy counts: as the
-    /// [`RemoteAddress`](wharf_model::RemoteAddress) of the request, for rates, shares per caller and the limits of an
-    /// OAuth proxy. Requests from other addresses are taken as they come, whatever their headers say. A request whose two
-    /// headers name different clients is refused, because one of them may be the client's own: let the proxy set one and
-    /// remove the other.
+    /// The right-most address in the header that is not a trusted proxy becomes the
+    /// [`RemoteAddress`](wharf_model::RemoteAddress) of the request, for rate limits, limits per caller and the limits
+    /// of an OAuth proxy. The headers of requests from other addresses are ignored. A request whose two headers name
+    /// different clients is rejected, because one of them may come from the client: let the proxy set one and remove
+    /// the other.
     ///
     /// ```
     /// # mod wharf { pub use wharf_transport::server::http::*; }
@@ -201,27 +200,27 @@ impl Http {
         Ok(self)
     }
 
-    /// Whether somebody decides who may come in.
+    /// Returns true if an authenticator is configured.
     #[must_use]
     pub fn is_guarded(&self) -> bool {
         self.authority.is_some()
     }
 
-    /// Whether WebSockets are served at the same path. They are, unless switched off.
+    /// Enables or disables WebSocket at the same path. Enabled by default.
     #[cfg(feature = "websocket")]
     pub fn websocket(mut self, on: bool) -> Self {
         self.websocket = on;
         self
     }
 
-    /// Encrypts, where our own accept loop serves the endpoint.
+    /// Enables TLS for connections that [`serve`](crate::server::http::serve) accepts.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: crate::server::http::Tls) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// The paths that an application must route to the service.
+    /// Returns the paths that an application must route to the service.
     #[must_use]
     pub fn paths(&self) -> Vec<&str> {
         let old: &[&str] = if self.sse_2024 { &[SSE, MESSAGES] } else { &[] };
@@ -230,8 +229,8 @@ impl Http {
         own.chain(self.pages()).collect()
     }
 
-    /// Those of them that are pages of the authority. Clients look for them at the root of the origin, wherever the
-    /// application has the endpoint.
+    /// Returns the paths of the authenticator's pages. Clients look for them at the root of the origin,
+    /// wherever the application mounts the endpoint.
     #[must_use]
     pub fn pages(&self) -> Vec<&str> {
         self.authority.iter().flat_map(|it| it.pages.iter().map(String::as_str)).collect()
@@ -244,18 +243,18 @@ impl Http {
             || self.authority.as_ref().is_some_and(|it| it.has_page(path))
     }
 
-    /// Whether legacy clients have sessions.
+    /// Returns true if legacy clients have sessions.
     pub(crate) fn has_sessions(&self) -> bool {
         !self.stateless && self.streaming == Streaming::Smart
     }
 
-    /// Whether requests for other hosts than this machine's loopback are refused.
+    /// Returns true if only requests for the loopback are allowed.
     #[must_use]
     pub fn is_for_loopback_only(&self) -> bool {
         self.hosts.is_empty() && !self.any_host
     }
 
-    /// Whether messages are sent over `https`.
+    /// Returns true if connections use TLS.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         #[cfg(feature = "tls")]
@@ -265,7 +264,7 @@ impl Http {
     }
 }
 
-/// Who decides who may come in, and which pages are its own.
+/// Authenticator of an endpoint, and the paths of its pages.
 #[derive(Clone)]
 pub(crate) struct AuthConfig {
     pub(crate) authority: Arc<dyn Authenticator>,
@@ -273,7 +272,7 @@ pub(crate) struct AuthConfig {
 }
 
 impl AuthConfig {
-    /// Whether this path is that of one of its pages.
+    /// Returns true if the path is one of its pages.
     pub(crate) fn has_page(&self, path: &str) -> bool {
         self.pages.iter().any(|page| page == path)
     }
@@ -285,17 +284,17 @@ impl fmt::Debug for AuthConfig {
     }
 }
 
-/// Where a client of 2024-11-05 listens.
+/// Path of the event stream of HTTP+SSE.
 pub(crate) const SSE: &str = "/sse";
-/// Where a client of 2024-11-05 posts.
+/// Path for the POSTs of HTTP+SSE.
 pub(crate) const MESSAGES: &str = "/messages";
 
-/// Where balancers ask whether the process is alive.
+/// Path of the liveness check.
 pub(crate) const LIVE: &str = "/live";
-/// Where balancers ask whether it should be sent requests.
+/// Path of the readiness check.
 pub(crate) const READY: &str = "/ready";
 
-/// What an HTTP endpoint takes on, at most.
+/// Limits of an HTTP endpoint.
 ///
 /// ```
 /// # mod wharf { pub use wharf_transport::server::http::*; }
@@ -308,58 +307,58 @@ pub(crate) const READY: &str = "/ready";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpLimits {
-    /// Connections at a time. For one more, the connection is closed that was idle for longest, of the caller that has
-    /// most; if all of them are in use, it is refused.
+    /// Largest number of open connections. For one more, the longest idle connection of the caller with most
+    /// connections is closed. If all are in use, the new one is refused.
     pub connections: usize,
-    /// Requests at a time on one HTTP/2 connection.
+    /// Largest number of concurrent requests on one HTTP/2 connection.
     pub streams: usize,
-    /// Bytes in the headers of a request.
+    /// Largest size of the headers of a request, in bytes.
     pub headers: usize,
-    /// How long the first byte, and then the headers of each request, may take to come. An idle
-    /// connection ends after it too.
+    /// Timeout for the first byte, for the headers of each request, and of an idle connection.
     pub head: Duration,
-    /// How long a request's body may take to come, beside what it needs at 64 KiB a second.
+    /// Timeout for the body of a request, in addition to the time it needs at 64 KiB a second.
     pub body: Duration,
-    /// Bytes that all bodies take which are being read or answered. One of more than 64 KiB counts three times: as it
-    /// came, as the arguments that are read from it, and as the reply. It waits for its turn for as long as `body` says, and
-    /// one caller gets no more than is left for the others. Shorter ones count for their caller too while all of them
-    /// take more than half. Messages on WebSockets and HTTP+SSE are among them.
+    /// Memory of all bodies that are being read or answered, in bytes. A body of more than 64 KiB counts three
+    /// times: for itself, for the arguments decoded from it, and for the reply. It waits for memory for the
+    /// time of `body`, and one caller never gets all of it. Smaller bodies count for their caller too while
+    /// more than half is in use. Messages on WebSockets and HTTP+SSE are included.
     pub bodies: usize,
-    /// How long a client may read nothing of what is sent to it.
+    /// Timeout for a client that does not read.
     pub write: Duration,
-    /// After how long a silent stream shows that it is alive.
+    /// Interval of keep-alives on a silent stream.
     pub keep_alive: Duration,
-    /// Legacy sessions at a time. For one more, the session ends that was idle for longest, of the caller that has
-    /// most, and of those first that the client never came back to; if all of them are in use, it is refused. Where several processes share them, those of one principal, in
-    /// all processes together, and those that one process has in its memory.
+    /// Largest number of legacy sessions. For one more, the longest idle session of the caller with most
+    /// sessions ends, first those whose client never used them. If all are in use, the new one is refused. In a
+    /// cluster: the largest number per principal in all processes, and the largest number in the memory of one
+    /// process.
     pub sessions: usize,
-    /// Bytes that legacy sessions keep of what clients said about themselves. Each session counts as its part of it at
-    /// least, so that there are never more than `sessions`.
+    /// Memory for the client info and capabilities of all legacy sessions, in bytes. Each session counts at
+    /// least as its share, so that there are never more than `sessions`.
     pub session_bytes: usize,
-    /// Legacy sessions of unauthenticated callers, where several processes share them, in all processes
-    /// together. Their addresses form 16 groups. Each group may have a quarter of this number, all of them up to four times it.
+    /// Legacy sessions of unauthenticated callers in a cluster, in all processes. Their addresses form 16
+    /// groups. Each group may have a quarter of this number, all of them up to four times it.
     pub anonymous_sessions: usize,
-    /// How long a legacy session may be idle.
+    /// Time after which an idle legacy session expires.
     pub session_idle: Duration,
-    /// Calls under way in one legacy session.
+    /// Largest number of calls in flight in one legacy session.
     pub session_calls: usize,
-    /// Events that one stream of a legacy session keeps for a client that comes back.
+    /// Number of events that one stream of a legacy session keeps for replay.
     pub replay_events: usize,
-    /// Bytes that one stream of a legacy session keeps for a client that comes back.
+    /// Bytes that one stream of a legacy session keeps for replay.
     pub replay_bytes: usize,
-    /// How long a stream of a legacy session that has ended is kept for a client that comes back.
+    /// Time that an ended stream of a legacy session is kept for replay.
     pub replay_time: Duration,
-    /// Bytes that all legacy sessions keep for clients that come back, with what clients have yet to read. Beyond it,
-    /// streams that have ended are forgotten, the first to end first, then calls wait for their clients to read.
+    /// Bytes that all legacy sessions keep for replay, including events that are not read yet. Beyond it, ended
+    /// streams are discarded, oldest first; then calls wait for their clients to read (back-pressure).
     pub replay_total: usize,
-    /// How long a client should wait before it comes back to a stream.
+    /// Delay that clients are asked to wait before they resume a stream (`retry` of server-sent events).
     pub retry: Duration,
-    /// How long calls under way may go on once the server shuts down.
+    /// Grace period of calls in flight on shutdown.
     pub grace: Duration,
 }
 
 impl HttpLimits {
-    /// How many bytes a session counts as at least.
+    /// Returns the smallest size that a session counts as, in bytes.
     pub(crate) fn session_unit(&self) -> usize {
         (self.session_bytes / self.sessions.max(1)).max(1)
     }

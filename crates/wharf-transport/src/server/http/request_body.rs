@@ -1,4 +1,4 @@
-//! A request's body, within its limits.
+//! Reads the body of a request within its limits of size, time and memory.
 
 use std::{future::poll_fn, pin::Pin, task::Poll, time::Duration};
 
@@ -13,23 +13,24 @@ use crate::server::limits::message_memory::{
     LARGE_MESSAGE_BYTES, MIN_BYTES_PER_SECOND, MessageCharge,
 };
 
-/// The most bytes that are let in of a request that was refused, and how long they may take.
+/// Limits of the bytes and the time for discarding the body of a rejected request.
 const MAX_DISCARDED_BYTES: usize = 64 << 10;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
-/// From how many bytes on a body gets exactly as much memory as it needs.
+/// Size from which a body is allocated exactly.
 const EXACT_ALLOCATION_BYTES: usize = 1 << 20;
 
-/// Why there is no body.
+/// Error of reading a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
     TooLong,
     TooSlow,
     Broken,
-    /// Others take all the room there is.
+    /// The memory budget is used up by other messages.
     NoRoom,
 }
 
-/// Reads the body, at most `limit` bytes of it, in `timeout_after` and the time that `MIN_BYTES_PER_SECOND` grants.
+/// Reads at most `limit` bytes of the body, within `timeout_after` and the time that `MIN_BYTES_PER_SECOND`
+/// adds.
 pub(crate) async fn read_body<B: Body>(
     mut body: Pin<&mut B>,
     limit: usize,
@@ -41,11 +42,11 @@ pub(crate) async fn read_body<B: Body>(
     if declared > limit {
         return Err(BodyError::TooLong);
     }
-    // Up to which length there is room already.
+    // Length for which memory is already reserved.
     let mut reserved = 0;
     if declared > LARGE_MESSAGE_BYTES {
         let amount = declared * charge.copies(limit);
-        // Boxed: most requests need no room for it.
+        // Boxed: most requests do not need the memory.
         Box::pin(charge.reserve(amount, timeout_after, scope))
             .await
             .map_err(|BudgetFull| BodyError::NoRoom)?;
@@ -56,7 +57,7 @@ pub(crate) async fn read_body<B: Body>(
     while !body.is_end_stream() {
         let had = pieces.len();
         let mut frame = poll_fn(|cx| body.as_mut().poll_frame(cx).map_err(|_| BodyError::Broken));
-        // Most bodies come with their heads, and need no timer.
+        // Most bodies arrive with their heads, and need no timer.
         let frame = match poll_once(&mut frame).await {
             Poll::Ready(frame) => frame,
             Poll::Pending => {
@@ -83,23 +84,23 @@ pub(crate) async fn read_body<B: Body>(
     Ok(pieces.whole())
 }
 
-/// Refuses a request whose body nobody reads, and which may still be on its way. Clients use the connection again, to
-/// find out how to come in, or where: they can if all of it comes in a moment, and are told so if they cannot.
+/// Discards the unread body of a request that is rejected. The client can then reuse the connection, for
+/// example to authenticate. If the body does not arrive soon, the response closes the connection.
 pub(crate) async fn discard_body<B: Body>(
     mut reply: HttpResponse,
     parts: &Parts,
     body: Pin<&mut B>,
 ) -> HttpResponse {
-    // Who waits to be told to send the body shall not send it.
+    // A client that expects `100 Continue` must not be made to send the body.
     let waits = parts.headers.contains_key(header::EXPECT);
-    // Boxed: most requests need no room for it.
+    // Boxed: most requests do not need the memory.
     if !body.is_end_stream() && (waits || !Box::pin(drain_body(body)).await) {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     reply
 }
 
-/// Lets a body pass that nobody wants. Whether all of it has passed.
+/// Reads and drops a body. True if all of it has arrived.
 async fn drain_body<B: Body>(mut body: Pin<&mut B>) -> bool {
     let mut left = MAX_DISCARDED_BYTES;
     if body.size_hint().lower() > left as u64 {
@@ -119,12 +120,12 @@ async fn drain_body<B: Body>(mut body: Pin<&mut B>) -> bool {
     timeout(DISCARD_TIMEOUT, passing).await.unwrap_or(false)
 }
 
-/// Polls the future once, whatever comes of it.
+/// Polls the future once.
 async fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
-/// A body as it comes. Most come in one piece, which is kept as it is.
+/// Collects a body. Most arrive in one piece, which is not copied.
 #[derive(Default)]
 struct BodyBuffer {
     first: Bytes,
@@ -136,7 +137,7 @@ impl BodyBuffer {
         self.joined.len().max(self.first.len())
     }
 
-    /// One more piece, after which `expected` bytes are still to come.
+    /// Adds a piece, after which `expected` bytes are still to come.
     fn add(&mut self, piece: Bytes, expected: usize) {
         if self.len() == 0 {
             self.first = piece;
@@ -144,8 +145,8 @@ impl BodyBuffer {
         }
         if self.joined.is_empty() {
             let size = self.first.len() + piece.len() + expected;
-            // Alike for bodies of about one size: an allocator then keeps the room for the next
-            // one, and the system need not clear new pages for it. For long ones that would take too much.
+            // Powers of two let the allocator reuse the memory for the next body, so the system need not clear
+            // new pages. For long bodies that would waste too much.
             let size = if size > EXACT_ALLOCATION_BYTES { size } else { size.next_power_of_two() };
             self.joined.reserve(size);
             self.joined.extend_from_slice(&self.first);

@@ -1,13 +1,13 @@
-//! What a request's headers say, found in one walk over them.
+//! Parses the headers of a request in one pass.
 
 use http::HeaderMap;
 use memchr::memchr;
 use wharf_wire::{HeaderField, McpHeaders};
 
-/// What the headers say that matters here.
+/// The headers that the endpoint uses.
 #[derive(Debug, Default)]
 pub(crate) struct RequestHeaders<'a> {
-    /// What they say about the message.
+    /// Headers that describe the message.
     pub(crate) message: McpHeaders<'a>,
     pub(crate) host: HeaderField<'a>,
     pub(crate) origin: HeaderField<'a>,
@@ -30,7 +30,8 @@ impl<'a> RequestHeaders<'a> {
         parsed
     }
 
-    /// Notes one header. The length is matched first: comparing with each name in turn would cost every request more.
+    /// Adds one header. The length is matched first, because comparing all names in turn would cost every
+    /// request more.
     #[inline(always)]
     fn add(&mut self, name: &'a str, value: &'a [u8], accept: &mut Option<MediaRanges>) {
         match (name.len(), name) {
@@ -53,7 +54,7 @@ impl<'a> RequestHeaders<'a> {
         }
     }
 
-    /// Whether the body is JSON, by its type.
+    /// Returns true if the content type is JSON.
     pub(crate) fn is_json(&self) -> bool {
         let kind = self.content_type.one().unwrap_or_default().trim_ascii_start();
         if kind == JSON.as_bytes() {
@@ -67,7 +68,7 @@ impl<'a> RequestHeaders<'a> {
 }
 
 impl RequestHeaders<'_> {
-    /// Whether the body is as it is written, not compressed or the like.
+    /// Returns true if the body has no content coding, such as compression.
     pub(crate) fn is_plain(&self) -> bool {
         match self.content_encoding {
             HeaderField::Absent => true,
@@ -77,29 +78,29 @@ impl RequestHeaders<'_> {
     }
 }
 
-/// What a client can read.
+/// Media types that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AcceptHeader {
     pub(crate) json: bool,
     pub(crate) events: bool,
 }
 
-/// A client that does not say can read anything.
+/// Without the header, a client accepts everything.
 impl Default for AcceptHeader {
     fn default() -> Self {
         AcceptHeader { json: true, events: true }
     }
 }
 
-/// The media ranges that a client names. The narrowest that fits a type decides.
+/// Media ranges that a client lists. The most specific range that matches a type decides.
 #[derive(Default)]
 struct MediaRanges([Option<bool>; 5]);
 
 const JSON: &str = "application/json";
-/// The value of `AcceptHeader` that the official SDKs send.
+/// The value of `Accept` that the official SDKs send.
 const USUAL_ACCEPT: &[u8] = b"application/json, text/event-stream";
 
-/// What counts here, the narrowest first.
+/// The ranges that matter here, most specific first.
 static MEDIA_RANGES: [&str; 5] = [JSON, "text/event-stream", "application/*", "text/*", "*/*"];
 
 impl MediaRanges {
@@ -119,7 +120,7 @@ impl MediaRanges {
     }
 }
 
-/// What stands between the marks, trimmed.
+/// Splits at a separator and trims the parts.
 fn split(text: &[u8], mark: u8) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -139,7 +140,7 @@ impl From<MediaRanges> for AcceptHeader {
     }
 }
 
-/// Whether a parameter of a media range says that it is not wanted: `q=0`, `q=0.00`.
+/// Returns true for a weight of zero, which excludes a media range: `q=0`, `q=0.00`.
 fn is_refusal(parameter: &[u8]) -> bool {
     let weight = parameter.strip_prefix(b"q=").or_else(|| parameter.strip_prefix(b"Q="));
     weight.is_some_and(|it| !it.is_empty() && it.iter().all(|byte| matches!(byte, b'0' | b'.')))
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_and_weights_are_understood() {
+    fn accept_header_supports_wildcards_and_weights() {
         for (value, expected) in [
             ("application/json, text/event-stream", (true, true)),
             ("text/event-stream;q=0.5,application/json;charset=utf-8", (true, true)),
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_of_the_body_is_judged_without_its_parameters() {
+    fn content_type_is_compared_without_its_parameters() {
         for (value, expected) in [
             ("application/json", true),
             ("application/json; charset=utf-8", true),

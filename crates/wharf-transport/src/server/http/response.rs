@@ -1,4 +1,4 @@
-//! Responses, each in one line.
+//! Constructors of HTTP responses.
 
 use std::pin::Pin;
 
@@ -9,14 +9,14 @@ use crate::server::http::HttpBody;
 
 pub(crate) type HttpResponse = Response<HttpBody>;
 
-/// A reply that is there, as most are, or one that takes a while.
+/// A response that is ready, as most are, or a future of one.
 pub(crate) enum EventualResponse<'a> {
     Now(HttpResponse),
     Later(Pin<Box<dyn Future<Output = HttpResponse> + Send + 'a>>),
 }
 
 impl<'a> EventualResponse<'a> {
-    /// What becomes of `reply`, which is boxed so that those that are there need no room for it.
+    /// Wraps a future. It is boxed, so that responses that are ready do not need its memory.
     pub(crate) fn later(reply: impl Future<Output = HttpResponse> + Send + 'a) -> Self {
         EventualResponse::Later(Box::pin(reply))
     }
@@ -28,7 +28,7 @@ const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 const UNBUFFERED: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
 
-/// A status and nothing else.
+/// Status without a body.
 pub(crate) fn status(code: u16) -> HttpResponse {
     with_status(code, HttpBody::empty())
 }
@@ -40,7 +40,7 @@ pub(crate) fn json(code: u16, message: Vec<u8>) -> HttpResponse {
     reply
 }
 
-/// The end of a call, with what else the client should know about it.
+/// Reply of a call, with the headers that its error implies.
 pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> HttpResponse {
     let mut reply = json(code, message);
     if let Outcome::Failed(error) = outcome {
@@ -49,7 +49,7 @@ pub(crate) fn ended(code: u16, outcome: &Outcome, message: Vec<u8>) -> HttpRespo
     reply
 }
 
-/// Says in headers when to try again, or with what, as the status demands.
+/// Adds `Retry-After` or `WWW-Authenticate`, depending on the status.
 pub(crate) fn explain(reply: &mut HttpResponse, error: &Error) {
     let (name, value) = match reply.status().as_u16() {
         429 | 503 => (header::RETRY_AFTER, HeaderValue::from(retry_after(error))),
@@ -58,7 +58,7 @@ pub(crate) fn explain(reply: &mut HttpResponse, error: &Error) {
                 true => r#"Bearer error="insufficient_scope""#,
                 false => "Bearer",
             };
-            // For an authority that knows more to say.
+            // For an authenticator that writes a more specific challenge.
             reply.extensions_mut().insert(error.clone());
             (header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge))
         }
@@ -67,14 +67,14 @@ pub(crate) fn explain(reply: &mut HttpResponse, error: &Error) {
     reply.headers_mut().insert(name, value);
 }
 
-/// After how many seconds to try again.
+/// Returns the seconds for `Retry-After`.
 fn retry_after(error: &Error) -> u64 {
     let data = error.data.as_deref();
     let after = data.and_then(|data| data["retryAfterMs"].as_u64());
     after.unwrap_or_default().div_ceil(1000).max(1)
 }
 
-/// A stream of events.
+/// Stream of server-sent events.
 pub(crate) fn events(body: HttpBody) -> HttpResponse {
     let mut reply = Response::new(body);
     let headers = reply.headers_mut();
@@ -84,7 +84,7 @@ pub(crate) fn events(body: HttpBody) -> HttpResponse {
     reply
 }
 
-/// A refusal that concerns no message in particular, and says what to do about it.
+/// Error response that belongs to no message.
 pub(crate) fn refuse(code: u16, problem: &str) -> HttpResponse {
     let problem = serde_json::Value::from(problem);
     json(
@@ -94,23 +94,23 @@ pub(crate) fn refuse(code: u16, problem: &str) -> HttpResponse {
     )
 }
 
-/// There is no room now; the client may try again in a moment.
+/// Response 503: overloaded; the client may retry after a second.
 pub(crate) fn busy(problem: &str) -> HttpResponse {
     let mut reply = refuse(503, problem);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply
 }
 
-/// There is nothing to be had here for a while.
+/// Response 503 without a body.
 pub(crate) fn unavailable() -> HttpResponse {
     let mut reply = status(503);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply
 }
 
-/// The verb is not offered; these are.
+/// Response 405 with the allowed methods.
 pub(crate) fn not_allowed(allowed: &'static str) -> HttpResponse {
-    let mut reply = refuse(405, &format!("This endpoint offers {allowed} only"));
+    let mut reply = refuse(405, &format!("This endpoint allows only {allowed}"));
     reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
     reply
 }

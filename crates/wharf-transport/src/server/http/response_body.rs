@@ -1,4 +1,4 @@
-//! What a response carries.
+//! Body of a response, with keep-alives of event streams.
 
 use std::{
     convert::Infallible,
@@ -22,16 +22,16 @@ use crate::server::http::{
 };
 use crate::server::limits::message_memory::MessageCharge;
 
-/// What a response carries: nothing, one message, or a stream of events.
+/// Body of a response: empty, one message, or a stream of events.
 ///
-/// A stream is polled in place: a client that reads nothing holds its call back, and one that goes
-/// away drops it.
+/// A stream is polled in place: a client that does not read holds its call back (back-pressure), and one that
+/// disconnects drops it.
 #[derive(Debug, Default)]
 pub struct HttpBody {
     inner: BodyContent,
-    /// Given back when the response ends.
+    /// Marks the connection as responding until the body is dropped.
     response_guard: Option<ResponseGuard>,
-    /// What the request's body takes, if it is large.
+    /// Memory of a large request body.
     share: Option<Arc<MessageCharge>>,
 }
 
@@ -47,11 +47,11 @@ struct EventBody {
     source: EventSource,
     keep_alive: Duration,
     keep_alive_timer: Option<Pin<Box<Sleep>>>,
-    /// When whoever listens may not listen any longer.
+    /// Expiry of the client's credentials.
     expiry: Option<Pin<Box<Sleep>>>,
 }
 
-/// Where events come from.
+/// Source of the events.
 #[expect(clippy::large_enum_variant, reason = "each is boxed once, with its alarm")]
 pub(crate) enum EventSource {
     /// A call that ends with its response.
@@ -60,9 +60,9 @@ pub(crate) enum EventSource {
     Batch(BatchStream),
     /// A stream of a legacy session.
     Session(StreamReader),
-    /// The same, through a store that several processes share.
+    /// A stream of a legacy session, read from a shared store.
     Stored(StoredStreamReader),
-    /// All that a client of 2024-11-05 hears.
+    /// All messages to a client of HTTP+SSE.
     LegacySse(LegacySseStream),
 }
 
@@ -87,7 +87,7 @@ impl HttpBody {
         BodyContent::Whole(message.into()).into()
     }
 
-    /// A stream that shows that it is alive after `keep_alive` so much silence.
+    /// Creates a stream that sends a keep-alive after this much silence.
     pub(crate) fn events(source: EventSource, keep_alive: Duration) -> Self {
         BodyContent::EventBody(Box::new(EventBody {
             source,
@@ -98,29 +98,29 @@ impl HttpBody {
         .into()
     }
 
-    /// Ends the stream then, if it is one.
+    /// Ends a stream at this time.
     pub(crate) fn end_at(&mut self, expiry: Instant) {
         if let BodyContent::EventBody(events) = &mut self.inner {
             events.expiry = Some(Box::pin(sleep_until(expiry)));
         }
     }
 
-    /// Lets the request's body count until the reply is written, too: that may be as long.
+    /// Counts the memory of the request body until the reply is written, because the reply may be as large.
     pub(crate) fn charge(&mut self, share: Arc<MessageCharge>) {
         match &mut self.inner {
             BodyContent::Empty => {}
             BodyContent::Whole(message) => *message = share.charge(mem::take(message)),
             BodyContent::EventBody(events) => match &events.source {
-                // The server forgets the message of a listen when it begins.
+                // The message of a subscription is dropped when the subscription starts.
                 EventSource::Call(call) if call.is_listen() => {}
                 EventSource::Call(_) | EventSource::Batch(_) => self.share = Some(share),
-                // The call holds its message itself, and need not end with the response.
+                // The call counts its message itself, and may outlive the response.
                 EventSource::Session(_) | EventSource::Stored(_) | EventSource::LegacySse(_) => {}
             },
         }
     }
 
-    /// Holds a turn until the response ends.
+    /// Marks the connection as responding until the body is dropped.
     pub(crate) fn hold(&mut self, response_guard: ResponseGuard) {
         self.response_guard = Some(response_guard);
     }
@@ -150,7 +150,7 @@ impl EventBody {
             return Poll::Pending;
         }
         keep_alive_timer.set(sleep(self.keep_alive));
-        // Registers the next alarm.
+        // Registers the waker with the timer.
         let _ = keep_alive_timer.as_mut().poll(cx);
         Poll::Ready(Some(Bytes::from_static(sse::KEEP_ALIVE)))
     }
@@ -160,7 +160,7 @@ impl BodyContent {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let chunk = match self {
             BodyContent::Empty => None,
-            // A client of HTTP/2 that takes nothing of it does not get all of it either.
+            // In parts, so that a client of HTTP/2 that does not read does not get all of it.
             BodyContent::Whole(message)
                 if message.len() > MAX_CHUNK_BYTES && http2_streams::is_http2() =>
             {

@@ -1,4 +1,4 @@
-//! The endpoint as a tower service.
+//! The HTTP endpoint as a tower service.
 
 use std::{
     convert::Infallible,
@@ -42,34 +42,33 @@ use crate::{
     task_set::TaskSet,
 };
 
-/// One server over HTTP: a tower service that answers `http::Request`s.
+/// MCP server over HTTP: a tower service that handles `http::Request`s.
 ///
-/// It takes every request as one to the endpoint, whatever its path, so mount it where it belongs.
-/// What is in a request's extensions goes along with each of its calls. Clones are the same
-/// endpoint.
+/// Every request counts as one to the endpoint, whatever its path, so the application must route only the paths
+/// of [`Http::paths`] here. The extensions of a request are passed to its calls. Clones share the endpoint.
 #[derive(Clone)]
 pub struct HttpService {
     pub(crate) endpoint: Arc<HttpEndpoint>,
 }
 
-/// What all requests to one endpoint share.
+/// State that all requests to one endpoint share.
 pub(crate) struct HttpEndpoint {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) http: Http,
     pub(crate) shutdown: Shutdown,
     pub(crate) tasks: Arc<TaskSet>,
     pub(super) budget: Arc<MessageBudget>,
-    /// None if legacy clients have none.
+    /// None if legacy clients have no sessions.
     pub(crate) sessions: Option<Arc<SessionManager>>,
     pub(crate) sse: Option<Arc<LegacySse>>,
-    /// The other processes that serve the same clients, if there may be any.
+    /// The cluster of processes that serve the same clients, if the stores are shared.
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// Whether connections cannot be accepted.
+    /// Records a lack of file descriptors.
     pub(crate) shortage: DescriptorShortage,
 }
 
 impl HttpService {
-    /// Serves `context` over HTTP, as `http` says, until `shutdown` stops.
+    /// Serves `context` over HTTP with the options `http`, until `shutdown` stops.
     #[must_use]
     pub fn new(context: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
         let context = match http.streaming {
@@ -79,7 +78,7 @@ impl HttpService {
             }
             _ => context,
         };
-        // A WebSocket has no more time at the end than the accept loop gives it.
+        // The accept loop does not wait longer for a WebSocket than for its own grace period.
         let context = match http.limits.grace < context.limits.grace {
             true => {
                 let limits = LineLimits { grace: http.limits.grace, ..context.limits };
@@ -114,14 +113,14 @@ impl HttpService {
         HttpService { endpoint: Arc::new(endpoint) }
     }
 
-    /// How it is served.
+    /// Returns the options.
     pub fn options(&self) -> &Http {
         &self.endpoint.http
     }
 }
 
 impl HttpEndpoint {
-    /// Answers one request.
+    /// Handles one request.
     pub(crate) async fn request<B: Body>(
         self: &Arc<Self>,
         parts: &Parts,
@@ -132,7 +131,7 @@ impl HttpEndpoint {
         if let Err(refusal) = host_origin::check_framing(parts, &parsed) {
             return discard_body(*refusal, parts, body).await;
         }
-        // For balancers, who know no host and ask for nothing.
+        // Before the checks of `Host` and the authentication, because load balancers send neither.
         if self.http.health
             && let Some(reply) = self.health(parts).await
         {
@@ -146,7 +145,7 @@ impl HttpEndpoint {
             let problem = "Forwarded and X-Forwarded-For name different clients: let the proxy set one and remove the other";
             return discard_body(response::refuse(400, problem), parts, body).await;
         }
-        // In a box of its own: whoever lets everybody in needs no room for it.
+        // Boxed: endpoints without an authenticator do not need the memory.
         if let Some(guarded) = &self.http.authority {
             return Box::pin(self.dispatch_guarded(guarded, parts, &parsed, body, scope)).await;
         }
@@ -168,7 +167,7 @@ impl HttpEndpoint {
         if let Some(reply) = self.preflight(parts, parsed) {
             return reply;
         }
-        // Held until the answer begins.
+        // Held until the response begins.
         let mut charge = MessageCharge::empty(&self.budget);
         let path = parts.uri.path();
         if let Some(sse) = &self.sse {
@@ -192,7 +191,8 @@ impl HttpEndpoint {
                     Ok(message) => message,
                     Err(refusal) => return *refusal,
                 };
-                // A small body counts until the response begins, a large one until its bytes and the reply's are gone.
+                // A small body counts until the response begins, a large one until its bytes and those of the
+                // reply are freed.
                 let (mut message, mut share) = (message, None);
                 if charge.is_large() {
                     let charge = mem::replace(&mut charge, MessageCharge::empty(&self.budget));
@@ -214,7 +214,7 @@ impl HttpEndpoint {
             {
                 return crate::server::http::websocket::upgrade(self, parts, scope);
             }
-            // Sessions are for the others.
+            // Modern revisions have no sessions.
             _ if parsed.message.is_modern() => response::not_allowed("POST"),
             (&Method::GET, Some(sessions)) => sessions.get(parsed, scope).await,
             (&Method::DELETE, Some(sessions)) => sessions.delete(parsed, scope).await,
@@ -223,7 +223,7 @@ impl HttpEndpoint {
         discard_body(reply, parts, body).await
     }
 
-    /// Answers a browser that asks before it sends.
+    /// Answers a CORS preflight request.
     pub(super) fn preflight(
         &self,
         parts: &Parts,
@@ -249,7 +249,7 @@ impl HttpEndpoint {
         }
     }
 
-    /// Why the body cannot be a message, or the reply to it could not be read.
+    /// Rejects a request whose body cannot be a message, or whose client could not read the reply.
     fn check_post_headers(
         &self,
         parts: &Parts,
@@ -269,12 +269,12 @@ impl HttpEndpoint {
             return refuse(406, "Accept must allow application/json or text/event-stream");
         }
         if !parsed.accept.json && self.http.streaming == Streaming::Never {
-            return refuse(406, "Nothing is streamed here: accept application/json");
+            return refuse(406, "This server does not stream: accept application/json");
         }
         None
     }
 
-    /// The message in the body, if it may be one.
+    /// Reads the message in the body of a POST.
     async fn read_post<B: Body>(
         &self,
         parts: &Parts,
@@ -291,12 +291,15 @@ impl HttpEndpoint {
         read_body.map_err(|body_error| Box::new(self.body_error(body_error)))
     }
 
-    /// Why there is no message. The client must not send another behind what is left of the body.
+    /// Returns the response for a body that was not read. It closes the connection, because the rest of the
+    /// body may follow.
     pub(super) fn body_error(&self, body_error: BodyError) -> HttpResponse {
         let mut reply = match body_error {
-            BodyError::TooSlow => response::refuse(408, "The body took too long to come"),
-            BodyError::NoRoom => response::busy("Too much is being sent at once"),
-            BodyError::Broken => response::refuse(400, "The body ended before its time"),
+            BodyError::TooSlow => response::refuse(408, "The body took too long to arrive"),
+            BodyError::NoRoom => {
+                response::busy("Too many bytes are being received: try again later")
+            }
+            BodyError::Broken => response::refuse(400, "The body ended before its declared length"),
             BodyError::TooLong => match self.context.wire.too_long() {
                 Received::Reply(reply, status) => response::json(status, reply),
                 _ => response::status(413),

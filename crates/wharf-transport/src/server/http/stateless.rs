@@ -1,4 +1,4 @@
-//! Messages that stand alone: all modern ones, and legacy ones where there are no sessions.
+//! Requests without a session: all of modern revisions, and legacy ones where sessions are off.
 
 use std::{
     future::poll_fn,
@@ -22,19 +22,19 @@ use crate::server::http::{
     service::HttpEndpoint,
 };
 
-/// How the client reads its reply.
+/// Form of the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ResponseForm {
-    /// As one message, whatever the call sends before its end.
+    /// One JSON message. Messages before the reply are dropped.
     Json,
-    /// As events, whether the call sends anything before its end or not.
+    /// Events, even if the reply is the only message.
     Events,
-    /// As events from the first message on that the call sends before its end.
+    /// JSON if the reply is the only message, else events.
     Smart,
 }
 
 impl ResponseForm {
-    /// How the call ended, if it did so without a word, or without one that the client reads.
+    /// Polls for the end of the call. None if a message for the client comes first.
     fn poll(self, call: &mut CallStream, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
         match self {
             ResponseForm::Json => call.poll_end(cx).map(Some),
@@ -44,7 +44,7 @@ impl ResponseForm {
 }
 
 impl HttpEndpoint {
-    /// Answers a message that stands alone.
+    /// Handles a message without a session.
     pub(crate) fn answer(
         &self,
         message: Bytes,
@@ -52,7 +52,7 @@ impl HttpEndpoint {
         accept: AcceptHeader,
         scope: RequestExtensions,
     ) -> EventualResponse<'_> {
-        // A listen keeps its message for as long as it lives, and with it the whole buffer that it was read into.
+        // A subscription keeps its message while it lives, so it gets a copy instead of the whole read buffer.
         let message = match heads.method == HeaderField::One(Method::Listen.name().as_bytes()) {
             true => Bytes::copy_from_slice(&message),
             false => message,
@@ -84,14 +84,14 @@ impl HttpEndpoint {
     fn call(&self, request: Request, codec: Codec, accept: AcceptHeader) -> EventualResponse<'_> {
         let form = self.form(accept, codec.is_listen());
         if form == ResponseForm::Json && codec.is_listen() {
-            let problem = "A listen is a stream: accept text/event-stream";
+            let problem = "subscriptions/listen needs a stream: accept text/event-stream";
             return EventualResponse::Now(response::refuse(406, problem));
         }
         let (context, until) = (&self.context, request.scope.get::<AuthExpiry>().copied());
         let active_call =
             ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
         let mut call = CallStream::new(active_call, codec, &self.shutdown, until);
-        // Most calls end at once. Nobody need be woken: one that goes on is polled again at once.
+        // Most calls end with the first poll. A waker is not needed: a pending call is polled again at once.
         match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(silent) => EventualResponse::Now(self.begin(call, form, silent)),
             Poll::Pending => EventualResponse::later(async move {
@@ -99,7 +99,7 @@ impl HttpEndpoint {
                 let first = poll_fn(|cx| form.poll(&mut call, cx));
                 let silent = match form {
                     ResponseForm::Json => first.await,
-                    // Before anybody could think that it is dead.
+                    // The response begins before the client may take the connection for dead.
                     _ => timeout(self.http.limits.keep_alive, first).await.unwrap_or_default(),
                 };
                 self.begin(call, form, silent)
@@ -107,7 +107,7 @@ impl HttpEndpoint {
         }
     }
 
-    /// Answers with how the call ended, if it did so without a word, else with what it says.
+    /// Responds with the outcome if there is one, else with a stream.
     fn begin(
         &self,
         mut call: CallStream,
@@ -117,7 +117,7 @@ impl HttpEndpoint {
         if let Some(outcome) = silent {
             let mut reply = Vec::new();
             let status = call.codec().encode(&outcome, &mut reply);
-            // A status can be told only without a stream.
+            // The status of the HTTP response can only be set without a stream.
             if form != ResponseForm::Events || status != 200 {
                 return response::ended(status, &outcome, reply);
             }
@@ -142,7 +142,7 @@ impl HttpEndpoint {
         let after_grace = Box::pin(self.shutdown.after_grace(self.http.limits.grace));
         let mut stream = BatchStream { replies, pending: Vec::new(), after_grace };
         if form != ResponseForm::Events {
-            // As for a single call, but for the timer: nobody sends batches any more.
+            // As for a single call, but without the timer, because batches are hardly used.
             loop {
                 match poll_fn(|cx| stream.poll_message(cx)).await {
                     None => return response::status(202),

@@ -223,7 +223,7 @@ impl LineCall {
         out.push(b'\n');
         // A subscription that failed needs no final message.
         let ended = matches!(outcome, Outcome::Complete(_));
-        if ended && self.codec.is_listen() && self.codec.farewell(out) {
+        if ended && self.codec.is_listen() && self.codec.write_listen_end(out) {
             out.push(b'\n');
         }
     }

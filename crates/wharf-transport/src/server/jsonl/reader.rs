@@ -94,7 +94,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             rejected_http: false,
             length: 0,
             sink,
-            out: Vec::with_capacity(READ_CHUNK_BYTES),
+            out: Vec::new(),
             ahead: VecDeque::new(),
             read_ahead_limit: 1,
             small_reads: false,
@@ -117,13 +117,15 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             let read_timeout = self.read_timeout();
             let buffer = self.lines.buffer();
             if buffer.capacity() - buffer.len() < MIN_BUFFER_ROOM_BYTES {
-                buffer.reserve(if self.small_reads {
+                // The rest of a rejected message is skipped, which needs little memory.
+                let skips = buffer.is_empty() && !self.lines.is_between();
+                self.lines.buffer().reserve(if self.small_reads || skips {
                     MIN_BUFFER_ROOM_BYTES
                 } else {
                     READ_CHUNK_BYTES
                 });
             }
-            let mut room = buffer.limit(READ_CHUNK_BYTES);
+            let mut room = self.lines.buffer().limit(READ_CHUNK_BYTES);
             let read = poll_fn(|cx| match pin!(reader.read_buf(&mut room)).poll(cx) {
                 Poll::Pending => closing.as_mut().poll(cx).map(|()| None),
                 read => read.map(Some),

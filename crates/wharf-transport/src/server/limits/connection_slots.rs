@@ -37,6 +37,8 @@ struct SlotState {
     task: Option<AbortHandle>,
     /// True if the connection was evicted before the task was set.
     ended: bool,
+    /// True once the connection is closed.
+    closed: bool,
 }
 
 /// Source of the connection's activity.
@@ -147,7 +149,19 @@ impl ConnectionSlot {
         if state.ended {
             task.abort();
         }
-        state.task = Some(task);
+        if !state.closed {
+            state.task = Some(task);
+        }
+    }
+
+    /// Releases the connection's state. An abort handle keeps the memory of its task, and whatever outlives the
+    /// connection, such as the subscription of a session, has the slot among its request extensions.
+    fn close(&self) {
+        let state = std::mem::replace(
+            &mut *self.lock(),
+            SlotState { closed: true, ..SlotState::default() },
+        );
+        drop(state);
     }
 
     /// Sets the source of the connection's activity.
@@ -184,11 +198,36 @@ impl SlotGuard {
 
 impl Drop for SlotGuard {
     fn drop(&mut self) {
+        self.0.close();
         if self.0.gone.swap(true, Ordering::AcqRel) {
             return;
         }
         if let Some(slots) = self.0.slots.upgrade() {
             slots.lock().remove(&self.0.caller, 1, |slot| slot.is_gone());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_that_outlives_its_connection_keeps_no_task() {
+        let slots = ConnectionSlots::new(10);
+        // The task is set before the connection is closed, or only afterwards.
+        for early in [true, false] {
+            let guard = slots.take(Caller::Local).unwrap();
+            let slot = guard.slot().clone();
+            let task = tokio::spawn(async {});
+            if early {
+                slot.set_task(task.abort_handle());
+            }
+            drop(guard);
+            if !early {
+                slot.set_task(task.abort_handle());
+            }
+            assert!(slot.lock().task.is_none(), "{early}");
         }
     }
 }

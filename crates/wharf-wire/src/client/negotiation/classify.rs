@@ -1,4 +1,4 @@
-//! What an answer says about the revisions that a server speaks.
+//! Classifies replies as those of a modern or legacy server, and reads the supported revisions.
 
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -13,50 +13,53 @@ use crate::{
     server::encode::SERVER_INFO,
 };
 
-/// How many versions of those that a server names are looked at.
-const MOST_VERSIONS: usize = 100;
+/// Maximum number of versions that are read from a server's list.
+const MAX_VERSIONS: usize = 100;
 
-/// How many values a list of versions may have to be read at all.
-const MOST_VALUES: usize = 1_000;
+/// Maximum number of values in a list of versions; longer lists are not read.
+const MAX_VERSION_LIST_VALUES: usize = 1_000;
 
-/// What an answer to `server/discover` says.
-pub(super) enum Verdict {
-    /// The server is modern, and speaks these.
+/// Classification of the reply to `server/discover`.
+pub(super) enum DiscoverReply {
+    /// The server is modern and supports these revisions.
     Modern(Vec<String>),
-    /// It is modern, but does not speak what it was asked in.
-    Other(Vec<String>),
-    /// It is modern, and refuses.
-    Refused,
-    /// Nothing that only a modern server would say.
+    /// The server is modern, but does not support the revision of the request.
+    OtherVersions(Vec<String>),
+    /// The server is modern and refuses the request.
+    Rejected,
+    /// Not the reply of a modern server.
     Legacy,
 }
 
-/// Judges by what only modern servers say; the words of all others are their own.
-pub(super) fn judge(result: Result<&str, &Error>) -> Verdict {
+/// Classifies a reply by the features that only modern servers have; others may reply with anything.
+pub(super) fn classify_discovery(result: Result<&str, &Error>) -> DiscoverReply {
     #[derive(Deserialize)]
     struct Discovered<'a> {
         #[serde(borrow, rename = "supportedVersions")]
         versions: &'a RawValue,
     }
-    // No server speaks so many that they could not be read.
+    // No server supports so many revisions that the list exceeds the limit.
     let versions = |it: Discovered<'_>| {
-        let json = Some(it.versions.get()).filter(|json| has_at_most(json, MOST_VALUES))?;
+        let json =
+            Some(it.versions.get()).filter(|json| has_at_most(json, MAX_VERSION_LIST_VALUES))?;
         serde_json::from_str::<Vec<Value>>(json).ok()
     };
     match result {
         Ok(json) => match read_object::<Discovered<'_>>(json).ok().and_then(versions) {
-            Some(it) => Verdict::Modern(texts(&it)),
-            None => Verdict::Legacy,
+            Some(it) => DiscoverReply::Modern(texts(&it)),
+            None => DiscoverReply::Legacy,
         },
         Err(error) => match modern_kind(error) {
-            Some(ErrorKind::UnsupportedProtocolVersion) => Verdict::Other(supported(error)),
-            Some(_) => Verdict::Refused,
-            None => Verdict::Legacy,
+            Some(ErrorKind::UnsupportedProtocolVersion) => {
+                DiscoverReply::OtherVersions(supported(error))
+            }
+            Some(_) => DiscoverReply::Rejected,
+            None => DiscoverReply::Legacy,
         },
     }
 }
 
-/// The kind, if the error's number is one that only modern servers have.
+/// Returns the error kind if only modern servers use the code.
 fn modern_kind(error: &Error) -> Option<ErrorKind> {
     use ErrorKind::{HeaderMismatch, MissingClientCapability, UnsupportedProtocolVersion};
     match (error.code, error.kind) {
@@ -67,7 +70,7 @@ fn modern_kind(error: &Error) -> Option<ErrorKind> {
     }
 }
 
-/// What the error says if its number is one that only modern servers have, however it was read.
+/// Sets the kind of an error whose code only modern servers use, however it was decoded.
 pub(super) fn as_modern(mut error: Error) -> Error {
     if let Some(kind) = modern_kind(&error) {
         error.kind = kind;
@@ -75,7 +78,7 @@ pub(super) fn as_modern(mut error: Error) -> Error {
     error
 }
 
-/// The versions that an error says the server speaks.
+/// Returns the supported versions in an error.
 pub(super) fn supported(error: &Error) -> Vec<String> {
     let listed = error.data.as_deref().and_then(|data| data["supported"].as_array());
     listed.map(|versions| texts(versions)).unwrap_or_default()
@@ -83,33 +86,33 @@ pub(super) fn supported(error: &Error) -> Vec<String> {
 
 fn texts(versions: &[Value]) -> Vec<String> {
     let texts = versions.iter().filter_map(Value::as_str);
-    texts.take(MOST_VERSIONS).map(|version| excerpt(version).into_owned()).collect()
+    texts.take(MAX_VERSIONS).map(|version| excerpt(version).into_owned()).collect()
 }
 
-/// The newest of `versions` that we know and `fits`.
+/// Returns the newest known one of `versions` that `fits`.
 pub(super) fn newest(versions: &[String], fits: impl Fn(Revision) -> bool) -> Option<Revision> {
     let known = versions.iter().filter_map(|version| version.parse().ok());
     known.filter(|revision| fits(*revision)).max()
 }
 
-/// The reply to `id` in the body of an HTTP answer.
+/// Returns the reply to `id` in the body of an HTTP response.
 pub(super) fn reply_in(
     body: &[u8],
     id: &CallId,
-    talk: &ClientCodec,
+    codec: &ClientCodec,
 ) -> Option<Result<bytestring::ByteString, Error>> {
-    let heard = talk.hear(bytes::Bytes::copy_from_slice(body)).ok()?;
-    heard.into_iter().find_map(|one| match one {
+    let messages = codec.decode(bytes::Bytes::copy_from_slice(body)).ok()?;
+    messages.into_iter().find_map(|one| match one {
         ServerMessage::Reply { id: Some(of), result } if of == *id => Some(result),
-        // A server that could not read the request cannot know its id.
+        // A server that could not read the request cannot return its id.
         ServerMessage::Reply { id: None, result: Err(error) } => Some(Err(error)),
         _ => None,
     })
 }
 
-/// What a server says about itself when it is discovered.
+/// Reads identity and capabilities of a server from the result of `server/discover`.
 pub(super) fn discovered(
-    talk: &ClientCodec,
+    codec: &ClientCodec,
     json: &str,
 ) -> Result<(Implementation, Discovery), Error> {
     #[derive(Deserialize)]
@@ -119,10 +122,10 @@ pub(super) fn discovered(
     }
     let fields: Option<Fields> = read_object(json).ok();
     let info = fields.and_then(|it| it.meta).and_then(|mut meta| meta.remove(SERVER_INFO));
-    Ok((implementation(info), discovery(talk, json)?))
+    Ok((implementation(info), discovery(codec, json)?))
 }
 
-/// The version that a server chose in the handshake, and what it says about itself.
+/// Reads the negotiated version and the identity of a server from the result of `initialize`.
 pub(super) fn handshake(json: &str) -> Option<(String, Implementation)> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -136,14 +139,14 @@ pub(super) fn handshake(json: &str) -> Option<(String, Implementation)> {
     Some((protocol_version, implementation(info)))
 }
 
-pub(super) fn discovery(talk: &ClientCodec, json: &str) -> Result<Discovery, Error> {
-    match talk.result(Method::Discover, json)? {
+pub(super) fn discovery(codec: &ClientCodec, json: &str) -> Result<Discovery, Error> {
+    match codec.result(Method::Discover, json)? {
         Outcome::Complete(Reply::Discover(discovery)) => Ok(*discovery),
         _ => Ok(Discovery::default()),
     }
 }
 
-/// A name without a version is still a name.
+/// Reads the server's identity; a missing name or version becomes empty.
 fn implementation(info: Option<Value>) -> Implementation {
     let Some(Value::Object(mut fields)) = info else { return Implementation::default() };
     for needed in ["name", "version"] {

@@ -1,76 +1,76 @@
-//! Why a conversation cannot be opened, and what to do about it.
+//! Errors of the version negotiation.
 
 use serde_json::json;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::Revision;
 
-/// Names what both sides speak.
-pub(super) fn nothing_in_common(theirs: &[String], pin: Option<Revision>) -> Error {
-    let spoken = match theirs.is_empty() {
+/// Error that lists the revisions of both sides.
+pub(super) fn no_common_revision(theirs: &[String], pin: Option<Revision>) -> Error {
+    let supported = match theirs.is_empty() {
         true => "no revision".to_owned(),
         false => excerpt(&theirs.join(", ")).into_owned(),
     };
     let ours = match pin {
-        Some(pin) => format!("the client is held to {pin}"),
-        None => format!("the client speaks {}", Revision::ALL.map(Revision::as_str).join(", ")),
+        Some(pin) => format!("the client is pinned to {pin}"),
+        None => format!("the client supports {}", Revision::ALL.map(Revision::as_str).join(", ")),
     };
     Error::new(ErrorKind::UnsupportedProtocolVersion)
-        .with_message(format!("The server speaks {spoken}, but {ours}"))
+        .with_message(format!("The server supports {supported}, but {ours}"))
         .with_data(json!({"supported": theirs}))
 }
 
-/// The server said nothing that only a server of `revision` would say.
-pub(super) fn not_modern(revision: Revision, said: &str) -> Error {
+/// Error for a reply that is not that of a server of `revision`.
+pub(super) fn not_modern(revision: Revision, answer: &str) -> Error {
     Error::new(ErrorKind::UnsupportedProtocolVersion).with_message(format!(
-        "The server does not speak {revision}: it answered `server/discover` with {said}. Try \
-         another revision, or none in particular"
+        "The server does not support {revision}: it answered `server/discover` with {answer}. Pin \
+         another revision, or none"
     ))
 }
 
 pub(super) fn no_version() -> Error {
     Error::new(ErrorKind::ValidationFailed)
-        .with_message("Invalid result of initialize: it names no protocolVersion")
+        .with_message("Invalid result of initialize: missing `protocolVersion`")
 }
 
 pub(super) fn timed_out() -> Error {
     Error::new(ErrorKind::RequestTimeout).with_message(
-        "The server did not answer the opening of the conversation: is it an MCP server, and \
-         does it start in time?",
+        "The server did not reply to the handshake in time: check that it is an MCP server and \
+         that it starts in time",
     )
 }
 
-pub(super) fn ended() -> Error {
+pub(super) fn connection_closed() -> Error {
     Error::new(ErrorKind::ConnectionClosed).with_message(
-        "The server closed the connection before the conversation was open: see what it says \
-         about that",
+        "The server closed the connection before the handshake was complete: check the \
+         server's log or stderr",
     )
 }
 
-/// A status that says nothing about the revisions a server speaks.
-pub(super) fn no_verdict(status: u16, said: Option<Error>) -> Error {
+/// Error for an HTTP status that does not indicate the supported revisions.
+pub(super) fn inconclusive_status(status: u16, answer: Option<Error>) -> Error {
     let (kind, problem) = match status {
-        401 => (ErrorKind::Unauthenticated, "it wants credentials, or others"),
-        403 => (ErrorKind::Forbidden, "it does not let this client in"),
-        429 => (ErrorKind::RateLimited, "it is asked too often; try again later"),
-        503 => (ErrorKind::Overloaded, "it has too much to do; try again later"),
+        401 => (ErrorKind::Unauthenticated, "it requires credentials, or other ones"),
+        403 => (ErrorKind::Forbidden, "it denies access to this client"),
+        429 => (ErrorKind::RateLimited, "too many requests; try again later"),
+        503 => (ErrorKind::Overloaded, "it is overloaded; try again later"),
         500..=599 => (ErrorKind::TemporarilyUnavailable, "it failed; try again later"),
-        _ => (ErrorKind::TransportError, "which is no answer to a request"),
+        _ => (ErrorKind::TransportError, "which is not a valid response to a request"),
     };
     let mut message = format!("The server answered with HTTP status {status}: {problem}");
-    let said = said.map(|error| {
+    let answer = answer.map(|error| {
         message.push_str(&format!(" (`{}`)", excerpt(&error.message)));
         error.data
     });
     let mut error = Error::new(kind).with_message(message);
-    error.data = said.flatten().or_else(|| Some(Box::new(json!({"status": status}))));
+    error.data = answer.flatten().or_else(|| Some(Box::new(json!({"status": status}))));
     error
 }
 
 pub(super) fn no_reply(status: u16) -> Error {
     let message = format!(
-        "The server answered `initialize` with HTTP status {status} and no reply: is this the \
-         address of an MCP server?"
+        "The server answered `initialize` with HTTP status {status} and no reply: check that \
+         this is the URL of an MCP server"
     );
     Error::new(ErrorKind::TransportError).with_message(message).with_data(json!({"status": status}))
 }

@@ -1,4 +1,4 @@
-//! Which revision a server speaks: found out by asking, without I/O.
+//! Version negotiation of a client, without I/O.
 
 pub(crate) mod classify;
 pub(crate) mod error;
@@ -10,74 +10,74 @@ use crate::CallId;
 pub use crate::client::negotiation::state_machine::Negotiation;
 use crate::client::{ClientCodec, ClientIdentity};
 
-/// What messages travel on.
+/// Kind of transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum TransportKind {
     /// A stream of messages: stdio, a socket, a WebSocket.
     Lines,
     /// Requests over HTTP.
     Http,
 }
 
-/// What happened to the last message that an opening sent.
+/// Outcome of the last message that the negotiation sent.
 #[derive(Clone, Debug)]
-pub enum Answered<'a> {
-    /// A reply to this id: the JSON text of its result, or its error.
+pub enum NegotiationEvent<'a> {
+    /// Reply to this id: the JSON text of its result, or its error.
     Reply(CallId, Result<&'a str, &'a Error>),
-    /// The whole HTTP answer: its body is JSON, or the reply taken out of an event stream.
+    /// Complete HTTP response: its body is JSON, or the reply extracted from an event stream.
     Http {
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// The body.
+        /// Response body.
         body: &'a [u8],
     },
-    /// Nothing came within the patience given.
+    /// No reply within the timeout.
     Silence,
-    /// The connection ended.
+    /// The connection closed.
     Closed,
 }
 
-/// How long to wait for an answer.
+/// Kind of timeout for a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
-    /// For a probe that a server may not know: briefly.
+pub enum NegotiationTimeout {
+    /// Short: the server may not support the probe.
     Probe,
-    /// For a handshake.
+    /// Timeout of a handshake.
     Handshake,
 }
 
-/// What to do next.
+/// Next action of the negotiation.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
-pub enum Step {
-    /// Send this and report what comes back.
+pub enum NegotiationStep {
+    /// Send this message and report the outcome.
     Send {
         /// The message.
         message: Vec<u8>,
-        /// The HTTP headers that go with it.
+        /// HTTP headers of the message.
         headers: Vec<(String, String)>,
-        /// How long to wait for the answer.
-        patience: Patience,
-        /// Whether to open the connection anew first: it ended.
+        /// Timeout for the reply.
+        timeout: NegotiationTimeout,
+        /// Set if the connection closed and must be reopened first.
         reopen: bool,
     },
-    /// Nothing to send; go on waiting.
-    Wait(Patience),
-    /// The conversation is open.
+    /// Send nothing and continue to wait.
+    Wait(NegotiationTimeout),
+    /// The negotiation succeeded.
     Open {
-        /// How to speak with the server.
-        talk: ClientCodec,
-        /// Its name and version.
+        /// Codec for the negotiated revision.
+        codec: ClientCodec,
+        /// Name and version of the server.
         info: Implementation,
-        /// What it can do.
+        /// Capabilities of the server.
         discovery: Discovery,
-        /// Every revision it says it speaks; empty if it did not say.
+        /// Revisions that the server listed; empty if it listed none.
         supported: Vec<String>,
-        /// What to send first.
+        /// First message to send.
         then: Option<Vec<u8>>,
     },
-    /// Try HTTP+SSE of 2024-11-05, and call [`Negotiation::over_events`] once it is there.
+    /// Try HTTP+SSE of 2024-11-05, and call [`Negotiation::over_events`] once it is connected.
     TryEvents,
-    /// There is no way to speak with this server.
+    /// The negotiation failed.
     Fail(Error),
 }

@@ -1,111 +1,112 @@
-//! The course of an opening: what is under way, and what follows from each answer.
+//! State machine of the version negotiation: requests in flight, and the next step after each reply.
 
 use std::sync::Arc;
 
 use wharf_model::{Error, Implementation, excerpt};
 
 use crate::client::negotiation::{
-    Answered, Carrier, ClientCodec, ClientIdentity, Patience, Step, classify, classify::Verdict,
-    error,
+    ClientCodec, ClientIdentity, NegotiationEvent, NegotiationStep, NegotiationTimeout,
+    TransportKind, classify, classify::DiscoverReply, error,
 };
 use crate::{CallId, Revision};
 
 const DISCOVER: &str = "server/discover";
 
-/// Finds out which revision a server speaks, and opens the conversation.
+/// Negotiates the protocol revision with a server.
 ///
-/// It asks `server/discover` first. What only a modern server would say decides for the modern
-/// era; anything else leads to `initialize`. Its requests have the ids 1 to 9: calls should have
-/// others, so that none takes a late answer to the opening for its own.
+/// It sends `server/discover` first. A reply that only a modern server sends selects the modern era; anything
+/// else leads to `initialize`. The requests have the ids 1 to 9: calls should use others, so that a late reply
+/// to the negotiation is not taken for theirs.
 ///
 /// ```
-/// use wharf_wire::{Answered, CallId, Carrier, ClientIdentity, Negotiation, Step};
+/// use wharf_wire::{NegotiationEvent, CallId, TransportKind, ClientIdentity, Negotiation, NegotiationStep};
 ///
-/// let mut opening = Negotiation::new(ClientIdentity::default().into(), Carrier::Http, None, None);
-/// let Step::Send { headers, .. } = opening.start() else { panic!() };
+/// let mut opening = Negotiation::new(ClientIdentity::default().into(), TransportKind::Http, None, None);
+/// let NegotiationStep::Send { headers, .. } = opening.start() else { panic!() };
 /// assert_eq!(headers[1], ("Mcp-Method".to_owned(), "server/discover".to_owned()));
 ///
-/// let step = opening.answered(Answered::Http { status: 404, body: b"Not Found" });
-/// let Step::Send { message, .. } = step else { panic!() };
+/// let step = opening.answered(NegotiationEvent::Http { status: 404, body: b"Not Found" });
+/// let NegotiationStep::Send { message, .. } = step else { panic!() };
 /// assert!(String::from_utf8(message).unwrap().contains("initialize"));
-/// let step = opening.answered(Answered::Http { status: 405, body: b"" });
-/// assert!(matches!(step, Step::TryEvents));
+/// let step = opening.answered(NegotiationEvent::Http { status: 405, body: b"" });
+/// assert!(matches!(step, NegotiationStep::TryEvents));
 /// ```
 #[derive(Debug)]
 pub struct Negotiation {
     client: Arc<ClientIdentity>,
-    carrier: Carrier,
+    transport: TransportKind,
     pin: Option<Revision>,
     remembered: Option<Revision>,
-    /// How many messages were written, which numbers them.
-    written: u64,
-    patience: Patience,
-    /// The `server/discover` that may still be answered.
-    probe: Option<Sent>,
-    /// The `initialize` that may still be answered.
-    handshake: Option<Sent>,
-    /// Whether `server/discover` was tried.
+    /// Number of messages written, from which ids are derived.
+    messages_sent: u64,
+    timeout: NegotiationTimeout,
+    /// `server/discover` request in flight.
+    probe: Option<PendingRequest>,
+    /// `initialize` request in flight.
+    handshake: Option<PendingRequest>,
+    /// Set once `server/discover` was sent.
     probed: bool,
-    /// Whether the server has said that it is modern.
+    /// Set once the server identified itself as modern.
     modern: bool,
-    /// Whether the server was asked in another revision than first, at its own wish.
-    corrected: bool,
-    /// Whether the connection was opened anew.
+    /// Set once a request was repeated in a revision that the server listed.
+    retried_revision: bool,
+    /// Set once the connection was reopened.
     reopened: bool,
-    /// What is left to do if `server/discover` gives no verdict, for `initialize` was refused.
-    otherwise: Option<Step>,
-    /// Every revision that the server says it speaks.
+    /// Step to take if `server/discover` is inconclusive after `initialize` failed.
+    fallback: Option<NegotiationStep>,
+    /// Revisions that the server listed.
     supported: Vec<String>,
 }
 
-/// A request under way.
+/// Request in flight.
 #[derive(Clone, Debug)]
-struct Sent {
+struct PendingRequest {
     id: CallId,
     revision: Revision,
 }
 
 impl Negotiation {
-    /// An opening that tries `pin` only, if given, or else `remembered` first, which the server
-    /// spoke the last time.
+    /// Creates a negotiation. It tries only `pin` if given, or else `remembered`, the last negotiated revision,
+    /// first.
     #[must_use]
     pub fn new(
         client: Arc<ClientIdentity>,
-        carrier: Carrier,
+        transport: TransportKind,
         pin: Option<Revision>,
         remembered: Option<Revision>,
     ) -> Negotiation {
         Negotiation {
             client,
-            carrier,
+            transport,
             pin,
             remembered,
-            written: 0,
-            patience: Patience::Probe,
+            messages_sent: 0,
+            timeout: NegotiationTimeout::Probe,
             probe: None,
             handshake: None,
             probed: false,
             modern: false,
-            corrected: false,
+            retried_revision: false,
             reopened: false,
-            otherwise: None,
+            fallback: None,
             supported: Vec::new(),
         }
     }
 
-    /// How to read what comes while the opening is under way.
+    /// Returns the codec for messages received during the negotiation.
     #[must_use]
-    pub fn talk(&self) -> ClientCodec {
-        // Over lines, a legacy server may ping or ask before it is open; over HTTP only replies come.
-        let revision = match self.carrier {
-            Carrier::Lines => Revision::NEWEST_LEGACY,
-            Carrier::Http => Revision::MODERN,
+    pub fn codec(&self) -> ClientCodec {
+        // On a line stream a legacy server may send a ping or request before the handshake; on HTTP only
+        // replies arrive.
+        let revision = match self.transport {
+            TransportKind::Lines => Revision::NEWEST_LEGACY,
+            TransportKind::Http => Revision::MODERN,
         };
         ClientCodec::new(revision, self.client.clone())
     }
 
-    /// The first step.
-    pub fn start(&mut self) -> Step {
+    /// Returns the first step.
+    pub fn start(&mut self) -> NegotiationStep {
         match (self.pin, self.remembered) {
             (Some(pin), _) if pin.is_modern() => self.discover(pin, false),
             (Some(pin), _) => self.initialize(pin, false),
@@ -116,151 +117,162 @@ impl Negotiation {
         }
     }
 
-    /// The next step, after `what` happened.
-    pub fn answered(&mut self, what: Answered<'_>) -> Step {
+    /// Returns the next step after `what` happened.
+    pub fn answered(&mut self, what: NegotiationEvent<'_>) -> NegotiationStep {
         match what {
-            Answered::Reply(id, Err(error)) => {
+            NegotiationEvent::Reply(id, Err(error)) => {
                 self.replied(&id, Err(&classify::as_modern(error.clone())))
             }
-            Answered::Reply(id, result) => self.replied(&id, result),
-            Answered::Http { status, body } => self.http(status, body),
-            Answered::Silence => self.silent(),
-            Answered::Closed => self.closed(),
+            NegotiationEvent::Reply(id, result) => self.replied(&id, result),
+            NegotiationEvent::Http { status, body } => self.http(status, body),
+            NegotiationEvent::Silence => self.on_timeout(),
+            NegotiationEvent::Closed => self.on_closed(),
         }
     }
 
-    /// The next step, once HTTP+SSE of 2024-11-05 is there: its messages are a stream.
-    pub fn over_events(&mut self) -> Step {
-        self.carrier = Carrier::Lines;
+    /// Returns the next step once HTTP+SSE of 2024-11-05 is connected: its messages are a stream.
+    pub fn over_events(&mut self) -> NegotiationStep {
+        self.transport = TransportKind::Lines;
         (self.probed, self.reopened) = (true, true);
         self.initialize(self.pin.unwrap_or(Revision::NEWEST_LEGACY), false)
     }
 
-    fn discover(&mut self, revision: Revision, reopen: bool) -> Step {
-        let talk = ClientCodec::new(revision, self.client.clone());
+    fn discover(&mut self, revision: Revision, reopen: bool) -> NegotiationStep {
+        let codec = ClientCodec::new(revision, self.client.clone());
         let id = self.next_id();
         let mut message = Vec::new();
-        // Without parameters, nothing can be wrong with them.
-        let _ = talk.request(DISCOVER, None, &id, &mut message);
+        // Fails only for invalid parameters, and there are none.
+        let _ = codec.request(DISCOVER, None, &id, &mut message);
         self.probed = true;
-        self.probe = Some(Sent { id, revision });
-        self.patience = match self.may_be_legacy() {
-            true => Patience::Probe,
-            false => Patience::Handshake,
+        self.probe = Some(PendingRequest { id, revision });
+        self.timeout = match self.may_be_legacy() {
+            true => NegotiationTimeout::Probe,
+            false => NegotiationTimeout::Handshake,
         };
-        let headers = match self.carrier {
-            Carrier::Http => talk.headers(DISCOVER, None, None),
-            Carrier::Lines => Vec::new(),
+        let headers = match self.transport {
+            TransportKind::Http => codec.headers(DISCOVER, None, None),
+            TransportKind::Lines => Vec::new(),
         };
-        Step::Send { message, headers, patience: self.patience, reopen }
+        NegotiationStep::Send { message, headers, timeout: self.timeout, reopen }
     }
 
-    fn initialize(&mut self, revision: Revision, reopen: bool) -> Step {
+    fn initialize(&mut self, revision: Revision, reopen: bool) -> NegotiationStep {
         let id = self.next_id();
         let mut message = Vec::new();
         ClientCodec::new(revision, self.client.clone()).initialize(&id, &mut message);
-        self.handshake = Some(Sent { id, revision });
-        self.patience = Patience::Handshake;
-        Step::Send { message, headers: Vec::new(), patience: self.patience, reopen }
+        self.handshake = Some(PendingRequest { id, revision });
+        self.timeout = NegotiationTimeout::Handshake;
+        NegotiationStep::Send { message, headers: Vec::new(), timeout: self.timeout, reopen }
     }
 
     fn next_id(&mut self) -> CallId {
-        self.written += 1;
-        CallId::from(self.written)
+        self.messages_sent += 1;
+        CallId::from(self.messages_sent)
     }
 
     fn may_be_legacy(&self) -> bool {
         !self.modern && !self.pin.is_some_and(Revision::is_modern)
     }
 
-    fn replied(&mut self, id: &CallId, result: Result<&str, &Error>) -> Step {
-        let answers = |sent: &mut Sent| sent.id == *id;
+    fn replied(&mut self, id: &CallId, result: Result<&str, &Error>) -> NegotiationStep {
+        let answers = |sent: &mut PendingRequest| sent.id == *id;
         if self.probe.take_if(answers).is_some() {
             return self.discovered(result);
         }
         if let Some(sent) = self.handshake.take_if(answers) {
             return self.initialized(&sent, result);
         }
-        Step::Wait(self.patience)
+        NegotiationStep::Wait(self.timeout)
     }
 
-    fn http(&mut self, status: u16, body: &[u8]) -> Step {
+    fn http(&mut self, status: u16, body: &[u8]) -> NegotiationStep {
         let (sent, probing) = match (self.probe.take(), self.handshake.take()) {
             (Some(sent), _) => (sent, true),
             (None, Some(sent)) => (sent, false),
-            (None, None) => return Step::Wait(self.patience),
+            (None, None) => return NegotiationStep::Wait(self.timeout),
         };
-        let talk = ClientCodec::new(sent.revision, self.client.clone());
-        let reply = classify::reply_in(body, &sent.id, &talk);
+        let codec = ClientCodec::new(sent.revision, self.client.clone());
+        let reply = classify::reply_in(body, &sent.id, &codec);
         if !matches!(status, 200..=299 | 400..=499) || matches!(status, 401 | 403 | 429) {
-            return Step::Fail(error::no_verdict(status, reply.and_then(Result::err)));
+            return NegotiationStep::Fail(error::inconclusive_status(
+                status,
+                reply.and_then(Result::err),
+            ));
         }
         match reply {
-            // Where nothing can be posted, a message may say so.
+            // Some servers that do not accept POST reply with a JSON-RPC error.
             Some(Err(_))
-                if !probing && self.carrier == Carrier::Http && matches!(status, 404 | 405) =>
+                if !probing
+                    && self.transport == TransportKind::Http
+                    && matches!(status, 404 | 405) =>
             {
-                self.refused(Step::TryEvents)
+                self.initialize_failed(NegotiationStep::TryEvents)
             }
             Some(reply) => {
                 let result = reply.as_deref();
                 if probing { self.discovered(result) } else { self.initialized(&sent, result) }
             }
-            None if self.carrier == Carrier::Lines && status < 300 => {
-                // There, the reply comes on the stream.
+            None if self.transport == TransportKind::Lines && status < 300 => {
+                // With HTTP+SSE the reply arrives on the stream.
                 self.handshake = Some(sent);
-                Step::Wait(self.patience)
+                NegotiationStep::Wait(self.timeout)
             }
             None if probing => self.not_modern(&format!("HTTP status {status}")),
-            None if self.carrier == Carrier::Http && matches!(status, 400 | 404 | 405) => {
-                self.refused(Step::TryEvents)
+            None if self.transport == TransportKind::Http && matches!(status, 400 | 404 | 405) => {
+                self.initialize_failed(NegotiationStep::TryEvents)
             }
-            None => self.refused(Step::Fail(error::no_reply(status))),
+            None => self.initialize_failed(NegotiationStep::Fail(error::no_reply(status))),
         }
     }
 
-    /// `server/discover` was answered.
-    fn discovered(&mut self, result: Result<&str, &Error>) -> Step {
-        match (classify::judge(result), result) {
-            (Verdict::Modern(versions), Ok(json)) => self.open_modern(versions, json),
-            (Verdict::Other(versions), Err(error)) => self.correct(versions, error),
-            (Verdict::Refused, Err(error)) => Step::Fail(error.clone()),
-            (_, Ok(_)) => self.not_modern("a result that is none of discovery"),
+    /// Handles the reply to `server/discover`.
+    fn discovered(&mut self, result: Result<&str, &Error>) -> NegotiationStep {
+        match (classify::classify_discovery(result), result) {
+            (DiscoverReply::Modern(versions), Ok(json)) => self.open_modern(versions, json),
+            (DiscoverReply::OtherVersions(versions), Err(error)) => {
+                self.retry_revision(versions, error)
+            }
+            (DiscoverReply::Rejected, Err(error)) => NegotiationStep::Fail(error.clone()),
+            (_, Ok(_)) => self.not_modern("something that is not a discovery result"),
             (_, Err(error)) => self.not_modern(&format!("`{}`", excerpt(&error.message))),
         }
     }
 
-    fn open_modern(&mut self, versions: Vec<String>, json: &str) -> Step {
+    fn open_modern(&mut self, versions: Vec<String>, json: &str) -> NegotiationStep {
         self.supported = versions;
-        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let modern = classify::newest(&self.supported, |it| it.is_modern() && wanted(it));
+        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let modern = classify::newest(&self.supported, |it| it.is_modern() && is_allowed(it));
         let Some(revision) = modern else { return self.fall_back() };
-        let talk = ClientCodec::new(revision, self.client.clone());
+        let codec = ClientCodec::new(revision, self.client.clone());
         let supported = std::mem::take(&mut self.supported);
-        match classify::discovered(&talk, json) {
-            Ok((info, discovery)) => Step::Open { talk, info, discovery, supported, then: None },
-            Err(error) => Step::Fail(error),
+        match classify::discovered(&codec, json) {
+            Ok((info, discovery)) => {
+                NegotiationStep::Open { codec, info, discovery, supported, then: None }
+            }
+            Err(error) => NegotiationStep::Fail(error),
         }
     }
 
-    /// A modern server that shares no modern revision with us may share a legacy one.
-    fn fall_back(&mut self) -> Step {
+    /// Tries a legacy revision if a modern server has no modern revision in common with the client.
+    fn fall_back(&mut self) -> NegotiationStep {
         let legacy = classify::newest(&self.supported, |revision| !revision.is_modern());
         match legacy.filter(|_| self.pin.is_none()) {
-            Some(_) if self.handshake.is_some() => self.wait_long(),
+            Some(_) if self.handshake.is_some() => self.wait_for_handshake(),
             Some(revision) => self.initialize(revision, false),
-            None => self.nothing_in_common(),
+            None => self.no_common_revision(),
         }
     }
 
-    /// The server does not speak the revision it was asked in, but others.
-    fn correct(&mut self, versions: Vec<String>, error: &Error) -> Step {
+    /// Repeats the probe in another revision that the server listed.
+    fn retry_revision(&mut self, versions: Vec<String>, error: &Error) -> NegotiationStep {
         self.supported = versions;
-        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        let fits = |revision: Revision| revision.is_modern() && wanted(revision);
+        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        let fits = |revision: Revision| revision.is_modern() && is_allowed(revision);
         match classify::newest(&self.supported, fits) {
-            _ if self.supported.is_empty() => Step::Fail(error.clone()),
-            Some(_) if std::mem::replace(&mut self.corrected, true) => Step::Fail(error.clone()),
+            _ if self.supported.is_empty() => NegotiationStep::Fail(error.clone()),
+            Some(_) if std::mem::replace(&mut self.retried_revision, true) => {
+                NegotiationStep::Fail(error.clone())
+            }
             Some(revision) => {
                 self.modern = true;
                 self.discover(revision, false)
@@ -269,60 +281,67 @@ impl Negotiation {
         }
     }
 
-    /// `server/discover` was answered by nothing that only a modern server would say.
-    fn not_modern(&mut self, said: &str) -> Step {
+    /// Handles a reply to `server/discover` that is not that of a modern server.
+    fn not_modern(&mut self, answer: &str) -> NegotiationStep {
         if !self.may_be_legacy() {
-            return Step::Fail(error::not_modern(self.pin.unwrap_or(Revision::MODERN), said));
+            return NegotiationStep::Fail(error::not_modern(
+                self.pin.unwrap_or(Revision::MODERN),
+                answer,
+            ));
         }
-        match self.otherwise.take() {
+        match self.fallback.take() {
             Some(step) => step,
-            None if self.handshake.is_some() => self.wait_long(),
+            None if self.handshake.is_some() => self.wait_for_handshake(),
             None => self.initialize(Revision::NEWEST_LEGACY, false),
         }
     }
 
-    /// `initialize` was answered.
-    fn initialized(&mut self, sent: &Sent, result: Result<&str, &Error>) -> Step {
+    /// Handles the reply to `initialize`.
+    fn initialized(
+        &mut self,
+        sent: &PendingRequest,
+        result: Result<&str, &Error>,
+    ) -> NegotiationStep {
         match result {
             Ok(json) => match classify::handshake(json) {
                 Some((version, info)) => self.open_legacy(&version, info, json),
-                None => self.refused(Step::Fail(error::no_version())),
+                None => self.initialize_failed(NegotiationStep::Fail(error::no_version())),
             },
             Err(error) => self.not_initialized(sent, error),
         }
     }
 
-    fn open_legacy(&mut self, version: &str, info: Implementation, json: &str) -> Step {
+    fn open_legacy(&mut self, version: &str, info: Implementation, json: &str) -> NegotiationStep {
         let fits = |revision: &Revision| {
             !revision.is_modern() && self.pin.is_none_or(|pin| pin == *revision)
         };
         let Some(revision) = version.parse().ok().filter(fits) else {
             self.supported = vec![excerpt(version).into_owned()];
-            return self.nothing_in_common();
+            return self.no_common_revision();
         };
-        let talk = ClientCodec::new(revision, self.client.clone());
-        let discovery = match classify::discovery(&talk, json) {
+        let codec = ClientCodec::new(revision, self.client.clone());
+        let discovery = match classify::discovery(&codec, json) {
             Ok(discovery) => discovery,
-            Err(error) => return Step::Fail(error),
+            Err(error) => return NegotiationStep::Fail(error),
         };
         let mut then = Vec::new();
-        talk.initialized(&mut then);
+        codec.initialized(&mut then);
         let supported = std::mem::take(&mut self.supported);
-        Step::Open { talk, info, discovery, supported, then: Some(then) }
+        NegotiationStep::Open { codec, info, discovery, supported, then: Some(then) }
     }
 
-    fn not_initialized(&mut self, sent: &Sent, error: &Error) -> Step {
+    fn not_initialized(&mut self, sent: &PendingRequest, error: &Error) -> NegotiationStep {
         self.supported = classify::supported(error);
-        let wanted = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
-        if !self.supported.is_empty() && classify::newest(&self.supported, wanted).is_none() {
-            let step = self.nothing_in_common();
-            return self.refused(step);
+        let is_allowed = |revision: Revision| self.pin.is_none_or(|pin| pin == revision);
+        if !self.supported.is_empty() && classify::newest(&self.supported, is_allowed).is_none() {
+            let step = self.no_common_revision();
+            return self.initialize_failed(step);
         }
         let other = classify::newest(&self.supported, |revision| revision != sent.revision);
-        match other.filter(|_| self.pin.is_none() && !self.corrected) {
-            None => self.refused(Step::Fail(error.clone())),
+        match other.filter(|_| self.pin.is_none() && !self.retried_revision) {
+            None => self.initialize_failed(NegotiationStep::Fail(error.clone())),
             Some(revision) => {
-                self.corrected = true;
+                self.retried_revision = true;
                 if !revision.is_modern() {
                     return self.initialize(revision, false);
                 }
@@ -332,61 +351,66 @@ impl Negotiation {
         }
     }
 
-    fn wait_long(&mut self) -> Step {
-        self.patience = Patience::Handshake;
-        Step::Wait(self.patience)
+    fn wait_for_handshake(&mut self) -> NegotiationStep {
+        self.timeout = NegotiationTimeout::Handshake;
+        NegotiationStep::Wait(self.timeout)
     }
 
-    /// `initialize` led nowhere: `step` remains, unless the server turns out to be modern.
-    fn refused(&mut self, step: Step) -> Step {
+    /// Handles a failed `initialize`: takes `step`, unless the server turns out to be modern.
+    fn initialize_failed(&mut self, step: NegotiationStep) -> NegotiationStep {
         if self.probe.is_some() {
-            self.otherwise = Some(step);
-            return self.wait_long();
+            self.fallback = Some(step);
+            return self.wait_for_handshake();
         }
         match self.pin.is_some() || self.probed {
             true => step,
             false => {
-                self.otherwise = Some(step);
+                self.fallback = Some(step);
                 self.discover(Revision::MODERN, false)
             }
         }
     }
 
-    fn silent(&mut self) -> Step {
-        let asked = (self.probe.is_some(), self.handshake.is_some());
-        if self.carrier == Carrier::Http {
-            // Nothing comes after a request that was given up.
+    fn on_timeout(&mut self) -> NegotiationStep {
+        let pending = (self.probe.is_some(), self.handshake.is_some());
+        if self.transport == TransportKind::Http {
+            // No reply arrives after an HTTP request was abandoned.
             (self.probe, self.handshake) = (None, None);
         }
-        match asked {
-            (true, false) if self.may_be_legacy() => match self.otherwise.take() {
+        match pending {
+            (true, false) if self.may_be_legacy() => match self.fallback.take() {
                 Some(step) => step,
                 None => self.initialize(Revision::NEWEST_LEGACY, false),
             },
             (false, true) if self.pin.is_none() && !self.probed => {
                 self.discover(Revision::MODERN, false)
             }
-            _ => self.otherwise.take().unwrap_or_else(|| Step::Fail(error::timed_out())),
+            _ => self.fallback.take().unwrap_or_else(|| NegotiationStep::Fail(error::timed_out())),
         }
     }
 
-    fn closed(&mut self) -> Step {
-        let asked = (self.probe.take().is_some(), self.handshake.take().is_some());
+    fn on_closed(&mut self) -> NegotiationStep {
+        let pending = (self.probe.take().is_some(), self.handshake.take().is_some());
         let again = !std::mem::replace(&mut self.reopened, true);
-        match asked {
-            _ if self.carrier == Carrier::Http => Step::Fail(error::ended()),
+        match pending {
+            _ if self.transport == TransportKind::Http => {
+                NegotiationStep::Fail(error::connection_closed())
+            }
             (true, _) if again && self.may_be_legacy() => {
                 self.initialize(Revision::NEWEST_LEGACY, true)
             }
             (false, true) if again && self.pin.is_none() && !self.probed => {
                 self.discover(Revision::MODERN, true)
             }
-            _ => self.otherwise.take().unwrap_or_else(|| Step::Fail(error::ended())),
+            _ => self
+                .fallback
+                .take()
+                .unwrap_or_else(|| NegotiationStep::Fail(error::connection_closed())),
         }
     }
 
-    /// Why the conversation cannot be opened: the server speaks only `self.supported`.
-    fn nothing_in_common(&self) -> Step {
-        Step::Fail(error::nothing_in_common(&self.supported, self.pin))
+    /// Returns the failure that lists the revisions of both sides.
+    fn no_common_revision(&self) -> NegotiationStep {
+        NegotiationStep::Fail(error::no_common_revision(&self.supported, self.pin))
     }
 }

@@ -1,4 +1,4 @@
-//! Messages as events of a `text/event-stream`.
+//! Server-sent events (`text/event-stream`): writing messages as events.
 
 pub(crate) mod parser;
 
@@ -7,11 +7,11 @@ use std::time::Duration;
 pub use crate::framing::sse::parser::{Events, ServerEvent};
 use crate::json::writer;
 
-/// A comment, which keeps a quiet connection from being closed. It is one line without a blank one
-/// after it: some readers take a blank line for an event.
+/// Keep-alive comment for idle connections. No blank line follows, because some readers take a blank line for
+/// an event.
 pub const KEEP_ALIVE: &[u8] = b":\n";
 
-/// Appends an event that carries one message, which is one line as all our messages are.
+/// Appends an event with one message. All messages are single lines.
 ///
 /// ```
 /// use wharf_wire::sse;
@@ -31,7 +31,7 @@ pub fn event(out: &mut Vec<u8>, id: Option<&str>, message: &[u8]) {
     close(out);
 }
 
-/// Begins an event whose one message the caller appends, and then [closes](close).
+/// Starts an event; the caller appends its one message and then calls [`close`].
 ///
 /// ```
 /// use wharf_wire::sse;
@@ -46,12 +46,12 @@ pub fn open(out: &mut Vec<u8>) {
     out.extend_from_slice(b"data: ");
 }
 
-/// Ends an event that was [opened](open).
+/// Ends an event that [`open`] started.
 pub fn close(out: &mut Vec<u8>) {
     out.extend_from_slice(b"\n\n");
 }
 
-/// Appends an event that says nothing but where to resume, and when if `retry` is given.
+/// Appends a priming event: an event id for resumption, and the reconnect delay if `retry` is given.
 pub fn priming(out: &mut Vec<u8>, id: &str, retry: Option<Duration>) {
     field(out, "id", id.as_bytes());
     if let Some(after) = retry {
@@ -61,14 +61,14 @@ pub fn priming(out: &mut Vec<u8>, id: &str, retry: Option<Duration>) {
     out.push(b'\n');
 }
 
-/// Appends how long to wait before coming back once the stream is closed. The field counts as
-/// soon as it is read, so there is no data beside it, and no reader hears an event.
+/// Appends the reconnect delay for the time after the stream closes. The field takes effect when it is read, so
+/// it needs no data and no reader dispatches an event.
 pub fn retry(out: &mut Vec<u8>, after: Duration) {
     retry_field(out, after);
     out.push(b'\n');
 }
 
-/// Appends an event that is no message: `endpoint` of 2024-11-05.
+/// Appends an event that is not a message: `endpoint` of HTTP+SSE (2024-11-05).
 pub fn named(out: &mut Vec<u8>, event: &str, data: &[u8]) {
     field(out, "event", event.as_bytes());
     field(out, "data", data);

@@ -1,4 +1,4 @@
-//! Events out of a stream of bytes.
+//! Parser for server-sent events (`text/event-stream`).
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,15 +13,15 @@ use wharf_model::{Error, ErrorKind};
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerEvent {
-    /// What kind of event it is; a message if nothing says.
+    /// Event type; a message if absent.
     pub name: Option<String>,
-    /// What it carries.
+    /// Data of the event.
     pub data: Bytes,
-    /// The id it came with.
+    /// Event id.
     pub id: Option<String>,
 }
 
-/// Reads the events of a `text/event-stream`. Holds at most one event of the greatest length.
+/// Parses a `text/event-stream`. Buffers at most one event of the maximum length.
 ///
 /// ```
 /// use wharf_wire::sse::Events;
@@ -37,63 +37,64 @@ pub struct ServerEvent {
 pub struct Events {
     buffer: BytesMut,
     limit: usize,
-    /// How many bytes of the buffer are known to end no line.
+    /// Number of buffered bytes already searched for a line ending.
     searched: usize,
-    /// Whether the stream's first bytes were looked at.
-    begun: bool,
-    /// Whether a line feed that comes next belongs to the line before.
+    /// Set once the byte order mark was checked.
+    started: bool,
+    /// Set if a following line feed belongs to the line that ended with a carriage return.
     after_return: bool,
-    /// Whether the rest of an event that is too long is still to come.
+    /// Set while the rest of an oversized event is discarded.
     skipping: bool,
-    /// Whether the start of the line under way is gone from the buffer, since it does not count.
+    /// Set if the start of the current line was discarded because the line is a comment or belongs to an
+    /// oversized event.
     cut: bool,
-    event: Pending,
+    event: PendingEvent,
     last_id: Option<String>,
     retry: Option<Duration>,
 }
 
-/// An event whose end is still to come.
+/// Incomplete event.
 #[derive(Debug, Default)]
-struct Pending {
-    /// The bytes of its lines.
+struct PendingEvent {
+    /// Size of its lines in bytes.
     size: usize,
     name: Option<String>,
     data: Option<Vec<u8>>,
     id: Option<String>,
 }
 
-const MARK: &[u8] = b"\xef\xbb\xbf";
-/// No server may keep a client away for longer.
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Upper limit for the reconnect delay that a server may request.
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
 impl Events {
-    /// Events of at most `limit` bytes.
+    /// Creates a parser for events of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Events {
             buffer: BytesMut::new(),
             limit,
             searched: 0,
-            begun: false,
+            started: false,
             after_return: false,
             skipping: false,
             cut: false,
-            event: Pending::default(),
+            event: PendingEvent::default(),
             last_id: None,
             retry: None,
         }
     }
 
-    /// Appends bytes as they came. Take every event out before pushing more.
+    /// Appends received bytes. Take every event out before pushing more.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next event that carries data; once, an error for each that is too long. What an event
-    /// says besides counts as well where it has no data, or an empty one.
+    /// Returns the next event with data, or one error for each oversized event. `id` and `retry` of events
+    /// without data take effect as well.
     #[expect(clippy::should_implement_trait, reason = "more may come after None")]
     pub fn next(&mut self) -> Option<Result<ServerEvent, Error>> {
-        if !self.begun && !self.begin() {
+        if !self.started && !self.skip_byte_order_mark() {
             return None;
         }
         loop {
@@ -105,7 +106,7 @@ impl Events {
             }
             let Some(offset) = memchr2(b'\r', b'\n', &self.buffer[self.searched..]) else {
                 self.searched = self.buffer.len();
-                return self.unended();
+                return self.check_partial_line();
             };
             let line = self.buffer.split_to(self.searched + offset);
             self.after_return = self.buffer.get_u8() == b'\r';
@@ -116,37 +117,37 @@ impl Events {
         }
     }
 
-    /// Where to resume: the id of the last event that had one.
+    /// Returns the id of the last event that had one, for resumption (`Last-Event-ID`).
     #[must_use]
     pub fn last_id(&self) -> Option<&str> {
         self.last_id.as_deref().filter(|id| !id.is_empty())
     }
 
-    /// How long the server wants the client to wait before it comes back: a minute at most.
+    /// Returns the reconnect delay that the server requested: at most one minute.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Skips the mark that a stream may begin with; false if that takes more bytes.
-    fn begin(&mut self) -> bool {
-        if self.buffer.starts_with(MARK) {
-            self.buffer.advance(MARK.len());
-        } else if MARK.starts_with(&self.buffer) {
+    /// Skips a byte order mark at the start of the stream; returns false if more bytes are needed to decide.
+    fn skip_byte_order_mark(&mut self) -> bool {
+        if self.buffer.starts_with(BYTE_ORDER_MARK) {
+            self.buffer.advance(BYTE_ORDER_MARK.len());
+        } else if BYTE_ORDER_MARK.starts_with(&self.buffer) {
             return false;
         }
-        self.begun = true;
+        self.started = true;
         true
     }
 
-    /// Looks at a line whose end is still to come, so that it does not grow without bound.
-    fn unended(&mut self) -> Option<Result<ServerEvent, Error>> {
+    /// Checks the size of a line that is incomplete, so that it does not grow without bound.
+    fn check_partial_line(&mut self) -> Option<Result<ServerEvent, Error>> {
         let counts = !self.skipping && !self.cut && !self.buffer.starts_with(b":");
         if self.buffer.is_empty() || (counts && self.fits(self.buffer.len())) {
             return None;
         }
         (self.buffer, self.searched, self.cut) = (BytesMut::new(), 0, true);
-        counts.then(|| Err(self.give_up()))
+        counts.then(|| Err(self.reject_event()))
     }
 
     fn line(&mut self, line: &[u8]) -> Option<Result<ServerEvent, Error>> {
@@ -161,7 +162,7 @@ impl Events {
             return None;
         }
         if !self.fits(line.len()) {
-            return Some(Err(self.give_up()));
+            return Some(Err(self.reject_event()));
         }
         self.event.size += line.len();
         self.field(line);
@@ -172,8 +173,8 @@ impl Events {
         self.event.size.saturating_add(more) <= self.limit
     }
 
-    fn give_up(&mut self) -> Error {
-        self.event = Pending::default();
+    fn reject_event(&mut self) -> Error {
+        self.event = PendingEvent::default();
         self.skipping = true;
         let message = format!("The server sent an event of more than {} bytes", self.limit);
         let data = json!({"limit": self.limit});
@@ -198,15 +199,15 @@ impl Events {
             b"event" => self.event.name = Some(text()),
             b"id" if memchr(0, value).is_none() => self.event.id = Some(text()),
             b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                let wait = text().parse().map_or(LONGEST_RETRY, Duration::from_millis);
-                self.retry = Some(wait.min(LONGEST_RETRY));
+                let wait = text().parse().map_or(MAX_RETRY_DELAY, Duration::from_millis);
+                self.retry = Some(wait.min(MAX_RETRY_DELAY));
             }
             _ => {}
         }
     }
 
     fn end_event(&mut self) -> Option<ServerEvent> {
-        let Pending { name, data, id, .. } = std::mem::take(&mut self.event);
+        let PendingEvent { name, data, id, .. } = std::mem::take(&mut self.event);
         if id.is_some() {
             self.last_id.clone_from(&id);
         }

@@ -1,4 +1,4 @@
-//! Errors of a server, read back as kinds.
+//! Errors of a server, decoded as error kinds.
 
 use wharf_model::{ErrorKind, Outcome};
 
@@ -6,13 +6,13 @@ use super::*;
 
 fn read(version: &str, error: Value) -> Error {
     let message = json!({"jsonrpc": "2.0", "id": 1, "error": error});
-    reply_in(&talk(revision(version)), &message).1.unwrap_err()
+    reply_in(&client_codec(revision(version)), &message).1.unwrap_err()
 }
 
 #[test]
 fn numbers_by_revision() {
     use ErrorKind::*;
-    // number, kind in legacy, kind in modern. The number is kept beside the kind.
+    // code, kind in legacy, kind in modern. The code is kept beside the kind.
     for (code, legacy, modern) in [
         (-32700, ParseError, ParseError),
         (-32600, InvalidRequest, InvalidRequest),
@@ -53,7 +53,7 @@ fn numbers_by_revision() {
 }
 
 #[test]
-fn a_reason_counts_if_the_number_allows_it() {
+fn a_reason_is_used_if_it_fits_the_code() {
     use ErrorKind::*;
     for (version, code, reason, kind) in [
         (MODERN, -32602, "resource_not_found", ResourceNotFound),
@@ -64,11 +64,11 @@ fn a_reason_counts_if_the_number_allows_it() {
         (MODERN, -32601, "capability_not_supported", CapabilityNotSupported),
         (MODERN, 1008, "temporarily_unavailable", TemporarilyUnavailable),
         (MODERN, -32602, "no such reason", InvalidParams),
-        // The numbers of our own registry, which legacy clients may be sent.
+        // Codes of Wharf's own registry, which legacy clients may receive.
         ("2025-06-18", -32002, "tool_not_found", ToolNotFound),
         ("2025-06-18", -32001, "resource_not_found", ResourceNotFound),
         (MODERN, -32001, "resource_not_found", InternalError),
-        // A legacy number must not look modern.
+        // A legacy code must not be taken for a modern one.
         (MODERN, -32602, "unsupported_protocol_version", InvalidParams),
     ] {
         let error =
@@ -99,16 +99,16 @@ fn odd_errors_are_read_as_far_as_possible() {
     }
 }
 
-/// What our server says, our client understands: every kind, in every revision.
+/// The client decodes every error kind of our server, in every revision.
 #[test]
-fn kinds_survive_the_journey() {
+fn error_kinds_are_read_back() {
     for kind in ErrorKind::ALL.iter().copied() {
         for version in LEGACY.into_iter().chain([MODERN]) {
             let codec = codec(version, "prompts/get", json!({"name": "p"}));
             let (message, _) = encoded(&codec, Outcome::from(Error::new(kind).with_message("m")));
-            let read = reply_in(&talk(revision(version)), &message).1.unwrap_err();
+            let read = reply_in(&client_codec(revision(version)), &message).1.unwrap_err();
             let expected = match kind {
-                // Nobody who reads a reply cancelled, and URLs are asked for with the URLs.
+                // `RequestCancelled` is never sent in a reply, and URL elicitations need a list of URLs.
                 ErrorKind::RequestCancelled | ErrorKind::UrlElicitationRequired => {
                     ErrorKind::InternalError
                 }
@@ -122,7 +122,7 @@ fn kinds_survive_the_journey() {
 }
 
 #[test]
-fn a_number_can_be_passed_on() {
+fn custom_error_codes_are_forwarded_unchanged() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         let codec = codec(version, "prompts/get", json!({"name": "p"}));
         for error in [

@@ -1,9 +1,9 @@
-//! Streams of events, however their bytes arrive.
+//! Event streams, split at any byte.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use wharf_wire::sse::{self, Events, ServerEvent};
 
-/// Lines that mean something, lines that do not, and ends of every kind.
+/// Lines with and without meaning, and line endings of every kind.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
     let known = select(vec![
         "data: a",
@@ -32,7 +32,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// Everything a stream says, given in these chunks, and how much memory it took at most.
+/// Parses a stream given in chunks; returns its events and the maximum memory used.
 fn read(limit: usize, chunks: &[&[u8]]) -> (Vec<Option<ServerEvent>>, Option<String>, Option<u64>) {
     let mut events = Events::new(limit);
     let mut found = Vec::new();
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_server_writes_is_read_back(
+    fn server_events_are_read_back(
         events in vec((proptest::option::of("[a-z0-9-]{1,9}"), "[ -~ä😀]{1,40}"), 0..8),
     ) {
         let mut stream = Vec::new();
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[test]
-fn what_our_server_names_is_named() {
+fn server_errors_are_read_back_as_the_same_kind() {
     let mut stream = Vec::new();
     sse::named(&mut stream, "endpoint", b"/messages?id=1");
     sse::retry(&mut stream, std::time::Duration::from_secs(2));

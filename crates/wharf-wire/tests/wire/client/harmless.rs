@@ -1,8 +1,8 @@
-//! Nothing that a server sends makes a client panic, or say anything but messages.
+//! No message of a server makes a client panic, or write anything but valid messages.
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use wharf_model::METHODS;
-use wharf_wire::{Answered, Carrier, Negotiation, Step};
+use wharf_wire::{Negotiation, NegotiationEvent, NegotiationStep, TransportKind};
 
 use super::*;
 
@@ -31,25 +31,25 @@ fn messages() -> Vec<Value> {
     ]
 }
 
-/// Reads a message in every way there is.
-fn suffer(bytes: &[u8]) {
+/// Decodes a message in every possible way.
+fn decode_everywhere(bytes: &[u8]) {
     for revision in Revision::ALL {
-        let talk = talk(revision);
-        for one in talk.hear(bytes.to_vec().into()).unwrap_or_default() {
+        let client_codec = client_codec(revision);
+        for one in client_codec.decode(bytes.to_vec().into()).unwrap_or_default() {
             match one {
                 ServerMessage::Reply { result: Ok(result), .. } => {
                     for method in &METHODS {
-                        let _ = talk.result(method.method, &result);
+                        let _ = client_codec.result(method.method, &result);
                     }
                 }
                 ServerMessage::ClientRequest { id, .. } | ServerMessage::Ping { id } => {
-                    assert!(written(|out| talk.pong(&id, out)).is_object());
+                    assert!(written(|out| client_codec.pong(&id, out)).is_object());
                 }
                 ServerMessage::Refused { id, error } => {
-                    assert!(written(|out| talk.answer(&id, Err(&error), out)).is_object());
+                    assert!(written(|out| client_codec.answer(&id, Err(&error), out)).is_object());
                 }
                 ServerMessage::Cancelled { id } => {
-                    assert!(written(|out| talk.cancelled(&id, "r", out)).is_object());
+                    assert!(written(|out| client_codec.cancelled(&id, "r", out)).is_object());
                 }
                 _ => {}
             }
@@ -57,29 +57,34 @@ fn suffer(bytes: &[u8]) {
     }
 }
 
-/// Opens a conversation with a server that answers these, and then falls silent.
-fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], statuses: &[u16]) {
-    let mut opening = Negotiation::new(Arc::new(able()), carrier, None, remembered);
-    let mut step = opening.start();
+/// Negotiates with a server that sends these replies, and then nothing.
+fn open(
+    transport: TransportKind,
+    remembered: Option<Revision>,
+    answers: &[Vec<u8>],
+    statuses: &[u16],
+) {
+    let mut negotiation = Negotiation::new(Arc::new(full_identity()), transport, None, remembered);
+    let mut step = negotiation.start();
     let mut answers = answers.iter().zip(statuses.iter().cycle());
-    // However a server behaves, there are few things to try.
+    // The number of steps is bounded for every server.
     for _ in 0..40 {
         step = match step {
-            Step::Open { .. } | Step::Fail(_) => return,
-            Step::TryEvents => opening.over_events(),
-            Step::Wait(_) | Step::Send { .. } => match answers.next() {
-                None => opening.answered(Answered::Silence),
-                Some((_, 0)) => opening.answered(Answered::Closed),
+            NegotiationStep::Open { .. } | NegotiationStep::Fail(_) => return,
+            NegotiationStep::TryEvents => negotiation.over_events(),
+            NegotiationStep::Wait(_) | NegotiationStep::Send { .. } => match answers.next() {
+                None => negotiation.answered(NegotiationEvent::Silence),
+                Some((_, 0)) => negotiation.answered(NegotiationEvent::Closed),
                 Some((body, status)) if *status > 1 => {
-                    opening.answered(Answered::Http { status: *status, body })
+                    negotiation.answered(NegotiationEvent::Http { status: *status, body })
                 }
                 Some((body, _)) => {
-                    let heard = opening.talk().hear(body.clone().into()).unwrap_or_default();
+                    let heard = negotiation.codec().decode(body.clone().into()).unwrap_or_default();
                     match heard.into_iter().next() {
                         Some(ServerMessage::Reply { id: Some(id), result }) => {
-                            opening.answered(Answered::Reply(id, result.as_deref()))
+                            negotiation.answered(NegotiationEvent::Reply(id, result.as_deref()))
                         }
-                        _ => opening.answered(Answered::Silence),
+                        _ => negotiation.answered(NegotiationEvent::Silence),
                     }
                 }
             },
@@ -88,7 +93,7 @@ fn open(carrier: Carrier, remembered: Option<Revision>, answers: &[Vec<u8>], sta
     panic!("it never ends");
 }
 
-/// Puts `value` where `path` leads.
+/// Sets `value` at `path`.
 fn put(place: &mut Value, path: &[prop::sample::Index], value: Value) {
     let inner = match (path, &mut *place) {
         ([step, rest @ ..], Value::Object(fields)) if !fields.is_empty() => {
@@ -112,7 +117,7 @@ proptest! {
 
     #[test]
     fn any_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..300)) {
-        suffer(&bytes);
+        decode_everywhere(&bytes);
     }
 
     #[test]
@@ -130,7 +135,7 @@ proptest! {
                 _ => bytes.truncate(at),
             }
         }
-        suffer(&bytes);
+        decode_everywhere(&bytes);
     }
 
     #[test]
@@ -142,7 +147,7 @@ proptest! {
         for (path, value) in paths {
             put(&mut message, &path, serde_json::from_str(value).unwrap());
         }
-        suffer(message.to_string().as_bytes());
+        decode_everywhere(message.to_string().as_bytes());
     }
 
     #[test]
@@ -152,13 +157,13 @@ proptest! {
         answers in vec((select(messages()), 1..6u64), 0..12),
         statuses in vec(select(vec![0, 1, 1, 1, 200, 200, 202, 400, 401, 404, 405, 500]), 1..5),
     ) {
-        let carrier = if http { Carrier::Http } else { Carrier::Lines };
+        let transport = if http { TransportKind::Http } else { TransportKind::Lines };
         let bodies: Vec<_> = answers.into_iter().map(|(mut message, id)| {
             if message.get("id").is_some() {
                 message["id"] = id.into();
             }
             message.to_string().into_bytes()
         }).collect();
-        open(carrier, remembered, &bodies, &statuses);
+        open(transport, remembered, &bodies, &statuses);
     }
 }

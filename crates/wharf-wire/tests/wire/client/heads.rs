@@ -1,12 +1,12 @@
-//! The HTTP headers that a client puts beside its messages.
+//! HTTP headers of a client's messages.
 
-use wharf_model::Mirrored;
+use wharf_model::HeaderParams;
 use wharf_wire::{HeaderField, McpHeaders, Received, ServerProtocol};
 
 use super::*;
 
 fn headers(version: &str, method: &str, target: Option<&str>) -> Vec<String> {
-    let headers = talk(revision(version)).headers(method, target, None);
+    let headers = client_codec(revision(version)).headers(method, target, None);
     headers.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
 }
 
@@ -40,7 +40,7 @@ fn modern_headers_repeat_method_and_target() {
         ("tools/call", Some("=?base64?open"), Some("=?base64?open")),
         ("tools/call", Some(""), Some("")),
         ("tools/call", None, None),
-        // Nothing of these is repeated, whatever it is called.
+        // These methods have no target that is repeated.
         ("tools/list", Some("t"), None),
         ("completion/complete", Some("t"), None),
         ("subscriptions/listen", Some("t"), None),
@@ -51,14 +51,14 @@ fn modern_headers_repeat_method_and_target() {
         expected.extend(name.map(|name| format!("Mcp-Name: {name}")));
         assert_eq!(headers(MODERN, method, target), expected);
     }
-    // No method can smuggle a header in.
+    // A method name cannot inject a header.
     let odd = headers(MODERN, "x\r\nEvil: 1", None);
     assert_eq!(odd[1], "Mcp-Method: =?base64?eA0KRXZpbDogMQ==?=");
 }
 
 #[test]
 fn arguments_are_mirrored() {
-    let mirrored: Mirrored = [
+    let mirrored: HeaderParams = [
         ("Region", Some("us-west1")),
         ("Greeting", Some("Hello, 世界")),
         ("Count", Some("42")),
@@ -69,7 +69,7 @@ fn arguments_are_mirrored() {
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.map(str::to_owned)))
     .collect();
-    let found = talk(revision(MODERN)).headers("tools/call", Some("t"), Some(&mirrored));
+    let found = client_codec(revision(MODERN)).headers("tools/call", Some("t"), Some(&mirrored));
     let found: Vec<_> = found.iter().skip(3).map(|(name, value)| (&**name, &**value)).collect();
     assert_eq!(
         found,
@@ -79,24 +79,25 @@ fn arguments_are_mirrored() {
             ("Mcp-Param-Count", "42"),
         ]
     );
-    let legacy = talk(revision("2025-11-25")).headers("tools/call", Some("t"), Some(&mirrored));
+    let legacy =
+        client_codec(revision("2025-11-25")).headers("tools/call", Some("t"), Some(&mirrored));
     assert_eq!(legacy.len(), 1);
 }
 
-/// The server's side agrees with what the client writes.
+/// The server accepts the headers of the client.
 #[test]
-fn a_server_accepts_them() {
+fn a_server_accepts_the_headers_of_a_client() {
     for name in ["t", "añadir", " t", "=?base64?x?=", "a\tb"] {
-        let talk = able_talk(revision(MODERN));
+        let client_codec = full_client_codec(revision(MODERN));
         let call = wharf_model::RequestBuilder::new(wharf_model::Method::CallTool).target(name);
         let mut out = Vec::new();
-        talk.call(&call.build(), &id(1), &mut out).unwrap();
-        let headers = talk.headers("tools/call", Some(name), None);
+        client_codec.call(&call.build(), &id(1), &mut out).unwrap();
+        let headers = client_codec.headers("tools/call", Some(name), None);
         let field = |index: usize| HeaderField::One(headers[index].1.as_bytes());
         let (version, method) = (field(0), field(1));
-        let heads = McpHeaders { version, method, name: field(2), ..McpHeaders::default() };
+        let mcp_headers = McpHeaders { version, method, name: field(2), ..McpHeaders::default() };
         let wire: Arc<ServerProtocol> = Arc::new(wire());
-        let received = wire.receive_http(out.into(), &heads);
+        let received = wire.receive_http(out.into(), &mcp_headers);
         assert!(matches!(&received, Received::Call(..)), "{name:?}: {received:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Replies, notifications and questions of a server.
+//! Replies, notifications and requests of a server.
 
 use wharf_model::{ClientRequest, ErrorKind, LogLevel, Notification, SubscriptionFilter};
 use wharf_wire::ServerNotification;
@@ -8,28 +8,30 @@ use super::*;
 #[test]
 fn replies() {
     for revision in Revision::ALL {
-        let talk = talk(revision);
+        let client_codec = client_codec(revision);
         for (sent, json) in [(json!(7), "7"), (json!("7"), "\"7\""), (json!("a\"b"), r#""a\"b""#)] {
             let message = json!({"jsonrpc": "2.0", "id": sent, "result": {"a": [1]}});
-            let (to, result) = reply_in(&talk, &message);
+            let (to, result) = reply_in(&client_codec, &message);
             assert_eq!((to.unwrap().as_json(), &*result.unwrap()), (json, r#"{"a":[1]}"#));
         }
-        // An id of a string is none of a number.
-        let (to, _) = reply_in(&talk, &json!({"jsonrpc": "2.0", "id": "7", "result": {}}));
+        // A string id differs from a number.
+        let (to, _) = reply_in(&client_codec, &json!({"jsonrpc": "2.0", "id": "7", "result": {}}));
         assert_ne!(to, Some(id(7)));
         for error in [
             json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32700, "message": "m"}}),
             json!({"jsonrpc": "2.0", "error": {"code": -32700, "message": "m"}}),
         ] {
-            let (to, result) = reply_in(&talk, &error);
+            let (to, result) = reply_in(&client_codec, &error);
             assert_eq!((to, result.unwrap_err().kind), (None, ErrorKind::ParseError));
         }
-        // Some servers write what is not there as `null`.
-        let (_, result) =
-            reply_in(&talk, &json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": null}));
+        // Some servers write `null` for absent fields.
+        let (_, result) = reply_in(
+            &client_codec,
+            &json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": null}),
+        );
         assert!(result.is_ok());
         let (_, result) = reply_in(
-            &talk,
+            &client_codec,
             &json!({"jsonrpc": "2.0", "id": 1, "result": null, "error": {"code": -32601}}),
         );
         assert!(result.unwrap_err().kind.is_method_not_found());
@@ -41,14 +43,14 @@ fn replies() {
         ] {
             let mut message = json!({"jsonrpc": "2.0", "id": 1});
             message.as_object_mut().unwrap().extend(odd.as_object().unwrap().clone());
-            let (to, result) = reply_in(&talk, &message);
+            let (to, result) = reply_in(&client_codec, &message);
             assert_eq!((to, result.unwrap_err().kind), (Some(id(1)), ErrorKind::ValidationFailed));
         }
     }
 }
 
 #[test]
-fn what_cannot_be_read() {
+fn unreadable_messages_are_errors() {
     let long = "x".repeat(2000);
     let messages = [
         json!(null),
@@ -81,42 +83,44 @@ fn what_cannot_be_read() {
         r#"{"jsonrpc":"2.0","id":"\ud800","result":{}}"#,
     ];
     for revision in Revision::ALL {
-        let talk = talk(revision);
+        let client_codec = client_codec(revision);
         for text in messages.iter().map(Value::to_string).chain(texts.map(str::to_owned)) {
-            let error = talk.hear(text.clone().into()).unwrap_err();
+            let error = client_codec.decode(text.clone().into()).unwrap_err();
             assert!(
                 error.kind.is_parse_error() || error.kind.is_invalid_request(),
                 "{text}: {error}"
             );
         }
         assert!(
-            talk.hear((&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}"[..]).into()).is_err()
+            client_codec
+                .decode((&b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}"[..]).into())
+                .is_err()
         );
     }
 }
 
 #[test]
-fn what_is_nested_too_deep() {
+fn messages_nested_too_deeply_are_errors() {
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     for revision in Revision::ALL {
-        let talk = talk(revision);
-        let hear = |text: String| talk.hear(text.into()).unwrap().remove(0);
+        let client_codec = client_codec(revision);
+        let decode = |text: String| client_codec.decode(text.into()).unwrap().remove(0);
         let reply = |levels| format!(r#"{{"jsonrpc":"2.0","result":{},"id":5}}"#, nested(levels));
-        assert!(matches!(hear(reply(127)), ServerMessage::Reply { result: Ok(_), .. }));
+        assert!(matches!(decode(reply(127)), ServerMessage::Reply { result: Ok(_), .. }));
         for levels in [128, 100_000] {
-            // The one who waits for it must hear of it.
-            let ServerMessage::Reply { id: Some(to), result: Err(error) } = hear(reply(levels))
+            // The pending request must receive the error.
+            let ServerMessage::Reply { id: Some(to), result: Err(error) } = decode(reply(levels))
             else {
                 panic!()
             };
             assert_eq!((to, error.kind), (id(5), ErrorKind::ValidationFailed));
             let params = format!(r#""params":{{"x":{}}}"#, nested(levels));
-            let asked =
-                hear(format!(r#"{{"jsonrpc":"2.0","id":5,"method":"roots/list",{params}}}"#));
+            let requests =
+                decode(format!(r#"{{"jsonrpc":"2.0","id":5,"method":"roots/list",{params}}}"#));
             assert!(
-                matches!(asked, ServerMessage::Refused { error, .. } if error.kind.is_invalid_params())
+                matches!(requests, ServerMessage::Refused { error, .. } if error.kind.is_invalid_params())
             );
-            let told = hear(format!(
+            let told = decode(format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/tools/list_changed",{params}}}"#
             ));
             assert!(matches!(told, ServerMessage::Ignored));
@@ -132,13 +136,13 @@ fn batches() {
         {"jsonrpc": "2.0", "id": 3, "error": {"code": -32601, "message": "no"}},
     ]);
     for version in LEGACY.into_iter().chain([MODERN]) {
-        let heard = talk(revision(version)).hear(format!("\n {batch} ").into());
+        let decoded = client_codec(revision(version)).decode(format!("\n {batch} ").into());
         if version != "2025-03-26" {
-            assert!(heard.unwrap_err().kind.is_invalid_request(), "{version}");
+            assert!(decoded.unwrap_err().kind.is_invalid_request(), "{version}");
             continue;
         }
         use ServerMessage::{Ignored, Ping, Reply, ServerNotification as News};
-        let heard = heard.unwrap();
+        let decoded = decoded.unwrap();
         let [
             Reply { result: Ok(_), .. },
             Ignored,
@@ -146,21 +150,25 @@ fn batches() {
             News(_),
             Ignored,
             Reply { result: Err(_), .. },
-        ] = &heard[..]
+        ] = &decoded[..]
         else {
-            panic!("{heard:?}")
+            panic!("{decoded:?}")
         };
     }
-    let talk = talk(revision("2025-03-26"));
-    assert!(talk.hear("[]".into()).unwrap().is_empty());
-    assert!(talk.hear("[1,".into()).unwrap_err().kind.is_parse_error());
+    let client_codec = client_codec(revision("2025-03-26"));
+    assert!(client_codec.decode("[]".into()).unwrap().is_empty());
+    assert!(client_codec.decode("[1,".into()).unwrap_err().kind.is_parse_error());
     let vast = format!("[{}0]", "0,".repeat(10_000));
-    assert!(talk.hear(vast.into()).unwrap_err().kind.is_content_too_large());
+    assert!(client_codec.decode(vast.into()).unwrap_err().kind.is_content_too_large());
 }
 
-fn heard(talk: &ClientCodec, method: &str, params: Value) -> Option<ServerNotification> {
-    match hear(talk, &notification(method, params)) {
-        ServerMessage::ServerNotification(heard) => Some(heard),
+fn decode_notification(
+    client_codec: &ClientCodec,
+    method: &str,
+    params: Value,
+) -> Option<ServerNotification> {
+    match decode(client_codec, &notification(method, params)) {
+        ServerMessage::ServerNotification(decoded) => Some(decoded),
         ServerMessage::Ignored => None,
         other => panic!("{other:?}"),
     }
@@ -169,8 +177,8 @@ fn heard(talk: &ClientCodec, method: &str, params: Value) -> Option<ServerNotifi
 #[test]
 fn progress() {
     for revision in Revision::ALL {
-        let talk = talk(revision);
-        let told = |params| heard(&talk, "notifications/progress", params);
+        let client_codec = client_codec(revision);
+        let told = |params| decode_notification(&client_codec, "notifications/progress", params);
         for (token, json) in [(json!(7), "7"), (json!("7"), "\"7\""), (json!("\u{e4}"), "\"ä\"")] {
             let it =
                 told(json!({"progressToken": token, "progress": 1, "total": 2.5, "message": "m"}))
@@ -192,8 +200,8 @@ fn progress() {
 #[test]
 fn log_messages() {
     for revision in Revision::ALL {
-        let talk = talk(revision);
-        let told = |params| heard(&talk, "notifications/message", params);
+        let client_codec = client_codec(revision);
+        let told = |params| decode_notification(&client_codec, "notifications/message", params);
         for (level, expected) in [
             ("debug", LogLevel::Debug),
             ("emergency", LogLevel::Emergency),
@@ -215,13 +223,14 @@ fn log_messages() {
 #[test]
 fn changes() {
     for revision in Revision::ALL {
-        let talk = talk(revision);
+        let client_codec = client_codec(revision);
         let bare = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
-        assert!(matches!(hear(&talk, &bare), ServerMessage::ServerNotification(_)));
+        assert!(matches!(decode(&client_codec, &bare), ServerMessage::ServerNotification(_)));
         let meta = json!({"io.modelcontextprotocol/subscriptionId": 7});
         let told = |method: &str, mut params: Value| {
             params["_meta"] = meta.clone();
-            let it = heard(&talk, &format!("notifications/{method}"), params)?;
+            let it =
+                decode_notification(&client_codec, &format!("notifications/{method}"), params)?;
             assert_eq!(it.subscription.unwrap().as_json(), "7");
             Some(it.notification)
         };
@@ -257,25 +266,29 @@ fn changes() {
 }
 
 #[test]
-fn what_is_taken_back() {
+fn cancelled_server_requests() {
     for revision in Revision::ALL {
-        let talk = talk(revision);
+        let client_codec = client_codec(revision);
         for (sent, json) in [(json!(3), "3"), (json!("q"), "\"q\"")] {
             let params = json!({"requestId": sent, "reason": "r"});
-            let told = hear(&talk, &notification("notifications/cancelled", params));
+            let told = decode(&client_codec, &notification("notifications/cancelled", params));
             assert!(matches!(told, ServerMessage::Cancelled { id } if id.as_json() == json));
         }
         for params in [json!({}), json!({"requestId": null}), json!({"requestId": [1]}), json!([])]
         {
-            let told = hear(&talk, &notification("notifications/cancelled", params));
+            let told = decode(&client_codec, &notification("notifications/cancelled", params));
             assert!(matches!(told, ServerMessage::Ignored));
         }
     }
 }
 
-/// What becomes of a question: `ask`, or the kind of the refusal.
-fn asked(version: &str, method: &str, params: Value) -> Result<ClientRequest, ErrorKind> {
-    match hear(&talk(revision(version)), &request("q", method, params)) {
+/// Decodes a server request: the request, or the kind of the error.
+fn decode_client_request(
+    version: &str,
+    method: &str,
+    params: Value,
+) -> Result<ClientRequest, ErrorKind> {
+    match decode(&client_codec(revision(version)), &request("q", method, params)) {
         ServerMessage::ClientRequest { id, ask } if id.as_json() == "\"q\"" => Ok(ask),
         ServerMessage::Refused { id, error } if id.as_json() == "\"q\"" => Err(error.kind),
         other => panic!("{other:?}"),
@@ -283,7 +296,7 @@ fn asked(version: &str, method: &str, params: Value) -> Result<ClientRequest, Er
 }
 
 #[test]
-fn questions_by_revision() {
+fn client_requests_by_revision() {
     use ErrorKind::{InvalidParams, MethodNotFound};
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
     let moded = json!({"mode": "form", "message": "m", "requestedSchema": {"type": "object"}});
@@ -291,19 +304,22 @@ fn questions_by_revision() {
     let sample = json!({"messages": [{"role": "robot", "content": {"type": "hologram", "x": 1}}], "maxTokens": 5});
     for version in LEGACY {
         let elicits = version >= "2025-06-18";
-        assert_eq!(asked(version, "roots/list", json!({})), Ok(ClientRequest::Roots));
+        assert_eq!(
+            decode_client_request(version, "roots/list", json!({})),
+            Ok(ClientRequest::Roots)
+        );
         let Ok(ClientRequest::Sample(it)) =
-            asked(version, "sampling/createMessage", sample.clone())
+            decode_client_request(version, "sampling/createMessage", sample.clone())
         else {
             panic!()
         };
         assert_eq!(serde_json::to_value(&*it).unwrap(), sample, "what is unknown survives");
         for form in [&form, &moded] {
-            let it = asked(version, "elicitation/create", form.clone());
+            let it = decode_client_request(version, "elicitation/create", form.clone());
             assert_eq!(matches!(it, Ok(ClientRequest::Elicit(_))), elicits, "{version}");
             assert!(elicits || it == Err(MethodNotFound));
         }
-        let it = asked(version, "elicitation/create", url.clone());
+        let it = decode_client_request(version, "elicitation/create", url.clone());
         match version {
             "2025-11-25" => {
                 assert!(
@@ -314,7 +330,11 @@ fn questions_by_revision() {
             _ => assert_eq!(it, Err(MethodNotFound)),
         }
         for method in ["tools/call", "tasks/list", "server/discover", "initialize", "", "x"] {
-            assert_eq!(asked(version, method, json!({})), Err(MethodNotFound), "{method}");
+            assert_eq!(
+                decode_client_request(version, method, json!({})),
+                Err(MethodNotFound),
+                "{method}"
+            );
         }
         for params in [
             json!({}),
@@ -322,7 +342,10 @@ fn questions_by_revision() {
             json!({"messages": [], "maxTokens": -1}),
             json!({"messages": 5, "maxTokens": 1}),
         ] {
-            assert_eq!(asked(version, "sampling/createMessage", params), Err(InvalidParams));
+            assert_eq!(
+                decode_client_request(version, "sampling/createMessage", params),
+                Err(InvalidParams)
+            );
         }
     }
     for params in [
@@ -331,19 +354,23 @@ fn questions_by_revision() {
         json!({"message": "m"}),
         json!([]),
     ] {
-        assert_eq!(asked("2025-11-25", "elicitation/create", params), Err(InvalidParams));
+        assert_eq!(
+            decode_client_request("2025-11-25", "elicitation/create", params),
+            Err(InvalidParams)
+        );
     }
-    // There, questions come in results.
+    // In the modern era, client requests come in results.
     for (method, params) in [
         ("roots/list", json!({})),
         ("sampling/createMessage", sample),
         ("elicitation/create", moded),
     ] {
-        assert_eq!(asked(MODERN, method, params), Err(MethodNotFound));
+        assert_eq!(decode_client_request(MODERN, method, params), Err(MethodNotFound));
     }
 }
 
-/// Audit 8: a tree would take 65 times the room of its text, for a question that no program may want to answer.
+/// Audit 8: a tree would take 65 times the memory of its text, for a request that the program may not even
+/// handle.
 #[test]
 fn dense_questions_are_refused() {
     let dense = json!(vec![json!({"": 0}); 50_000]);
@@ -351,22 +378,24 @@ fn dense_questions_are_refused() {
         ("elicitation/create", json!({"message": "m", "requestedSchema": {"x": dense}})),
         ("sampling/createMessage", json!({"messages": [], "maxTokens": 1, "metadata": dense})),
     ] {
-        let heard = hear(&talk(Revision::NEWEST_LEGACY), &request("q", method, params.clone()));
-        let ServerMessage::Refused { error, .. } = heard else { panic!("{method}") };
+        let decoded =
+            decode(&client_codec(Revision::NEWEST_LEGACY), &request("q", method, params.clone()));
+        let ServerMessage::Refused { error, .. } = decoded else { panic!("{method}") };
         assert!(error.message.contains("50000 values"), "{error}");
-        let asked = json!({"a": {"method": method, "params": params}});
-        let result = json!({"resultType": "input_required", "inputRequests": asked});
-        let read =
-            talk(Revision::MODERN).result(wharf_model::Method::CallTool, &result.to_string());
+        let requests = json!({"a": {"method": method, "params": params}});
+        let result = json!({"resultType": "input_required", "inputRequests": requests});
+        let read = client_codec(Revision::MODERN)
+            .result(wharf_model::Method::CallTool, &result.to_string());
         assert!(read.unwrap_err().message.contains("50000 values"));
     }
-    // Many of them together are as heavy as one.
+    // Several requests together count like one.
     let form = json!({"message": "m", "requestedSchema": {"x": vec![0; 40_000]}});
     let one = json!({"method": "elicitation/create", "params": form});
     let all: serde_json::Map<String, Value> =
         (0..10).map(|number| (number.to_string(), one.clone())).collect();
     let result = json!({"resultType": "input_required", "inputRequests": all});
-    let read = talk(Revision::MODERN).result(wharf_model::Method::CallTool, &result.to_string());
+    let read =
+        client_codec(Revision::MODERN).result(wharf_model::Method::CallTool, &result.to_string());
     assert!(read.unwrap_err().kind.is_content_too_large());
 }
 
@@ -377,17 +406,17 @@ fn pings() {
             json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}),
             request("p", "ping", json!({})),
         ] {
-            let heard = hear(&talk(revision), &message);
-            assert!(matches!(heard, ServerMessage::Ping { id } if id.as_json() == "\"p\""));
+            let decoded = decode(&client_codec(revision), &message);
+            assert!(matches!(decoded, ServerMessage::Ping { id } if id.as_json() == "\"p\""));
         }
     }
 }
 
-/// The questions that our server asks, our client understands.
+/// The client decodes the requests of our server.
 #[test]
-fn questions_survive_the_journey() {
+fn input_requests_are_read_back() {
     use wharf_model::{ElicitForm, ElicitUrl, SamplingMessage, SamplingRequest};
-    let able = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
+    let capabilities = json!({"roots": {}, "sampling": {}, "elicitation": {"form": {}, "url": {}}});
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
     let asks = [
         ClientRequest::Roots,
@@ -398,21 +427,21 @@ fn questions_survive_the_journey() {
         ClientRequest::ElicitUrl(Box::new(ElicitUrl::new("m", "https://x/y").id("e"))),
     ];
     for version in LEGACY {
-        let codec = codec_for(version, able.clone(), "tools/call", json!({"name": "t"}));
+        let codec = codec_for(version, capabilities.clone(), "tools/call", json!({"name": "t"}));
         for ask in &asks {
             let mut out = Vec::new();
             if !codec.ask(40, ask, &mut out) {
                 continue;
             }
             let ServerMessage::ClientRequest { id: of, ask: read } =
-                hear(&talk(revision(version)), &parse(&out))
+                decode(&client_codec(revision(version)), &parse(&out))
             else {
                 panic!()
             };
             assert_eq!((of, &read), (id(40), ask), "{version}");
             out.clear();
             codec.withdraw(40, &mut out);
-            let taken_back = hear(&talk(revision(version)), &parse(&out));
+            let taken_back = decode(&client_codec(revision(version)), &parse(&out));
             assert!(matches!(taken_back, ServerMessage::Cancelled { id: of } if of == id(40)));
         }
     }

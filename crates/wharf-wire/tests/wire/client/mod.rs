@@ -1,4 +1,4 @@
-//! The client's side: what it writes, and how it reads what servers say.
+//! Client side: encoding of its messages, decoding of the server's.
 
 mod answers;
 mod errors;
@@ -17,8 +17,8 @@ use wharf_wire::{CallId, ClientCodec, ClientIdentity, Revision, ServerMessage};
 
 use crate::common::*;
 
-/// Everything that a client can do and say about itself.
-fn able() -> ClientIdentity {
+/// Returns an identity with all fields and capabilities.
+fn full_identity() -> ClientIdentity {
     let capabilities: ClientCapabilities = serde_json::from_value(json!({
         "roots": {"listChanged": true}, "sampling": {"tools": {}, "context": {}},
         "elicitation": {"form": {}, "url": {}}, "tasks": {"list": {}},
@@ -33,11 +33,11 @@ fn able() -> ClientIdentity {
     ClientIdentity { info, capabilities }
 }
 
-fn able_talk(revision: Revision) -> ClientCodec {
-    ClientCodec::new(revision, Arc::new(able()))
+fn full_client_codec(revision: Revision) -> ClientCodec {
+    ClientCodec::new(revision, Arc::new(full_identity()))
 }
 
-/// What `write` writes: one message on one line.
+/// Returns the written message, which must be one line.
 fn written(write: impl FnOnce(&mut Vec<u8>)) -> Value {
     let mut out = Vec::new();
     write(&mut out);
@@ -48,9 +48,12 @@ fn id(number: u64) -> CallId {
     CallId::from(number)
 }
 
-/// The reply in a message.
-fn reply_in(talk: &ClientCodec, message: &Value) -> (Option<CallId>, Result<String, Error>) {
-    match hear(talk, message) {
+/// Decodes a reply.
+fn reply_in(
+    client_codec: &ClientCodec,
+    message: &Value,
+) -> (Option<CallId>, Result<String, Error>) {
+    match decode(client_codec, message) {
         ServerMessage::Reply { id, result } => (id, result.map(|text| text.to_string())),
         other => panic!("{other:?}"),
     }

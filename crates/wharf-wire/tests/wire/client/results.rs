@@ -1,15 +1,14 @@
-//! Results, read by the method that was asked, and written again.
+//! Results, decoded by their method and encoded again.
 
 use wharf_model::{CacheHint, Method, Outcome, Reply};
 
 use super::*;
 
 fn read(version: &str, method: Method, result: &Value) -> Result<Outcome, Error> {
-    talk(revision(version)).result(method, &result.to_string())
+    client_codec(revision(version)).result(method, &result.to_string())
 }
 
-/// A result of each method with all that a server of the newest legacy revision may say, and more
-/// that nobody knows yet.
+/// Returns a result of each method with all fields of the newest legacy revision, and unknown ones.
 fn results() -> Vec<(Method, Value, Value)> {
     let hints =
         json!({"audience": ["user", "robot"], "priority": 0.5, "lastModified": "2025-01-01"});
@@ -77,8 +76,8 @@ fn results() -> Vec<(Method, Value, Value)> {
     ]
 }
 
-/// What our server would say if the call had ended so.
-fn written_again(version: &str, method: Method, params: Value, outcome: &Outcome) -> Value {
+/// Encodes an outcome as our server does.
+fn encode_as_server(version: &str, method: Method, params: Value, outcome: &Outcome) -> Value {
     let mut out = Vec::new();
     codec(version, method.name(), params).encode(outcome, &mut out);
     parse(&out)["result"].take()
@@ -89,7 +88,7 @@ fn results_survive_being_passed_on() {
     for (method, params, result) in results() {
         let outcome = read("2025-11-25", method, &result).unwrap();
         assert_eq!(
-            written_again("2025-11-25", method, params.clone(), &outcome),
+            encode_as_server("2025-11-25", method, params.clone(), &outcome),
             result,
             "{method:?}"
         );
@@ -101,7 +100,7 @@ fn results_survive_being_passed_on() {
         let server = json!({"name": "harbour", "version": "1.0.0"});
         modern["_meta"]["io.modelcontextprotocol/serverInfo"] = server;
         let outcome = read(MODERN, method, &modern).unwrap();
-        assert_eq!(written_again(MODERN, method, params, &outcome), modern, "{method:?}");
+        assert_eq!(encode_as_server(MODERN, method, params, &outcome), modern, "{method:?}");
     }
 }
 
@@ -120,7 +119,7 @@ fn every_revision_reads_every_result() {
     }
 }
 
-/// Puts a field that nobody knows into every object there is, but where any field means something.
+/// Adds an unknown field to every object, except where any field has a meaning.
 fn with_unknown_fields(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(with_unknown_fields),
@@ -141,11 +140,11 @@ fn unknown_fields_survive_being_passed_on() {
         if matches!(method, Method::Complete)
             || result.get("contents").is_none() && method.info().cacheable
         {
-            // The list and the completion are the whole result.
+            // The list or completion is the whole result.
             result.as_object_mut().unwrap().remove("x-future");
         }
         let outcome = read("2025-11-25", method, &result).unwrap();
-        let again = written_again("2025-11-25", method, params.clone(), &outcome);
+        let again = encode_as_server("2025-11-25", method, params.clone(), &outcome);
         assert_eq!(again, result, "{method:?}");
         let mut modern = result.clone();
         modern["resultType"] = "complete".into();
@@ -155,20 +154,20 @@ fn unknown_fields_survive_being_passed_on() {
         modern["_meta"]["io.modelcontextprotocol/serverInfo"] =
             json!({"name": "harbour", "version": "1.0.0"});
         let outcome = read(MODERN, method, &modern).unwrap();
-        assert_eq!(written_again(MODERN, method, params, &outcome), modern, "{method:?}");
+        assert_eq!(encode_as_server(MODERN, method, params, &outcome), modern, "{method:?}");
     }
 }
 
 #[test]
 fn structured_content_keeps_its_text() {
     let text = r#"{"content":[],"structuredContent":{"b":1.50,"a":1e2,"b":2}}"#;
-    let outcome = talk(Revision::MODERN).result(Method::CallTool, text).unwrap();
+    let outcome = client_codec(Revision::MODERN).result(Method::CallTool, text).unwrap();
     let Outcome::Complete(Reply::Tool(it)) = outcome else { panic!() };
     assert_eq!(it.structured.unwrap().get(), r#"{"b":1.50,"a":1e2,"b":2}"#);
 }
 
 #[test]
-fn what_is_no_result_of_the_method() {
+fn invalid_results_are_errors() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         for (method, result) in [
             (Method::ListTools, json!({"content": []})),
@@ -224,7 +223,7 @@ fn result_types() {
 }
 
 #[test]
-fn questions_in_results() {
+fn client_requests_in_results() {
     let questions = json!({"resultType": "input_required", "requestState": "s\"", "inputRequests": {
         "z": {"method": "roots/list"}, "a": {"method": "elicitation/create", "params": {"message": "m", "requestedSchema": {}}},
         "u": {"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://x/y"}},
@@ -266,11 +265,11 @@ fn questions_in_results() {
 }
 
 #[test]
-fn more_than_anybody_needs() {
+fn results_beyond_the_limits_are_refused() {
     let tools = vec![r#"{"name":"","inputSchema":{}}"#; 100_001].join(",");
     let result = format!(r#"{{"tools":[{tools}]}}"#);
     for revision in [Revision::NEWEST_LEGACY, Revision::MODERN] {
-        let error = talk(revision).result(Method::ListTools, &result).unwrap_err();
+        let error = client_codec(revision).result(Method::ListTools, &result).unwrap_err();
         assert!(error.kind.is_content_too_large() && error.message.contains("100000"), "{error}");
     }
     let requests: serde_json::Map<_, _> =
@@ -280,7 +279,7 @@ fn more_than_anybody_needs() {
 }
 
 #[test]
-fn how_long_a_result_may_be_kept() {
+fn cache_hints_of_results() {
     let private = CacheHint::private(7);
     for (fields, expected) in [
         (json!({"ttlMs": 7, "cacheScope": "public"}), CacheHint::public(7)),
@@ -328,7 +327,7 @@ fn metadata_of_the_protocol_is_not_the_users() {
 }
 
 #[test]
-fn what_a_server_offers() {
+fn server_capabilities_are_read() {
     let said = json!({"capabilities": {"tools": {"listChanged": true}, "logging": {}, "future": {}}, "instructions": "i"});
     for version in LEGACY.into_iter().chain([MODERN]) {
         let Ok(Outcome::Complete(Reply::Discover(it))) = read(version, Method::Discover, &said)
@@ -336,26 +335,27 @@ fn what_a_server_offers() {
             panic!()
         };
         assert!(it.capabilities.tools.as_ref().unwrap().list_changed && it.capabilities.logging);
-        // Before there was a capability, every server may complete.
+        // Before the capability existed, every server may complete.
         assert_eq!(it.capabilities.completions, version == "2024-11-05", "{version}");
         assert_eq!(it.instructions.as_deref(), Some("i"));
     }
 }
 
-/// What stays text may be dense; what becomes structures has a limit on its values.
+/// Parts that stay text may be dense; parsed parts have a limit on their values.
 #[test]
 fn dense_results_are_kept_as_text_or_refused() {
-    let talk = talk(revision(MODERN));
+    let client_codec = client_codec(revision(MODERN));
     let many = |unit: &str| format!("[{}{unit}]", format!("{unit},").repeat(300_000));
     for text in [
         format!(r#"{{"resultType":"complete","content":[],"_meta":{{"a":{}}}}}"#, many("{}")),
         format!(r#"{{"resultType":"complete","content":[],"structuredContent":{}}}"#, many("{}")),
         format!(r#"{{"resultType":"complete","content":[],"color":{}}}"#, many("{}")),
     ] {
-        let Ok(Outcome::Complete(Reply::Tool(it))) = talk.result(Method::CallTool, &text) else {
+        let Ok(Outcome::Complete(Reply::Tool(it))) = client_codec.result(Method::CallTool, &text)
+        else {
             panic!()
         };
-        // A proxy passes it on as it came.
+        // A proxy forwards it unchanged.
         let codec = codec(MODERN, "tools/call", json!({"name": "t"}));
         let mut out = Vec::new();
         codec.encode(&Outcome::from(it), &mut out);
@@ -363,12 +363,13 @@ fn dense_results_are_kept_as_text_or_refused() {
         assert!(String::from_utf8(out).unwrap().contains(dense));
     }
     let contents = format!(r#"{{"resultType":"complete","content":{}}}"#, many(r#"{"type":"x"}"#));
-    let error = talk.result(Method::CallTool, &contents).unwrap_err();
+    let error = client_codec.result(Method::CallTool, &contents).unwrap_err();
     assert!(error.kind.is_content_too_large(), "{error}");
     let schema = format!(r#"{{"oneOf":{}}}"#, many(r#"{"type":"x"}"#));
     let page =
         format!(r#"{{"resultType":"complete","tools":[{{"name":"t","inputSchema":{schema}}}]}}"#);
-    let Ok(Outcome::Complete(Reply::Tools(page))) = talk.result(Method::ListTools, &page) else {
+    let Ok(Outcome::Complete(Reply::Tools(page))) = client_codec.result(Method::ListTools, &page)
+    else {
         panic!()
     };
     assert_eq!(page.items()[0].input_schema.text(), schema);
@@ -376,6 +377,6 @@ fn dense_results_are_kept_as_text_or_refused() {
     let arguments = many(r#"{"name":""}"#);
     let prompts = format!(r#"{{"name":"p","arguments":{arguments}}}"#);
     let page = format!(r#"{{"resultType":"complete","prompts":[{prompts},{prompts}]}}"#);
-    let error = talk.result(Method::ListPrompts, &page).unwrap_err();
+    let error = client_codec.result(Method::ListPrompts, &page).unwrap_err();
     assert!(error.kind.is_content_too_large(), "{error}");
 }

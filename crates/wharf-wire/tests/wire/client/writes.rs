@@ -1,18 +1,18 @@
-//! What a client writes, in every revision.
+//! Messages of a client, in every revision.
 
 use wharf_model::{
     ElicitationCapability, ErrorKind, LiveSubscriptionFilter, LogLevel, Method, Outcome, Reply,
     RequestBuilder, SubscriptionFilter,
 };
-use wharf_wire::{Answered, Carrier, Negotiation, Received, Step};
+use wharf_wire::{Negotiation, NegotiationEvent, NegotiationStep, Received, TransportKind};
 
 use super::*;
 
-/// What a client says about itself in each revision: its capabilities, and its name and version.
-fn said(version: &str) -> (Value, Value) {
+/// Returns the expected capabilities and client info in each revision.
+fn expected_identity(version: &str) -> (Value, Value) {
     let bare = json!({"name": "client", "version": "1"});
     let titled = json!({"name": "client", "version": "1", "title": "Client"});
-    let full = serde_json::to_value(able().info).unwrap();
+    let full = serde_json::to_value(full_identity().info).unwrap();
     let first = json!({"roots": {"listChanged": true}, "sampling": {}, "experimental": {"y": {}}});
     match version {
         "2024-11-05" | "2025-03-26" => (first, bare),
@@ -33,9 +33,9 @@ fn said(version: &str) -> (Value, Value) {
     }
 }
 
-/// The metadata of every modern request.
+/// Returns the metadata of every modern request.
 fn modern_meta() -> Value {
-    let (capabilities, info) = said(MODERN);
+    let (capabilities, info) = expected_identity(MODERN);
     json!({
         "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": capabilities,
@@ -45,27 +45,27 @@ fn modern_meta() -> Value {
 
 fn first_message(client: ClientIdentity, version: &str) -> Value {
     let pin = Some(revision(version));
-    let mut opening = Negotiation::new(Arc::new(client), Carrier::Lines, pin, None);
-    match opening.start() {
-        Step::Send { message, .. } => parse(&message),
+    let mut negotiation = Negotiation::new(Arc::new(client), TransportKind::Lines, pin, None);
+    match negotiation.start() {
+        NegotiationStep::Send { message, .. } => parse(&message),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn a_client_says_of_itself_what_the_revision_knows() {
+fn client_info_is_written_as_the_revision_has_it() {
     for version in LEGACY {
-        let (capabilities, info) = said(version);
+        let (capabilities, info) = expected_identity(version);
         let params =
             json!({"protocolVersion": version, "capabilities": capabilities, "clientInfo": info});
-        let message = first_message(able(), version);
+        let message = first_message(full_identity(), version);
         assert_eq!(message, request(1, "initialize", params), "{version}");
-        // A server takes it, and understands what it can do there.
+        // A server accepts it, and reads the capabilities of the revision.
         let (read, _) = call(connection().receive(message.to_string().into()));
         assert_eq!(read.peer().info.as_ref().unwrap().name, "client");
     }
     let params = json!({"_meta": modern_meta()});
-    assert_eq!(first_message(able(), MODERN), request(1, "server/discover", params));
+    assert_eq!(first_message(full_identity(), MODERN), request(1, "server/discover", params));
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn calls() -> [(Method, Value); 8] {
     ]
 }
 
-/// A call with these parameters.
+/// Builds a call with these parameters.
 fn build(method: Method, params: &Value) -> RequestBuilder {
     let mut builder = RequestBuilder::new(method);
     for (name, value) in params.as_object().unwrap() {
@@ -131,14 +131,16 @@ fn calls_in_every_revision() {
     for (method, params) in calls() {
         for version in LEGACY {
             let message = written(|out| {
-                able_talk(revision(version))
+                full_client_codec(revision(version))
                     .call(&build(method, &params).build(), &id(5), out)
                     .unwrap();
             });
             assert_eq!(message, request(5, method.name(), params.clone()), "{version}");
         }
         let message = written(|out| {
-            able_talk(revision(MODERN)).call(&build(method, &params).build(), &id(5), out).unwrap();
+            full_client_codec(revision(MODERN))
+                .call(&build(method, &params).build(), &id(5), out)
+                .unwrap();
         });
         let mut params = params;
         params["_meta"] = modern_meta();
@@ -147,7 +149,7 @@ fn calls_in_every_revision() {
 }
 
 #[test]
-fn what_a_call_carries_besides() {
+fn options_of_a_call_are_written() {
     let params = json!({"name": "t", "inputResponses": {"k": {}}, "requestState": "s", "context": {"arguments": {}}});
     let meta = json!({
         "com.example/k": [1], "progressToken": "theirs", "io.modelcontextprotocol/logLevel": "alert",
@@ -159,8 +161,9 @@ fn what_a_call_carries_besides() {
         for (progress, level) in [(true, Some(LogLevel::Debug)), (false, None)] {
             let mut call = build(Method::CallTool, &params).meta(&meta.to_string()).build();
             (call.progress, call.log_level) = (progress, level);
-            let mut message =
-                written(|out| able_talk(revision(version)).call(&call, &id(9), out).unwrap());
+            let mut message = written(|out| {
+                full_client_codec(revision(version)).call(&call, &id(9), out).unwrap()
+            });
             let mut expected = json!({"com.example/k": [1]});
             if progress {
                 expected["progressToken"] = 9.into();
@@ -191,23 +194,23 @@ fn a_listen_carries_its_filter() {
         tools: true,
         ..SubscriptionFilter::default()
     }));
-    let message = written(|out| talk(revision(MODERN)).call(&listen, &id(1), out).unwrap());
+    let message = written(|out| client_codec(revision(MODERN)).call(&listen, &id(1), out).unwrap());
     assert_eq!(message["params"]["notifications"], json!({"toolsListChanged": true}));
-    // What the parameters say already is not said again.
+    // Parameters that are present already are not written twice.
     let params = json!({"notifications": {"promptsListChanged": true}});
     let mut listen = build(Method::Listen, &params).build();
     listen.filter = Some(LiveSubscriptionFilter::default());
-    let message = written(|out| talk(revision(MODERN)).call(&listen, &id(1), out).unwrap());
+    let message = written(|out| client_codec(revision(MODERN)).call(&listen, &id(1), out).unwrap());
     assert_eq!(message["params"]["notifications"], params["notifications"]);
 }
 
 #[test]
-fn what_a_revision_lacks_is_not_written() {
+fn fields_that_a_revision_does_not_have_are_not_written() {
     for version in LEGACY {
         for method in [Method::Listen, Method::Discover] {
             let mut out = b"before".to_vec();
             let call = RequestBuilder::new(method).build();
-            let error = talk(revision(version)).call(&call, &id(1), &mut out).unwrap_err();
+            let error = client_codec(revision(version)).call(&call, &id(1), &mut out).unwrap_err();
             assert_eq!((error.kind, &*out), (ErrorKind::MethodNotFound, &b"before"[..]));
             assert!(error.message.contains(version), "{error}");
         }
@@ -215,7 +218,7 @@ fn what_a_revision_lacks_is_not_written() {
     for method in [Method::Elicit, Method::Sample, Method::ListRoots] {
         for revision in Revision::ALL {
             let call = RequestBuilder::new(method).build();
-            assert!(talk(revision).call(&call, &id(1), &mut Vec::new()).is_err());
+            assert!(client_codec(revision).call(&call, &id(1), &mut Vec::new()).is_err());
         }
     }
 }
@@ -228,7 +231,7 @@ fn malformed_parameters_are_not_written() {
             let call =
                 RequestBuilder::new(Method::CallTool).target("t").arguments(arguments).build();
             let mut out = b"before".to_vec();
-            let error = talk(revision).call(&call, &id(1), &mut out).unwrap_err();
+            let error = client_codec(revision).call(&call, &id(1), &mut out).unwrap_err();
             assert_eq!(
                 (error.kind, &*out),
                 (ErrorKind::InvalidParams, &b"before"[..]),
@@ -239,7 +242,8 @@ fn malformed_parameters_are_not_written() {
             ["", "[]", "null", "5", "{\"a\":1", "{\"_meta\":5}", "{\"_meta\":[]}", "{} {}"]
         {
             let mut out = Vec::new();
-            let error = talk(revision).request("m", Some(params), &id(1), &mut out).unwrap_err();
+            let error =
+                client_codec(revision).request("m", Some(params), &id(1), &mut out).unwrap_err();
             assert_eq!((error.kind, out.len()), (ErrorKind::InvalidParams, 0), "{params}");
         }
     }
@@ -249,95 +253,106 @@ fn malformed_parameters_are_not_written() {
 fn any_request_by_name() {
     let params = "{\n\"a\" : [1],\r\n\"_meta\":{\"k\":1,\"progressToken\":true,\"io.modelcontextprotocol/logLevel\":\"info\"}}";
     for version in LEGACY {
-        let talk = able_talk(revision(version));
-        let bare = written(|out| talk.request("x/y", None, &id(3), out).unwrap());
+        let client_codec = full_client_codec(revision(version));
+        let bare = written(|out| client_codec.request("x/y", None, &id(3), out).unwrap());
         assert_eq!(bare, json!({"jsonrpc": "2.0", "id": 3, "method": "x/y"}));
-        let full = written(|out| talk.request("x/\"y\"", Some(params), &id(3), out).unwrap());
+        let full =
+            written(|out| client_codec.request("x/\"y\"", Some(params), &id(3), out).unwrap());
         let meta = json!({"k": 1, "progressToken": 3});
         assert_eq!(full, request(3, "x/\"y\"", json!({"a": [1], "_meta": meta})));
     }
-    let talk = able_talk(revision(MODERN));
-    let bare = written(|out| talk.request("x/y", None, &id(3), out).unwrap());
+    let client_codec = full_client_codec(revision(MODERN));
+    let bare = written(|out| client_codec.request("x/y", None, &id(3), out).unwrap());
     assert_eq!(bare, request(3, "x/y", json!({"_meta": modern_meta()})));
     let mut meta = modern_meta();
     (meta["k"], meta["progressToken"]) = (1.into(), 3.into());
     meta["io.modelcontextprotocol/logLevel"] = "info".into();
-    let full = written(|out| talk.request("x/y", Some(params), &id(3), out).unwrap());
+    let full = written(|out| client_codec.request("x/y", Some(params), &id(3), out).unwrap());
     assert_eq!(full, request(3, "x/y", json!({"a": [1], "_meta": meta})));
     let nothing =
-        written(|out| talk.request("x/y", Some(r#"{"_meta":null}"#), &id(3), out).unwrap());
+        written(|out| client_codec.request("x/y", Some(r#"{"_meta":null}"#), &id(3), out).unwrap());
     assert_eq!(nothing, bare);
 }
 
 #[test]
-fn errands() {
-    let spoken = |write: &dyn Fn(&mut Vec<u8>) -> bool| {
+fn log_level_subscriptions_and_roots() {
+    let written_message = |write: &dyn Fn(&mut Vec<u8>) -> bool| {
         let mut out = Vec::new();
         let written = write(&mut out);
         assert_eq!(written, !out.is_empty());
         written.then(|| parse(&out))
     };
     for version in LEGACY {
-        let talk = able_talk(revision(version));
-        let ping = written(|out| talk.ping(&id(2), out));
+        let client_codec = full_client_codec(revision(version));
+        let ping = written(|out| client_codec.ping(&id(2), out));
         assert_eq!(ping, json!({"jsonrpc": "2.0", "id": 2, "method": "ping"}));
-        let level = spoken(&|out| talk.set_log_level(LogLevel::Notice, &id(2), out));
+        let level =
+            written_message(&|out| client_codec.set_log_level(LogLevel::Notice, &id(2), out));
         assert_eq!(level, Some(request(2, "logging/setLevel", json!({"level": "notice"}))));
         for (on, method) in [(true, "resources/subscribe"), (false, "resources/unsubscribe")] {
-            let message = spoken(&|out| talk.subscribe("a:\"b\"", on, &id(2), out));
+            let message =
+                written_message(&|out| client_codec.subscribe("a:\"b\"", on, &id(2), out));
             assert_eq!(message, Some(request(2, method, json!({"uri": "a:\"b\""}))));
         }
         let changed = json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"});
-        assert_eq!(spoken(&|out| talk.roots_changed(out)), Some(changed));
+        assert_eq!(written_message(&|out| client_codec.roots_changed(out)), Some(changed));
         let rootless = ClientCodec::new(revision(version), Arc::default());
-        assert_eq!(spoken(&|out| rootless.roots_changed(out)), None);
+        assert_eq!(written_message(&|out| rootless.roots_changed(out)), None);
     }
-    let talk = able_talk(revision(MODERN));
-    let ping = written(|out| talk.ping(&id(2), out));
+    let client_codec = full_client_codec(revision(MODERN));
+    let ping = written(|out| client_codec.ping(&id(2), out));
     assert_eq!(ping, request(2, "server/discover", json!({"_meta": modern_meta()})));
-    assert_eq!(spoken(&|out| talk.set_log_level(LogLevel::Notice, &id(2), out)), None);
-    assert_eq!(spoken(&|out| talk.subscribe("a:b", true, &id(2), out)), None);
-    assert_eq!(spoken(&|out| talk.roots_changed(out)), None);
+    assert_eq!(
+        written_message(&|out| client_codec.set_log_level(LogLevel::Notice, &id(2), out)),
+        None
+    );
+    assert_eq!(written_message(&|out| client_codec.subscribe("a:b", true, &id(2), out)), None);
+    assert_eq!(written_message(&|out| client_codec.roots_changed(out)), None);
 }
 
 #[test]
-fn giving_up_and_answering_pings() {
+fn cancellation_and_ping_responses() {
     for revision in Revision::ALL {
-        let talk = talk(revision);
-        let given_up = written(|out| talk.cancelled(&id(4), "no\nmore", out));
+        let client_codec = client_codec(revision);
+        let given_up = written(|out| client_codec.cancelled(&id(4), "no\nmore", out));
         let params = json!({"requestId": 4, "reason": "no\nmore"});
         assert_eq!(given_up, notification("notifications/cancelled", params));
-        let pong = written(|out| talk.pong(&id(4), out));
+        let pong = written(|out| client_codec.pong(&id(4), out));
         assert_eq!(pong, json!({"jsonrpc": "2.0", "id": 4, "result": {}}));
     }
 }
 
-/// A client and a server of ours, from the first message to the last.
+/// A client and a server of ours, from the handshake to the end.
 #[test]
-fn the_two_sides_understand_each_other() {
+fn client_and_server_interoperate() {
     for revision in Revision::ALL {
         let mut connection = connection();
-        let client = Arc::new(able());
-        let mut opening = Negotiation::new(client, Carrier::Lines, Some(revision), None);
-        let Step::Send { message, .. } = opening.start() else { panic!() };
+        let client = Arc::new(full_identity());
+        let mut negotiation = Negotiation::new(client, TransportKind::Lines, Some(revision), None);
+        let NegotiationStep::Send { message, .. } = negotiation.start() else { panic!() };
         let (_, codec) = call(connection.receive(message.into()));
         let (answer, _) = encoded(&codec, Reply::Discover(Box::new(discovery())));
-        let ServerMessage::Reply { id: Some(to), result } = hear(&opening.talk(), &answer) else {
+        let ServerMessage::Reply { id: Some(to), result } = decode(&negotiation.codec(), &answer)
+        else {
             panic!()
         };
-        let step = opening.answered(Answered::Reply(to, result.as_deref()));
-        let Step::Open { talk, info, discovery: read, then, .. } = step else { panic!("{step:?}") };
-        assert_eq!((talk.revision(), &*info.name), (revision, "harbour"));
+        let step = negotiation.answered(NegotiationEvent::Reply(to, result.as_deref()));
+        let NegotiationStep::Open { codec: client_codec, info, discovery: read, then, .. } = step
+        else {
+            panic!("{step:?}")
+        };
+        assert_eq!((client_codec.revision(), &*info.name), (revision, "harbour"));
         assert!(read.capabilities.tools.is_some() && read.capabilities.completions);
         if let Some(then) = then {
             assert!(matches!(connection.receive(then.into()), Received::Call(..)));
         }
         let mut out = Vec::new();
-        talk.call(&RequestBuilder::new(Method::CallTool).target("t").build(), &id(20), &mut out)
+        client_codec
+            .call(&RequestBuilder::new(Method::CallTool).target("t").build(), &id(20), &mut out)
             .unwrap();
         let (_, codec) = call(connection.receive(out.into()));
         let (answer, _) = encoded(&codec, Outcome::from(Error::tool_not_found("t")));
-        let (to, result) = reply_in(&talk, &answer);
+        let (to, result) = reply_in(&client_codec, &answer);
         assert_eq!((to, result.unwrap_err().kind), (Some(id(20)), ErrorKind::ToolNotFound));
     }
 }

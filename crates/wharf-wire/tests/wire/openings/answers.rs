@@ -1,15 +1,18 @@
-//! Servers that answer.
+//! Negotiation with servers that reply.
 
 use super::*;
 
 #[test]
 fn a_modern_server() {
-    for carrier in BOTH {
-        let begun = || begins(carrier, "discover 2026-07-28 probe");
+    for transport in BOTH {
+        let begun = || start_case(transport, "discover 2026-07-28 probe");
         let all = Revision::ALL.map(Revision::as_str);
         for versions in [&[MODERN][..], &["2025-11-25", MODERN, "2030-01-01"], &all] {
-            let case = begun().goes(answer(carrier, Discover, speaks(versions)), OPEN);
-            let Step::Open { discovery, info, supported, .. } = case.step else { panic!() };
+            let case =
+                begun().then(answer(transport, Discover, discover_result(versions)), OPEN_MODERN);
+            let NegotiationStep::Open { discovery, info, supported, .. } = case.step else {
+                panic!()
+            };
             assert_eq!(
                 (info.version.as_str(), discovery.instructions.as_deref()),
                 ("1", Some("Be kind"))
@@ -17,21 +20,28 @@ fn a_modern_server() {
             assert!(discovery.capabilities.tools.is_some() && discovery.cache.ttl_ms == 5);
             assert_eq!(supported, versions);
         }
-        // Nothing but the versions makes a result of discovery.
+        // Only the list of versions makes a result a discovery result.
         let bare = json!({"result": {"supportedVersions": [MODERN, 5, null]}});
-        let case = begun().goes(answer(carrier, Discover, bare), "open 2026-07-28 ");
-        let Step::Open { supported, .. } = case.step else { panic!() };
+        let case = begun().then(answer(transport, Discover, bare), "open 2026-07-28 ");
+        let NegotiationStep::Open { supported, .. } = case.step else { panic!() };
         assert_eq!(supported, [MODERN]);
-        // Only legacy revisions are common: a handshake in the newest of them.
+        // Only legacy revisions in common: a handshake in the newest of them.
         begun()
-            .goes(
-                answer(carrier, Discover, speaks(&["2030-01-01", "2024-11-05", "2025-06-18"])),
+            .then(
+                answer(
+                    transport,
+                    Discover,
+                    discover_result(&["2030-01-01", "2024-11-05", "2025-06-18"]),
+                ),
                 "initialize 2025-06-18 handshake",
             )
-            .goes(answer(carrier, Initialize, chose("2025-06-18")), "open 2025-06-18 pier");
+            .then(
+                answer(transport, Initialize, initialize_result("2025-06-18")),
+                "open 2025-06-18 pier",
+            );
         for versions in [&["2030-01-01", "later"][..], &[]] {
-            let case = begun().goes(
-                answer(carrier, Discover, speaks(versions)),
+            let case = begun().then(
+                answer(transport, Discover, discover_result(versions)),
                 "fail unsupported_protocol_version",
             );
             let error = case.error();
@@ -39,42 +49,43 @@ fn a_modern_server() {
             assert!(versions.iter().all(|it| error.message.contains(it)), "{error}");
         }
         let odd = json!({"result": {"resultType": "someday", "supportedVersions": [MODERN]}});
-        begun().goes(answer(carrier, Discover, odd), "fail validation_failed");
+        begun().then(answer(transport, Discover, odd), "fail validation_failed");
     }
 }
 
 #[test]
 fn a_modern_server_that_refuses() {
     for status in [200, 400, 404] {
-        let answer = |carrier, body| match carrier {
-            Carrier::Lines => Discover(body),
-            Carrier::Http => Http(status, body),
+        let answer = |transport, body| match transport {
+            TransportKind::Lines => Discover(body),
+            TransportKind::Http => Http(status, body),
         };
-        for carrier in BOTH {
-            let begun = || begins(carrier, "discover 2026-07-28 probe");
+        for transport in BOTH {
+            let begun = || start_case(transport, "discover 2026-07-28 probe");
             let wrong = "fail unsupported_protocol_version";
-            begun().goes(answer(carrier, error_of(-32020)), "fail header_mismatch");
-            begun().goes(answer(carrier, error_of(-32021)), "fail missing_client_capability");
-            begun().goes(answer(carrier, error_of(-32022)), wrong);
-            let case = begun().goes(answer(carrier, unsupported(-32022, &["2030-01-01"])), wrong);
+            begun().then(answer(transport, error_of(-32020)), "fail header_mismatch");
+            begun().then(answer(transport, error_of(-32021)), "fail missing_client_capability");
+            begun().then(answer(transport, error_of(-32022)), wrong);
+            let case = begun().then(answer(transport, unsupported(-32022, &["2030-01-01"])), wrong);
             let message = case.error().message;
             assert!(message.contains("2030-01-01") && message.contains(MODERN), "{message}");
-            // It names what we asked in: once more, but only once.
-            let again = || begun().goes(answer(carrier, unsupported(-32022, &[MODERN])), AGAIN);
-            again().goes(answer(carrier, speaks(&[MODERN])), OPEN);
-            again().goes(answer(carrier, unsupported(-32022, &[MODERN])), wrong);
-            // It has said that it is modern, so there is no way back.
-            again().goes(answer(carrier, error_of(-32601)), wrong);
-            again().goes(Silence, "fail request_timeout");
+            // The server lists the revision of the request: one retry, and no more.
+            let again =
+                || begun().then(answer(transport, unsupported(-32022, &[MODERN])), DISCOVER_STEP);
+            again().then(answer(transport, discover_result(&[MODERN])), OPEN_MODERN);
+            again().then(answer(transport, unsupported(-32022, &[MODERN])), wrong);
+            // The server is known to be modern, so there is no fallback.
+            again().then(answer(transport, error_of(-32601)), wrong);
+            again().then(Silence, "fail request_timeout");
             begun()
-                .goes(
-                    answer(carrier, unsupported(-32022, &["2030-01-01", "2025-03-26"])),
+                .then(
+                    answer(transport, unsupported(-32022, &["2030-01-01", "2025-03-26"])),
                     "initialize 2025-03-26 handshake",
                 )
-                .goes(
-                    match carrier {
-                        Carrier::Lines => Initialize(chose("2025-03-26")),
-                        Carrier::Http => Http(200, chose("2025-03-26")),
+                .then(
+                    match transport {
+                        TransportKind::Lines => Initialize(initialize_result("2025-03-26")),
+                        TransportKind::Http => Http(200, initialize_result("2025-03-26")),
                     },
                     "open 2025-03-26 pier",
                 );
@@ -98,84 +109,90 @@ fn a_legacy_server() {
     let errors = codes.map(error_of);
     let versions = unsupported(-32602, &[MODERN]);
     for body in ambiguous.into_iter().chain(errors).chain([versions]) {
-        for carrier in BOTH {
-            let case = begins(carrier, "discover 2026-07-28 probe")
-                .goes(answer(carrier, Discover, body.clone()), SHAKE)
-                .goes(answer(carrier, Initialize, chose("2025-11-25")), OLD);
-            let Step::Open { discovery, supported, .. } = case.step else { panic!() };
+        for transport in BOTH {
+            let case = start_case(transport, "discover 2026-07-28 probe")
+                .then(answer(transport, Discover, body.clone()), INITIALIZE_STEP)
+                .then(answer(transport, Initialize, initialize_result("2025-11-25")), OPEN_LEGACY);
+            let NegotiationStep::Open { discovery, supported, .. } = case.step else { panic!() };
             assert_eq!(discovery.instructions.as_deref(), Some("Be kind"));
             assert!(supported.is_empty());
         }
         for status in [200, 202, 400, 404, 405, 406, 410, 415, 422, 499] {
-            http().goes(Http(status, body.clone()), SHAKE);
+            http().then(Http(status, body.clone()), INITIALIZE_STEP);
         }
     }
 }
 
 #[test]
-fn what_a_handshake_must_say() {
-    for carrier in BOTH {
+fn a_handshake_result_needs_a_version() {
+    for transport in BOTH {
         let shaking = || {
-            begins(carrier, "discover 2026-07-28 probe")
-                .goes(answer(carrier, Discover, error_of(-32601)), SHAKE)
+            start_case(transport, "discover 2026-07-28 probe")
+                .then(answer(transport, Discover, error_of(-32601)), INITIALIZE_STEP)
         };
         for version in LEGACY {
             let expected = format!("open {version} pier");
-            shaking().goes(answer(carrier, Initialize, chose(version)), &expected);
+            shaking().then(answer(transport, Initialize, initialize_result(version)), &expected);
         }
         for version in ["2023-01-01", MODERN, "2030-01-01", "", "latest"] {
-            let case = shaking().goes(
-                answer(carrier, Initialize, chose(version)),
+            let case = shaking().then(
+                answer(transport, Initialize, initialize_result(version)),
                 "fail unsupported_protocol_version",
             );
             let message = case.error().message;
             assert!(message.contains(version) && message.contains("2025-11-25"), "{message}");
         }
         for odd in [json!({}), json!({"protocolVersion": 5}), json!([]), json!("2025-11-25")] {
-            let reply = answer(carrier, Initialize, json!({"result": odd}));
-            shaking().goes(reply, "fail validation_failed");
+            let reply = answer(transport, Initialize, json!({"result": odd}));
+            shaking().then(reply, "fail validation_failed");
         }
-        // A server that says less than it should is understood all the same.
+        // A result with missing fields is accepted all the same.
         for info in [json!(null), json!({}), json!("x"), json!({"name": 5})] {
             let bare = json!({"result": {"protocolVersion": "2025-06-18", "serverInfo": info}});
-            shaking().goes(answer(carrier, Initialize, bare), "open 2025-06-18 ");
+            shaking().then(answer(transport, Initialize, bare), "open 2025-06-18 ");
         }
         let nameless =
             json!({"result": {"protocolVersion": "2025-06-18", "serverInfo": {"name": "x"}}});
-        shaking().goes(answer(carrier, Initialize, nameless), "open 2025-06-18 x");
+        shaking().then(answer(transport, Initialize, nameless), "open 2025-06-18 x");
         let wrong = json!({"result": {"protocolVersion": "2025-06-18", "instructions": 5}});
-        shaking().goes(answer(carrier, Initialize, wrong), "fail validation_failed");
+        shaking().then(answer(transport, Initialize, wrong), "fail validation_failed");
         let refused =
-            shaking().goes(answer(carrier, Initialize, error_of(-32603)), "fail internal_error");
+            shaking().then(answer(transport, Initialize, error_of(-32603)), "fail internal_error");
         assert_eq!(refused.error().message, "no");
     }
 }
 
 #[test]
 fn over_events() {
-    let events =
-        || http().goes(Bytes(405, b""), SHAKE).goes(Bytes(405, b""), "events").goes(Events, SHAKE);
-    events().goes(Initialize(chose("2024-11-05")), "open 2024-11-05 pier");
-    events().goes(Http(200, chose("2024-11-05")), "open 2024-11-05 pier");
+    let events = || {
+        http()
+            .then(Bytes(405, b""), INITIALIZE_STEP)
+            .then(Bytes(405, b""), "events")
+            .then(Events, INITIALIZE_STEP)
+    };
+    events().then(Initialize(initialize_result("2024-11-05")), "open 2024-11-05 pier");
+    events().then(Http(200, initialize_result("2024-11-05")), "open 2024-11-05 pier");
     events()
-        .goes(Bytes(202, b"Accepted"), "wait handshake")
-        .goes(Initialize(chose("2025-03-26")), "open 2025-03-26 pier");
-    events().goes(Silence, "fail request_timeout");
-    events().goes(Closed, "fail connection_closed");
-    events().goes(Bytes(404, b""), "fail transport_error");
-    events().goes(Bytes(401, b""), "fail unauthenticated");
-    events().goes(Initialize(error_of(-32603)), "fail internal_error");
-    let held = pinned(Carrier::Http, "2024-11-05", "initialize 2024-11-05 handshake");
-    held.goes(Bytes(404, b""), "events")
-        .goes(Events, "initialize 2024-11-05 handshake")
-        .goes(Initialize(chose("2024-11-05")), "open 2024-11-05 pier");
+        .then(Bytes(202, b"Accepted"), "wait handshake")
+        .then(Initialize(initialize_result("2025-03-26")), "open 2025-03-26 pier");
+    events().then(Silence, "fail request_timeout");
+    events().then(Closed, "fail connection_closed");
+    events().then(Bytes(404, b""), "fail transport_error");
+    events().then(Bytes(401, b""), "fail unauthenticated");
+    events().then(Initialize(error_of(-32603)), "fail internal_error");
+    let held = pinned(TransportKind::Http, "2024-11-05", "initialize 2024-11-05 handshake");
+    held.then(Bytes(404, b""), "events")
+        .then(Events, "initialize 2024-11-05 handshake")
+        .then(Initialize(initialize_result("2024-11-05")), "open 2024-11-05 pier");
 }
 
 #[test]
 fn ids_of_an_opening_are_few() {
-    let case = lines().goes(Silence, SHAKE).goes(Initialize(unsupported(-32022, &[MODERN])), AGAIN);
+    let case = lines()
+        .then(Silence, INITIALIZE_STEP)
+        .then(Initialize(unsupported(-32022, &[MODERN])), DISCOVER_STEP);
     assert_eq!(case.asked, [3, 2]);
-    let mut opening = Case::new(Carrier::Lines, None, None).opening;
-    let step = opening.answered(Answered::Reply(CallId::from(77), Ok("{}")));
-    assert!(matches!(step, Step::Wait(Patience::Probe)));
+    let mut negotiation = NegotiationCase::new(TransportKind::Lines, None, None).negotiation;
+    let step = negotiation.answered(NegotiationEvent::Reply(CallId::from(77), Ok("{}")));
+    assert!(matches!(step, NegotiationStep::Wait(NegotiationTimeout::Probe)));
 }

@@ -1,4 +1,4 @@
-//! Whatever a server does when a conversation opens, and what follows from it.
+//! Version negotiation with servers of any behaviour.
 
 mod answers;
 mod held;
@@ -9,62 +9,68 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_model::{ErrorKind, Implementation};
 use wharf_wire::{
-    Answered, CallId, Carrier, ClientIdentity, Negotiation, Patience, Revision, ServerMessage, Step,
+    CallId, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout,
+    Revision, ServerMessage, TransportKind,
 };
 
 use crate::common::*;
 
-/// What happens next.
+/// Next action of the server.
 #[derive(Clone, Debug)]
-enum Event {
-    /// The last `server/discover` is answered so, over lines.
+enum ServerBehaviour {
+    /// Replies to the last `server/discover`, over lines.
     Discover(Value),
-    /// The last `initialize` is answered so, over lines.
+    /// Replies to the last `initialize`, over lines.
     Initialize(Value),
-    /// A reply to something else.
+    /// Replies to another id.
     Stray,
-    /// An HTTP answer; the id of the last request is put into a body that is a reply.
+    /// HTTP response; a body that is a reply gets the id of the last request.
     Http(u16, Value),
-    /// An HTTP answer of other bytes.
+    /// HTTP response with other bytes.
     Bytes(u16, &'static [u8]),
     Silence,
     Closed,
-    /// HTTP+SSE is there.
+    /// HTTP+SSE is connected.
     Events,
 }
-use Event::{Bytes, Closed, Discover, Events, Http, Initialize, Silence, Stray};
+use ServerBehaviour::{Bytes, Closed, Discover, Events, Http, Initialize, Silence, Stray};
 
-/// One server, as seen through an opening.
-struct Case {
-    carrier: Carrier,
-    opening: Negotiation,
+/// Negotiation with one server.
+struct NegotiationCase {
+    transport: TransportKind,
+    negotiation: Negotiation,
     asked: [u64; 2],
-    /// The last step in a few words.
+    /// Short description of the last step.
     last: String,
-    step: Step,
+    step: NegotiationStep,
 }
 
 const DISCOVER: usize = 0;
 const INITIALIZE: usize = 1;
 
-impl Case {
-    fn new(carrier: Carrier, pin: Option<&str>, remembered: Option<&str>) -> Case {
+impl NegotiationCase {
+    fn new(
+        transport: TransportKind,
+        pin: Option<&str>,
+        remembered: Option<&str>,
+    ) -> NegotiationCase {
         let client =
             ClientIdentity { info: Implementation::new("c", "1"), ..ClientIdentity::default() };
         let (pin, remembered) = (pin.map(revision), remembered.map(revision));
-        let mut opening = Negotiation::new(Arc::new(client), carrier, pin, remembered);
-        let step = opening.start();
-        let mut case = Case { carrier, opening, asked: [0, 0], last: String::new(), step };
-        case.look();
+        let mut negotiation = Negotiation::new(Arc::new(client), transport, pin, remembered);
+        let step = negotiation.start();
+        let mut case =
+            NegotiationCase { transport, negotiation, asked: [0, 0], last: String::new(), step };
+        case.describe_step();
         case
     }
 
-    /// Notes what the step is.
-    fn look(&mut self) {
-        let http = self.carrier == Carrier::Http;
-        let patience = |it: &Patience| format!("{it:?}").to_lowercase();
+    /// Describes the step.
+    fn describe_step(&mut self) {
+        let http = self.transport == TransportKind::Http;
+        let timeout = |it: &NegotiationTimeout| format!("{it:?}").to_lowercase();
         self.last = match &self.step {
-            Step::Send { message, headers, patience: wait, reopen } => {
+            NegotiationStep::Send { message, headers, timeout: wait, reopen } => {
                 let message = parse(message);
                 let id = message["id"].as_u64().unwrap();
                 assert!((1..10).contains(&id), "{message}");
@@ -80,21 +86,21 @@ impl Case {
                 assert_eq!(headers.len(), if which == DISCOVER && http { 2 } else { 0 });
                 let (name, again) = (["discover", "initialize"][which], [" ", " reopen "]);
                 let again = again[usize::from(*reopen)].trim_end();
-                format!("{name} {}{again} {}", version.as_str().unwrap(), patience(wait))
+                format!("{name} {}{again} {}", version.as_str().unwrap(), timeout(wait))
             }
-            Step::Wait(wait) => format!("wait {}", patience(wait)),
-            Step::Open { talk, info, then, .. } => {
+            NegotiationStep::Wait(wait) => format!("wait {}", timeout(wait)),
+            NegotiationStep::Open { codec: client_codec, info, then, .. } => {
                 let then = then.as_ref().map(|bytes| parse(bytes)["method"].to_string());
-                assert_eq!(then.is_some(), !talk.is_modern());
+                assert_eq!(then.is_some(), !client_codec.is_modern());
                 assert!(then.is_none_or(|then| then == "\"notifications/initialized\""));
-                format!("open {} {}", talk.revision(), info.name)
+                format!("open {} {}", client_codec.revision(), info.name)
             }
-            Step::TryEvents => "events".to_owned(),
-            Step::Fail(error) => format!("fail {}", error.kind),
+            NegotiationStep::TryEvents => "events".to_owned(),
+            NegotiationStep::Fail(error) => format!("fail {}", error.kind),
         };
     }
 
-    fn goes(mut self, event: Event, expected: &str) -> Case {
+    fn then(mut self, event: ServerBehaviour, expected: &str) -> NegotiationCase {
         let reply = |mut body: Value, id: u64| {
             if body.is_object() {
                 body["jsonrpc"] = "2.0".into();
@@ -110,63 +116,65 @@ impl Case {
             Stray => self.replied(&reply(json!({"result": {}}), 4711)),
             Http(status, body) => {
                 let body = reply(body, last);
-                self.opening.answered(Answered::Http { status, body: body.as_bytes() })
+                self.negotiation.answered(NegotiationEvent::Http { status, body: body.as_bytes() })
             }
-            Bytes(status, body) => self.opening.answered(Answered::Http { status, body }),
-            Silence => self.opening.answered(Answered::Silence),
-            Closed => self.opening.answered(Answered::Closed),
-            Events => self.opening.over_events(),
+            Bytes(status, body) => {
+                self.negotiation.answered(NegotiationEvent::Http { status, body })
+            }
+            Silence => self.negotiation.answered(NegotiationEvent::Silence),
+            Closed => self.negotiation.answered(NegotiationEvent::Closed),
+            Events => self.negotiation.over_events(),
         };
-        self.look();
+        self.describe_step();
         assert_eq!(self.last, expected, "after {happened}");
         self
     }
 
-    fn replied(&mut self, message: &str) -> Step {
-        let heard = self.opening.talk().hear(message.to_owned().into()).unwrap();
+    fn replied(&mut self, message: &str) -> NegotiationStep {
+        let heard = self.negotiation.codec().decode(message.to_owned().into()).unwrap();
         let [ServerMessage::Reply { id: Some(id), result }] = &heard[..] else {
             panic!("{heard:?}")
         };
-        self.opening.answered(Answered::Reply(id.clone(), result.as_deref()))
+        self.negotiation.answered(NegotiationEvent::Reply(id.clone(), result.as_deref()))
     }
 
     fn error(self) -> wharf_model::Error {
         match self.step {
-            Step::Fail(error) => error,
+            NegotiationStep::Fail(error) => error,
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn begins(carrier: Carrier, expected: &str) -> Case {
-    let case = Case::new(carrier, None, None);
+fn start_case(transport: TransportKind, expected: &str) -> NegotiationCase {
+    let case = NegotiationCase::new(transport, None, None);
     assert_eq!(case.last, expected);
     case
 }
 
-fn lines() -> Case {
-    begins(Carrier::Lines, "discover 2026-07-28 probe")
+fn lines() -> NegotiationCase {
+    start_case(TransportKind::Lines, "discover 2026-07-28 probe")
 }
 
-fn http() -> Case {
-    begins(Carrier::Http, "discover 2026-07-28 probe")
+fn http() -> NegotiationCase {
+    start_case(TransportKind::Http, "discover 2026-07-28 probe")
 }
 
-fn pinned(carrier: Carrier, pin: &str, expected: &str) -> Case {
-    // What is remembered does not count beside a pin.
+fn pinned(transport: TransportKind, pin: &str, expected: &str) -> NegotiationCase {
+    // A pin overrides the cached revision.
     for remembered in [Some("2024-11-05"), Some(MODERN)] {
-        assert_eq!(Case::new(carrier, Some(pin), remembered).last, expected);
+        assert_eq!(NegotiationCase::new(transport, Some(pin), remembered).last, expected);
     }
-    Case::new(carrier, Some(pin), None)
+    NegotiationCase::new(transport, Some(pin), None)
 }
 
-fn remembering(carrier: Carrier, last: &str, expected: &str) -> Case {
-    let case = Case::new(carrier, None, Some(last));
+fn with_cached_revision(transport: TransportKind, last: &str, expected: &str) -> NegotiationCase {
+    let case = NegotiationCase::new(transport, None, Some(last));
     assert_eq!(case.last, expected);
     case
 }
 
-fn speaks(versions: &[&str]) -> Value {
+fn discover_result(versions: &[&str]) -> Value {
     json!({"result": {
         "resultType": "complete", "supportedVersions": versions,
         "capabilities": {"tools": {}}, "ttlMs": 5, "cacheScope": "public", "instructions": "Be kind",
@@ -174,7 +182,7 @@ fn speaks(versions: &[&str]) -> Value {
     }})
 }
 
-fn chose(version: &str) -> Value {
+fn initialize_result(version: &str) -> Value {
     json!({"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "instructions": "Be kind",
         "serverInfo": {"name": "pier", "version": "2"}}})
 }
@@ -188,17 +196,21 @@ fn unsupported(code: i32, versions: &[&str]) -> Value {
         "data": {"supported": versions, "requested": "x"}}})
 }
 
-const BOTH: [Carrier; 2] = [Carrier::Lines, Carrier::Http];
-const SHAKE: &str = "initialize 2025-11-25 handshake";
-const SHAKE_ANEW: &str = "initialize 2025-11-25 reopen handshake";
-const AGAIN: &str = "discover 2026-07-28 handshake";
-const OPEN: &str = "open 2026-07-28 harbour";
-const OLD: &str = "open 2025-11-25 pier";
+const BOTH: [TransportKind; 2] = [TransportKind::Lines, TransportKind::Http];
+const INITIALIZE_STEP: &str = "initialize 2025-11-25 handshake";
+const REOPEN_STEP: &str = "initialize 2025-11-25 reopen handshake";
+const DISCOVER_STEP: &str = "discover 2026-07-28 handshake";
+const OPEN_MODERN: &str = "open 2026-07-28 harbour";
+const OPEN_LEGACY: &str = "open 2025-11-25 pier";
 
-/// The same reply over either carrier.
-fn answer(carrier: Carrier, lines: fn(Value) -> Event, body: Value) -> Event {
-    match carrier {
-        Carrier::Lines => lines(body),
-        Carrier::Http => Http(200, body),
+/// Returns the same reply over either transport.
+fn answer(
+    transport: TransportKind,
+    lines: fn(Value) -> ServerBehaviour,
+    body: Value,
+) -> ServerBehaviour {
+    match transport {
+        TransportKind::Lines => lines(body),
+        TransportKind::Http => Http(200, body),
     }
 }

@@ -1,4 +1,4 @@
-//! What the server's side writes of tasks, the client's side reads back.
+//! Tasks: the client decodes what the server encodes.
 
 use proptest::{collection::vec, option, prelude::*};
 use wharf_model::{
@@ -9,7 +9,7 @@ use wharf_wire::{CallId, ServerMessage};
 
 use super::*;
 
-/// Milliseconds of years that have four digits.
+/// Maximum milliseconds of years with four digits.
 const LATEST: u64 = 253_402_300_799_999;
 
 fn state() -> impl Strategy<Value = TaskState> {
@@ -50,22 +50,22 @@ fn any_task() -> impl Strategy<Value = Task> {
     })
 }
 
-/// The text of the result in a reply, as it was written.
+/// Returns the text of the result in a reply, as written.
 fn result_in(out: &[u8]) -> &str {
     let text = std::str::from_utf8(out).unwrap();
     let start = text.find("\"result\":").unwrap() + "\"result\":".len();
     &text[start..text.len() - 1]
 }
 
-fn through(version: &str, method: Method, params: Value, outcome: &Outcome) -> Outcome {
+fn round_trip(version: &str, method: Method, params: Value, outcome: &Outcome) -> Outcome {
     let mut out = Vec::new();
     codec_of(version, method.name(), params).encode(outcome, &mut out);
     parse(&out);
-    talk(revision(version)).result(method, result_in(&out)).unwrap()
+    client_codec(revision(version)).result(method, result_in(&out)).unwrap()
 }
 
-/// The task as it is after a journey in a dialect.
-fn told(mut task: Task, version: &str, whole: bool) -> Task {
+/// Returns the task that is expected after a round trip.
+fn expected_task(mut task: Task, version: &str, whole: bool) -> Task {
     let text = match &task.state {
         TaskState::Failed(error) => wharf_model::excerpt(&error.message).into_owned(),
         _ => String::new(),
@@ -103,7 +103,7 @@ fn told(mut task: Task, version: &str, whole: bool) -> Task {
     task
 }
 
-/// Errors come back as the same kind with the same words, and data that says so.
+/// Errors are read back as the same kind with the same message, and data with the kind.
 fn assert_same(read: Task, expected: Task) {
     let (mut read, mut expected) = (read, expected);
     if let (TaskState::Failed(one), TaskState::Failed(other)) =
@@ -124,32 +124,32 @@ proptest! {
 
     #[test]
     fn tasks_are_read_back(task in any_task()) {
-        for version in [ASKED, MODERN] {
+        for version in [TASK_PARAM_REVISION, MODERN] {
             let reply = Outcome::Complete(Reply::Task(Box::new(task.clone())));
             let params = json!({"taskId": task.id});
-            let Outcome::Complete(Reply::Task(read)) = through(version, Method::GetTask, params.clone(), &reply) else { panic!() };
-            assert_same(*read, told(task.clone(), version, true));
+            let Outcome::Complete(Reply::Task(read)) = round_trip(version, Method::GetTask, params.clone(), &reply) else { panic!() };
+            assert_same(*read, expected_task(task.clone(), version, true));
         }
     }
 
     #[test]
     fn handles_are_read_back(task in any_task()) {
-        for version in [ASKED, MODERN] {
+        for version in [TASK_PARAM_REVISION, MODERN] {
             let mut out = Vec::new();
-            willing(version).encode(&Outcome::Task(Box::new(task.clone())), &mut out);
-            let Ok(Outcome::Task(read)) = talk(revision(version)).result(Method::CallTool, result_in(&out)) else { panic!() };
-            assert_same(*read, told(task.clone(), version, false));
+            task_call_codec(version).encode(&Outcome::Task(Box::new(task.clone())), &mut out);
+            let Ok(Outcome::Task(read)) = client_codec(revision(version)).result(Method::CallTool, result_in(&out)) else { panic!() };
+            assert_same(*read, expected_task(task.clone(), version, false));
         }
     }
 
     #[test]
     fn lists_of_tasks_are_read_back(tasks in vec(any_task(), 0..4), next in option::of(any::<String>())) {
         let reply = Outcome::Complete(Reply::TaskList { tasks: tasks.clone(), next: next.clone() });
-        let Outcome::Complete(Reply::TaskList { tasks: read, next: after }) = through(ASKED, Method::ListTasks, json!({}), &reply) else { panic!() };
+        let Outcome::Complete(Reply::TaskList { tasks: read, next: after }) = round_trip(TASK_PARAM_REVISION, Method::ListTasks, json!({}), &reply) else { panic!() };
         prop_assert_eq!(after, next);
         prop_assert_eq!(read.len(), tasks.len());
         for (read, task) in read.into_iter().zip(tasks) {
-            assert_same(read, told(task, ASKED, false));
+            assert_same(read, expected_task(task, TASK_PARAM_REVISION, false));
         }
     }
 
@@ -157,28 +157,28 @@ proptest! {
     fn results_of_tasks_are_read_back(id in "[^\u{0}]{1,60}", text in any::<String>(), is_error in any::<bool>()) {
         let result = if is_error { ToolResult::error(text) } else { ToolResult::text(text) };
         for result in [result.clone(), result.with_meta("com.example/k", 1)] {
-            let read = through(ASKED, Method::TaskResult, json!({"taskId": id}), &result.clone().into());
+            let read = round_trip(TASK_PARAM_REVISION, Method::TaskResult, json!({"taskId": id}), &result.clone().into());
             let Outcome::Complete(Reply::Tool(read)) = read else { panic!() };
             prop_assert_eq!(read, result);
         }
     }
 
     #[test]
-    fn notifications_are_heard_as_they_were_told(task in any_task()) {
+    fn notifications_are_read_back(task in any_task()) {
         let ready = notification("notifications/initialized", json!({}));
         let listen = json!({"notifications": {"taskIds": [task.id]}});
-        for version in [ASKED, MODERN] {
+        for version in [TASK_PARAM_REVISION, MODERN] {
             let codec = match version == MODERN {
                 true => codec_of(MODERN, "subscriptions/listen", listen.clone()),
                 false => call(receive(&mut session(version), &ready)).1,
             };
             let mut out = Vec::new();
             assert!(codec.notify(&Notification::Task(Box::new(task.clone())), &mut out));
-            let mut heard = talk(revision(version)).hear(out.into()).unwrap();
+            let mut heard = client_codec(revision(version)).decode(out.into()).unwrap();
             let Some(ServerMessage::ServerNotification(heard)) = heard.pop() else { panic!() };
             prop_assert_eq!(heard.subscription.is_some(), version == MODERN);
             let Notification::Task(read) = heard.notification else { panic!() };
-            assert_same(*read, told(task.clone(), version, true));
+            assert_same(*read, expected_task(task.clone(), version, true));
         }
     }
 
@@ -186,11 +186,11 @@ proptest! {
     fn calls_about_tasks_are_read_back(id in any::<String>(), ttl in option::of(any::<u64>())) {
         prop_assume!(id.len() <= 256);
         let methods = [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult];
-        for (method, version) in methods.into_iter().flat_map(|it| [(it, ASKED), (it, MODERN)]) {
+        for (method, version) in methods.into_iter().flat_map(|it| [(it, TASK_PARAM_REVISION), (it, MODERN)]) {
             let request = RequestBuilder::new(method).target(&id).input_responses("{\"a\":1}").build();
             let mut out = Vec::new();
-            if talk(revision(version)).call(&request, &CallId::from(1), &mut out).is_ok() {
-                let (read, _) = call(session(ASKED).receive(out.into()));
+            if client_codec(revision(version)).call(&request, &CallId::from(1), &mut out).is_ok() {
+                let (read, _) = call(session(TASK_PARAM_REVISION).receive(out.into()));
                 prop_assert_eq!((read.method, read.target()), (method, request.target()));
                 prop_assert_eq!(read.input_responses().is_some(), version == MODERN);
             }
@@ -198,7 +198,7 @@ proptest! {
         let mut request = RequestBuilder::new(Method::CallTool).target("t").build();
         request.tasking = TaskRequest::Wanted(ttl);
         let mut out = Vec::new();
-        talk(revision(ASKED)).call(&request, &CallId::from(1), &mut out).unwrap();
-        prop_assert_eq!(call(session(ASKED).receive(out.into())).0.tasking, TaskRequest::Wanted(ttl));
+        client_codec(revision(TASK_PARAM_REVISION)).call(&request, &CallId::from(1), &mut out).unwrap();
+        prop_assert_eq!(call(session(TASK_PARAM_REVISION).receive(out.into())).0.tasking, TaskRequest::Wanted(ttl));
     }
 }

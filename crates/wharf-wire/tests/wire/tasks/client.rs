@@ -1,4 +1,4 @@
-//! What a client writes about tasks, and how it reads what servers tell.
+//! Tasks of a client: requests, and decoding of what servers send.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::*;
 
 fn written(version: &str, request: &wharf_model::Request) -> Option<Value> {
     let mut out = Vec::new();
-    let written = talk(revision(version)).call(request, &CallId::from(1), &mut out);
+    let written = client_codec(revision(version)).call(request, &CallId::from(1), &mut out);
     match written {
         Ok(()) => Some(parse(&out)),
         Err(error) => {
@@ -27,11 +27,11 @@ fn written(version: &str, request: &wharf_model::Request) -> Option<Value> {
 #[test]
 fn calls_are_written_where_the_revision_has_them() {
     for (method, versions) in [
-        (Method::GetTask, &[ASKED, MODERN][..]),
+        (Method::GetTask, &[TASK_PARAM_REVISION, MODERN][..]),
         (Method::UpdateTask, &[MODERN]),
-        (Method::CancelTask, &[ASKED, MODERN]),
-        (Method::TaskResult, &[ASKED]),
-        (Method::ListTasks, &[ASKED]),
+        (Method::CancelTask, &[TASK_PARAM_REVISION, MODERN]),
+        (Method::TaskResult, &[TASK_PARAM_REVISION]),
+        (Method::ListTasks, &[TASK_PARAM_REVISION]),
     ] {
         for version in LEGACY.into_iter().chain([MODERN]) {
             let request = match method {
@@ -58,7 +58,7 @@ fn calls_are_written_where_the_revision_has_them() {
 }
 
 #[test]
-fn a_task_is_asked_for_where_it_must_be() {
+fn a_task_is_requested_in_the_form_of_the_revision() {
     let call = |tasking: TaskRequest, version: &str| {
         let mut request = RequestBuilder::new(Method::CallTool)
             .target("t")
@@ -74,27 +74,28 @@ fn a_task_is_asked_for_where_it_must_be() {
         (TaskRequest::Wanted(None), json!({})),
         (TaskRequest::Wanted(Some(60_000)), json!({"ttl": 60_000})),
     ] {
-        assert_eq!(call(tasking, ASKED), expected);
+        assert_eq!(call(tasking, TASK_PARAM_REVISION), expected);
         for other in ["2024-11-05", "2025-03-26", "2025-06-18", MODERN] {
             assert!(call(tasking, other).is_null(), "{other}");
         }
     }
-    // Elsewhere it is a parameter like any other.
+    // In other calls it is an ordinary parameter.
     let prompt = RequestBuilder::new(Method::GetPrompt).target("p").param("task", "5").build();
-    assert_eq!(written(ASKED, &prompt).unwrap()["params"]["task"], 5);
+    assert_eq!(written(TASK_PARAM_REVISION, &prompt).unwrap()["params"]["task"], 5);
 }
 
 #[test]
-fn a_modern_client_says_that_it_follows_tasks() {
-    let capabilities = ClientCapabilities::default().extension(EXTENSION, Default::default());
+fn a_modern_client_declares_the_tasks_extension() {
+    let capabilities = ClientCapabilities::default().extension(TASKS_EXTENSION, Default::default());
     let client = Arc::new(ClientIdentity { capabilities, ..ClientIdentity::default() });
     let request = RequestBuilder::new(Method::CallTool).target("t").build();
-    for (version, says) in [(MODERN, true), (ASKED, false)] {
+    for (version, says) in [(MODERN, true), (TASK_PARAM_REVISION, false)] {
         let mut out = Vec::new();
-        let talk = ClientCodec::new(revision(version), client.clone());
-        talk.call(&request, &CallId::from(1), &mut out).unwrap();
+        let client_codec = ClientCodec::new(revision(version), client.clone());
+        client_codec.call(&request, &CallId::from(1), &mut out).unwrap();
         let meta = &parse(&out)["params"]["_meta"];
-        let said = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"][EXTENSION];
+        let said =
+            &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"][TASKS_EXTENSION];
         assert_eq!(said.is_object(), says);
     }
     let mut listen = RequestBuilder::new(Method::Listen).build();
@@ -110,18 +111,21 @@ fn a_modern_client_says_that_it_follows_tasks() {
 #[test]
 fn the_id_goes_into_a_header() {
     for method in ["tasks/get", "tasks/update", "tasks/cancel"] {
-        let headers = talk(Revision::MODERN).headers(method, Some("ä"), None);
+        let headers = client_codec(Revision::MODERN).headers(method, Some("ä"), None);
         assert_eq!(headers[1].1, method);
         assert_eq!(headers[2], ("Mcp-Name".to_owned(), "=?base64?w6Q=?=".to_owned()));
-        assert_eq!(talk(revision(ASKED)).headers(method, Some("1"), None).len(), 1);
+        assert_eq!(
+            client_codec(revision(TASK_PARAM_REVISION)).headers(method, Some("1"), None).len(),
+            1
+        );
     }
 }
 
 fn read(version: &str, method: Method, result: &Value) -> Result<Outcome, wharf_model::Error> {
-    talk(revision(version)).result(method, &result.to_string())
+    client_codec(revision(version)).result(method, &result.to_string())
 }
 
-fn got(version: &str, result: &Value) -> Task {
+fn decode_task(version: &str, result: &Value) -> Task {
     match read(version, Method::GetTask, result) {
         Ok(Outcome::Complete(Reply::Task(task))) => *task,
         other => panic!("{other:?}"),
@@ -131,18 +135,22 @@ fn got(version: &str, result: &Value) -> Task {
 #[test]
 fn a_handle_is_read_in_both_dialects() {
     let flat = with(json!({"resultType": "task"}), fields(MODERN, "working"));
-    let nested = json!({"task": fields(ASKED, "working"), "_meta": {}});
-    for (version, result) in [(MODERN, flat), (ASKED, nested)] {
+    let nested = json!({"task": fields(TASK_PARAM_REVISION, "working"), "_meta": {}});
+    for (version, result) in [(MODERN, flat), (TASK_PARAM_REVISION, nested)] {
         let Ok(Outcome::Task(read)) = read(version, Method::CallTool, &result) else { panic!() };
         assert_eq!(*read, task(TaskState::Working));
     }
-    // It is one only where there are any, and only of what can become one.
+    // A result is a handle only in revisions with tasks, and only of a tool call.
     let flat = with(json!({"resultType": "task"}), fields(MODERN, "working"));
     assert!(read(MODERN, Method::GetPrompt, &flat).is_err());
     assert!(read(MODERN, Method::ListTools, &flat).is_err());
     let plain = |outcome| matches!(outcome, Ok(Outcome::Complete(Reply::Tool(_))));
-    assert!(plain(read(ASKED, Method::CallTool, &json!({"task": {}, "content": []}))));
-    assert!(plain(read(ASKED, Method::TaskResult, &json!({"task": {}}))));
+    assert!(plain(read(
+        TASK_PARAM_REVISION,
+        Method::CallTool,
+        &json!({"task": {}, "content": []})
+    )));
+    assert!(plain(read(TASK_PARAM_REVISION, Method::TaskResult, &json!({"task": {}}))));
     assert!(plain(read("2025-06-18", Method::CallTool, &json!({"task": {}}))));
     assert!(plain(read(MODERN, Method::CallTool, &json!({"task": {}, "resultType": "complete"}))));
 }
@@ -163,7 +171,7 @@ fn states_are_read_with_what_belongs_to_them() {
         ),
         ("input_required", json!({"inputRequests": requests})),
     ] {
-        let task = got(MODERN, &with(fields(MODERN, status), more));
+        let task = decode_task(MODERN, &with(fields(MODERN, status), more));
         assert_eq!(task.status().as_str(), status);
         match task.state {
             TaskState::Completed(it) => assert_eq!(*it, ToolResult::error("x")),
@@ -179,35 +187,41 @@ fn states_are_read_with_what_belongs_to_them() {
             _ => {}
         }
     }
-    // Where the result is a call of its own, the status is all there is.
-    let failed = with(fields(ASKED, "failed"), json!({"statusMessage": "no luck"}));
-    let TaskState::Failed(error) = got(ASKED, &failed).state else { panic!() };
+    // Where the result is a separate call, only the status is sent.
+    let failed = with(fields(TASK_PARAM_REVISION, "failed"), json!({"statusMessage": "no luck"}));
+    let TaskState::Failed(error) = decode_task(TASK_PARAM_REVISION, &failed).state else {
+        panic!()
+    };
     assert_eq!((error.kind, &*error.message), (ErrorKind::TaskFailed, "no luck"));
-    let TaskState::Failed(error) = got(ASKED, &fields(ASKED, "failed")).state else { panic!() };
+    let TaskState::Failed(error) =
+        decode_task(TASK_PARAM_REVISION, &fields(TASK_PARAM_REVISION, "failed")).state
+    else {
+        panic!()
+    };
     assert_eq!(error.message, "Task failed");
-    let done = got(ASKED, &fields(ASKED, "completed")).state;
+    let done = decode_task(TASK_PARAM_REVISION, &fields(TASK_PARAM_REVISION, "completed")).state;
     assert_eq!(done, TaskState::Completed(ToolResult::default().into()));
     assert_eq!(
-        got(ASKED, &fields(ASKED, "input_required")).state,
+        decode_task(TASK_PARAM_REVISION, &fields(TASK_PARAM_REVISION, "input_required")).state,
         TaskState::InputRequired(vec![])
     );
-    // Some examples of the extension write the type of a handle here.
-    got(MODERN, &with(fields(MODERN, "working"), json!({"resultType": "task"})));
+    // Some examples of the extension write the result type of a handle here.
+    decode_task(MODERN, &with(fields(MODERN, "working"), json!({"resultType": "task"})));
 }
 
 #[test]
-fn what_some_servers_leave_out_is_supposed() {
-    for version in [ASKED, MODERN] {
+fn missing_optional_fields_get_defaults() {
+    for version in [TASK_PARAM_REVISION, MODERN] {
         let bare =
             json!({"taskId": "1", "status": "working", "createdAt": "2025-11-25T10:30:00+00:00"});
-        let task = got(version, &bare);
+        let task = decode_task(version, &bare);
         assert_eq!((task.ttl, task.poll_interval, task.message), (None, None, None));
         assert_eq!(task.updated_at, task.created_at);
         let [ttl, interval] = match version == MODERN {
             true => ["ttlMs", "pollIntervalMs"],
             false => ["ttl", "pollInterval"],
         };
-        let task = got(version, &with(bare, json!({ttl: 60000.0, interval: 1e30})));
+        let task = decode_task(version, &with(bare, json!({ttl: 60000.0, interval: 1e30})));
         assert_eq!((task.ttl, task.poll_interval), (Some(60_000), Some(u64::MAX)));
     }
 }
@@ -215,7 +229,7 @@ fn what_some_servers_leave_out_is_supposed() {
 #[test]
 fn a_malformed_task_is_an_error_that_says_what_is_wrong() {
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
-    for version in [ASKED, MODERN] {
+    for version in [TASK_PARAM_REVISION, MODERN] {
         let [ttl, interval] = match version == MODERN {
             true => ["ttlMs", "pollIntervalMs"],
             false => ["ttl", "pollInterval"],
@@ -250,7 +264,10 @@ fn a_malformed_task_is_an_error_that_says_what_is_wrong() {
         }
         for odd in [json!(null), json!([]), json!("task"), json!(5)] {
             assert!(read(version, Method::GetTask, &odd).is_err());
-            assert!(read(ASKED, Method::ListTasks, &json!({"tasks": [odd.clone()]})).is_err());
+            assert!(
+                read(TASK_PARAM_REVISION, Method::ListTasks, &json!({"tasks": [odd.clone()]}))
+                    .is_err()
+            );
         }
     }
     for (status, more, named) in [
@@ -272,7 +289,7 @@ fn a_malformed_task_is_an_error_that_says_what_is_wrong() {
     let error = read(MODERN, Method::GetTask, &many).unwrap_err();
     assert_eq!(error.kind, ErrorKind::ContentTooLarge);
     let deep = format!(r#"{{"taskId":"1","status":"completed","result":{deep}}}"#);
-    assert!(talk(Revision::MODERN).result(Method::GetTask, &deep).is_err());
+    assert!(client_codec(Revision::MODERN).result(Method::GetTask, &deep).is_err());
 }
 
 #[test]
@@ -290,42 +307,45 @@ fn other_replies_are_read() {
     };
     assert_eq!(unknown.id, "");
     let Reply::TaskCancelled { task: known, too_late: false } =
-        reply(ASKED, Method::CancelTask, &fields(ASKED, "cancelled"))
+        reply(TASK_PARAM_REVISION, Method::CancelTask, &fields(TASK_PARAM_REVISION, "cancelled"))
     else {
         panic!()
     };
     assert_eq!(*known, task(TaskState::Cancelled));
-    let list = json!({"tasks": [fields(ASKED, "working")], "nextCursor": "n"});
-    let Reply::TaskList { tasks, next } = reply(ASKED, Method::ListTasks, &list) else { panic!() };
+    let list = json!({"tasks": [fields(TASK_PARAM_REVISION, "working")], "nextCursor": "n"});
+    let Reply::TaskList { tasks, next } = reply(TASK_PARAM_REVISION, Method::ListTasks, &list)
+    else {
+        panic!()
+    };
     assert_eq!((tasks, next), (vec![task(TaskState::Working)], Some("n".to_owned())));
     for odd in [json!({}), json!({"tasks": {}}), json!({"tasks": [], "nextCursor": 5})] {
-        assert!(read(ASKED, Method::ListTasks, &odd).is_err());
+        assert!(read(TASK_PARAM_REVISION, Method::ListTasks, &odd).is_err());
     }
     let result = json!({"content": [], "_meta": {RELATED: {"taskId": "1"}}});
-    let Reply::Tool(it) = reply(ASKED, Method::TaskResult, &result) else { panic!() };
+    let Reply::Tool(it) = reply(TASK_PARAM_REVISION, Method::TaskResult, &result) else { panic!() };
     assert_eq!(it, ToolResult::default());
     let result = json!({"content": [], "_meta": {RELATED: {"taskId": "1"}, "k": 1}});
-    let Reply::Tool(it) = reply(ASKED, Method::TaskResult, &result) else { panic!() };
+    let Reply::Tool(it) = reply(TASK_PARAM_REVISION, Method::TaskResult, &result) else { panic!() };
     assert_eq!(it.meta.unwrap().len(), 1);
 }
 
-fn heard(version: &str, method: &str, params: Value) -> Option<ServerNotification> {
-    match hear(&talk(revision(version)), &notification(method, params)) {
-        ServerMessage::ServerNotification(heard) => Some(heard),
+fn decode_notification(version: &str, method: &str, params: Value) -> Option<ServerNotification> {
+    match decode(&client_codec(revision(version)), &notification(method, params)) {
+        ServerMessage::ServerNotification(decoded) => Some(decoded),
         ServerMessage::Ignored => None,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn notifications_are_heard_in_the_words_of_the_revision() {
+fn notifications_are_read_in_the_form_of_the_revision() {
     for version in LEGACY.into_iter().chain([MODERN]) {
         for (method, spoken) in
-            [("notifications/tasks", MODERN), ("notifications/tasks/status", ASKED)]
+            [("notifications/tasks", MODERN), ("notifications/tasks/status", TASK_PARAM_REVISION)]
         {
-            let heard = heard(version, method, fields(spoken, "working"));
-            assert_eq!(heard.is_some(), version == spoken, "{version} {method}");
-            if let Some(Notification::Task(it)) = heard.map(|it| it.notification) {
+            let decoded = decode_notification(version, method, fields(spoken, "working"));
+            assert_eq!(decoded.is_some(), version == spoken, "{version} {method}");
+            if let Some(Notification::Task(it)) = decoded.map(|it| it.notification) {
                 assert_eq!(*it, task(TaskState::Working));
             }
         }
@@ -333,12 +353,12 @@ fn notifications_are_heard_in_the_words_of_the_revision() {
     let meta = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": 4}});
     let done = json!({"result": {"content": []}});
     let params = with(with(fields(MODERN, "completed"), done), meta);
-    let told = heard(MODERN, "notifications/tasks", params).unwrap();
+    let told = decode_notification(MODERN, "notifications/tasks", params).unwrap();
     assert_eq!(told.subscription, Some(CallId::from(4)));
     let Notification::Task(it) = told.notification else { panic!() };
     assert_eq!(it.status(), TaskStatus::Completed);
     for odd in [json!({}), fields(MODERN, "someday"), fields(MODERN, "completed")] {
-        assert!(heard(MODERN, "notifications/tasks", odd).is_none());
+        assert!(decode_notification(MODERN, "notifications/tasks", odd).is_none());
     }
 }
 
@@ -346,21 +366,22 @@ fn notifications_are_heard_in_the_words_of_the_revision() {
 fn progress_of_a_task_is_told_from_that_of_a_call() {
     let params = json!({"progressToken": 4, "progress": 0.5, "message": "half"});
     let related = with(params.clone(), json!({"_meta": {RELATED: {"taskId": "1"}}}));
-    let told = heard(ASKED, "notifications/progress", related.clone()).unwrap();
+    let told = decode_notification(TASK_PARAM_REVISION, "notifications/progress", related.clone())
+        .unwrap();
     assert_eq!(told.token, Some(CallId::from(4)));
     let Notification::TaskProgress { id, token, progress, .. } = told.notification else {
         panic!()
     };
     assert_eq!((&*id, token.get(), progress), ("1", "4", 0.5));
     for (version, params) in [
-        (ASKED, params.clone()),
-        (ASKED, with(params.clone(), json!({"_meta": {RELATED: "1"}}))),
-        (ASKED, with(params.clone(), json!({"_meta": {RELATED: {"taskId": 1}}}))),
-        (ASKED, with(params, json!({"_meta": 5}))),
+        (TASK_PARAM_REVISION, params.clone()),
+        (TASK_PARAM_REVISION, with(params.clone(), json!({"_meta": {RELATED: "1"}}))),
+        (TASK_PARAM_REVISION, with(params.clone(), json!({"_meta": {RELATED: {"taskId": 1}}}))),
+        (TASK_PARAM_REVISION, with(params, json!({"_meta": 5}))),
         (MODERN, related.clone()),
         ("2025-06-18", related),
     ] {
-        let told = heard(version, "notifications/progress", params).unwrap();
+        let told = decode_notification(version, "notifications/progress", params).unwrap();
         assert!(matches!(told.notification, Notification::Progress { .. }));
     }
 }

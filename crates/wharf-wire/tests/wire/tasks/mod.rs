@@ -1,4 +1,4 @@
-//! Tasks in both dialects: asked for in 2025-11-25, and by extension in 2026-07-28.
+//! Tasks in both dialects: requested by a parameter (2025-11-25), and by extension (2026-07-28).
 
 mod back;
 mod client;
@@ -12,51 +12,51 @@ use wharf_wire::{Codec, Connection};
 
 use crate::common::*;
 
-/// The revision in which a caller asks for each task.
-const ASKED: &str = "2025-11-25";
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+/// Revision in which `task` is a parameter of a call.
+const TASK_PARAM_REVISION: &str = "2025-11-25";
+const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
-/// What a server offers that has tasks.
-fn offered() -> Discovery {
+/// Returns the discovery result of a server with tasks.
+fn discovery_with_tasks() -> Discovery {
     let mut discovery = discovery();
     let tasks = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
     discovery.capabilities.tasks = serde_json::from_value(tasks).unwrap();
-    discovery.capabilities = discovery.capabilities.extension(EXTENSION, Default::default());
+    discovery.capabilities = discovery.capabilities.extension(TASKS_EXTENSION, Default::default());
     discovery
 }
 
-/// A session with a server that has tasks.
+/// Opens a session with a server that has tasks.
 fn session(version: &str) -> Connection {
     let mut connection = connection();
-    open_with(&mut connection, version, json!({}), offered());
+    open_with(&mut connection, version, json!({}), discovery_with_tasks());
     connection
 }
 
-/// A modern request of a client that follows tasks.
-fn declaring(method: &str, mut params: Value) -> Value {
-    let capabilities = json!({"extensions": {EXTENSION: {}}});
+/// Builds a modern request of a client that supports tasks.
+fn request_with_tasks(method: &str, mut params: Value) -> Value {
+    let capabilities = json!({"extensions": {TASKS_EXTENSION: {}}});
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities;
     modern(7, method, params)
 }
 
-/// The codec of a call of somebody who follows tasks.
+/// Returns the codec of a call of a client that supports tasks.
 fn codec_of(version: &str, method: &str, params: Value) -> Codec {
     if version == MODERN {
-        return call(receive(&mut connection(), &declaring(method, params))).1;
+        return call(receive(&mut connection(), &request_with_tasks(method, params))).1;
     }
     call(receive(&mut session(version), &request(7, method, params))).1
 }
 
-/// The codec of a tool call that may become a task.
-fn willing(version: &str) -> Codec {
+/// Returns the codec of a tool call that may become a task.
+fn task_call_codec(version: &str) -> Codec {
     match version == MODERN {
         true => codec_of(MODERN, "tools/call", json!({"name": "t"})),
         false => codec_of(version, "tools/call", json!({"name": "t", "task": {}})),
     }
 }
 
-/// A task that everything is known of.
+/// Returns a task with all fields.
 fn task(state: TaskState) -> Task {
     let born = Timestamp::from_millis(1_764_066_600_000);
     let mut task = Task::new("786512e2", born);
@@ -67,7 +67,7 @@ fn task(state: TaskState) -> Task {
     task
 }
 
-/// What is written of `task` with this status, as the dialect names it.
+/// Returns the fields of `task` with this status, in the form of the dialect.
 fn fields(version: &str, status: &str) -> Value {
     let mut fields = json!({
         "taskId": "786512e2", "status": status,
@@ -82,7 +82,7 @@ fn fields(version: &str, status: &str) -> Value {
     fields
 }
 
-/// Both objects in one.
+/// Merges two objects.
 fn with(mut fields: Value, more: Value) -> Value {
     for (key, value) in more.as_object().unwrap() {
         fields[key] = value.clone();
@@ -90,7 +90,7 @@ fn with(mut fields: Value, more: Value) -> Value {
     fields
 }
 
-/// A modern result without what every one carries.
+/// Removes the metadata that every modern result has.
 fn bare(mut result: Value) -> Value {
     let meta = result.as_object_mut().unwrap().remove("_meta");
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What is answered to calls about tasks, in both dialects.
+//! Replies to task methods, in both dialects.
 
 use wharf_model::{
     ClientRequest, Content, ElicitForm, Error, ErrorKind, Notification, Outcome, Reply,
@@ -7,7 +7,7 @@ use wharf_model::{
 
 use super::*;
 
-fn asked() -> Vec<(String, ClientRequest)> {
+fn client_requests() -> Vec<(String, ClientRequest)> {
     let form = ElicitForm::new("Who?", json!({"type": "object", "properties": {}}));
     vec![
         ("name".into(), ClientRequest::Elicit(Box::new(form))),
@@ -15,7 +15,7 @@ fn asked() -> Vec<(String, ClientRequest)> {
     ]
 }
 
-fn got(version: &str, task: Task) -> Value {
+fn encode_task(version: &str, task: Task) -> Value {
     let codec = codec_of(version, "tasks/get", json!({"taskId": "786512e2"}));
     let (reply, status) = encoded(&codec, Reply::Task(Box::new(task)));
     assert_eq!((status, &reply["id"]), (200, &json!(7)));
@@ -28,13 +28,13 @@ fn got(version: &str, task: Task) -> Value {
 #[test]
 fn a_handle_has_nothing_but_the_task() {
     let begun = |version: &str, task: Task| {
-        let (reply, status) = encoded(&willing(version), Outcome::Task(Box::new(task)));
+        let (reply, status) = encoded(&task_call_codec(version), Outcome::Task(Box::new(task)));
         assert_eq!(status, 200);
         reply["result"].clone()
     };
     for state in [
         TaskState::Working,
-        TaskState::InputRequired(asked()),
+        TaskState::InputRequired(client_requests()),
         TaskState::Completed(ToolResult::text("x").into()),
         TaskState::Failed(Error::new(ErrorKind::InternalError).into()),
         TaskState::Cancelled,
@@ -45,26 +45,33 @@ fn a_handle_has_nothing_but_the_task() {
         let said = json!({"statusMessage": "On it \"now\""});
         let flat = with(json!({"resultType": "task"}), with(fields(MODERN, status), said.clone()));
         assert_eq!(bare(begun(MODERN, task.clone())), flat);
-        assert_eq!(begun(ASKED, task), json!({"task": with(fields(ASKED, status), said)}));
+        assert_eq!(
+            begun(TASK_PARAM_REVISION, task),
+            json!({"task": with(fields(TASK_PARAM_REVISION, status), said)})
+        );
     }
     let mut endless = task(TaskState::Working);
     (endless.ttl, endless.poll_interval) = (None, None);
     let flat = begun(MODERN, endless.clone());
     assert!(flat["ttlMs"].is_null() && flat.as_object().unwrap().contains_key("ttlMs"));
     assert!(!flat.as_object().unwrap().contains_key("pollIntervalMs"));
-    let nested = &begun(ASKED, endless)["task"];
+    let nested = &begun(TASK_PARAM_REVISION, endless)["task"];
     assert!(nested["ttl"].is_null() && nested.as_object().unwrap().contains_key("ttl"));
     assert!(!nested.as_object().unwrap().contains_key("pollInterval"));
 }
 
 #[test]
-fn nobody_gets_a_handle_who_did_not_say_so() {
+fn a_client_without_task_support_gets_no_handle() {
     let handle = || Outcome::Task(Box::new(task(TaskState::Working)));
     let mut codecs: Vec<Codec> =
         LEGACY.iter().map(|it| codec_of(it, "tools/call", json!({"name": "t"}))).collect();
     codecs.push(codec(MODERN, "tools/call", json!({"name": "t", "task": {}})));
-    codecs.extend([ASKED, MODERN].map(|it| codec_of(it, "prompts/get", json!({"name": "p"}))));
-    codecs.extend([ASKED, MODERN].map(|it| codec_of(it, "tasks/get", json!({"taskId": "1"}))));
+    codecs.extend(
+        [TASK_PARAM_REVISION, MODERN].map(|it| codec_of(it, "prompts/get", json!({"name": "p"}))),
+    );
+    codecs.extend(
+        [TASK_PARAM_REVISION, MODERN].map(|it| codec_of(it, "tasks/get", json!({"taskId": "1"}))),
+    );
     codecs.push(codec_of("2025-06-18", "tools/call", json!({"name": "t", "task": {}})));
     for codec in codecs {
         let (reply, _) = encoded(&codec, handle());
@@ -73,14 +80,14 @@ fn nobody_gets_a_handle_who_did_not_say_so() {
 }
 
 #[test]
-fn the_newer_dialect_tells_what_belongs_to_a_state() {
+fn the_modern_dialect_writes_the_fields_of_the_state() {
     let mut odd = ToolResult::error("no such city").with_meta("com.example/k", 1);
     odd.meta.as_mut().unwrap().insert(RELATED.into(), json!({"taskId": "other"}));
     let failure = Error::new(ErrorKind::ResourceNotFound).with_message("gone");
     for (state, status, more) in [
         (TaskState::Working, "working", json!({})),
         (
-            TaskState::InputRequired(asked()),
+            TaskState::InputRequired(client_requests()),
             "input_required",
             json!({"inputRequests": {
                 "name": {"method": "elicitation/create", "params": {
@@ -114,7 +121,7 @@ fn the_newer_dialect_tells_what_belongs_to_a_state() {
                 "error": {"code": -32602, "message": "gone", "data": {"reason": "resource_not_found"}},
             }),
         ),
-        // What a tool's failure would have been is what it is.
+        // The failure of a tool is reported as it would be without a task.
         (
             TaskState::Failed(Error::new(ErrorKind::ToolTimeout).into()),
             "completed",
@@ -126,9 +133,9 @@ fn the_newer_dialect_tells_what_belongs_to_a_state() {
         (TaskState::Cancelled, "cancelled", json!({})),
     ] {
         let expected = with(fields(MODERN, status), more);
-        let result = got(MODERN, task(state.clone()));
+        let result = encode_task(MODERN, task(state.clone()));
         assert_eq!(result, with(expected.clone(), json!({"resultType": "complete"})));
-        // A notification tells the same.
+        // A notification has the same fields.
         let codec = codec_of(MODERN, "subscriptions/listen", json!({"notifications": {}}));
         let mut out = Vec::new();
         assert!(codec.notify(&Notification::Task(Box::new(task(state))), &mut out));
@@ -139,14 +146,14 @@ fn the_newer_dialect_tells_what_belongs_to_a_state() {
 }
 
 #[test]
-fn the_older_dialect_tells_where_a_task_stands() {
+fn the_legacy_dialect_writes_the_status_only() {
     let long = "é".repeat(500);
     let short = format!("{}…", "é".repeat(128));
     let mut image = ToolResult::new([Content::image([1], "image/png")]);
     image.is_error = true;
     for (state, status, said) in [
         (TaskState::Working, "working", None),
-        (TaskState::InputRequired(asked()), "input_required", None),
+        (TaskState::InputRequired(client_requests()), "input_required", None),
         (TaskState::Completed(ToolResult::text("72F").into()), "completed", None),
         (TaskState::Completed(ToolResult::error(" bad date\n").into()), "failed", Some("bad date")),
         (TaskState::Completed(ToolResult::error(long).into()), "failed", Some(&*short)),
@@ -169,14 +176,14 @@ fn the_older_dialect_tells_where_a_task_stands() {
         (TaskState::Cancelled, "cancelled", None),
     ] {
         let mut task = task(state);
-        let mut expected = fields(ASKED, status);
+        let mut expected = fields(TASK_PARAM_REVISION, status);
         if let Some(said) = said {
             expected["statusMessage"] = said.into();
         }
-        assert_eq!(got(ASKED, task.clone()), expected);
+        assert_eq!(encode_task(TASK_PARAM_REVISION, task.clone()), expected);
         task.message = Some("own words".into());
         expected["statusMessage"] = "own words".into();
-        assert_eq!(got(ASKED, task), expected);
+        assert_eq!(encode_task(TASK_PARAM_REVISION, task), expected);
     }
 }
 
@@ -203,8 +210,10 @@ fn cancelling_what_has_ended_is_an_error_only_in_the_older_dialect() {
             let (answer, http) = encoded(&modern, reply.clone());
             assert_eq!(http, 200);
             assert_eq!(bare(answer["result"].clone()), json!({"resultType": "complete"}));
-            let (answer, http) =
-                encoded(&codec_of(ASKED, "tasks/cancel", json!({"taskId": "1"})), reply);
+            let (answer, http) = encoded(
+                &codec_of(TASK_PARAM_REVISION, "tasks/cancel", json!({"taskId": "1"})),
+                reply,
+            );
             assert_eq!(http, 200);
             if too_late {
                 let told = format!("Cannot cancel task: already in terminal status '{status}'");
@@ -220,21 +229,21 @@ fn cancelling_what_has_ended_is_an_error_only_in_the_older_dialect() {
 
 #[test]
 fn tasks_are_listed() {
-    let codec = codec_of(ASKED, "tasks/list", json!({}));
+    let codec = codec_of(TASK_PARAM_REVISION, "tasks/list", json!({}));
     let list = |tasks, next| encoded(&codec, Reply::TaskList { tasks, next }).0["result"].clone();
     assert_eq!(list(vec![], None), json!({"tasks": []}));
     let failed = TaskState::Completed(ToolResult::error("no").into());
     let tasks = vec![task(TaskState::Working), task(failed)];
-    let second = with(fields(ASKED, "failed"), json!({"statusMessage": "no"}));
+    let second = with(fields(TASK_PARAM_REVISION, "failed"), json!({"statusMessage": "no"}));
     assert_eq!(
         list(tasks, Some("more".into())),
-        json!({"tasks": [fields(ASKED, "working"), second], "nextCursor": "more"})
+        json!({"tasks": [fields(TASK_PARAM_REVISION, "working"), second], "nextCursor": "more"})
     );
 }
 
 #[test]
-fn a_result_says_whose_it_is() {
-    let codec = codec_of(ASKED, "tasks/result", json!({"taskId": "a\"b"}));
+fn a_result_names_its_task() {
+    let codec = codec_of(TASK_PARAM_REVISION, "tasks/result", json!({"taskId": "a\"b"}));
     let related = json!({RELATED: {"taskId": "a\"b"}});
     let (reply, status) = encoded(&codec, ToolResult::text("x"));
     assert_eq!(status, 200);
@@ -253,7 +262,7 @@ fn a_result_says_whose_it_is() {
 
 #[test]
 fn a_result_fails_as_the_tool_would_have() {
-    let codec = codec_of(ASKED, "tasks/result", json!({"taskId": "1"}));
+    let codec = codec_of(TASK_PARAM_REVISION, "tasks/result", json!({"taskId": "1"}));
     let (reply, _) = encoded(&codec, Error::new(ErrorKind::ToolTimeout));
     assert_eq!(reply["result"]["isError"], true);
     assert_eq!(reply["result"]["_meta"], json!({RELATED: {"taskId": "1"}}));
@@ -268,22 +277,22 @@ fn a_result_fails_as_the_tool_would_have() {
 }
 
 #[test]
-fn what_a_task_says_and_asks_meanwhile_says_whose_it_is() {
+fn messages_of_a_task_name_the_task() {
     let params = json!({"taskId": "1", "_meta": {"progressToken": "p"}});
-    let codec = codec_of(ASKED, "tasks/result", params);
+    let codec = codec_of(TASK_PARAM_REVISION, "tasks/result", params);
     let related = json!({RELATED: {"taskId": "1"}});
-    let asked = |ask: ClientRequest| {
+    let encode_request = |ask: ClientRequest| {
         let mut out = Vec::new();
         assert!(codec.ask(3, &ask, &mut out));
         parse(&out)["params"].clone()
     };
-    assert_eq!(asked(ClientRequest::Roots), json!({"_meta": related}));
+    assert_eq!(encode_request(ClientRequest::Roots), json!({"_meta": related}));
     let form = ElicitForm::new("Who?", json!({"type": "object", "properties": {}}));
-    let form = asked(ClientRequest::Elicit(Box::new(form)));
+    let form = encode_request(ClientRequest::Elicit(Box::new(form)));
     assert_eq!((&form["message"], &form["_meta"]), (&json!("Who?"), &related));
     let mut sampling = SamplingRequest::new(5).message(SamplingMessage::user("hi"));
     sampling.meta = serde_json::from_value(json!({"com.example/k": 1})).unwrap();
-    let sampling = asked(ClientRequest::Sample(Box::new(sampling)));
+    let sampling = encode_request(ClientRequest::Sample(Box::new(sampling)));
     assert_eq!(sampling["_meta"], with(related.clone(), json!({"com.example/k": 1})));
     for notification in [
         Notification::Progress { progress: 1.0, total: None, message: None },
@@ -299,7 +308,7 @@ fn what_a_task_says_and_asks_meanwhile_says_whose_it_is() {
     }
     // Other calls belong to no task.
     let mut out = Vec::new();
-    assert!(codec_of(ASKED, "tools/call", json!({"name": "t"})).ask(
+    assert!(codec_of(TASK_PARAM_REVISION, "tools/call", json!({"name": "t"})).ask(
         3,
         &ClientRequest::Roots,
         &mut out
@@ -321,17 +330,17 @@ fn a_tool_that_runs_only_as_a_task_or_never() {
     assert_eq!((&error["code"], status), (&json!(-32021), 400));
     assert_eq!(
         error["data"],
-        json!({"reason": "task_required", "requiredCapabilities": {"extensions": {EXTENSION: {}}}})
+        json!({"reason": "task_required", "requiredCapabilities": {"extensions": {TASKS_EXTENSION: {}}}})
     );
-    let (error, status) = fail(ASKED, ErrorKind::TaskRequired);
+    let (error, status) = fail(TASK_PARAM_REVISION, ErrorKind::TaskRequired);
     assert_eq!((&error["code"], status), (&json!(-32601), 200));
     assert_eq!(error["data"], json!({"reason": "task_required"}));
-    for (version, code) in [(MODERN, -32602), (ASKED, -32601)] {
+    for (version, code) in [(MODERN, -32602), (TASK_PARAM_REVISION, -32601)] {
         let (error, status) = fail(version, ErrorKind::TaskForbidden);
         assert_eq!((&error["code"], status), (&json!(code), 200));
     }
-    // Who says it already is not corrected.
-    let own = json!({"requiredCapabilities": {"extensions": {EXTENSION: {"x": 1}}}});
+    // Required capabilities that are present already are kept.
+    let own = json!({"requiredCapabilities": {"extensions": {TASKS_EXTENSION: {"x": 1}}}});
     let error = Error::new(ErrorKind::TaskRequired).with_data(own.clone());
     let (reply, _) = encoded(&codec(MODERN, "tools/call", json!({"name": "t"})), error);
     assert_eq!(reply["error"]["data"], with(own, json!({"reason": "task_required"})));

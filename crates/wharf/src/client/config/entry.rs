@@ -1,4 +1,4 @@
-//! One server of a configuration file.
+//! Server entry of a configuration file.
 
 use std::{
     collections::BTreeMap,
@@ -15,18 +15,18 @@ use super::{ConfigError, env_file, expand, expand::Variables, mask, spelling};
 use crate::Target;
 use crate::client::config::locations;
 
-/// One server of a configuration file.
+/// Server entry of a configuration file.
 #[derive(Clone)]
 pub struct Entry {
-    /// What the file calls it.
+    /// Name of the entry.
     pub name: String,
-    /// The file.
+    /// Path of the file.
     pub source: PathBuf,
-    /// What the file says about it, or why that cannot be read.
+    /// Parsed entry, or the parse error.
     spec: Result<Spec, String>,
-    /// Keys of it that look misspelt.
+    /// Keys that look misspelt.
     misspelt: Vec<String>,
-    /// The SHA-256 of the file's text, in hex.
+    /// SHA-256 of the file's text, in hex.
     digest: Arc<str>,
     trusted: bool,
 }
@@ -45,7 +45,7 @@ struct Spec {
     disabled: bool,
 }
 
-/// A server, and the headers that go with each request to it.
+/// Server with the headers of each request to it.
 type Located = (Target, Vec<(String, String)>);
 
 impl Entry {
@@ -63,13 +63,13 @@ impl Entry {
         Entry { name: name.to_owned(), source: source.into(), spec, misspelt, digest, trusted }
     }
 
-    /// Whether the file says not to use it.
+    /// True if the file disables the entry.
     #[must_use]
     pub fn is_disabled(&self) -> bool {
         self.spec.as_ref().is_ok_and(|spec| spec.disabled)
     }
 
-    /// Why it can be of no use: what the file says about it cannot be read, or names no server.
+    /// Error of an entry that cannot be used: it cannot be parsed, or names no server.
     #[must_use]
     pub fn problem(&self) -> Option<ConfigError> {
         let problem = match &self.spec {
@@ -80,21 +80,20 @@ impl Entry {
         Some(self.error(&problem))
     }
 
-    /// What looks like a mistake in an entry that can be used: keys that are read by no program, and
-    /// nearly spelt like those that are.
+    /// Warnings for a usable entry: unsupported keys that resemble supported ones.
     #[must_use]
     pub fn warnings(&self) -> Vec<ConfigError> {
         self.misspelt.iter().map(|problem| self.error(problem)).collect()
     }
 
-    /// Whether its file is one of the user's own settings, or was [trusted](Entry::trust).
+    /// True if the file is one of the user's own settings, or was [trusted](Entry::trust).
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.trusted
     }
 
-    /// Says that its file may start programs and read variables of the environment: the user was
-    /// asked, or wrote it.
+    /// Allows the file to start programs and read environment variables: the user agreed, or wrote
+    /// it.
     ///
     /// ```
     /// use wharf::config::Config;
@@ -112,20 +111,20 @@ impl Entry {
         self
     }
 
-    /// The SHA-256 of the file's text, in hex: what was trusted is trusted until it changes.
+    /// SHA-256 of the file's text, in hex. Trust is valid until it changes.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The folder that its file belongs to, without links: what `${workspaceFolder}` stands for. The same file may
-    /// mean other programs where a link leads to it.
+    /// Canonical folder of the file: the value of `${workspaceFolder}`. Through a link, the same
+    /// file may mean other programs.
     #[must_use]
     pub fn workspace(&self) -> PathBuf {
         locations::workspace(&self.source)
     }
 
-    /// The variables of the environment that it reads.
+    /// Environment variables that the entry reads.
     #[must_use]
     pub fn variables(&self) -> Vec<String> {
         let Ok(spec) = &self.spec else { return Vec::new() };
@@ -139,7 +138,7 @@ impl Entry {
         names
     }
 
-    /// The file that more variables for its program come from, as the entry has it.
+    /// File with more variables for the program, as written in the entry.
     #[must_use]
     pub fn env_file(&self) -> Option<&str> {
         self.spec.as_ref().ok()?.env_file.as_deref()
@@ -154,17 +153,17 @@ impl Entry {
         ConfigError::new(&self.source, format!("entry {:?}: {problem}", self.name))
     }
 
-    /// Whether another entry leads to the same server.
+    /// True if another entry resolves to the same server.
     #[must_use]
     pub fn is_same_server(&self, other: &Entry) -> bool {
         self.spec == other.spec
     }
 
-    /// Where the server is, with variables replaced, and the headers that go with each request.
+    /// Resolves the server, with variables replaced, and the headers of each request.
     ///
     /// # Errors
     /// If the entry is disabled or not [trusted](Entry::trust), a variable is not set, `envFile`
-    /// cannot be read, or the entry says neither `command` nor `url`.
+    /// cannot be read, or the entry has neither `command` nor `url`.
     pub fn resolve(&self) -> Result<Located, ConfigError> {
         if let Some(problem) = self.problem() {
             return Err(problem);
@@ -182,11 +181,11 @@ impl Entry {
         self.reveal()
     }
 
-    /// As [`resolve`](Entry::resolve), to be shown to the user, and not to be used: of an entry
-    /// that is disabled or not trusted, too.
+    /// As [`resolve`](Entry::resolve), but for display only, so also for an entry that is disabled
+    /// or not trusted.
     ///
     /// # Errors
-    /// If a variable is not set, `envFile` cannot be read, or the entry says neither `command` nor
+    /// If a variable is not set, `envFile` cannot be read, or the entry has neither `command` nor
     /// `url`.
     pub fn reveal(&self) -> Result<Located, ConfigError> {
         let variables = Variables::of(&self.source);
@@ -195,27 +194,26 @@ impl Entry {
         if let (Target::Command(command), Some(file)) = (&mut located.0, self.env_file()) {
             let file = variables.workspace().join(expand(&file.to_owned())?);
             let more = env_file::read(&file).map_err(|problem| self.error(&problem))?;
-            // What the entry itself says goes before what the file says, `null` included.
+            // Variables of the entry override those of the file, including `null`.
             let said = |name: &String| self.spec.as_ref().is_ok_and(|it| it.env.contains_key(name));
             command.env.extend(more.into_iter().filter(|(name, _)| !said(name)));
         }
         Ok(located)
     }
 
-    /// As [`resolve`](Entry::resolve), with variables as the file has them: their values may be
-    /// secret.
+    /// As [`resolve`](Entry::resolve), with unexpanded variables: their values may be secret.
     ///
     /// # Errors
-    /// If the entry says neither `command` nor `url`.
+    /// If the entry has neither `command` nor `url`.
     pub fn as_written(&self) -> Result<Located, ConfigError> {
         self.located(&|text| Ok(text.clone()))
     }
 
-    /// As [`as_written`](Entry::as_written), without what may be a credential: values of headers
-    /// and of the environment, and what looks like one in the URL and the arguments.
+    /// As [`as_written`](Entry::as_written), without possible credentials: values of headers and of
+    /// the environment, and values that look like one in the URL and the arguments.
     ///
     /// # Errors
-    /// If the entry says neither `command` nor `url`.
+    /// If the entry has neither `command` nor `url`.
     pub fn masked(&self) -> Result<Located, ConfigError> {
         let (target, mut headers) = self.as_written()?;
         for (_, value) in &mut headers {
@@ -248,15 +246,14 @@ impl Entry {
         }
     }
 
-    /// The command line or URL as the file has it, without headers, environment, and what looks
-    /// like a credential.
+    /// Command line or URL as written, without headers, environment and possible credentials.
     #[must_use]
     pub fn summary(&self) -> String {
         self.spec.as_ref().map_or_else(|_| String::new(), Spec::summary)
     }
 }
 
-/// What replaces the variables in a text.
+/// Function that replaces the variables in a string.
 type Expand<'a> = &'a dyn Fn(&String) -> Result<String, ConfigError>;
 
 impl Spec {
@@ -290,7 +287,7 @@ impl Spec {
     }
 }
 
-/// Headers and environment may hold secrets.
+/// Omits headers and environment, which may hold secrets.
 impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
@@ -300,7 +297,7 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// What a value should have been. What it is may be a secret.
+/// Expected type of a value. The value itself may be a secret.
 fn wanted(error: &serde_json::Error) -> String {
     let problem = error.to_string();
     match problem.rsplit_once(", expected ") {

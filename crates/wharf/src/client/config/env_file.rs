@@ -1,11 +1,11 @@
-//! Files of environment variables, such as `.env`, that an entry names in `envFile`.
+//! Files of environment variables, such as `.env`, named by `envFile`.
 
 use std::{fs, io::Read as _, path::Path};
 
-/// No such file is longer.
+/// Maximum length of the file.
 const LONGEST: u64 = 1 << 20;
 
-/// The variables in the file, in its order.
+/// Reads the variables of the file, in its order.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     let fail = |problem: String| format!("envFile {}: {problem}", path.display());
     let file = fs::File::open(path).map_err(|error| fail(error.to_string()))?;
@@ -18,8 +18,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     parse(&text).map_err(|line| fail(format!("line {line} is not NAME=VALUE")))
 }
 
-/// Each line is `NAME=VALUE`; blank lines and those that begin with `#` count for nothing. A name
-/// that comes twice has its last value. The error is the number of a line that says neither.
+/// Parses lines of `NAME=VALUE`; blank lines and those that begin with `#` are ignored. The last
+/// value of a name applies. The error is the number of an invalid line.
 fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut variables: Vec<(String, String)> = Vec::new();
@@ -40,7 +40,7 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     Ok(variables)
 }
 
-/// A value without its quotes, or up to its comment.
+/// Value without its quotes, or up to its comment.
 fn value_of(text: &str) -> String {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\'' | '`'));
     if let Some(quote) = quote
@@ -57,7 +57,7 @@ fn value_of(text: &str) -> String {
     }
 }
 
-/// What stands before the quote that ends it; nothing but a comment may follow that.
+/// Text before the closing quote; only a comment may follow it.
 fn quoted(text: &str, quote: char) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {

@@ -1,14 +1,14 @@
-//! Variables in configuration files, as the programs that own the files write them.
+//! Variables in configuration files, in the syntax of the programs that own the files.
 
 use std::path::{Path, PathBuf};
 
-/// What `${…}` may stand for.
+/// Values of `${…}`.
 pub(super) struct Variables {
     workspace: PathBuf,
 }
 
 impl Variables {
-    /// For the file at `path`: its workspace is the folder it belongs to.
+    /// Variables for the file at `path`: its workspace is the folder it belongs to.
     pub(super) fn of(path: &Path) -> Self {
         let folder = path.parent().unwrap_or(Path::new("."));
         let hidden = folder.file_name().and_then(|name| name.to_str());
@@ -17,12 +17,12 @@ impl Variables {
         Variables { workspace: workspace.into() }
     }
 
-    /// The folder that the file belongs to.
+    /// Folder that the file belongs to.
     pub(super) fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    /// `text` with every variable replaced; a variable that nobody set is an error.
+    /// Replaces every variable in `text`; an unset variable is an error.
     pub(super) fn expand(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;
@@ -63,7 +63,7 @@ impl Variables {
     }
 }
 
-/// The variables of the environment that `text` reads.
+/// Environment variables that `text` reads.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = text;
@@ -78,11 +78,11 @@ pub(super) fn names(text: &str) -> Vec<String> {
     names
 }
 
-/// Variables that editors define, and not the environment.
+/// Variables that editors define, not the environment.
 const OWN: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
 
-/// The name of a variable of the environment, and what stands for it where it is not set.
+/// Name of an environment variable, and its default value.
 fn of_environment(name: &str) -> (&str, Option<&str>) {
     let name = name.strip_prefix("env:").unwrap_or(name);
     match name.split_once(":-") {

@@ -1,10 +1,10 @@
-//! Where programs keep their servers.
+//! Locations of configuration files.
 
 use std::path::{Path, PathBuf};
 
 use crate::client::config::expand::Variables;
 
-/// A file in which a program keeps its servers. It need not exist.
+/// Configuration file of a program. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
@@ -33,7 +33,7 @@ const SETTINGS: [(&str, &str); 4] = [
     ("VS Code", "Code/User/settings.json"),
 ];
 
-/// Every place where servers may be kept, the project's own first.
+/// All locations of configuration files, the project's own first.
 #[must_use]
 pub fn places() -> Vec<Place> {
     let mut places: Vec<Place> =
@@ -49,15 +49,15 @@ pub fn places() -> Vec<Place> {
     places
 }
 
-/// Whether the file is one of the user's own settings, which no project can write to. A link to one of them from a
-/// project is not: `${workspaceFolder}` would be the project there.
+/// True if the file is one of the user's own settings, which no project can write to. A link to one
+/// from a project is not: `${workspaceFolder}` would be the project there.
 pub(super) fn is_of_user(path: &Path) -> bool {
     let real = |path: &Path| (real(path), workspace(path));
     let path = real(path);
     of_user().any(|place| real(&place.path) == path)
 }
 
-/// The folder that the file belongs to, as the file system has it.
+/// Canonical folder that the file belongs to.
 pub(super) fn workspace(path: &Path) -> PathBuf {
     match Variables::of(path).workspace() {
         empty if empty.as_os_str().is_empty() => real(Path::new(".")),
@@ -69,7 +69,7 @@ fn real(path: &Path) -> PathBuf {
     path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.into())
 }
 
-/// The places of the user's own settings.
+/// Locations of the user's own settings.
 fn of_user() -> impl Iterator<Item = Place> {
     let home = std::env::home_dir().into_iter().flat_map(|folder| within(&folder, &HOME));
     home.chain(settings().into_iter().flat_map(|folder| within(&folder, &SETTINGS)))
@@ -81,7 +81,7 @@ fn within(folder: &Path, table: &[(&'static str, &str)]) -> Vec<Place> {
     table.iter().map(place).collect()
 }
 
-/// The folder we are in, and the repository that it belongs to.
+/// Current directory, and the repository that it belongs to.
 fn projects() -> Vec<PathBuf> {
     let Ok(here) = std::env::current_dir() else { return Vec::new() };
     let root = here.ancestors().find(|folder| folder.join(".git").exists());

@@ -1,6 +1,6 @@
-//! What looks like a credential, hidden from those who look over the shoulder.
+//! Masks possible credentials in output.
 
-/// What stands for a value that may be secret.
+/// Replacement for a value that may be secret.
 pub(super) const HIDDEN: &str = "***";
 
 /// Names that contain one of these have secret values.
@@ -17,10 +17,10 @@ const WORDS: [&str; 10] = [
     "cookie",
 ];
 
-/// Names that are, or have between hyphens and the like, one of these have secret values.
+/// Names that are one of these, or contain one between separators, have secret values.
 const WHOLE_WORDS: [&str; 6] = ["auth", "jwt", "pass", "pat", "pwd", "pw"];
 
-/// What tokens of well-known issuers begin with.
+/// Prefixes of tokens of well-known issuers.
 const PREFIXES: [&str; 20] = [
     "AIza",
     "AKIA",
@@ -44,7 +44,7 @@ const PREFIXES: [&str; 20] = [
     "xoxp-",
 ];
 
-/// A URL without what may be a credential: user and password, the values of its query, its fragment.
+/// Masks possible credentials of a URL: user and password, the values of its query, its fragment.
 /// Variables (`${NAME}`) stay.
 ///
 /// ```
@@ -61,11 +61,13 @@ pub fn masked_url(url: &str) -> String {
         Some((scheme, rest)) => {
             let end = rest.find('/').unwrap_or(rest.len());
             let (host, path) = rest.split_at(end);
-            // A password may have any sign in it, slashes too: then its end is the last `@`.
+            // A password may contain any character, including slashes: then it ends at the last
+            // `@`.
             match (host.rsplit_once('@'), rest.rsplit_once('@')) {
                 (Some((_, host)), _) => format!("{scheme}://{HIDDEN}@{host}{path}"),
                 (None, Some((user, rest))) if has_password(host) => match host.contains("${") {
-                    // A variable may be the host, and what follows the `@` a path: neither passes for the other.
+                    // A variable may be the host, and the text after `@` a path: neither must pass
+                    // for the other.
                     true => format!("{scheme}://{}:{HIDDEN}", parts(user, ':').0),
                     false => format!("{scheme}://{HIDDEN}@{rest}"),
                 },
@@ -84,7 +86,8 @@ pub fn masked_url(url: &str) -> String {
     }
 }
 
-/// Whether what stands before the first slash is a user and the beginning of a password, and no host with its port.
+/// True if the text before the first slash is a user with the start of a password, not a host with
+/// its port.
 fn has_password(text: &str) -> bool {
     let after = text.split_once(':').map(|(_, after)| after);
     !text.starts_with('[') && after.is_some_and(|it| !it.bytes().all(|byte| byte.is_ascii_digit()))
@@ -101,7 +104,7 @@ fn query_pair(pair: &str) -> String {
     }
 }
 
-/// Arguments without what may be a credential.
+/// Masks possible credentials in arguments.
 pub(super) fn args(args: &[String]) -> Vec<String> {
     let mut follows = false;
     let mut masked = Vec::with_capacity(args.len());
@@ -120,7 +123,7 @@ fn argument(text: &str) -> String {
     if let Some((before, value)) = named_secret(text) {
         return format!("{before}{}", hidden(value));
     }
-    // `--url=https://…` and `-H 'Referer: https://…'` have an address in them.
+    // `--url=https://…` and `-H 'Referer: https://…'` contain a URL.
     let start = text.find("://").map(|at| {
         let scheme = text[..at].rfind(|c: char| !c.is_ascii_alphanumeric());
         scheme.map_or(0, |at| at + 1)
@@ -131,8 +134,8 @@ fn argument(text: &str) -> String {
     }
 }
 
-/// The value in a text such as `--api-key=x`, `X-Api-Key: x` or `{"token": "x"}`, and what stands
-/// before it.
+/// Splits a string such as `--api-key=x`, `X-Api-Key: x` or `{"token": "x"}` before its secret
+/// value.
 fn named_secret(text: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     while let Some(sign) = text[from..].find(['=', ':']).map(|at| from + at) {
@@ -154,12 +157,12 @@ fn is_secret(name: &str) -> bool {
         || name.split(['-', '_', '.']).any(|part| WHOLE_WORDS.contains(&part))
 }
 
-/// Whether a text looks like a token of a well-known issuer.
+/// True if a string looks like a token of a well-known issuer.
 fn is_token(text: &str) -> bool {
     PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
 
-/// A variable says which secret it is, and not what it is.
+/// Masks a value. A variable stays, because it names a secret but does not contain it.
 fn hidden(value: &str) -> String {
     let variable = value.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
     match variable {
@@ -185,7 +188,7 @@ mod tests {
             ("http://h/?key=${KEY}", "http://h/?key=${KEY}"),
             ("http://h/?key=${KEY:-hunter2}", "http://h/?key=***"),
             ("unix:/run/s", "unix:/run/s"),
-            // A path is no host, or a file could hide where it leads.
+            // A path is not a host, or a file could hide the real host.
             ("http://evil.example:80/x@good.example/", "http://evil.example:80/x@good.example/"),
             ("http://evil.example:${P:-80}/x@good.example/", "http://evil.example:***"),
             ("http://${H:-evil.example}/x@good.example/", "http://${H:***"),

@@ -1,11 +1,11 @@
-//! Servers that other programs know: entries of `mcp.json` files and their like.
+//! Servers configured for other programs: entries of `mcp.json` and similar files.
 //!
-//! Read are `mcpServers` (Claude Desktop, Claude Code, Cursor and most others) and VS Code's
+//! Supports `mcpServers` (Claude Desktop, Claude Code, Cursor and most others) and VS Code's
 //! `servers`, with comments and trailing commas.
 //!
-//! A file of the user's own settings is trusted. Any other file, such as the `.mcp.json` of a
-//! repository that was just checked out, is not: its entries start no program and read no variable
-//! until the application says [`Entry::trust`], after it asked the user.
+//! A file of the user's own settings is trusted. Any other file, such as the `.mcp.json` of a new
+//! checkout, is not: its entries start no program and read no variable until the application calls
+//! [`Entry::trust`] with the user's consent.
 
 mod entry;
 mod env_file;
@@ -27,10 +27,10 @@ pub use crate::client::config::locations::{Place, places};
 pub use entry::Entry;
 pub use mask::masked_url;
 
-/// No configuration file is longer than this.
+/// Maximum length of a configuration file.
 const LONGEST: u64 = 16 << 20;
 
-/// A configuration file, and the servers it names.
+/// Configuration file with its servers.
 ///
 /// ```
 /// use wharf::config::Config;
@@ -42,11 +42,11 @@ const LONGEST: u64 = 16 << 20;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where it was read.
+    /// Path of the file.
     pub path: PathBuf,
-    /// The servers, by name.
+    /// Servers by name.
     pub entries: Vec<Entry>,
-    /// What the file has beside them that looks like a mistake.
+    /// Other parts of the file that look like mistakes.
     pub problems: Vec<ConfigError>,
 }
 
@@ -54,11 +54,11 @@ impl Config {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be read, or names no servers in a way we know.
+    /// If it cannot be read, or has no supported table of servers.
     pub fn read(path: impl AsRef<Path>) -> Result<Config, ConfigError> {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
-        // A project may have a link to a device, which has no end.
+        // A project may contain a link to a device, which is endless.
         let is_file = fs::metadata(path).map_err(|error| fail(error.to_string()))?.is_file();
         if !is_file {
             return Err(fail("it is no file".into()));
@@ -73,14 +73,14 @@ impl Config {
         Config::parse(&text, path)
     }
 
-    /// Reads the text of a file that lies at `path`.
+    /// Parses the text of the file at `path`.
     ///
     /// # Errors
-    /// If it names no servers in a way we know.
+    /// If it has no supported table of servers.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<Config, ConfigError> {
         let path = path.as_ref();
         let fail = |problem: String| ConfigError::new(path, problem);
-        // Editors on Windows begin their files with a mark that is no JSON.
+        // Editors on Windows write a byte order mark, which is not JSON.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let json: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
             .map_err(|error| fail(format!("it is no JSON: {error}")))?;
@@ -98,7 +98,7 @@ impl Config {
         let digest: String =
             Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         let trusted = locations::is_of_user(path);
-        // One that cannot be read takes nothing from the others.
+        // An invalid entry does not affect the others.
         let entries = tables.into_iter().flatten();
         let entries = entries.map(|(name, value)| Entry::new(name, value, path, &digest, trusted));
         let entries = entries.collect();
@@ -106,7 +106,7 @@ impl Config {
         Ok(Config { path: path.into(), entries, problems })
     }
 
-    /// The entry with this name.
+    /// Entry with this name.
     #[must_use]
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|entry| entry.name == name)
@@ -115,10 +115,10 @@ impl Config {
 
 type Table = serde_json::Map<String, Value>;
 
-/// Every table of servers in the file that counts in the current directory.
+/// All tables of servers in the file that apply to the current directory.
 fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
     let mut tables = Vec::new();
-    // Claude Code keeps what belongs to one project beside what belongs to all, and it goes first.
+    // Claude Code stores servers of one project beside those of all; the project's come first.
     if path.file_name().is_some_and(|name| name == ".claude.json")
         && let Ok(here) = std::env::current_dir()
     {
@@ -128,9 +128,8 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
     tables.into_iter().filter_map(Value::as_object).collect()
 }
 
-/// Finds an entry by its name, in every place where programs keep them. One that is disabled is
-/// found only where no other has the name. One of a project has to be [trusted](Entry::trust)
-/// before it is used:
+/// Finds an entry by name, in all configuration files. A disabled entry is found only if no other
+/// has the name. An entry of a project must be [trusted](Entry::trust) before use:
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -149,8 +148,8 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 /// ```
 ///
 /// # Errors
-/// If there is none, or several files mean different servers by it: then say which, as
-/// `FILE#NAME`, for a project you just opened must not decide what a name stands for.
+/// If there is none, or several files mean different servers by it. Then pass `FILE#NAME`: a project
+/// you just opened must not redefine a name.
 pub fn find(name: &str) -> Result<Entry, ConfigError> {
     let mut found: Vec<Entry> = Vec::new();
     let (mut others, mut unread) = (Vec::new(), Vec::new());
@@ -168,11 +167,11 @@ pub fn find(name: &str) -> Result<Entry, ConfigError> {
                 others.push(entry.name);
                 continue;
             }
-            // Within one file the first counts.
+            // Within one file the first entry applies.
             let known =
                 |other: &&mut Entry| other.source == entry.source || other.is_same_server(&entry);
             match found.iter_mut().find(known) {
-                // A project that repeats what the user has does not take the user's trust away.
+                // A project that repeats an entry of the user does not remove its trust.
                 Some(same) if !same.is_trusted() && entry.is_trusted() => *same = entry,
                 Some(_) => {}
                 None => found.push(entry),
@@ -194,11 +193,11 @@ pub fn find(name: &str) -> Result<Entry, ConfigError> {
     }
 }
 
-/// Why an entry cannot be used.
+/// Error of an entry or a configuration file.
 #[derive(Clone, Debug)]
 pub struct ConfigError {
     problem: String,
-    /// The names there are.
+    /// Existing names.
     pub known: Vec<String>,
     names_no_servers: bool,
 }
@@ -212,7 +211,7 @@ impl ConfigError {
         ConfigError { problem, known: Vec::new(), names_no_servers: false }
     }
 
-    /// Whether the file is in order, but says nothing about servers.
+    /// True if the file is valid but names no servers.
     #[must_use]
     pub fn names_no_servers(&self) -> bool {
         self.names_no_servers
@@ -225,7 +224,7 @@ impl ConfigError {
         Self::saying(format!("{name:?} means different servers in different files: say {choices}"))
     }
 
-    /// `unread`: what is wrong with files that it may stand in.
+    /// `unread` contains the errors of files that may contain the name.
     fn unknown(name: &str, mut known: Vec<String>, unread: &[String]) -> Self {
         known.sort_unstable();
         known.dedup();

@@ -1,11 +1,11 @@
-//! Keys of a configuration file that look misspelt: they would be passed over in silence.
+//! Keys of a configuration file that look misspelt and would be ignored silently.
 
 use serde_json::Value;
 
-/// Where a file has its servers.
+/// Keys of the tables of servers.
 const TABLES: [&str; 2] = ["mcpServers", "servers"];
 
-/// The keys of an entry that are read.
+/// Supported keys of an entry.
 const READ: [&str; 10] = [
     "command",
     "args",
@@ -19,10 +19,10 @@ const READ: [&str; 10] = [
     "disabled",
 ];
 
-/// Keys that other programs read, though they look like ours.
+/// Keys of other programs that resemble ours.
 const OTHERS: [&str; 6] = ["auth", "dev", "enabled", "end", "name", "server"];
 
-/// Other words for a key.
+/// Synonyms of keys.
 const SYNONYMS: [(&str, &str); 6] = [
     ("cmd", "command"),
     ("arguments", "args"),
@@ -32,7 +32,7 @@ const SYNONYMS: [(&str, &str); 6] = [
     ("isDisabled", "disabled"),
 ];
 
-/// What is wrong with the tables of a file.
+/// Problems with the tables of a file.
 pub(super) fn of_file(json: &Value) -> Vec<String> {
     let Some(file) = json.as_object() else { return Vec::new() };
     let mut problems = Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn of_file(json: &Value) -> Vec<String> {
     problems
 }
 
-/// The keys of an entry that look misspelt.
+/// Keys of an entry that look misspelt.
 pub(super) fn of_entry(entry: &Value) -> Vec<String> {
     let keys = entry.as_object().into_iter().flatten().map(|(key, _)| key);
     let keys = keys.filter(|key| !OTHERS.contains(&key.as_str()));
@@ -59,7 +59,7 @@ pub(super) fn of_entry(entry: &Value) -> Vec<String> {
         .collect()
 }
 
-/// The key that `key` was meant to be, if it is nearly one.
+/// Supported key that `key` resembles, if any.
 fn meant(key: &str, known: &[&'static str]) -> Option<&'static str> {
     if known.contains(&key) {
         return None;

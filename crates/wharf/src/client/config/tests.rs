@@ -1,4 +1,4 @@
-//! Entries, from the text of a file to what is used.
+//! Tests of entries, from parsing to resolution.
 
 use super::*;
 use crate::Target;

@@ -1,4 +1,4 @@
-//! What a handler does with its task: asks, and keeps its steps.
+//! Operations of a handler on its task: client requests and steps.
 
 use std::{
     future::poll_fn,
@@ -9,56 +9,59 @@ use std::{
 use serde_json::value::RawValue;
 use wharf_model::{ClientRequest, Error, ErrorKind};
 
-use crate::tasks::run::state::{Link, PAUSES, State, Stop};
+use crate::tasks::run::state::{RETRY_PAUSES, RunState, StopReason, TaskRun};
 use crate::{
     context::client_requests::ClientRequestError,
     tasks::storage::{
-        Kept, Update, nested_json,
-        record::{Changed, Refusal, Said},
+        StepSaveResult, UpdateResult, nested_json,
+        record::{ChangeRejection, ClientResponse, RecordChanged},
     },
 };
 
 /// # For the handler
-impl Link {
-    /// Puts a question to the task's owner and waits for the answer.
+impl TaskRun {
+    /// Sends a client request to the task's owner and waits for the response.
     pub(crate) async fn ask(
         &self,
         key: &str,
         question: &str,
         ask: &ClientRequest,
     ) -> Result<Box<RawValue>, ClientRequestError> {
-        let answered = |state: &State| match state.answers.get(key) {
-            Some(answer) if answer.question == question => Some(answer.said.clone()),
+        let answered = |state: &RunState| match state.answers.get(key) {
+            Some(answer) if answer.question == question => Some(answer.response.clone()),
             _ => None,
         };
         let known = {
             let mut state = self.lock();
-            // Asked again before the record heard that nobody waits.
+            // Requested again before the withdrawal was stored.
             state.withdrawn.retain(|withdrawn| withdrawn != key);
             answered(&state)
         };
-        if let Some(said) = known {
-            return understood(said);
+        if let Some(response) = known {
+            return response_result(response);
         }
         if let Some(problem) = problem(ask, self.options.item) {
             return Err(ClientRequestError::Invalid(format!("`{key}` {problem}")));
         }
         let most = self.options.questions;
-        // From here on: the store may have the question even if nobody waits for its word.
-        let mut pending = Pending { link: self, key: Some(key) };
+        // From here on the request may be in the store, even if this future is dropped before the
+        // store confirms it.
+        let mut pending = PendingInput { task_run: self, key: Some(key) };
         let asked = self
-            .insist(|record, now| record.ask(self.fence, (key, question), ask, most, now))
+            .change_with_retry(|record, now| {
+                record.ask(self.fence, (key, question), ask, most, now)
+            })
             .await;
         let refused = match asked {
-            Update::Done(_, Changed::Yes) => {
-                self.ledger.tell(&self.id).await;
+            UpdateResult::Done(_, RecordChanged::Yes) => {
+                self.task_store.publish_changed(&self.id).await;
                 None
             }
-            Update::Refused(Refusal::KeyTaken, _) => {
-                Some(format!("`{key}` stands for two different questions in one task"))
+            UpdateResult::Refused(ChangeRejection::KeyTaken, _) => {
+                Some(format!("`{key}` is used for two different client requests in one task"))
             }
-            Update::Refused(Refusal::TooManyQuestions, _) => {
-                Some(format!("a task may ask {most} questions, and this one has"))
+            UpdateResult::Refused(ChangeRejection::TooManyQuestions, _) => {
+                Some(format!("a task may send at most {most} client requests"))
             }
             _ => None,
         };
@@ -66,45 +69,45 @@ impl Link {
             pending.key = None;
             return Err(ClientRequestError::Invalid(reason));
         }
-        let said = poll_fn(|cx| {
+        let response = poll_fn(|cx| {
             let mut state = self.lock();
-            if let Some(said) = answered(&state) {
-                return Poll::Ready(said);
+            if let Some(response) = answered(&state) {
+                return Poll::Ready(response);
             }
-            if !state.asking.iter().any(|waker| waker.will_wake(cx.waker())) {
-                state.asking.push(cx.waker().clone());
+            if !state.answer_wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+                state.answer_wakers.push(cx.waker().clone());
             }
             Poll::Pending
         })
         .await;
         pending.key = None;
-        understood(said)
+        response_result(response)
     }
 
-    /// The result of a step that was done before.
+    /// Result of a step that was completed before.
     pub(crate) fn step(&self, name: &str) -> Option<Box<RawValue>> {
         self.lock().steps.get(name).cloned()
     }
 
-    /// Keeps the result of a step, unless there is one: the first one counts.
-    pub(crate) async fn keep(&self, name: &str, json: &RawValue) -> Kept {
-        if let Some(error) = self.too_much(name, json) {
-            self.stop(Stop::Failed(error));
-            return Kept::Lost;
+    /// Stores the result of a step. If there is one already, that one counts.
+    pub(crate) async fn save_step(&self, name: &str, json: &RawValue) -> StepSaveResult {
+        if let Some(error) = self.step_limit_error(name, json) {
+            self.stop(StopReason::Failed(error));
+            return StepSaveResult::Lost;
         }
-        let mut pause = PAUSES.0;
+        let mut pause = RETRY_PAUSES.0;
         let kept = loop {
-            match self.ledger.keep(&self.id, self.fence, name, json).await {
+            match self.task_store.save_step(&self.id, self.fence, name, json).await {
                 Ok(kept) => break kept,
-                Err(_) if self.is_lost() => return Kept::Lost,
-                Err(error) => self.rest(&mut pause, &error).await,
+                Err(_) if self.is_lost() => return StepSaveResult::Lost,
+                Err(error) => self.pause_after_failure(&mut pause, &error).await,
             }
         };
         let counts = match &kept {
-            Kept::Now => json.to_owned(),
-            Kept::Before(earlier) => earlier.clone(),
-            Kept::Lost => {
-                self.stop(Stop::Lost);
+            StepSaveResult::Saved => json.to_owned(),
+            StepSaveResult::AlreadySaved(earlier) => earlier.clone(),
+            StepSaveResult::Lost => {
+                self.stop(StopReason::Lost);
                 return kept;
             }
         };
@@ -112,7 +115,7 @@ impl Link {
         kept
     }
 
-    fn too_much(&self, name: &str, json: &RawValue) -> Option<Error> {
+    fn step_limit_error(&self, name: &str, json: &RawValue) -> Option<Error> {
         let options = &self.options;
         let text = if json.get().len() > options.item {
             let (size, limit) = (json.get().len(), options.item);
@@ -125,40 +128,40 @@ impl Link {
         Some(Error::new(ErrorKind::TaskFailed).with_message(text))
     }
 
-    /// What one-time steps are claimed under, and for how long.
+    /// Key for claims of one-time steps, and their lifetime.
     pub(crate) async fn nonce(&self) -> Result<(String, Duration), Error> {
-        let now = self.ledger.now().await?;
+        let now = self.task_store.now().await?;
         let left = self.expires.map_or(u64::MAX, |expires| expires.saturating_sub(now));
         Ok((self.nonce.clone(), Duration::from_millis(left.max(1000))))
     }
 }
 
-/// A question that is withdrawn if nobody waits for its answer any more.
-struct Pending<'l> {
-    link: &'l Link,
-    /// None once there is nothing to withdraw.
+/// Pending client request, withdrawn when its future is dropped.
+struct PendingInput<'l> {
+    task_run: &'l TaskRun,
+    /// `None` if there is nothing to withdraw.
     key: Option<&'l str>,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingInput<'_> {
     fn drop(&mut self) {
         let Some(key) = self.key else { return };
-        let mut state = self.link.lock();
+        let mut state = self.task_run.lock();
         state.withdrawn.push(key.to_owned());
-        let runner = state.runner.take();
+        let runner_waker = state.runner_waker.take();
         drop(state);
-        runner.into_iter().for_each(Waker::wake);
+        runner_waker.into_iter().for_each(Waker::wake);
     }
 }
 
-fn understood(said: Said) -> Result<Box<RawValue>, ClientRequestError> {
-    match said {
-        Said::Result(json) => Ok(json),
-        Said::Refused(error) => Err(ClientRequestError::Refused((&error).into())),
+fn response_result(response: ClientResponse) -> Result<Box<RawValue>, ClientRequestError> {
+    match response {
+        ClientResponse::Result(json) => Ok(json),
+        ClientResponse::Refused(error) => Err(ClientRequestError::Refused((&error).into())),
     }
 }
 
-/// Why a question cannot be kept.
+/// Reason why a client request cannot be stored.
 fn problem(ask: &ClientRequest, most: usize) -> Option<&'static str> {
     let written = match ask {
         ClientRequest::Elicit(form) => serde_json::to_vec(form),
@@ -168,7 +171,9 @@ fn problem(ask: &ClientRequest, most: usize) -> Option<&'static str> {
     };
     match written {
         Ok(json) if json.len() <= most && !nested_json::is_too_deep(&json) => None,
-        Ok(json) if json.len() <= most => Some("is nested deeper than a question of a task may be"),
-        _ => Some("is longer than a question of a task may be"),
+        Ok(json) if json.len() <= most => {
+            Some("is nested too deeply for a client request of a task")
+        }
+        _ => Some("is too long for a client request of a task"),
     }
 }

@@ -1,19 +1,20 @@
-//! Which variables of this program's environment a child process gets.
+//! The environment of a child process.
 
 use std::{env, ffi::OsString};
 
-/// Which variables of this program's environment a child gets, before those of
+/// Selects the variables of this program's environment that a child gets, before those of
 /// [`ChildCommand::env`](crate::client::stream::child::ChildCommand::env).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Environment {
     /// A short list that programs need to start and to find their files: `HOME`, `PATH`, `LANG`,
-    /// `LC_*`, `LOGNAME`, `SHELL`, `TERM`, `TMPDIR`, `USER`; on Windows those that take their place.
+    /// `LC_*`, `LOGNAME`, `SHELL`, `TERM`, `TMPDIR`, `USER`; on Windows their equivalents.
     #[default]
     Basic,
-    /// All of them, except the keys of a Wharf server (`WHARF_STATE_KEY`, `WHARF_STATE_KEY_FILE`).
+    /// All variables, except the keys of a Wharf server (`WHARF_STATE_KEY`,
+    /// `WHARF_STATE_KEY_FILE`).
     Inherit,
-    /// None.
+    /// No variables.
     Clear,
 }
 
@@ -44,7 +45,7 @@ const BASIC: [&str; 20] = [
     "WINDIR",
 ];
 
-/// The keys that seal a server's state.
+/// Variables with the keys that encrypt a server's state.
 const STATE_KEYS: [&str; 2] = ["WHARF_STATE_KEY", "WHARF_STATE_KEY_FILE"];
 
 impl Environment {
@@ -57,12 +58,12 @@ impl Environment {
     }
 
     fn passes(self, name: &OsString, value: &OsString) -> bool {
-        // A name that is not UTF-8 is on no list.
+        // A name that is not UTF-8 is in no list.
         let name = name.to_string_lossy();
         match self {
             Environment::Clear => false,
             Environment::Inherit => !STATE_KEYS.iter().any(|key| is_same(&name, key)),
-            // Old shells hand functions to their children in variables.
+            // Old shells export functions in variables.
             Environment::Basic => {
                 let is_function = value.to_string_lossy().starts_with("()");
                 let is_listed = BASIC.iter().any(|known| is_same(&name, known));
@@ -72,7 +73,7 @@ impl Environment {
     }
 }
 
-/// Windows does not tell capitals from small letters in these names.
+/// Windows ignores case in these names.
 fn is_same(name: &str, known: &str) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case(known) } else { name == known }
 }

@@ -1,4 +1,4 @@
-//! Servers that run as a child process and speak over its stdin and stdout.
+//! Servers that run as a child process, over its stdin and stdout.
 
 pub(crate) mod environment;
 pub(crate) mod process;
@@ -11,23 +11,23 @@ use wharf_model::{Error, ErrorKind};
 
 pub use crate::client::stream::child::environment::Environment;
 
-use crate::client::stream::child::{process::Process, stderr::Tail};
+use crate::client::stream::child::{process::ChildProcess, stderr::StderrTail};
 use crate::client::{
     ClientTransportOptions,
-    stream::connector::{Dial, Ends, LineSink, LineSource},
+    stream::connector::{ConnectionParts, Connector, LineSink, LineSource},
 };
 
-/// A command that runs a server. No shell has a part in it.
+/// A command that runs a server, without a shell.
 ///
-/// The child gets a process group of its own: Ctrl-C at a terminal reaches this program only, which
-/// may cancel its calls first. When the link is closed or dropped, the child's stdin is closed; if
-/// that does not end it, the group gets SIGTERM after two seconds and SIGKILL after two more. When
-/// this program is killed, the child sees the end of its stdin. (The kernel could be told to kill
-/// it, but only from code that runs between fork and exec, which is `unsafe`.)
+/// The child gets its own process group: Ctrl-C at a terminal reaches this program only, which can
+/// cancel its calls first. When the transport is closed or dropped, the child's stdin is closed. If
+/// the child does not exit, the group gets SIGTERM after two seconds and SIGKILL after two more.
+/// When this program is killed, the child reads the end of its stdin. (The kernel could kill it,
+/// but that needs code between fork and exec, which is `unsafe`.)
 ///
-/// Of this program's environment the child gets a short list of variables ([`Environment::Basic`]),
-/// so that a server does not read the keys of all others. [`env`](ChildCommand::env) adds one,
-/// [`inherit_env`](ChildCommand::inherit_env) passes all.
+/// The child gets only a short list of this program's environment variables
+/// ([`Environment::Basic`]), so that a server cannot read the secrets of others.
+/// [`env`](ChildCommand::env) adds one, [`inherit_env`](ChildCommand::inherit_env) passes all.
 ///
 /// ```
 /// use wharf_transport::client::{ChildCommand, Stderr};
@@ -45,25 +45,26 @@ pub struct ChildCommand {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// Variables of its environment, besides those that `environment` passes.
+    /// Additional variables, besides those that `environment` selects.
     pub env: Vec<(String, String)>,
-    /// Where it runs; without one, where this program does.
+    /// The working directory; without one, that of this program.
     pub dir: Option<PathBuf>,
-    /// Which variables of this program's environment it gets.
+    /// The variables of this program's environment that the child gets.
     pub environment: Environment,
-    /// Where its stderr goes.
+    /// The destination of its stderr.
     pub stderr: Stderr,
 }
 
-/// Where a child's stderr goes.
+/// The destination of a child's stderr.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stderr {
-    /// To this program's own.
+    /// The stderr of this program.
     Inherit,
-    /// Nowhere, but an error that ends the child carries its last lines.
+    /// Discarded, but the error that reports the child's exit includes the last lines.
     Null,
-    /// To the link's trace, line by line; an error that ends the child carries its last lines.
+    /// The trace callback, line by line. The error that reports the child's exit includes the last
+    /// lines.
     #[default]
     Note,
 }
@@ -88,21 +89,21 @@ impl ChildCommand {
         self
     }
 
-    /// Adds a variable to its environment.
+    /// Adds an environment variable.
     #[must_use]
     pub fn env(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Runs it in `dir`.
+    /// Sets the working directory.
     #[must_use]
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 
-    /// Gives it this program's whole environment, except the keys of a Wharf server.
+    /// Passes this program's whole environment, except the keys of a Wharf server.
     ///
     /// ```
     /// use wharf_transport::client::{ChildCommand, Environment};
@@ -116,14 +117,14 @@ impl ChildCommand {
         self
     }
 
-    /// Gives it nothing of this program's environment.
+    /// Passes nothing of this program's environment.
     #[must_use]
     pub fn clear_env(mut self) -> Self {
         self.environment = Environment::Clear;
         self
     }
 
-    /// Says where its stderr goes.
+    /// Sets the destination of its stderr.
     #[must_use]
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = stderr;
@@ -147,27 +148,27 @@ impl ChildCommand {
         command
     }
 
-    /// What to do about a program that cannot be started.
+    /// Advice for a program that cannot be started.
     fn advice(&self, problem: &io::Error) -> String {
         let missing_dir = self.dir.as_ref().filter(|dir| !dir.is_dir());
         match problem.kind() {
-            _ if missing_dir.is_some() => "check the directory it is to run in".into(),
+            _ if missing_dir.is_some() => "check its working directory".into(),
             io::ErrorKind::NotFound if self.program.contains(['/', '\\']) => {
-                "check that the file is there, and so is what its first line names".into()
+                "check that the file and the interpreter in its first line exist".into()
             }
             io::ErrorKind::NotFound if self.program.contains(' ') => {
-                "give the program and its arguments apart".into()
+                "pass the program and its arguments separately".into()
             }
             io::ErrorKind::NotFound => {
-                "check that it is installed and on the PATH, or give its whole path".into()
+                "check that it is installed and on the PATH, or use its full path".into()
             }
-            io::ErrorKind::PermissionDenied => "check that the file may be executed".into(),
+            io::ErrorKind::PermissionDenied => "check that the file is executable".into(),
             _ => "check the command".into(),
         }
     }
 }
 
-/// The command as one would type it. Its environment is not shown: it may hold secrets.
+/// The command line. The environment is omitted, because it may hold secrets.
 impl fmt::Display for ChildCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.program)?;
@@ -189,10 +190,10 @@ impl fmt::Debug for ChildCommand {
     }
 }
 
-impl Dial for ChildCommand {
+impl Connector for ChildCommand {
     type Source = LineSource<ChildStdout>;
     type Sink = LineSink<ChildStdin>;
-    type Keeper = Process;
+    type Guard = ChildProcess;
 
     fn name(&self) -> String {
         format!("`{}`", self.program)
@@ -203,7 +204,7 @@ impl Dial for ChildCommand {
         Some(format!("child:{dir}\0{}\0{}", self.program, self.args.join("\0")))
     }
 
-    async fn dial(&self, options: &ClientTransportOptions) -> Result<Ends<Self>, Error> {
+    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
         let spawned = self.command().spawn();
         let mut child = spawned.map_err(|problem| {
             let advice = self.advice(&problem);
@@ -215,14 +216,14 @@ impl Dial for ChildCommand {
         };
         let tail = child.stderr.take().map(|stderr| {
             let trace = options.trace.clone().filter(|_| self.stderr == Stderr::Note);
-            Tail::follow(stderr, trace)
+            StderrTail::follow(stderr, trace)
         });
         let process = child.id().unwrap_or_default();
         options.note(format_args!("started `{}`, process {process}", self.program));
-        Ok(Ends {
+        Ok(ConnectionParts {
             source: LineSource::new(stdout, options),
             sink: LineSink::new(stdin),
-            keeper: Process::new(child, tail),
+            guard: ChildProcess::new(child, tail),
         })
     }
 }

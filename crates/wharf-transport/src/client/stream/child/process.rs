@@ -1,34 +1,34 @@
-//! The process behind a connection, and its end.
+//! The child process behind a connection, and its graceful shutdown.
 
 use std::{process::ExitStatus, time::Duration};
 
 use tokio::{process::Child, time::timeout};
 
-use crate::client::stream::child::stderr::Tail;
-use crate::client::stream::connector::Keeper;
+use crate::client::stream::child::stderr::StderrTail;
+use crate::client::stream::connector::PeerGuard;
 
-/// How long a process may take to end, after each hint that it should.
-const GRACE: Duration = Duration::from_secs(2);
-/// How long a process that closed its output may take to be gone.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Time that a process gets to exit after each step of the shutdown.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time that a process gets to exit after it closed its stdout.
+const EXIT_REASON_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A child process, which ends with this.
-pub(crate) struct Process {
+/// A child process, killed on drop.
+pub(crate) struct ChildProcess {
     child: Child,
-    tail: Option<Tail>,
+    tail: Option<StderrTail>,
 }
 
-impl Process {
-    pub(super) fn new(child: Child, tail: Option<Tail>) -> Self {
-        Process { child, tail }
+impl ChildProcess {
+    pub(super) fn new(child: Child, tail: Option<StderrTail>) -> Self {
+        ChildProcess { child, tail }
     }
 
-    async fn is_gone_within(&mut self, time: Duration) -> Option<ExitStatus> {
+    async fn wait_for_exit(&mut self, time: Duration) -> Option<ExitStatus> {
         timeout(time, self.child.wait()).await.ok()?.ok()
     }
 
-    /// Sends a signal to the child and whatever it started, unless it is gone: then its number may
-    /// be somebody else's.
+    /// Sends a signal to the child's process group, unless the child has exited: then its id may
+    /// belong to another process.
     #[cfg(unix)]
     fn signal(&mut self, signal: rustix::process::Signal) {
         let group = self.child.id().and_then(|id| i32::try_from(id).ok());
@@ -42,7 +42,7 @@ impl Process {
         self.signal(rustix::process::Signal::TERM);
     }
 
-    /// There is no gentler way on other systems.
+    /// Other systems have no SIGTERM.
     #[cfg(not(unix))]
     fn terminate(&mut self) {
         self.kill();
@@ -55,9 +55,9 @@ impl Process {
     }
 }
 
-impl Keeper for Process {
-    async fn last_words(&mut self) -> Option<String> {
-        let status = self.is_gone_within(LAST_WORDS).await;
+impl PeerGuard for ChildProcess {
+    async fn exit_reason(&mut self) -> Option<String> {
+        let status = self.wait_for_exit(EXIT_REASON_TIMEOUT).await;
         let tail = match &mut self.tail {
             Some(tail) => tail.text().await,
             None => String::new(),
@@ -73,21 +73,21 @@ impl Keeper for Process {
     }
 
     async fn end(&mut self) {
-        if self.is_gone_within(GRACE).await.is_some() {
+        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
             return;
         }
         self.terminate();
-        if self.is_gone_within(GRACE).await.is_some() {
+        if self.wait_for_exit(EXIT_TIMEOUT).await.is_some() {
             return;
         }
         self.kill();
-        self.is_gone_within(GRACE).await;
+        self.wait_for_exit(EXIT_TIMEOUT).await;
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
-        // Tokio kills the child alone; this is for whatever it started.
+        // Tokio kills only the child itself; this kills its process group.
         if matches!(self.child.try_wait(), Ok(None)) {
             self.kill();
         }

@@ -1,4 +1,4 @@
-//! What a child says on its stderr.
+//! Reads a child's stderr, and keeps its last lines.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -15,51 +15,51 @@ use wharf_wire::{Line, Lines};
 
 use crate::client::{Trace, TraceEvent};
 
-/// How much of the end is kept.
-const KEPT: usize = 4 << 10;
-/// How much is read at once.
-const CHUNK: usize = 4 << 10;
-/// How long the last lines may take: a grandchild may hold the pipe for ever.
-const MOMENT: Duration = Duration::from_millis(200);
+/// Maximum size of the tail.
+const MAX_TAIL_BYTES: usize = 4 << 10;
+/// Bytes per read.
+const CHUNK_BYTES: usize = 4 << 10;
+/// Time to read the last lines: a grandchild may keep the pipe open.
+const TAIL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The end of what a child said.
-pub(super) struct Tail {
-    kept: Arc<Mutex<String>>,
+/// The last lines of a child's stderr.
+pub(super) struct StderrTail {
+    tail: Arc<Mutex<String>>,
     reading: JoinHandle<()>,
 }
 
-impl Tail {
-    /// Reads until the end, showing each line to `trace`.
+impl StderrTail {
+    /// Reads to the end, and passes each line to `trace`.
     pub(super) fn follow(
         stderr: impl AsyncRead + Send + Unpin + 'static,
         trace: Option<Trace>,
-    ) -> Tail {
-        let kept = Arc::new(Mutex::new(String::new()));
-        let reading = tokio::spawn(read(stderr, trace, kept.clone()));
-        Tail { kept, reading }
+    ) -> StderrTail {
+        let tail = Arc::new(Mutex::new(String::new()));
+        let reading = tokio::spawn(read(stderr, trace, tail.clone()));
+        StderrTail { tail, reading }
     }
 
-    /// The last lines, once the child is gone.
+    /// The last lines, after the child has exited.
     pub(super) async fn text(&mut self) -> String {
         if !self.reading.is_finished() {
-            let _ = timeout(MOMENT, &mut self.reading).await;
+            let _ = timeout(TAIL_TIMEOUT, &mut self.reading).await;
         }
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Tail {
+impl Drop for StderrTail {
     fn drop(&mut self) {
         self.reading.abort();
     }
 }
 
-async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, kept: Arc<Mutex<String>>) {
-    let mut lines = Lines::new(KEPT);
+async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, tail: Arc<Mutex<String>>) {
+    let mut lines = Lines::new(MAX_TAIL_BYTES);
     loop {
         let buffer = lines.buffer();
-        buffer.reserve(CHUNK);
-        let read = stderr.read_buf(&mut buffer.limit(CHUNK)).await;
+        buffer.reserve(CHUNK_BYTES);
+        let read = stderr.read_buf(&mut buffer.limit(CHUNK_BYTES)).await;
         let ended = read.unwrap_or(0) == 0;
         while let Some(line) = lines.next().or_else(|| ended.then(|| lines.finish()).flatten()) {
             let text = match &line {
@@ -69,7 +69,7 @@ async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, kept: Ar
             if let Some(trace) = &trace {
                 trace(TraceEvent::Note(&format!("stderr: {text}")));
             }
-            keep(&mut kept.lock().unwrap_or_else(PoisonError::into_inner), &text);
+            keep(&mut tail.lock().unwrap_or_else(PoisonError::into_inner), &text);
         }
         if ended {
             return;
@@ -77,20 +77,20 @@ async fn read(mut stderr: impl AsyncRead + Unpin, trace: Option<Trace>, kept: Ar
     }
 }
 
-/// Text without the codes that would steer a terminal.
+/// The line without terminal control characters.
 fn printable(line: &[u8]) -> String {
     let text = String::from_utf8_lossy(line);
     text.chars().filter(|it| !it.is_control() || *it == '\t').collect()
 }
 
-fn keep(kept: &mut String, line: &str) {
-    if !kept.is_empty() {
-        kept.push('\n');
+fn keep(tail: &mut String, line: &str) {
+    if !tail.is_empty() {
+        tail.push('\n');
     }
-    kept.push_str(line);
-    let excess = kept.len().saturating_sub(KEPT);
-    let start = (excess..=kept.len()).find(|start| kept.is_char_boundary(*start));
-    kept.drain(..start.unwrap_or_default());
+    tail.push_str(line);
+    let excess = tail.len().saturating_sub(MAX_TAIL_BYTES);
+    let start = (excess..=tail.len()).find(|start| tail.is_char_boundary(*start));
+    tail.drain(..start.unwrap_or_default());
 }
 
 #[cfg(test)]
@@ -100,8 +100,8 @@ mod tests {
     #[tokio::test]
     async fn the_end_is_kept_within_bounds_and_without_control_codes() {
         let said = format!("{}\n\u{1b}[31mlast\u{7} ünd\n", "ü\n".repeat(10_000));
-        let mut tail = Tail::follow(std::io::Cursor::new(said.into_bytes()), None);
+        let mut tail = StderrTail::follow(std::io::Cursor::new(said.into_bytes()), None);
         let text = tail.text().await;
-        assert!(text.len() <= KEPT && text.ends_with("ü\n[31mlast ünd"), "{text}");
+        assert!(text.len() <= MAX_TAIL_BYTES && text.ends_with("ü\n[31mlast ünd"), "{text}");
     }
 }

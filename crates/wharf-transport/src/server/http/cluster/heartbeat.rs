@@ -1,4 +1,4 @@
-//! How processes know of each other that they are alive.
+//! Heartbeat: detects processes of the cluster that have died.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,32 +7,31 @@ use wharf_model::{Error, Record};
 
 use crate::server::http::cluster::{Cluster, StoreUnavailable, jitter};
 
-/// How often a process says that it is alive.
+/// Interval of the heartbeat.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);
-/// For how long the others believe it.
+/// Time after which a process without a heartbeat counts as dead.
 const HEARTBEAT_TTL: Duration = Duration::from_secs(15);
-/// How long the stores must have answered before silence means death: whoever lives has come back to
-/// them by then, and said so.
+/// Time that the stores must have answered before a missing heartbeat counts. A live process has reconnected
+/// and written one by then.
 const STORES_STABLE_AFTER: Duration = Duration::from_secs(8);
-/// How long the stores are known to have answered after the last process said so: shorter than an outage that
-/// ends a lease, so that such an outage begins the time anew.
+/// TTL of the record that the stores are up. It is shorter than an outage that expires heartbeats, so that such
+/// an outage restarts the period.
 const STORES_UP_TTL: Duration = Duration::from_secs(10);
-/// The record whose age is the time for which the stores have answered some process without a gap.
+/// Key of the record whose age is the time that the stores have answered without interruption.
 const STORES_UP_RECORD: &str = "node.up";
-/// How long the store may take to note it.
+/// Longest duration of a heartbeat.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many sessions that are over are forgotten with one beat, at most.
+/// Largest number of expired sessions that one heartbeat removes.
 const MAX_SWEPT_SESSIONS: usize = 500;
-/// How many processes are told of something, at most.
+/// Largest number of processes that a mail is sent to.
 const MAX_NODES: usize = 1024;
-/// How soon a store that is gone is asked again, at least.
+/// Shortest delay before an unavailable store is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
-/// Whose the signs of life are.
+/// Owner of the heartbeat records.
 const NODE_OWNER: &str = "nodes";
 
-/// Says that this process is alive for as long as anything of it is under way, and finds out how the
-/// stores are.
+/// Writes the heartbeat of this process at intervals, and tracks the health of the stores.
 pub(super) async fn run(cluster: Arc<Cluster>) {
     loop {
         let result = timeout(HEARTBEAT_TIMEOUT, heartbeat(&cluster)).await;
@@ -45,9 +44,13 @@ pub(super) async fn run(cluster: Arc<Cluster>) {
             changed
         });
         match result {
-            Ok(Ok(())) if changed => tracing::info!("the fleet's stores are back"),
-            Ok(Err(why)) if changed => tracing::error!(%why, "the fleet's stores fail"),
-            Err(_) if changed => tracing::error!("the fleet's stores do not answer in time"),
+            Ok(Ok(())) if changed => tracing::info!("stores of the cluster are available again"),
+            Ok(Err(error)) if changed => {
+                tracing::error!(%error, "cannot reach the stores of the cluster")
+            }
+            Err(_) if changed => {
+                tracing::error!("cannot reach the stores of the cluster: heartbeat timed out")
+            }
             _ => {}
         }
         let wait = if is_up { HEARTBEAT_INTERVAL } else { jitter(RETRY_DELAY) };
@@ -71,19 +74,21 @@ async fn heartbeat(cluster: &Cluster) -> Result<(), Error> {
             sessions.insert(record, usize::MAX).await?
         }
     };
-    // Nobody else writes it, so it has just lapsed: the next beat makes it anew.
+    // False only if the record has just expired, because no other process writes it. The next heartbeat inserts
+    // it again.
     let _ = kept;
     record_stores_up(cluster, now).await?;
-    // What fails here the next beat does.
+    // The next heartbeat retries.
     let _ = sessions.sweep(MAX_SWEPT_SESSIONS).await;
     Ok(())
 }
 
-/// Notes for all processes that the stores answer. One that has just started knows from it for how long they have.
+/// Records for all processes that the stores answer. A process that has just started reads from it for how long
+/// they have.
 async fn record_stores_up(cluster: &Cluster, now: u64) -> Result<(), Error> {
     let sessions = &cluster.stores.sessions;
     let expires = Some(now + STORES_UP_TTL.as_millis() as u64);
-    // Where another process is faster, it has done the same.
+    // If another process wins the swap, it has written the same.
     let _ = match sessions.load(STORES_UP_RECORD).await? {
         Some(record) => sessions.swap(Record { expires, ..record }).await?,
         None => {
@@ -96,7 +101,8 @@ async fn record_stores_up(cluster: &Cluster, now: u64) -> Result<(), Error> {
 }
 
 impl Cluster {
-    /// Whether a process is gone for certain: while the stores were, nobody could say that it lives.
+    /// Returns true if a process is certainly dead. A missing heartbeat does not count after an outage of the
+    /// stores, because no process could write one.
     pub(crate) async fn is_gone(&self, node: u32) -> bool {
         let sessions = &self.stores.sessions;
         node != self.node
@@ -104,7 +110,7 @@ impl Cluster {
             && self.are_stores_stable().await
     }
 
-    /// Whether the stores have answered for long enough, as this process knows or any other.
+    /// Returns true if the stores have answered for long enough, as seen by this process or any other.
     async fn are_stores_stable(&self) -> bool {
         if self.health.borrow().is_some_and(|since| since.elapsed() >= STORES_STABLE_AFTER) {
             return true;
@@ -121,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// The other processes that are alive.
+    /// Returns the node numbers of the other live processes.
     pub(crate) async fn other_nodes(&self) -> Result<Vec<u32>, StoreUnavailable> {
         let nodes = self.store_call(self.stores.sessions.list(NODE_OWNER, None, MAX_NODES)).await?;
         let nodes = nodes.iter().filter_map(|record| node_of_record(&record.id));

@@ -1,4 +1,4 @@
-//! What processes tell each other.
+//! Messages on the bus of a cluster.
 
 use std::{
     any::Any,
@@ -11,28 +11,28 @@ use std::{
 use tokio::sync::mpsc;
 use wharf_model::{Bus, BusSubscriber};
 
-/// Where it is said.
+/// Topic of the messages.
 pub(super) const TOPIC: &str = "sessions";
-/// How much may be heard before anybody listens to it.
+/// Number of received messages that may wait to be handled.
 const QUEUE_CAPACITY: usize = 4096;
 
-/// No process has this number.
+/// Stands for all processes; no process has this number.
 pub(crate) const ALL_NODES: u32 = 0;
 
-/// Something that one process tells all.
+/// Message to all processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClusterMessage<'a> {
-    /// A session stands otherwise than before.
+    /// The record of a session has a new version.
     SessionChanged { key: &'a str, version: u64 },
     /// A session has ended.
     SessionEnded { key: &'a str },
-    /// Somebody follows a stream from now on, and nobody else does.
+    /// A reader with this ticket reads the stream from now on, instead of any other.
     ReaderMoved { key: &'a str, stream: u64, node: u32, ticket: u64 },
-    /// There is more of a stream.
+    /// A stream has new events in the store.
     StreamGrew { key: &'a str, stream: u64 },
-    /// There is something in the mailbox of a process, or of [all](EVERYBODY).
+    /// The mailbox of a process, or of [all](ALL_NODES), has new mail.
     MailArrived { node: u32 },
-    /// Something may have been said that was not heard.
+    /// Messages may have been lost; receivers refresh everything.
     MessagesLost,
 }
 
@@ -51,7 +51,7 @@ impl<'a> ClusterMessage<'a> {
         .into_bytes()
     }
 
-    /// None for what a newer program says.
+    /// Decodes a message. None for kinds that a newer version sends.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         let (what, rest) = text.split_once(' ').unwrap_or((text, ""));
         let (key, more) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -73,7 +73,7 @@ impl<'a> ClusterMessage<'a> {
     }
 }
 
-/// What this process hears, in order.
+/// Receives the messages of the bus in order.
 pub(crate) struct BusReceiver {
     messages: mpsc::Receiver<Box<str>>,
     queue: Arc<BusQueue>,
@@ -93,7 +93,7 @@ impl BusReceiver {
         BusReceiver { messages, queue, _subscribed }
     }
 
-    /// The next word, as text.
+    /// Returns the next encoded message.
     pub(crate) async fn next(&mut self) -> Box<str> {
         if self.queue.missed.swap(false, Ordering::AcqRel) {
             return "missed".into();
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_what_is_heard() {
+    fn encoded_messages_are_decoded_unchanged() {
         let key = "k";
         for message in [
             ClusterMessage::SessionChanged { key, version: 7 },

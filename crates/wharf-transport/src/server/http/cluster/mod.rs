@@ -1,8 +1,8 @@
-//! This process among others that serve the same clients, with stores that all of them share.
+//! Cluster: several processes that serve the same clients with shared stores.
 //!
-//! Whatever another process must know is in the stores before it counts; the bus only says where to
-//! look, so that a word that is lost costs time and nothing else. A process says that it is alive
-//! ([`beat`]), and whoever waits for one that is not stops waiting.
+//! State that another process needs is in the stores before it takes effect. The bus only announces changes,
+//! and every process also polls, so a lost message delays a process and does no other harm. Each process writes
+//! a heartbeat (`heartbeat`); waits for a process without one are ended.
 
 pub(crate) mod heartbeat;
 pub(crate) mod message;
@@ -28,39 +28,39 @@ use crate::task_set::TaskSet;
 
 pub(crate) use crate::server::http::cluster::message::{ALL_NODES, BusReceiver, ClusterMessage};
 
-/// How long a store may take.
+/// Longest duration of a store operation.
 const STORE_TIMEOUT: Duration = Duration::from_secs(5);
-/// After how long what somebody waits for is looked for, if nobody tells.
+/// Interval at which the store is polled, in case a bus message was lost.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_secs(5);
-/// When a client may try again that needs a store which is gone.
+/// Time after which a client may retry a request that needs an unavailable store.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// How many bits of a question's number count the questions; the others name the process.
+/// Low bits of a client request's number that count requests; the high bits are the node number.
 const REQUEST_COUNTER_BITS: u32 = 20;
 
-/// This process among others.
+/// Membership of this process in the cluster.
 pub(crate) struct Cluster {
     pub(crate) stores: Stores,
-    /// Names this process among those that are alive.
+    /// Random number of this process.
     pub(crate) node: u32,
-    /// Since when the stores answer; none while they do not.
+    /// Time since when the stores have answered; none while they do not.
     health: watch::Sender<Option<Instant>>,
-    /// Told when a store failed somebody.
+    /// Notified when a store operation failed, so that the heartbeat checks the stores.
     check_now: Notify,
-    /// Told when there may be something in this process's mailbox.
+    /// Notified when this process's mailbox may have mail.
     pub(crate) mail_arrived: Notify,
     tickets: AtomicU64,
     started: AtomicBool,
-    /// What is spawned there knows this, and must not keep it alive.
+    /// Weak, because the spawned tasks hold the cluster.
     tasks: Weak<TaskSet>,
     pub(crate) shutdown: Shutdown,
 }
 
-/// The stores cannot be reached.
+/// Error: a store failed or did not answer in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoreUnavailable;
 
 impl StoreUnavailable {
-    /// What a client is told whose call needs the stores.
+    /// Returns the error for a client whose call needs the stores.
     pub(crate) fn error(self) -> Error {
         let millis = RETRY_AFTER.as_millis() as u64;
         let data = serde_json::json!({ "retryAfterMs": millis });
@@ -70,12 +70,12 @@ impl StoreUnavailable {
     }
 }
 
-/// Why something is refused for want of a store.
+/// Error text for requests that need an unavailable store.
 pub(crate) const STORE_UNAVAILABLE: &str =
-    "The store that this needs cannot be reached, or is full: try again later";
+    "The store of this server is unavailable or full: try again later";
 
 impl Cluster {
-    /// None unless the stores are shared, or if the system has no randomness to give.
+    /// Joins a cluster. None if the stores are not shared, or if the system has no randomness.
     pub(crate) fn new(
         stores: Option<&Stores>,
         tasks: &Arc<TaskSet>,
@@ -86,7 +86,7 @@ impl Cluster {
         getrandom::fill(&mut node).ok()?;
         Some(Arc::new(Cluster {
             stores,
-            // Zero is nobody's: questions of servers without a fleet are numbered from one.
+            // Never zero: without a cluster, client requests are numbered from one and have node bits of zero.
             node: u32::from_ne_bytes(node).max(1),
             health: watch::Sender::new(Some(Instant::now())),
             check_now: Notify::new(),
@@ -98,7 +98,7 @@ impl Cluster {
         }))
     }
 
-    /// Begins to be alive for the others, once.
+    /// Starts the heartbeat, once.
     pub(crate) fn start(self: &Arc<Self>) -> bool {
         let first = !self.started.swap(true, Ordering::AcqRel);
         if first {
@@ -107,21 +107,21 @@ impl Cluster {
         first
     }
 
-    /// Runs something for as long as calls may be under way.
+    /// Spawns a task that runs while calls may be in flight, and is aborted afterwards.
     pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(tasks) = self.tasks.upgrade() {
             tasks.spawn_background(task);
         }
     }
 
-    /// Runs something to its end, within the grace if the server shuts down.
+    /// Spawns a task that runs to its end, within the grace period on shutdown.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         if let Some(tasks) = self.tasks.upgrade() {
             tasks.spawn(task);
         }
     }
 
-    /// What a store says, unless it is gone, or takes too long.
+    /// Runs a store operation with a timeout. Fails at once while the stores are known to be unavailable.
     pub(crate) async fn store_call<T>(&self, operation: Stored<T>) -> Result<T, StoreUnavailable> {
         if self.stores_unavailable() {
             return Err(StoreUnavailable);
@@ -135,23 +135,23 @@ impl Cluster {
         }
     }
 
-    /// Whether the stores were gone when somebody last looked.
+    /// Returns true if the stores were unavailable at the last check.
     pub(crate) fn stores_unavailable(&self) -> bool {
         self.health.borrow().is_none()
     }
 
-    /// Whether the stores answer now.
+    /// Returns true if the stores answer now.
     pub(crate) async fn is_ready(&self) -> bool {
         !self.stores_unavailable() && self.store_call(self.stores.sessions.now()).await.is_ok()
     }
 
-    /// Waits a while, and until the stores are back.
+    /// Waits a moment, then until the stores are available.
     pub(crate) async fn wait_until_available(&self) {
         tokio::time::sleep(jitter(RETRY_AFTER / 4)).await;
         let _ = self.health.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Tells the other processes something. Nothing is lost if they do not hear it but time.
+    /// Publishes a message on the bus. Receivers also poll, so a lost message only delays them.
     pub(crate) async fn publish(
         &self,
         message: &ClusterMessage<'_>,
@@ -159,36 +159,37 @@ impl Cluster {
         self.store_call(self.stores.bus.publish(message::TOPIC, message.to_bytes())).await
     }
 
-    /// A number that no other process gives, and that this one gives once.
+    /// Returns a number that is unique in the cluster.
     pub(crate) fn next_ticket(&self) -> u64 {
         u64::from(self.node) << 32 | self.tickets.fetch_add(1, Ordering::Relaxed) & 0xffff_ffff
     }
 
-    /// From where on this process numbers its questions: whoever gets the answer knows whose it is.
+    /// First number of this process's client requests. It contains the node number, so that any process can
+    /// route the response.
     pub(crate) fn first_request_number(&self) -> u64 {
         u64::from(self.node) << REQUEST_COUNTER_BITS
     }
 
-    /// The process that asked the question of this number, if it is another.
+    /// Returns the node that sent the client request with this number, if it is another one.
     pub(crate) fn request_owner(&self, question: u64) -> Option<u32> {
         let node = u32::try_from(question >> REQUEST_COUNTER_BITS).ok()?;
         (node != 0 && node != self.node).then_some(node)
     }
 }
 
-/// Between one and two times as long, so that not all processes come back at once.
+/// Returns one to two times `least`, so that not all processes retry at once.
 fn jitter(least: Duration) -> Duration {
     let mut random = [0; 1];
     let _ = getrandom::fill(&mut random);
     least + least * u32::from(random[0]) / 256
 }
 
-/// By what stores know something whose name only its owner should know.
+/// Hashes a session id for the stores, which must not contain the id itself.
 pub(crate) fn digest(name: &[u8]) -> [u8; 32] {
     Sha256::digest(name).into()
 }
 
-/// The digits of a digest.
+/// Encodes a digest as hexadecimal digits.
 pub(crate) fn hex(digest: &[u8]) -> String {
     use std::fmt::Write as _;
     digest.iter().fold(String::new(), |mut text, byte| {

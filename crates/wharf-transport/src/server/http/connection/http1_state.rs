@@ -1,4 +1,4 @@
-//! Whose turn it is on a connection of HTTP/1.1: the client's to send a request, or ours to answer.
+//! State of an HTTP/1.1 connection: waiting for a request, or responding to one. Its timeouts depend on it.
 
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
@@ -7,23 +7,23 @@ use std::sync::{
 
 use tokio::time::Instant;
 
-/// The turns of one connection, which alternate. The client has the first.
+/// State of one connection. It starts by waiting for a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Http1State(Arc<Http1Shared>);
 
 #[derive(Debug, Default)]
 struct Http1Shared {
     phase: Mutex<Http1Phase>,
-    /// Whether the request line of the client's turn is over.
+    /// True once the request line has been read.
     past_line: AtomicBool,
-    /// Whether that line's target has a fragment.
+    /// True if the target in that line has a fragment.
     fragment: AtomicBool,
 }
 
 #[derive(Debug)]
 enum Http1Phase {
     Responding,
-    /// The client's, since it was told all that it asked for, if anybody looked at the clock.
+    /// Waiting for a request since this time, if it was recorded.
     Waiting(Option<Instant>),
 }
 
@@ -34,13 +34,14 @@ impl Default for Http1Phase {
 }
 
 impl Http1State {
-    /// Begins our turn.
+    /// Enters the responding state until the guard is dropped.
     pub(crate) fn begin_response(&self) -> ResponseGuard {
         *self.lock() = Http1Phase::Responding;
         ResponseGuard(Some(self.clone()))
     }
 
-    /// Since when it is the client's turn; `now` if nobody knows.
+    /// Returns the time since when the connection waits for a request; `now` if it was not recorded. None while
+    /// responding.
     pub(crate) fn waiting_since(&self, now: Instant) -> Option<Instant> {
         match &mut *self.lock() {
             Http1Phase::Responding => None,
@@ -48,19 +49,19 @@ impl Http1State {
         }
     }
 
-    /// Notes that the client was told something: a turn that has ended begins for it here.
+    /// Records a write: the wait for the next request starts after it.
     pub(crate) fn on_written(&self) {
         if let Http1Phase::Waiting(since) = &mut *self.lock() {
             *since = Some(Instant::now());
         }
     }
 
-    /// Whether what the client sends now belongs to a request line.
+    /// Returns true if the next input belongs to a request line.
     pub(crate) fn awaits_line(&self) -> bool {
         !self.0.past_line.load(Ordering::Relaxed)
     }
 
-    /// Notes the end of a request line, and whether its target has a fragment.
+    /// Records the end of a request line, and whether its target has a fragment.
     pub(crate) fn end_line(&self, fragment: bool) {
         self.0.past_line.store(true, Ordering::Relaxed);
         if fragment {
@@ -68,8 +69,8 @@ impl Http1State {
         }
     }
 
-    /// Whether the target of the request has a fragment, which the parser drops. Requests that are pipelined behind
-    /// another are parsed from hyper's buffer and not seen here.
+    /// Returns true if the target of the request has a fragment, which the parser drops. Pipelined requests are
+    /// parsed from hyper's buffer and not seen here.
     pub(crate) fn has_fragment(&self) -> bool {
         self.0.fragment.load(Ordering::Relaxed)
     }
@@ -79,12 +80,12 @@ impl Http1State {
     }
 }
 
-/// Our turn, until it is dropped.
+/// Responding state, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct ResponseGuard(Option<Http1State>);
 
 impl ResponseGuard {
-    /// Never gives the turn back: what the client sends from now on are no requests.
+    /// Never returns to waiting, because the connection no longer carries HTTP requests.
     pub(crate) fn keep(mut self) {
         self.0 = None;
     }

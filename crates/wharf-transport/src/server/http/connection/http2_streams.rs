@@ -1,8 +1,10 @@
-//! The requests of one HTTP/2 connection, each a stream of its own.
+//! Runs the requests of one HTTP/2 connection, each as a stream, and drops streams that the client does not
+//! read.
 //!
-//! A client of HTTP/1.1 that reads nothing fills its socket, which [`TimedIo`](crate::server::http::connection::io_timeouts::Io) watches. One
-//! of HTTP/2 can go on reading the socket and still take nothing of a stream; then nobody polls the
-//! stream's body any more, and its call would be held back for ever.
+//! An HTTP/1.1 client that does not read fills its socket, which
+//! [`TimedIo`](crate::server::http::connection::io_timeouts::TimedIo) detects. An HTTP/2 client can read the
+//! socket and still withhold flow control credit for one stream. Its body is then no longer polled, and its
+//! call would wait forever.
 
 use std::{cell::Cell, future::poll_fn, pin::pin, task::Poll, time::Duration};
 
@@ -13,21 +15,21 @@ use tokio::{
 };
 
 tokio::task_local! {
-    /// How often the body of this stream was polled, and whether the last time gave something.
+    /// Number of polls of this stream's body, and whether the last one returned data.
     static BODY_POLLS: Cell<(u64, bool)>;
 }
 
-/// Notes that a body was polled, and whether it gave something to send.
+/// Records a poll of a body, and whether it returned data.
 pub(crate) fn record_poll(had_data: bool) {
     let _ = BODY_POLLS.try_with(|polled| polled.set((polled.get().0 + 1, had_data)));
 }
 
-/// Whether what is polled right now is a stream of HTTP/2.
+/// Returns true if the current task runs an HTTP/2 stream.
 pub(crate) fn is_http2() -> bool {
     BODY_POLLS.try_with(|_| ()).is_ok()
 }
 
-/// Runs the streams of one connection.
+/// Executor of the streams of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Http2Streams {
     open: watch::Sender<usize>,
@@ -35,17 +37,17 @@ pub(crate) struct Http2Streams {
 }
 
 impl Http2Streams {
-    /// Ends streams of which nothing is read for as long as `patience`.
+    /// Creates an executor that drops streams whose data is not read within `patience`.
     pub(crate) fn new(patience: Duration) -> Self {
         Http2Streams { open: watch::Sender::new(0), patience }
     }
 
-    /// The same streams, for one who looks at them now and then.
+    /// Returns an observer of these streams.
     pub(crate) fn observer(&self) -> Http2StreamsObserver {
         Http2StreamsObserver(self.open.subscribe())
     }
 
-    /// Waits until there has been no stream for as long as `patience`.
+    /// Waits until no stream has been open for `patience`.
     pub(crate) async fn idle(&self, patience: Duration) {
         let mut open = self.open.subscribe();
         while open.wait_for(|open| *open == 0).await.is_ok() {
@@ -68,17 +70,17 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Http2Streams {
     }
 }
 
-/// Looks at the streams of one connection.
+/// Observer of the streams of one connection.
 #[derive(Debug)]
 pub(crate) struct Http2StreamsObserver(watch::Receiver<usize>);
 
 impl Http2StreamsObserver {
-    /// Whether there are streams right now.
+    /// Returns true if a stream is open.
     pub(crate) fn are_open(&self) -> bool {
         *self.0.borrow() > 0
     }
 
-    /// Whether there were any since the last look.
+    /// Returns true if a stream was opened or closed since the last call.
     pub(crate) fn take_used(&mut self) -> bool {
         let used = self.0.has_changed().unwrap_or(false);
         self.0.mark_unchanged();
@@ -94,7 +96,7 @@ impl Drop for Http2StreamGuard {
     }
 }
 
-/// Runs a stream, and drops it if what its body gave finds no reader for too long.
+/// Runs a stream. Drops it if the data of its body is not taken within `patience`.
 async fn run_while_read(stream: impl Future<Output = ()>, patience: Duration) {
     let mut stream = pin!(stream);
     let mut stall_timer = pin!(sleep(patience));
@@ -104,7 +106,7 @@ async fn run_while_read(stream: impl Future<Output = ()>, patience: Duration) {
             return Poll::Ready(());
         }
         let (times, had_data) = BODY_POLLS.with(Cell::get);
-        // Whoever has room for more polls the body until it has nothing to give.
+        // A connection with flow control credit polls the body until it has no data.
         if !had_data {
             return Poll::Pending;
         }

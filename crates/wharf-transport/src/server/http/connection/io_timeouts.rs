@@ -1,4 +1,4 @@
-//! A connection whose peer must keep reading.
+//! Byte stream with timeouts: the peer must send request heads and read responses in time.
 
 use std::{
     io::{self, IoSlice},
@@ -18,39 +18,39 @@ use tokio::{
 use crate::server::http::connection::http1_state::Http1State;
 use crate::server::limits::connection_slots::SlotGuard;
 
-/// How long a peer that is still sending may go on when nothing more is written to it.
+/// Longest time that input is still read after the last write.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a reply may be, head and body, to be written in one piece.
+/// Largest response, head and body, that is written with one system call.
 const MAX_COALESCED_BYTES: usize = 1 << 10;
-/// How much it may send meanwhile.
+/// Largest number of bytes that are still read after the last write.
 const MAX_LINGER_BYTES: usize = 32 << 20;
-/// The longest request line that is looked at.
+/// Longest request line that is inspected.
 const MAX_REQUEST_LINE_BYTES: usize = 128 << 10;
 
-/// How long a peer may make us wait.
+/// Timeouts of a connection.
 pub(crate) struct IoTimeouts {
-    /// For the head of a request, while it is the peer's turn.
+    /// For the head of a request, while the client has to send one.
     pub(crate) head: Option<(Duration, Http1State)>,
-    /// For its reading what is written.
+    /// For the peer to read what is written.
     pub(crate) write: Duration,
 }
 
-/// A byte stream that begins with what was read of it already, and that breaks when the peer reads
-/// nothing for too long, or owes a request for too long.
+/// Byte stream that starts with bytes that were read before. It fails if the peer does not read, or does not
+/// send a request head, within its timeout.
 pub(crate) struct TimedIo<S> {
     stream: S,
     prefix: Bytes,
     timeouts: IoTimeouts,
-    /// Goes off when the peer may have owed a request for too long.
+    /// Timer of the request head. It may fire early.
     head_timer: Option<Pin<Box<Sleep>>>,
     write_timer: Option<Pin<Box<Sleep>>>,
     /// Set once nothing more is written.
     linger_timer: Option<Pin<Box<Sleep>>>,
-    /// How much may still be read then.
+    /// Number of bytes that may still be read then.
     linger_bytes: usize,
-    /// A request line that has begun to come.
+    /// Request line of which only a part has arrived.
     line: Vec<u8>,
-    /// Its place among the connections, whatever protocol it changes to.
+    /// Slot of the connection, kept when the protocol changes to WebSocket.
     _slot_guard: SlotGuard,
 }
 
@@ -76,14 +76,15 @@ impl<S> TimedIo<S> {
         }
     }
 
-    /// Looks at the request line, if these bytes belong to one, for what the parser does not report.
+    /// Inspects the request line, if these bytes belong to one, for a fragment, which the parser does not
+    /// report.
     #[inline]
     fn inspect(&mut self, bytes: &[u8]) {
         let Some((_, state)) = &self.timeouts.head else { return };
         if bytes.is_empty() || !state.awaits_line() {
             return;
         }
-        // Most often it is a whole request line without a fragment.
+        // The common case is a whole request line without a fragment.
         let found = memchr2(b'\n', b'#', bytes);
         if self.line.is_empty() && found.is_some_and(|end| end > 1 && bytes[end] == b'\n') {
             return state.end_line(false);
@@ -94,7 +95,7 @@ impl<S> TimedIo<S> {
     #[cold]
     fn inspect_slowly(&mut self, bytes: &[u8]) {
         let Some((_, state)) = &self.timeouts.head else { return };
-        // Empty lines may stand before a request.
+        // Empty lines may precede a request.
         let skipped = match self.line.is_empty() {
             true => bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count(),
             false => 0,
@@ -107,23 +108,23 @@ impl<S> TimedIo<S> {
                 state.end_line(has_fragment(&self.line));
                 self.line = Vec::new();
             }
-            // The parser takes no longer one.
+            // The parser does not accept a longer line.
             None if self.line.len() + bytes.len() > MAX_REQUEST_LINE_BYTES => state.end_line(false),
             None => self.line.extend_from_slice(bytes),
         }
     }
 
-    /// Notes that the peer sends nothing. Ready when it has owed a request for too long.
+    /// Called when the peer sends nothing. Ready when the request head has timed out.
     fn poll_head_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some((timeouts, state)) = &self.timeouts.head else { return Poll::Pending };
-        // The alarm is left as it is from turn to turn: setting it anew each time costs more than
-        // it does to be woken in vain now and then.
+        // The timer keeps running across requests, because resetting it each time costs more than an occasional
+        // early wake-up.
         if self.head_timer.as_ref().is_some_and(|head_timer| !head_timer.is_elapsed()) {
             return Poll::Pending;
         }
         let now = Instant::now();
-        // While it is our turn too: nobody may ask again when it ends.
-        // Nor while it has yet to read what is written: that has its own patience.
+        // Also while responding, because this may not be polled again when the response ends. While a write is
+        // pending, the write timeout applies instead.
         let since = state.waiting_since(now).filter(|_| self.write_timer.is_none());
         let end = since.unwrap_or(now) + *timeouts;
         if end <= now {
@@ -131,11 +132,11 @@ impl<S> TimedIo<S> {
         }
         let head_timer = self.head_timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
         head_timer.as_mut().reset(end);
-        // Whatever budget is left: it is asked only once.
+        // Without the task's budget, because the timer is polled only once.
         pin!(unconstrained(head_timer.as_mut())).poll(cx)
     }
 
-    /// Passes on how a write went. The peer's turn begins only after it.
+    /// Returns the result of a write. The time to wait for the next request starts after it.
     fn on_write(
         &mut self,
         wrote: Poll<io::Result<usize>>,
@@ -147,7 +148,7 @@ impl<S> TimedIo<S> {
         self.check_stall(wrote, cx)
     }
 
-    /// Passes on how a write or a flush went, and notes how long none did.
+    /// Returns the result of a write or flush, or fails after the write timeout without progress.
     fn check_stall<T>(
         &mut self,
         wrote: Poll<io::Result<T>>,
@@ -166,7 +167,7 @@ impl<S> TimedIo<S> {
     }
 }
 
-/// Whether a line is a request line whose target has a fragment. A client that does not wait for answers may have sent
+/// Returns true if a line is a request line whose target has a fragment. A client that pipelines may have sent
 /// something else here.
 fn has_fragment(line: &[u8]) -> bool {
     if memchr(b'#', line).is_none() {
@@ -202,11 +203,11 @@ impl<S: AsyncRead + Unpin> TimedIo<S> {
         let size = self.prefix.len().min(buffer.remaining());
         buffer.put_slice(&self.prefix[..size]);
         self.prefix.advance(size);
-        // A stream may take it for its end that it could read nothing into a full buffer.
+        // A stream may report its end if it is polled with a full buffer.
         if size > 0 && buffer.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        // In one go with the rest: hyper would make room twice else, and keep the larger one.
+        // Read together with the rest: otherwise hyper would allocate two buffers and keep the larger one.
         let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
         if size > 0 {
             return Poll::Ready(Ok(()));
@@ -237,7 +238,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
         let size = bytes.iter().map(|piece| piece.len()).sum();
         let mut whole = [0; MAX_COALESCED_BYTES];
         let wrote = match whole.get_mut(..size) {
-            // Systems take one piece in less time than they take two.
+            // One buffer takes the system less time than two.
             Some(whole) => {
                 let mut rest = &mut *whole;
                 bytes.iter().for_each(|piece| rest.put_slice(piece));
@@ -268,8 +269,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimedIo<S> {
 }
 
 impl<S: AsyncRead + Unpin> TimedIo<S> {
-    /// Reads on for a moment, into the void. A peer that is still sending when its connection is
-    /// closed is told that it broke, and may never see the answer that it was sent.
+    /// Reads and discards input for a moment. Closing a connection while the peer still sends resets it, and
+    /// the peer may lose the response.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut void = [0; 8 << 10];
         while let Some(linger_timer) = &mut self.linger_timer

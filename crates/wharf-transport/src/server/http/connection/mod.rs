@@ -1,4 +1,4 @@
-//! Our own accept loop: every wait for a client has an end.
+//! Accept loop and connections of the HTTP server. Every wait for a client has a timeout.
 
 pub(crate) mod http1_state;
 pub(crate) mod http2_streams;
@@ -49,50 +49,50 @@ use crate::server::{
     listener::{AcceptLimits, accept_loop},
 };
 
-/// What an HTTP/2 connection begins with.
+/// Connection preface of HTTP/2.
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// What a handshake of TLS begins with.
+/// First byte of a TLS handshake.
 const TLS_HANDSHAKE_BYTE: u8 = 0x16;
-/// How much of what a client sends to the wrong port is read.
+/// Largest number of bytes that are read and discarded from a client that is refused.
 const MAX_DISCARDED_BYTES: u64 = 64 << 10;
-/// How often the system asks whether a silent client is still there; it is gone after four times.
+/// Interval of TCP keep-alive probes; the connection is closed after four without an answer.
 const TCP_KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// How often a silent HTTP/2 connection is asked whether it is alive.
+/// Interval of HTTP/2 PING frames on a silent connection.
 const HTTP2_PING_INTERVAL: Duration = Duration::from_secs(30);
-/// How long the last words may take once the grace is over.
+/// Time for the last writes after the grace period.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a client is told that finds no place among the connections.
+/// Response to a client that is refused because the server is full.
 const SERVER_FULL_RESPONSE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n\
 content-type: application/json\r\ncontent-length: 117\r\n\r\n\
 {\"jsonrpc\":\"2.0\",\"error\":{\"code\":-32600,\"message\":\"The server is full: all connections are in use. Try again later\"}}";
-/// How many bytes wait in a connection for its peer to read them.
+/// Largest number of bytes that an HTTP/2 stream buffers for its peer.
 const MAX_SEND_BUFFER_BYTES: usize = 64 << 10;
 
-/// Serves every client that comes until the service's server shuts down, and then those that are
-/// there for as long as their grace lasts.
+/// Accepts and serves connections until the server shuts down, then drains them within the grace period
+/// (graceful shutdown).
 pub async fn serve(service: HttpService, listener: TcpListener) {
     let endpoint = service.endpoint;
     let limits = endpoint.http.limits;
     let client =
         |stream, scope, slot_guard| connection(endpoint.clone(), stream, scope, slot_guard);
-    // A client that expects TLS could not read it in the clear.
+    // A client that expects TLS cannot read a plain response.
     let refusal = if endpoint.http.is_encrypted() { &[][..] } else { SERVER_FULL_RESPONSE };
     let accept_limits =
         AcceptLimits { connections: limits.connections, refusal, shortage: &endpoint.shortage };
     let mut clients = accept_loop(listener, accept_limits, &endpoint.shutdown, client).await;
-    // Calls that are cut off when the grace is over are answered, which takes a moment.
+    // Calls that are ended after the grace period still send their error.
     let deadline = Instant::now() + limits.grace + CLOSE_TIMEOUT;
     let ended = async { while clients.join_next().await.is_some() {} };
     let _ = timeout_at(deadline, ended).await;
     clients.shutdown().await;
-    // Lines say goodbye after that.
+    // WebSocket connections close after that.
     endpoint.tasks.finish(deadline).await;
 }
 
 impl HttpService {
-    /// Waits until the server is told to stop and what outlives its requests has ended: WebSockets and the calls of
-    /// legacy sessions, each within its grace period. For servers that are mounted in an application of one's own; the
-    /// accept loop of [`serve`] does so itself.
+    /// Waits for the shutdown, and until everything that outlives its request has ended within the grace
+    /// period: WebSockets and the calls of legacy sessions. For services mounted in an application; [`serve`]
+    /// does this itself.
     pub async fn drained(&self) {
         let endpoint = &self.endpoint;
         endpoint.shutdown.stopped().await;
@@ -106,9 +106,9 @@ async fn connection(
     scope: RequestExtensions,
     slot_guard: SlotGuard,
 ) {
-    // Replies are written whole, so waiting for more to send only delays them.
+    // Responses are written whole, so delaying small writes (Nagle's algorithm) only costs time.
     let _ = stream.set_nodelay(true);
-    // A client that is gone without a word would hold its streams for as long as they are silent.
+    // A client that vanished without closing would keep its streams while they are silent.
     let probes = TcpKeepalive::new()
         .with_time(TCP_KEEPALIVE_INTERVAL)
         .with_interval(TCP_KEEPALIVE_INTERVAL)
@@ -131,34 +131,37 @@ async fn connection(
     serve_connection(&endpoint, stream, NegotiatedProtocol::Plain, scope, slot_guard).await;
 }
 
-/// What a client may speak, by what came before its first byte.
+/// Protocol of a connection, as far as it is known before the first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS agrees on a version"))]
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "only TLS negotiates a version"))]
 pub(crate) enum NegotiatedProtocol {
-    /// Nothing is encrypted: any version of HTTP.
+    /// Not encrypted: any version of HTTP.
     Plain,
-    /// Any version of HTTP, because the client of an encrypted connection named none.
+    /// Encrypted without ALPN: any version of HTTP.
     Any,
-    /// The version that the handshake of TLS ended with.
+    /// Version negotiated with ALPN.
     Http1,
     Http2,
 }
 
 impl NegotiatedProtocol {
-    /// Why a client may not begin like this. An empty text is for one that would not understand it.
+    /// Returns the reason to refuse a client with these first bytes. Empty if the client could not read a
+    /// response.
     fn refusal(self, prefix: &[u8], is_http2: bool) -> Option<&'static str> {
         match self {
             NegotiatedProtocol::Plain if prefix[0] == TLS_HANDSHAKE_BYTE => {
-                Some("This port does not speak TLS: use http:// instead of https://")
+                Some("This port does not use TLS: use http:// instead of https://")
             }
-            NegotiatedProtocol::Http1 if is_http2 => Some("HTTP/1.1 was agreed on, not HTTP/2"),
+            NegotiatedProtocol::Http1 if is_http2 => {
+                Some("The TLS handshake negotiated HTTP/1.1, not HTTP/2")
+            }
             NegotiatedProtocol::Http2 if !is_http2 => Some(""),
             _ => None,
         }
     }
 }
 
-/// Says in plain HTTP/1.1 why a connection ends before its first request.
+/// Sends the reason in an HTTP/1.1 response and closes the connection before its first request.
 async fn refuse_connection(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), why: &str) {
     let response = format!(
         "HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\
@@ -168,13 +171,13 @@ async fn refuse_connection(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), w
     let sending = async {
         stream.write_all(response.as_bytes()).await?;
         stream.shutdown().await?;
-        // A connection that is closed with input unread takes back what the client has not read yet.
+        // Closing a socket with unread input resets the connection, and the client may lose the response.
         tokio::io::copy(&mut stream.take(MAX_DISCARDED_BYTES), &mut tokio::io::sink()).await
     };
     let _ = timeout(CLOSE_TIMEOUT, sending).await;
 }
 
-/// Serves a connection in the version of HTTP that its first bytes have.
+/// Serves a connection with the version of HTTP that its first bytes show.
 async fn serve_connection<S>(
     endpoint: &Arc<HttpEndpoint>,
     mut stream: S,
@@ -245,12 +248,12 @@ async fn serve_http2<S>(
     // `Http2Streams` closes idle HTTP/2 connections, so there is no timeout for the next head.
     let timeouts = IoTimeouts { head: None, write: limits.write };
     let io = TokioIo::new(TimedIo::new(stream, prefix, timeouts, slot_guard));
-    // The parser drops fragments: a target with one is the path without it.
+    // The parser drops fragments, so a target with a fragment is served as the path alone.
     let handle_request = service_fn(|request| {
         handle_request(endpoint.clone(), request, scope.clone(), state.begin_response(), true)
     });
     let connection = http2(&limits, &streams).serve_connection(io, handle_request);
-    let idle = |timeouts| streams.idle(timeouts);
+    let idle = |period| streams.idle(period);
     drive(endpoint, connection, |it| it.graceful_shutdown(), idle, streams.idle(Duration::ZERO))
         .await;
 }
@@ -282,13 +285,13 @@ async fn drive<C: Future, F: Future<Output = ()>>(
     }
 }
 
-/// What a client does before its first request, if it does it in time.
+/// Runs a step before the first request, such as the TLS handshake, within the head timeout.
 async fn within_head_timeout<T>(
     endpoint: &HttpEndpoint,
-    beginning: impl Future<Output = T>,
+    step: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::select! {
-        prefix = timeout(endpoint.http.limits.head, beginning) => prefix.ok(),
+        result = timeout(endpoint.http.limits.head, step) => result.ok(),
         () = endpoint.shutdown.stopped() => None,
     }
 }
@@ -296,7 +299,7 @@ async fn within_head_timeout<T>(
 fn http1(limits: &HttpLimits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        // The stream beneath it sees to that.
+        // `TimedIo` applies this timeout.
         .header_read_timeout(None)
         .max_header_size(limits.headers)
         .max_buf_size(limits.headers.max(8 << 10));
@@ -315,9 +318,9 @@ fn http2(limits: &HttpLimits, streams: &Http2Streams) -> http2::Builder<Http2Str
     builder
 }
 
-/// What the client begins with, and whether that is HTTP/2. None if it leaves before it begins.
+/// Reads the first bytes, and detects HTTP/2. None if the client disconnects.
 ///
-/// A client that begins like HTTP/2 must go on like it, or it could take its time for ever.
+/// A client that starts like the HTTP/2 preface must complete it, within the head timeout.
 async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bool)> {
     let mut prefix = BytesMut::with_capacity(HTTP2_PREFACE.len());
     loop {
@@ -334,12 +337,13 @@ async fn first_bytes(stream: &mut (impl AsyncRead + Unpin)) -> Option<(Bytes, bo
     }
 }
 
-/// Answers a request for another path than those that are served.
+/// Returns the response for a path that is not served.
 fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
     match host_origin::check_framing(parts, &RequestHeaders::of(&parts.headers)) {
         Err(refusal) => *refusal,
         Ok(()) => {
-            let problem = format!("There is nothing here: the endpoint is {}", endpoint.http.path);
+            let problem =
+                format!("Nothing is served at this path: the endpoint is {}", endpoint.http.path);
             response::refuse(404, &problem)
         }
     }
@@ -347,7 +351,7 @@ fn not_found(endpoint: &HttpEndpoint, parts: &Parts) -> response::HttpResponse {
 
 type ServiceResult = Result<response::HttpResponse, Infallible>;
 
-/// Answers a request. It is our turn until the answer's end.
+/// Handles a request. The connection counts as responding until the response body has ended.
 fn handle_request(
     endpoint: Arc<HttpEndpoint>,
     request: Request<Incoming>,
@@ -363,7 +367,10 @@ fn handle_request(
             false => {
                 let reply = match well_formed {
                     true => not_found(&endpoint, &parts),
-                    false => host_origin::malformed(400, "A request target has no fragment (#…)"),
+                    false => host_origin::malformed(
+                        400,
+                        "A request target must not have a fragment (#…)",
+                    ),
                 };
                 discard_body(reply, &parts, Pin::new(&mut body)).await
             }

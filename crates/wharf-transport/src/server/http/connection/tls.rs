@@ -1,4 +1,4 @@
-//! Encryption by rustls.
+//! TLS with rustls.
 
 use std::{fmt, io, path::Path, sync::Arc};
 
@@ -22,7 +22,7 @@ use wharf_model::ClientCertificate;
 
 use crate::server::http::connection::NegotiatedProtocol;
 
-/// A certificate and its key, and what clients are asked for.
+/// Server certificate and key, and the policy for client certificates.
 #[derive(Clone)]
 pub struct Tls {
     chain: Vec<CertificateDer<'static>>,
@@ -31,10 +31,10 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// A certificate, with the chain that leads to it, and its key, each in PEM.
+    /// Reads a certificate chain and its key from PEM files.
     ///
     /// # Errors
-    /// If the files cannot be read, hold no certificate or no key, or do not belong together.
+    /// If the files cannot be read, contain no certificate or no key, or do not match.
     pub fn from_pem_files(
         certificates: impl AsRef<Path>,
         key: impl AsRef<Path>,
@@ -46,10 +46,10 @@ impl Tls {
         })
     }
 
-    /// A certificate, with the chain that leads to it, and its key, each as the text of PEM.
+    /// Parses a certificate chain and its key from PEM.
     ///
     /// # Errors
-    /// If there is no certificate or no key, or they do not belong together.
+    /// If there is no certificate or no key, or they do not match.
     pub fn from_pem(certificates: &[u8], key: &[u8]) -> io::Result<Tls> {
         let chain: Vec<_> = CertificateDer::pem_slice_iter(certificates)
             .collect::<Result<_, _>>()
@@ -62,11 +62,12 @@ impl Tls {
         Tls::assemble(chain, Arc::new(key), None)
     }
 
-    /// Asks clients for certificates that one of these, as the text of PEM, has signed. A client without any is served
-    /// too: it is for the server's authority to demand one. Whoever shows another is not.
+    /// Requests client certificates that are signed by one of these roots (PEM). A client without a certificate
+    /// is still served, because the authenticator decides if one is required. A client with a certificate of
+    /// another issuer is rejected.
     ///
-    /// The certificate is in the scope of each request, as [`ClientCertificate`]: a token that is bound to it
-    /// (RFC 8705) is taken with it alone.
+    /// The certificate is in the extensions of each request as [`ClientCertificate`]: a token that is bound to
+    /// it (RFC 8705, mutual TLS) is accepted only with it.
     ///
     /// # Errors
     /// If there is no certificate.
@@ -81,11 +82,11 @@ impl Tls {
         Tls::assemble(self.chain, self.key, Some(verifier))
     }
 
-    /// Asks clients for certificates, whoever signed them: they prove that they have the key, and nothing else. That
-    /// is all that a token needs which is bound to a certificate (RFC 8705), as [`Tls::trust_clients`] tells.
+    /// Requests client certificates of any issuer: a client proves only that it has the key. This is sufficient
+    /// for certificate-bound tokens (RFC 8705), see [`Tls::trust_clients`].
     ///
     /// # Errors
-    /// Never, unless the certificate and the key of the server do not belong together.
+    /// Never, unless the certificate and the key of the server do not match.
     pub fn ask_clients(self) -> io::Result<Tls> {
         let any_client = AnyClientCert(ring::default_provider().signature_verification_algorithms);
         Tls::assemble(self.chain, self.key, Some(Arc::new(any_client)))
@@ -114,13 +115,13 @@ impl Tls {
     }
 }
 
-/// The certificate that a client showed, if it did.
+/// Returns the certificate that the client presented.
 pub(crate) fn client_certificate(stream: &TlsStream<TcpStream>) -> Option<ClientCertificate> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     Some(ClientCertificate(certificate.as_ref().into()))
 }
 
-/// The version of HTTP that the handshake ended with.
+/// Returns the version of HTTP that ALPN negotiated.
 pub(crate) fn negotiated(stream: &TlsStream<TcpStream>) -> NegotiatedProtocol {
     match stream.get_ref().1.alpn_protocol() {
         Some(b"h2") => NegotiatedProtocol::Http2,
@@ -129,7 +130,7 @@ pub(crate) fn negotiated(stream: &TlsStream<TcpStream>) -> NegotiatedProtocol {
     }
 }
 
-/// Takes every certificate, of whoever has its key.
+/// Accepts any client certificate, after the client has proved possession of its key.
 #[derive(Debug)]
 struct AnyClientCert(WebPkiSupportedAlgorithms);
 

@@ -1,4 +1,4 @@
-//! The calls of a session, from their first poll to their replies.
+//! Calls of a session, from the first poll to the reply.
 
 use std::{
     future::poll_fn,
@@ -18,7 +18,7 @@ use wharf_wire::Codec;
 use crate::server::http::session::{
     cluster::record::SessionRecord,
     event_log::{EventLog, ReplyStatus},
-    session::{ListenStartGuard, Session, SessionGuard},
+    live_session::{ListenStartGuard, Session, SessionGuard},
 };
 use crate::{
     server::{
@@ -32,23 +32,23 @@ use crate::{
     task_set::TaskSet,
 };
 
-/// How much memory a call keeps for what it says next.
+/// Largest buffer that a call keeps for its next message, in bytes.
 const MAX_REUSED_BUFFER_BYTES: usize = 4 << 10;
 
-/// One call that was begun.
+/// A call after its first poll.
 pub(crate) struct StartedCall {
     active_call: ActiveCall,
     pub(crate) codec: Codec,
-    /// What came of it at once.
+    /// Result of the first poll, if there was one.
     pub(crate) first: Option<Event>,
-    /// Gone when something comes of it.
+    /// Dropped with the first event of a subscription.
     pub(crate) start_guard: Option<ListenStartGuard>,
-    /// When it ends, if it waits until then.
+    /// Time at which a waiting call ends because the caller's credentials expire.
     expiry: Option<AuthExpiry>,
 }
 
 impl StartedCall {
-    /// Begins a call, and polls it once where it is: most calls end then and there.
+    /// Starts a call and polls it once in place, because most calls end with the first poll.
     pub(crate) fn new(
         session: &Session,
         mut request: Request,
@@ -61,7 +61,7 @@ impl StartedCall {
         let timer = context.timer.clone();
         let mut active_call =
             ActiveCall::start(&*context.service, request, timer, context.deadlines);
-        // Nobody need be woken: a call that goes on is polled again at once, by its task.
+        // A waker is not needed: a pending call is polled again at once by its task.
         let mut cx = Context::from_waker(Waker::noop());
         let first = match active_call.poll_event(&mut cx) {
             Poll::Ready(event) => Some(event),
@@ -70,12 +70,12 @@ impl StartedCall {
         StartedCall { active_call, codec, first, start_guard: None, expiry }
     }
 
-    /// Hands the session's listen to the runtime. What it says goes to the session's own stream.
+    /// Spawns the session's subscription, which writes to the session's stream.
     pub(crate) fn spawn_listen(self, session: &Arc<Session>, tasks: &TaskSet) {
         self.spawn_task(session, session.session_stream(), None, 0, tasks);
     }
 
-    /// Hands the call, which keeps `held` bytes of its message, to the runtime.
+    /// Spawns the call as a task. It keeps `held` bytes of its message.
     pub(crate) fn spawn(self, collector: &Arc<ReplyCollector>, held: usize, tasks: &TaskSet) {
         self.spawn_task(
             &collector.session,
@@ -99,7 +99,7 @@ impl StartedCall {
         let guard = (!codec.is_silent()).then(|| SessionGuard::new(session.clone()));
         let (shutdown, grace) = (&session.common.shutdown, session.common.limits.grace);
         let closing: BoxFuture<Option<Event>> = match (codec.is_silent(), expiry) {
-            // What it hears is for the session, whose stream ends with the pass of whoever reads it.
+            // A subscription belongs to the session. Its stream ends when the credentials of the reader expire.
             (true, _) => {
                 let stopped = shutdown.stopped();
                 Box::pin(async move {
@@ -124,8 +124,8 @@ impl StartedCall {
                 })
             }
         };
-        // Boxed, or the task would hold it twice: an argument of an async function is kept beside
-        // the variable that it becomes.
+        // Boxed: an async function keeps its argument beside the variable it becomes, so the task would hold
+        // the call twice.
         let call = Box::new(RunningCall {
             session: session.clone(),
             active_call,
@@ -145,24 +145,24 @@ impl StartedCall {
     }
 }
 
-/// One call under way.
+/// A call in flight.
 struct RunningCall {
     session: Arc<Session>,
     active_call: ActiveCall,
-    /// Ends a listen when the server stops, even if its service does not know that, what waits when its caller's
-    /// pass ends, and any call when the grace period is over.
+    /// Ends a subscription on shutdown, even if its service does not; a waiting call when its caller's
+    /// credentials expire; and any call after the grace period.
     closing: BoxFuture<Option<Event>>,
     codec: Codec,
-    /// What came of it at once.
+    /// Result of the first poll, if there was one.
     first: Option<Event>,
-    /// Gone when something comes of it.
+    /// Dropped with the first event of a subscription.
     start_guard: Option<ListenStartGuard>,
-    /// Where it says what it has to say before its end.
+    /// Stream for the messages before the reply.
     log: Arc<EventLog>,
-    /// Where its reply goes; a listen of a session has none.
+    /// Collector for the reply; none for a subscription.
     collector: Option<Arc<ReplyCollector>>,
     client_requests: OpenClientRequests,
-    /// What it said last, whose memory is used for what it says next.
+    /// Buffer of the last message, reused for the next one.
     message: Vec<u8>,
 }
 
@@ -176,7 +176,7 @@ impl RunningCall {
                 }
                 return;
             }
-            // The call is not polled again before there is room.
+            // Back-pressure: the call is not polled again before the stream has room.
             if self.write(event) {
                 self.log.send(&self.message).await;
             }
@@ -184,7 +184,7 @@ impl RunningCall {
         }
     }
 
-    /// What happens next. None when the server stops, for a listen.
+    /// Polls the next event. None if the server stops and the call is a subscription.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Event>> {
         if let Some(first) = self.first.take() {
             return Poll::Ready(Some(first));
@@ -195,13 +195,13 @@ impl RunningCall {
         }
     }
 
-    /// Writes what `event` says to the client. False if that is nothing.
+    /// Encodes an event for the client. False if there is nothing to send.
     fn write(&mut self, event: Event) -> bool {
         let (in_flight, message) = (self.session.in_flight(), &mut self.message);
-        // The memory of a long message is not kept for what may be a short one.
+        // The memory of a long message is released.
         message.clear();
         message.shrink_to(MAX_REUSED_BUFFER_BYTES);
-        // Whether the client reads nothing but the reply.
+        // True if the client accepts only the reply.
         let quiet = self.collector.as_ref().is_some_and(|collector| collector.quiet);
         match event {
             Event::ClientRequest(id, ask) if quiet => {
@@ -260,7 +260,8 @@ impl RunningCall {
     }
 }
 
-/// Returns true for a notification that says no more the second time: a session that nobody reads keeps it once.
+/// Returns true for a notification that carries nothing new if repeated. A session without a reader keeps it
+/// once.
 fn is_change(notification: &Notification) -> bool {
     use Notification::{PromptsChanged, ResourceUpdated, ResourcesChanged, ToolsChanged};
     matches!(
@@ -269,14 +270,14 @@ fn is_change(notification: &Notification) -> bool {
     )
 }
 
-/// A call that is dropped half-way must not leave its questions open at the client.
+/// A dropped call cancels its open requests to the client.
 impl Drop for RunningCall {
     fn drop(&mut self) {
         self.withdraw_all();
     }
 }
 
-/// A call's place among those under way, given back however the call ends.
+/// Slot of a call among those in flight, released however the call ends.
 struct CallSlot {
     session: Arc<Session>,
     number: u64,
@@ -289,13 +290,13 @@ impl Drop for CallSlot {
     }
 }
 
-/// Collects the replies to what was posted at once. The stream ends with them when the last call is
-/// gone, however it went.
+/// Collects the replies to one POST. Dropping the last reference, when all its calls are gone, ends the stream
+/// with the replies.
 pub(crate) struct ReplyCollector {
     session: Arc<Session>,
     pub(crate) log: Arc<EventLog>,
     pub(crate) batch: bool,
-    /// Whether the client reads nothing but the replies.
+    /// True if the client accepts only the replies.
     quiet: bool,
     replies: Mutex<CollectedReplies>,
     held: AtomicUsize,
@@ -314,20 +315,21 @@ impl ReplyCollector {
         Arc::new(ReplyCollector { session, log, batch, quiet, replies, held })
     }
 
-    /// Counts a batch of `length` bytes as held for as long as one of its calls is under way.
+    /// Counts a batch of `length` bytes as held while one of its calls is in flight.
     pub(crate) fn hold(&self, length: usize) {
         self.held.store(length, Ordering::Release);
         self.session.in_flight().hold(length);
     }
 
-    /// Notes that the reply to this call is due, for those who must write it if we cannot.
+    /// Records the id of a call whose reply is pending. If this process dies, the process that reads the stream
+    /// writes an error reply.
     pub(crate) fn expect_reply(&self, codec: &Codec) {
         if let Some(writer) = self.log.writer() {
             writer.expect_reply(codec.id());
         }
     }
 
-    /// Whether the replies so far are as much as any message may be.
+    /// Returns true if the replies have reached the size limit of a message.
     pub(crate) fn is_full(&self) -> bool {
         self.replies().text.len() > self.session.common.context.limits.message
     }
@@ -341,7 +343,7 @@ impl ReplyCollector {
         } else {
             replies.text = reply;
         }
-        // A batch is answered, however its members went.
+        // A batch has status 200, whatever its members return.
         let answered = ReplyStatus { status: 200, refused: None };
         replies.reply_status = Some(if self.batch { answered } else { reply_status });
     }

@@ -1,4 +1,4 @@
-//! One stream: the events that are kept for a client that comes back, and who reads them.
+//! Event log of one stream: the events kept for replay (resumability), and the position of its reader.
 
 pub(crate) mod persist;
 
@@ -18,15 +18,15 @@ use crate::server::http::session::event_log::persist::PersistState;
 pub(crate) use crate::server::http::session::event_log::persist::UnstoredEvent;
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
-    session::{Session, SessionContext},
+    live_session::{Session, SessionContext},
 };
 
-/// What an event takes beside its message: its place in the queue, which has up to as many free, what the allocator
-/// adds, and what is not worth giving back.
+/// Memory of an event beside its message: its entry in the queue, which may have as many free ones, the
+/// overhead of the allocator, and unused capacity that is not released.
 const EVENT_OVERHEAD_BYTES: usize = 128;
-/// How much of a message's memory may be unused before it is given back.
+/// Unused capacity of a message that is not worth releasing, in bytes.
 const MAX_UNUSED_BYTES: usize = 64;
-/// What a stream takes beside its events.
+/// Memory of a stream beside its events.
 const STREAM_OVERHEAD_BYTES: usize = 512;
 
 /// One stream of a session. Its events are numbered from 1.
@@ -35,9 +35,9 @@ pub(crate) struct EventLog {
     common: Arc<SessionContext>,
     state: Mutex<LogState>,
     room: Notify,
-    /// Where its events go before anybody reads them, where several processes serve the session.
+    /// Writes events to the store before they are sent, where several processes serve the session.
     writer: Option<Box<EventWriter>>,
-    /// The session that has it among the streams of its calls.
+    /// The session that keeps this log among its call streams.
     session: Weak<Session>,
 }
 
@@ -45,59 +45,59 @@ pub(crate) struct EventLog {
 struct LogState {
     /// The newest events.
     events: VecDeque<Vec<u8>>,
-    /// How many bytes they take.
+    /// Size of the events, with their overhead.
     bytes: usize,
-    /// The number of the newest event.
+    /// Number of the newest event.
     newest: u64,
-    /// The number of the newest event that anybody has read.
+    /// Number of the newest event that was read.
     sent: u64,
     reader: Option<LogReader>,
     last_ticket: u64,
     ended: bool,
     reply_status: Option<ReplyStatus>,
-    /// Its place among the streams that have ended.
+    /// Position in the queue of ended streams.
     queue_position: Option<u64>,
-    /// Set when nothing of it can be had any more.
+    /// True once the events have been dropped.
     discarded: bool,
-    /// How far it is in the store, once it is kept there.
+    /// Progress in the store, once the stream is persisted.
     persist_state: Option<PersistState>,
 }
 
-/// Who reads the stream right now.
+/// Position of the reader that is attached.
 struct LogReader {
     ticket: u64,
-    /// The number of the event that was read last.
+    /// Number of the last event that was read.
     at: u64,
-    /// How many bytes the events after it take.
+    /// Size of the events after it.
     unread: usize,
-    /// After which event the reader goes, although the stream goes on.
+    /// Event after which the response ends although the stream goes on.
     release_after: Option<u64>,
     waker: Option<Waker>,
 }
 
-/// How a stream's reply would be answered if it were all there is to say.
+/// HTTP status of a reply that is the only message of its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyStatus {
     pub(crate) status: u16,
-    /// Why the call may be tried again later, and when.
+    /// Error of a rejected call, for headers such as `Retry-After`.
     pub(crate) refused: Option<Box<Error>>,
 }
 
-/// What a stream begins with.
+/// First event of a stream.
 pub(crate) enum FirstEvent {
-    /// The reply, so that there is no need for a stream.
+    /// The reply, so that a stream is not needed.
     Reply(ReplyStatus),
-    /// Something else, or an early end of the response.
+    /// Another message, or the early end of the response.
     Message,
-    /// Nothing will be said.
+    /// The stream ended without a message.
     Nothing,
 }
 
-/// What a reader gets.
+/// Result of a read.
 pub(crate) enum ReadResult {
-    /// Events, which have been written.
+    /// Events were passed to the caller.
     Events,
-    /// The rest is for those who come back.
+    /// The connection is released; the client reads the rest when it resumes.
     Released,
     End,
 }
@@ -114,16 +114,16 @@ impl EventLog {
         Arc::new(EventLog { number, common, state, room, writer, session })
     }
 
-    /// Appends a message as soon as the reader, if there is one, has read enough.
+    /// Appends a message. Waits first while the reader has too much unread (back-pressure).
     pub(crate) async fn send(self: &Arc<Self>, message: &[u8]) {
         if !self.has_room() {
-            // Boxed, or every call would keep the memory for what few need.
+            // Boxed: few calls wait, and the others would carry the memory of this future.
             Box::pin(self.wait_for_room()).await;
         }
         self.push(message.to_vec());
     }
 
-    /// Waits for the reader. One that reads nothing for too long is sent away.
+    /// Waits for the reader. Detaches a reader that makes no progress within the write timeout.
     async fn wait_for_room(&self) {
         while !self.has_room() {
             let mut room = pin!(self.room.notified());
@@ -139,9 +139,9 @@ impl EventLog {
     }
 
     fn has_room(&self) -> bool {
-        // Half of it: the other half may be on its way to the client.
+        // Half of the limit: the other half may be in the buffers of the connection.
         let most = self.common.context.limits.output.div_ceil(2);
-        // Readers that keep up still get every event, one after the other.
+        // If the replay budget is used up, readers still get every event, one at a time.
         let unread = if self.common.replay_budget.is_full() { 1 } else { most };
         let state = self.lock();
         state.reader.as_ref().is_none_or(|reader| reader.unread < unread)
@@ -151,7 +151,7 @@ impl EventLog {
                 .is_none_or(|persist_state| persist_state.unstored_bytes < most)
     }
 
-    /// Returns true if the same message waits here to be read.
+    /// Returns true if an equal message is still unread.
     pub(crate) fn has_unread(&self, message: &[u8]) -> bool {
         let state = self.lock();
         let unread = (state.newest - state.sent) as usize;
@@ -159,7 +159,7 @@ impl EventLog {
         state.persist_state.is_none() && state.events.iter().rev().take(unread).any(same)
     }
 
-    /// Appends a message, whether there is room or not.
+    /// Appends a message, even without room.
     pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();
         self.append(&mut state, message);
@@ -167,8 +167,8 @@ impl EventLog {
         drop(state);
         wake(waker);
         self.persist_pending();
-        if !self.common.replay_budget.reserve_for() {
-            // All that could be dropped elsewhere is dropped.
+        if !self.common.replay_budget.make_room() {
+            // The replay budget is still exceeded after all ended streams were dropped.
             let mut state = self.lock();
             let least = usize::from(state.ended || state.reader.is_some());
             self.trim(&mut state, least, 0, 0);
@@ -196,14 +196,14 @@ impl EventLog {
         }
     }
 
-    /// Drops what is too old to be kept.
+    /// Drops events beyond the replay limits.
     fn trim_to_limits(&self, state: &mut LogState) {
-        // The newest may be what the client waits for.
+        // The newest event is kept, because the client may wait for it.
         self.trim(state, 1, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
-    /// Drops the oldest events beyond `events` and `bytes`, but neither what the reader has yet to
-    /// read nor the newest `least`.
+    /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
+    /// newest `least`.
     fn trim(&self, state: &mut LogState, least: usize, events: usize, bytes: usize) {
         let before = state.bytes;
         while state.events.len() > least && (state.events.len() > events || state.bytes > bytes) {
@@ -236,10 +236,10 @@ impl EventLog {
         wake(waker);
         self.persist_pending();
         self.common.replay_budget.expire(self.common.now());
-        self.common.replay_budget.reserve_for();
+        self.common.replay_budget.make_room();
     }
 
-    /// Lets the reader go with what has been said so far.
+    /// Ends the response after the events so far. The stream goes on.
     pub(crate) fn release_connection(&self) {
         let mut state = self.lock();
         let newest = state.newest;
@@ -250,7 +250,7 @@ impl EventLog {
         wake(waker);
     }
 
-    /// Ends the stream here and now: the session is over.
+    /// Ends the stream and drops its events, because the session has ended.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.ended = true;
@@ -260,8 +260,7 @@ impl EventLog {
         self.notify_detached(reader);
     }
 
-    /// Drops all that is kept of a stream that has ended, unless somebody reads it or the store has
-    /// yet to get it.
+    /// Drops the events of an ended stream, unless it is being read or not yet stored.
     pub(crate) fn discard(&self) {
         let mut state = self.lock();
         state.queue_position = None;
@@ -270,7 +269,7 @@ impl EventLog {
         if state.reader.is_none() && is_stored {
             self.clear(&mut state);
             drop(state);
-            // What the store has of it is left to time.
+            // The copy in the store expires by its TTL.
             if let Some(session) = self.session.upgrade() {
                 session.release_stream(self.number);
             }
@@ -296,23 +295,23 @@ impl EventLog {
     }
 }
 
-/// The reader's side. A reader is known by its ticket, and gone when another has come.
+/// Methods of the reader. A ticket identifies it, and becomes invalid when another reader attaches.
 impl EventLog {
-    /// Begins to read where the last reader stopped. None if that one is still there.
+    /// Attaches a reader where the last one stopped. None if one is attached.
     pub(crate) fn attach(&self) -> Option<u64> {
         let mut state = self.lock();
         let sent = state.sent;
         state.reader.is_none().then(|| state.attach_reader(sent))
     }
 
-    /// Begins to read after the event of this number, instead of whoever reads. None if there
-    /// never was such an event, or the stream has been forgotten.
+    /// Attaches a reader after this event, and detaches the current one. None if the event never existed or the
+    /// stream was discarded.
     pub(crate) fn resume(&self, after: u64) -> Option<u64> {
         let mut state = self.lock();
         if after > state.visible() || state.discarded {
             return None;
         }
-        // The store may have what is dropped here.
+        // The store may have events that were dropped here.
         if state.persist_state.is_some() && after + 1 < state.oldest() {
             return None;
         }
@@ -326,12 +325,12 @@ impl EventLog {
         Some(ticket)
     }
 
-    /// Where the stream stands for this reader.
+    /// Returns the number of the last event that this reader read.
     pub(crate) fn position(&self, ticket: u64) -> u64 {
         self.lock().reader(ticket).map_or(0, |reader| reader.at)
     }
 
-    /// What the stream begins with.
+    /// Polls for the first event of the stream.
     pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<FirstEvent> {
         let mut state = self.lock();
         let (newest, ended, reply_status) = (state.newest, state.ended, state.reply_status.clone());
@@ -348,12 +347,12 @@ impl EventLog {
         }
     }
 
-    /// Takes out the newest message, the reply, because nobody can come back for it.
+    /// Takes the newest message, the reply, which is sent as JSON and cannot be resumed.
     pub(crate) fn take_reply(&self) -> Vec<u8> {
         self.lock().events.back_mut().map(mem::take).unwrap_or_default()
     }
 
-    /// What comes next, as much of it as fits into one piece. `write` is given each event.
+    /// Passes unread events to `write`, up to the size of one chunk.
     pub(crate) fn poll_read(
         &self,
         ticket: u64,
@@ -395,7 +394,7 @@ impl EventLog {
         Poll::Pending
     }
 
-    /// The reader is gone.
+    /// Detaches the reader.
     pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
         let mut state = self.lock();
         if state.reader(ticket).is_some() {
@@ -407,7 +406,7 @@ impl EventLog {
         }
     }
 
-    /// Tells a reader that was sent away, and those who waited for it.
+    /// Wakes a reader that was detached, and the calls that waited for it.
     fn notify_detached(&self, reader: Option<LogReader>) {
         wake(reader.and_then(|reader| reader.waker));
         self.room.notify_waiters();
@@ -415,18 +414,18 @@ impl EventLog {
 }
 
 impl LogState {
-    /// The number of the newest event that may be read.
+    /// Number of the newest event that may be read: a persisted stream shows only stored events.
     fn visible(&self) -> u64 {
         self.persist_state.as_ref().map_or(self.newest, |persist_state| persist_state.stored)
     }
 
-    /// Takes the reader out that has read too little, unless it waits for the store itself.
+    /// Takes the reader that has fallen behind. A reader that waits for the store is not behind.
     fn late_reader(&mut self) -> Option<LogReader> {
         let visible = self.visible();
         self.reader.take_if(|reader| reader.at < visible)
     }
 
-    /// The number of the oldest event that is kept.
+    /// Number of the oldest event in the log.
     fn oldest(&self) -> u64 {
         self.newest + 1 - self.events.len() as u64
     }
@@ -435,14 +434,14 @@ impl LogState {
         self.reader.as_mut().filter(|reader| reader.ticket == ticket)
     }
 
-    /// Whom to wake when there is something to read.
+    /// Takes the waker of the reader.
     fn waker(&mut self) -> Option<Waker> {
         self.reader.as_mut()?.waker.take()
     }
 
-    /// Seats a reader who has read all up to the event of this number. Gives its ticket.
+    /// Attaches a reader that has read everything up to event `at`. Returns its ticket.
     fn attach_reader(&mut self, at: u64) -> u64 {
-        // What is dropped cannot be read.
+        // Dropped events cannot be read.
         let at = at.max(self.oldest() - 1);
         let left = (self.newest - at) as usize;
         let unread = self

@@ -1,4 +1,4 @@
-//! The listen of a session whose stream somebody follows, in any process.
+//! Subscription that feeds the session's stream (GET) while a client reads it, in any process of a cluster.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -12,16 +12,16 @@ use wharf_model::{
 use wharf_wire::Codec;
 
 use crate::server::http::cluster::POLL_INTERVAL;
-use crate::server::http::session::session::Session;
+use crate::server::http::session::live_session::Session;
 
-/// What feeds a session's own stream for as long as somebody follows it.
+/// Runs the session's subscription to changes while its stream is read.
 pub(crate) struct SessionSubscription {
     scope: RequestExtensions,
-    /// None while the client is not ready for it, or the service not willing.
+    /// None before the client is initialized, and after the service has ended the subscription.
     active: Option<(ActiveCall, Codec)>,
-    /// What may have happened while nobody listened.
+    /// Changes to report because the service cannot list those that were missed.
     assumed: VecDeque<Notification>,
-    /// What the session follows, and the resources that it followed when the listen began.
+    /// The session's filter, and the resource URIs it had when the subscription started.
     filter_at_start: Option<(LiveSubscriptionFilter, BTreeSet<String>)>,
 }
 
@@ -30,12 +30,13 @@ impl SessionSubscription {
         SessionSubscription { scope, active: None, assumed: VecDeque::new(), filter_at_start: None }
     }
 
-    /// The next message. What was heard until it waits for another need not be told again.
+    /// Returns the next message. Records in the session up to which change version the client has been
+    /// notified.
     pub(crate) async fn next(&mut self, session: &Session) -> Vec<u8> {
         loop {
             self.start(session);
             let Some((active_call, codec)) = &mut self.active else {
-                // Whoever follows is told when the session stands otherwise.
+                // The caller starts over when the session changes.
                 std::future::pending::<()>().await;
                 continue;
             };
@@ -47,7 +48,7 @@ impl SessionSubscription {
                         let now = service.moment();
                         let polled = active_call.poll_event(cx);
                         if let (Poll::Pending, Some(now)) = (&polled, now) {
-                            session.connection().heard_until(now);
+                            session.connection().mark_delivered_until(now);
                         }
                         polled
                     })
@@ -69,18 +70,18 @@ impl SessionSubscription {
         }
     }
 
-    /// Begins the listen, if the client is ready for it; and again if it follows more than it did,
-    /// because what it subscribed to elsewhere may have changed before this process knew.
+    /// Starts the subscription if the client is initialized. Restarts it if the filter grew: a resource
+    /// subscribed to in another process may have changed before this process learned of it.
     pub(crate) fn start(&mut self, session: &Session) {
         if self.active.is_some() && !self.has_filter_grown() {
             return;
         }
-        let Some((mut request, codec)) = session.connection().listen_again() else { return };
+        let Some((mut request, codec)) = session.connection().restart_listen() else { return };
         let context = &session.common.context;
         if context.service.moment().is_none()
             && let Some(filter) = &request.filter
         {
-            // Who cannot look back must suppose that everything has changed.
+            // Without change versions, everything counts as changed.
             self.assumed = filter.read(all_changes);
         }
         let uris = |filter: &LiveSubscriptionFilter| filter.read(|filter| filter.uris.clone());
@@ -98,7 +99,7 @@ impl SessionSubscription {
     }
 }
 
-/// All that a listener with this filter could be told.
+/// Returns all notifications that pass this filter.
 fn all_changes(filter: &SubscriptionFilter) -> VecDeque<Notification> {
     use Notification::{PromptsChanged, ResourcesChanged, ToolsChanged};
     let lists = [ToolsChanged, PromptsChanged, ResourcesChanged];

@@ -1,13 +1,13 @@
-//! Names that nobody can guess.
+//! Random ids and numbers.
 
-/// A name of 32 digits that nobody can guess. None if the system has no randomness to give.
+/// Returns 32 random hexadecimal digits (128 bits, not guessable). None if the system has no randomness.
 pub(crate) fn random_id() -> Option<String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).ok()?;
     Some(format!("{:032x}", u128::from_ne_bytes(random)))
 }
 
-/// A number that nobody has given before, but for a chance that is too small to count.
+/// Returns a random number other than zero. Collisions are negligible. None if the system has no randomness.
 pub(crate) fn random_number() -> Option<u64> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).ok()?;

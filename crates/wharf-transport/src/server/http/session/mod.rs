@@ -1,21 +1,64 @@
-//! Legacy sessions over HTTP: `Mcp-Session-Id`, streams that can be resumed, questions to the client.
+//! Legacy sessions over HTTP: `Mcp-Session-Id`, resumable event streams and requests to the client.
 //!
-//! A call that does not end at once is a task of its session and writes into a stream ([`log`]);
-//! responses only follow streams ([`follow`]), so a client that is gone has cancelled nothing and
-//! can come back for the rest. The one stream of number 0 is the session's own.
+//! A call that does not end with its first poll becomes a task of its session and writes to an event stream. HTTP
+//! responses only read streams, so a client that disconnects cancels nothing and can resume with `Last-Event-ID`.
+//! Stream 0 is the session's stream (GET); each POST that needs one has a stream of its own.
 //!
-//! Where several processes serve a session ([`shared`]), it is a record in a store ([`member`]), the
-//! events of its streams are in another before they are sent ([`writer`]), and whoever comes back
-//! to a process that has them not follows them there ([`stored`]).
+//! States of a stream, and the functions that change them:
+//!
+//! ```text
+//!   Session::open_stream (POST), Session::session_stream (GET)
+//!         |
+//!         v        RunningCall: EventLog::send, push
+//!       OPEN  <------------------------------------------+
+//!         |  |                                           | append, wake the reader
+//!         |  +-------------------------------------------+
+//!         |
+//!         |  Drop of ReplyCollector, when the last call of the POST is gone: EventLog::end
+//!         v
+//!       ENDED  events stay for replay; queued in ReplayBudget
+//!         |
+//!         |  ReplayBudget (time or memory): EventLog::discard; end of the session: EventLog::close (also from OPEN)
+//!         v
+//!     DISCARDED
+//!
+//!   Reader of a stream, in OPEN and ENDED, at most one:
+//!
+//!      none --EventLog::attach (first response), resume (Last-Event-ID)--> attached
+//!      attached --detach (client gone), resume by another, write timeout, release_connection--> none
+//!
+//!   In a cluster also, once a response has begun as a stream:
+//!
+//!      in memory --StreamReader::persist: EventWriter::open, EventLog::start_persisting--> persisted
+//!         a persisted event is visible to readers only after EventWriter has stored it (EventLog::mark_stored)
+//!      persisted, read here --resumed in another process: EventLog::detach_for_store--> persisted, read from the store
+//! ```
+//!
+//! | Type | Part in a stream |
+//! | --- | --- |
+//! | `RunningCall` (`call`) | runs a call as a task and writes its messages |
+//! | `ReplyCollector` (`call`) | collects the replies of one POST; dropping it ends the stream |
+//! | `EventLog` (`event_log`) | the stream in memory: events, state, position of the reader (`LogReader`) |
+//! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs, discards ended streams |
+//! | `StreamReader` (`stream_reader`) | HTTP response that reads an `EventLog` |
+//! | `EventWriter` (`cluster::event_writer`) | copies events from the log to the store; `PersistState` is its progress |
+//! | `EventRecord` (`cluster::event_record`) | one event in the store |
+//! | `StoredStreamReader` (`cluster::stored_stream_reader`) | HTTP response that reads a stream from the store |
+//! | `RegisteredReader` (`cluster::record`) | registration of a reader, unique per stream in the cluster |
+//! | `SessionSubscription` (`get_stream`) | feeds stream 0 in a cluster while it is read |
+//!
+//! Where several processes serve a session (`cluster`), the session is a record in a store and the events of its
+//! streams are stored before they are sent. A client that resumes at a process without these events reads them from
+//! the store.
 
 pub(crate) mod call;
 pub(crate) mod cluster;
 pub(crate) mod event_log;
 pub(crate) mod get_stream;
 pub(crate) mod id;
+pub(crate) mod live_session;
 pub(crate) mod post;
 pub(crate) mod replay_budget;
-pub(crate) mod session;
 pub(crate) mod stream_reader;
 pub(crate) mod table;
 
@@ -31,7 +74,7 @@ use wharf_model::{ActiveCall, Caller, Error, Outcome, Request, RequestExtensions
 use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
-    session::{Session, SessionContext, SessionGuard},
+    live_session::{Session, SessionContext, SessionGuard},
     table::SessionTable,
 };
 use crate::{ServerContext, Shutdown, server::jsonl::in_flight::overloaded};
@@ -51,17 +94,17 @@ pub(crate) use crate::server::http::session::{
     cluster::stored_stream_reader::StoredStreamReader, stream_reader::StreamReader,
 };
 
-/// The header that names a session.
+/// Header that carries the session id.
 const SESSION_ID_HEADER: &str = "mcp-session-id";
 
-/// The legacy sessions of one endpoint.
+/// Legacy sessions of one endpoint.
 pub(crate) struct SessionManager {
     common: Arc<SessionContext>,
     tasks: Arc<TaskSet>,
     table: Mutex<SessionTable>,
-    /// The other processes that serve them too, if there may be any.
+    /// The processes that serve the same sessions, if the stores are shared.
     cluster: Option<Arc<Cluster>>,
-    /// Done when this process hears them.
+    /// Completed when this process subscribes to the bus of the cluster.
     joined_cluster: Once,
 }
 
@@ -78,7 +121,7 @@ impl SessionManager {
         Arc::new(SessionManager { common, tasks, table, cluster, joined_cluster: Once::new() })
     }
 
-    /// Answers a message that no modern header goes with.
+    /// Handles a POST without the headers of a modern revision.
     pub(crate) fn post<'a>(
         self: &'a Arc<Self>,
         parsed: &'a RequestHeaders<'_>,
@@ -97,7 +140,7 @@ impl SessionManager {
         }
     }
 
-    /// Opens the session's own stream, or resumes any of its streams.
+    /// Handles GET: opens the session's stream, or resumes one of its streams.
     pub(crate) async fn get(
         self: &Arc<Self>,
         parsed: &RequestHeaders<'_>,
@@ -122,21 +165,24 @@ impl SessionManager {
         let listening = self.start_listen(guard.session(), &scope, true);
         match parsed.last_event {
             HeaderField::Absent => match (StreamReader::attach(guard, own), listening) {
-                (Some(follower), Ok(())) => post::stream(follower),
+                (Some(stream_reader), Ok(())) => post::stream(stream_reader),
                 (Some(_), Err(error)) => post::listen_refused(&error),
-                (None, _) => response::refuse(409, "The session's own stream is open already"),
+                (None, _) => response::refuse(
+                    409,
+                    "The session's stream is already open: close it first, or resume it with Last-Event-ID",
+                ),
             },
             last => {
                 let named = last.one().and_then(stream_reader::parse);
                 match named.and_then(|(stream, event)| StreamReader::resume(guard, stream, event)) {
-                    Some(follower) => post::events(follower),
+                    Some(stream_reader) => post::events(stream_reader),
                     None => unknown_event(),
                 }
             }
         }
     }
 
-    /// Ends a session.
+    /// Handles DELETE: ends a session.
     pub(crate) async fn delete(
         self: &Arc<Self>,
         parsed: &RequestHeaders<'_>,
@@ -157,7 +203,7 @@ impl SessionManager {
     }
 
     fn check_version(&self, parsed: &RequestHeaders<'_>) -> Result<(), Box<HttpResponse>> {
-        match parsed.message.is_spoken(&self.common.context.wire) {
+        match parsed.message.is_supported(&self.common.context.wire) {
             true => Ok(()),
             false => Err(Box::new(response::refuse(400, "Unsupported MCP-Protocol-Version"))),
         }
@@ -181,12 +227,13 @@ impl SessionManager {
         }
     }
 
-    /// There is no such session: it never was, it has ended, or it is somebody else's.
+    /// Response 404: the session never existed, has ended or belongs to another principal. All three look the
+    /// same.
     fn not_found() -> HttpResponse {
         response::refuse(404, "There is no such session: send `initialize` without Mcp-Session-Id")
     }
 
-    /// Answers a message without a session, which may open one.
+    /// Handles a message without a session id, which may be `initialize`.
     async fn open(
         self: &Arc<Self>,
         parsed: &RequestHeaders<'_>,
@@ -221,13 +268,13 @@ impl SessionManager {
         }
     }
 
-    /// Runs a call to its end. If the client goes away before, nothing is left of it.
+    /// Runs a call to its end. The call is cancelled if the client disconnects first.
     async fn run(&self, request: Request, codec: Codec) -> (CallStream, Outcome) {
         let context = &self.common.context;
         let active_call =
             ActiveCall::start(&*context.service, request, context.timer.clone(), context.deadlines);
         let mut call = CallStream::new(active_call, codec, &self.common.shutdown, None);
-        // Nobody need be woken: one that goes on is polled again at once.
+        // A waker is not needed: a pending call is polled again at once.
         let first = call.poll_end(&mut Context::from_waker(Waker::noop()));
         let outcome = match first {
             Poll::Ready(outcome) => outcome,
@@ -240,15 +287,13 @@ impl SessionManager {
     }
 }
 
-/// There is no place for another session.
+/// Error for a client that cannot get another session.
 fn too_many_sessions() -> Error {
-    overloaded().with_message(
-        "The server is full: it has as many sessions as it may have, and all are in use. Try again later",
-    )
+    overloaded().with_message("The server is full: all sessions are in use. Try again later")
 }
 
 fn unknown_event() -> HttpResponse {
-    response::refuse(400, "Last-Event-ID names no event of this session")
+    response::refuse(400, "Last-Event-ID is not the id of an event of this session")
 }
 
 fn session_opened(

@@ -1,4 +1,4 @@
-//! What is posted to a session, and how it is answered.
+//! Handles messages posted to a session.
 
 use std::{
     future::{poll_fn, ready},
@@ -15,7 +15,7 @@ use crate::server::http::session::{
     call::{ReplyCollector, StartedCall},
     cluster::record::SessionRecord,
     event_log::{FirstEvent, ReplyStatus},
-    session::{Session, SessionGuard},
+    live_session::{Session, SessionGuard},
     stream_reader::StreamReader,
 };
 use crate::server::{
@@ -30,7 +30,7 @@ use crate::server::{
     jsonl::in_flight::{duplicate_id, overloaded},
 };
 
-/// What was posted at once.
+/// The POST request that a message or batch came with.
 pub(super) struct PostContext {
     pub(super) guard: SessionGuard,
     pub(super) scope: RequestExtensions,
@@ -39,7 +39,7 @@ pub(super) struct PostContext {
 }
 
 impl SessionManager {
-    /// Answers a message of a session.
+    /// Handles a message posted to a session.
     pub(crate) fn receive(
         &self,
         guard: SessionGuard,
@@ -48,12 +48,12 @@ impl SessionManager {
         scope: RequestExtensions,
     ) -> EventualResponse<'static> {
         let (accept, length) = (parsed.accept, message.len());
-        // Its own statement, so that the next message can be read while this one is answered.
+        // A statement of its own, so that the connection is unlocked before the message is handled.
         let received = guard.connection().receive_http(message, &parsed.message);
         self.handle_received(PostContext { guard, scope, accept, length }, received)
     }
 
-    /// Answers what was received in a session.
+    /// Handles a decoded message of a session.
     pub(super) fn handle_received(
         &self,
         post: PostContext,
@@ -85,7 +85,8 @@ impl SessionManager {
             return EventualResponse::Now(refuse(&codec, error));
         }
         if codec.may_become_task() {
-            // So that somebody hears what becomes of it; if nobody can, its owner still asks.
+            // The subscription delivers the task's status notifications. If it cannot start now, the client
+            // still polls the task.
             let _ = self.start_listen(post.guard.session(), &post.scope, false);
         }
         let scope = std::mem::take(&mut post.scope);
@@ -96,7 +97,7 @@ impl SessionManager {
             if matches!(outcome, Outcome::Task(_)) {
                 SessionRecord::save_in_background(post.guard.session());
             }
-            // A status can be told only without a stream.
+            // The status of the HTTP response can only be set without a stream.
             return EventualResponse::Now(match post.accept.json || status != 200 {
                 true => response::ended(status, outcome, reply),
                 false => one_event(&post.guard, reply),
@@ -124,7 +125,7 @@ impl SessionManager {
         EventualResponse::later(after(post.guard.listen_starting(), following))
     }
 
-    /// Treats one member of a batch. True if a reply to it is due.
+    /// Handles one member of a batch. True if it has a reply.
     fn batch_member(
         &self,
         post: &PostContext,
@@ -148,12 +149,12 @@ impl SessionManager {
                     started.codec.encode(outcome, &mut text);
                     reply(text);
                 } else {
-                    // The tally counts the message itself: any of its calls keeps all of it.
+                    // The collector counts the whole batch, because any of its calls keeps the message.
                     started.spawn(collector, 0, &self.tasks);
                 }
             }
             Received::Reply(text, _) => {
-                // What cannot begin now does so with the next message, or when it is heard.
+                // A subscription that cannot start now is retried with the next message or the next GET.
                 let _ = self.start_listen(post.guard.session(), &post.scope, false);
                 reply(text);
             }
@@ -165,7 +166,7 @@ impl SessionManager {
         true
     }
 
-    /// Takes note of what has no reply.
+    /// Handles a message without a reply: a response, a cancellation or a notification.
     fn handle_one_way(&self, post: &PostContext, received: Received) {
         let session = post.guard.session();
         match (received, session.in_flight_calls()) {
@@ -173,7 +174,7 @@ impl SessionManager {
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
             (Received::Call(request, codec), _) => match self.common.context.service.moment() {
                 Some(now) => {
-                    session.connection().put_off_listen(now);
+                    session.connection().postpone_listen(now);
                     let _ = self.start_listen(session, &post.scope, session.has_session_stream());
                 }
                 None => {
@@ -186,20 +187,20 @@ impl SessionManager {
         }
     }
 
-    /// Begins the session's listen if it is due: until then there is none, because most sessions
-    /// that are idle are heard by nobody. Fails if it may be tried again later.
+    /// Starts the session's subscription to changes if it is due. It is deferred until the client subscribes or
+    /// opens the stream, because most idle sessions never read it. Fails if it may be retried later.
     pub(super) fn start_listen(
         &self,
         session: &Arc<Session>,
         scope: &RequestExtensions,
         has_session_stream: bool,
     ) -> Result<(), Box<Error>> {
-        // Where several processes serve the session, whoever follows its stream listens.
+        // In a cluster, the reader of its stream runs the subscription.
         if session.shared_record.is_some() {
             return Ok(());
         }
-        // Held while the listen begins: a subscription that is made meanwhile must not be answered
-        // before there is somebody who hears of updates.
+        // Locked while the subscription starts: a `resources/subscribe` that arrives meanwhile must not be
+        // answered before updates are delivered.
         let mut connection = session.connection();
         let Some((request, codec)) = connection.due_listen(has_session_stream) else {
             return Ok(());
@@ -210,7 +211,7 @@ impl SessionManager {
             (Some(Event::Done(Outcome::Failed(error))), Some(since))
                 if error.kind.is_retryable() =>
             {
-                connection.put_off_listen(since);
+                connection.postpone_listen(since);
                 return Err(error);
             }
             (None, _) => started.start_guard = Some(session.mark_listen_starting()),
@@ -226,16 +227,16 @@ impl PostContext {
         ReplyCollector::new(self.guard.session(), batch, !self.accept.events)
     }
 
-    /// Answers with a reply that is there already, once somebody hears of updates if the session's
-    /// listen is on its way: it may be the reply to a subscription.
+    /// Sends a complete reply. If the session's subscription is being started, it waits for that: the reply may
+    /// confirm a `resources/subscribe`.
     fn after_listen_start(&self, reply: HttpResponse) -> EventualResponse<'static> {
         match self.guard.listen_starting() {
             None => EventualResponse::Now(reply),
-            beginning => EventualResponse::later(after(beginning, ready(reply))),
+            listen_started => EventualResponse::later(after(listen_started, ready(reply))),
         }
     }
 
-    /// Answers with a reply that is there already.
+    /// Returns the response for a complete reply.
     fn complete_reply(&self, reply: Vec<u8>, status: u16) -> HttpResponse {
         if self.accept.json || status != 200 {
             return response::json(status, reply);
@@ -243,28 +244,28 @@ impl PostContext {
         one_event(&self.guard, reply)
     }
 
-    /// Answers with one message if the reply is all there is to say, else with events.
+    /// Returns the response of a call: JSON if the reply is the only message, else a stream of events.
     fn follow(
         &self,
         collector: &ReplyCollector,
     ) -> impl Future<Output = HttpResponse> + Send + use<> {
         let (guard, accept, log) = (self.guard.clone(), self.accept, collector.log.clone());
         let batch = collector.batch;
-        // Before the call begins to run, so that it cannot run far ahead of the client.
-        let follower = StreamReader::attach(guard.clone(), log);
+        // Before the call runs on, so that back-pressure applies from its first message.
+        let stream_reader = StreamReader::attach(guard.clone(), log);
         async move {
-            let Some(follower) = follower else { return SessionManager::not_found() };
-            match first(&follower, accept).await {
-                FirstEvent::Message => stored_stream(follower, batch).await,
+            let Some(stream_reader) = stream_reader else { return SessionManager::not_found() };
+            match first(&stream_reader, accept).await {
+                FirstEvent::Message => stored_stream(stream_reader, batch).await,
                 FirstEvent::Nothing if guard.is_ended() => SessionManager::not_found(),
                 FirstEvent::Nothing if accept.events => response::events(HttpBody::empty()),
                 FirstEvent::Nothing => response::status(202),
                 FirstEvent::Reply(ReplyStatus { status: 200, .. }) if !accept.json => {
-                    stored_stream(follower, batch).await
+                    stored_stream(stream_reader, batch).await
                 }
                 FirstEvent::Reply(reply_status) => {
-                    let reply = follower.into_reply();
-                    // A session that ended just now took it along.
+                    let reply = stream_reader.into_reply();
+                    // The session ended just now and discarded the reply.
                     if reply.is_empty() {
                         return SessionManager::not_found();
                     }
@@ -279,68 +280,69 @@ impl PostContext {
     }
 }
 
-/// Answers when the session's listen has begun, if it is on its way.
+/// Awaits the start of the session's subscription, then the reply.
 async fn after(
-    beginning: Option<impl Future<Output = ()>>,
+    listen_started: Option<impl Future<Output = ()>>,
     reply: impl Future<Output = HttpResponse>,
 ) -> HttpResponse {
-    if let Some(beginning) = beginning {
-        beginning.await;
+    if let Some(listen_started) = listen_started {
+        listen_started.await;
     }
     reply.await
 }
 
-/// What the stream begins with, or something if that takes so long that the client might despair.
-async fn first(follower: &StreamReader, accept: AcceptHeader) -> FirstEvent {
-    let first = poll_fn(|cx| follower.poll_first(cx));
+/// Waits for the first event of a stream. After the keep-alive interval it reports a message, so that the
+/// response begins before the client gives up.
+async fn first(stream_reader: &StreamReader, accept: AcceptHeader) -> FirstEvent {
+    let first = poll_fn(|cx| stream_reader.poll_first(cx));
     match accept.events {
-        true => timeout(follower.keep_alive(), first).await.unwrap_or(FirstEvent::Message),
+        true => timeout(stream_reader.keep_alive(), first).await.unwrap_or(FirstEvent::Message),
         false => first.await,
     }
 }
 
-/// A response that follows a stream from its beginning, once that is where others find it.
-async fn stored_stream(follower: StreamReader, batch: bool) -> HttpResponse {
-    match follower.persist(batch).await {
-        Ok(()) => stream(follower),
+/// Returns a response that reads a stream from its start, after the stream was opened in the store.
+async fn stored_stream(stream_reader: StreamReader, batch: bool) -> HttpResponse {
+    match stream_reader.persist(batch).await {
+        Ok(()) => stream(stream_reader),
         Err(StoreUnavailable) => response::busy(STORE_UNAVAILABLE),
     }
 }
 
-/// A response that follows a stream from its beginning.
-pub(crate) fn stream(mut follower: StreamReader) -> HttpResponse {
-    follower.prime();
-    events(follower)
+/// Returns a response that reads a stream from its start.
+pub(crate) fn stream(mut stream_reader: StreamReader) -> HttpResponse {
+    stream_reader.prime();
+    events(stream_reader)
 }
 
-/// A response that follows a stream.
-pub(crate) fn events(follower: StreamReader) -> HttpResponse {
-    let every = follower.keep_alive();
-    response::events(HttpBody::events(EventSource::Session(follower), every))
+/// Returns a response that reads a stream.
+pub(crate) fn events(stream_reader: StreamReader) -> HttpResponse {
+    let every = stream_reader.keep_alive();
+    response::events(HttpBody::events(EventSource::Session(stream_reader), every))
 }
 
-/// A stream of one reply, for a client that reads nothing but events.
+/// Returns a stream of one reply, for a client that accepts only events.
 pub(crate) fn one_event(guard: &SessionGuard, reply: Vec<u8>) -> HttpResponse {
     if guard.shared_record.is_some() {
-        // It is there whole: nobody need come back for it, to whichever process.
+        // The event is complete in the response, so it is never resumed and not stored.
         let mut event = Vec::new();
         sse::event(&mut event, None, &reply);
         return response::events(HttpBody::whole(event));
     }
     let collector = ReplyCollector::new(guard.session(), false, false);
-    let follower = StreamReader::attach(guard.clone(), collector.log.clone());
+    let stream_reader = StreamReader::attach(guard.clone(), collector.log.clone());
     collector.add(reply, ReplyStatus { status: 200, refused: None });
-    follower.map_or_else(SessionManager::not_found, stream)
+    stream_reader.map_or_else(SessionManager::not_found, stream)
 }
 
-/// Nobody hears for the session of what changes; the client may try again.
+/// Response 503: the session's subscription was refused; the client may retry.
 pub(crate) fn listen_refused(error: &Error) -> HttpResponse {
-    let mut reply = response::refuse(503, "Too many listen; try again later");
+    let mut reply = response::refuse(503, "Too many subscriptions: try again later");
     response::explain(&mut reply, error);
     reply
 }
 
-/// Whether the call may begin.
+/// Checks that the request id is free and that the limits allow another call.
 fn check_admission(session: &Session, codec: &Codec) -> Result<(), Error> {
     let Some(in_flight) = session.in_flight_calls().filter(|it| !it.is_empty()) else {
         return Ok(());

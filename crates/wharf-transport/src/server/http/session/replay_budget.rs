@@ -1,4 +1,4 @@
-//! What all streams of an endpoint keep together for clients that come back.
+//! Memory budget of the events that all streams of an endpoint keep for replay.
 
 use std::{
     collections::BTreeMap,
@@ -11,20 +11,20 @@ use std::{
 
 use crate::server::http::session::event_log::EventLog;
 
-/// How many streams that ended too long ago are emptied when one ends.
+/// Largest number of expired streams that are discarded when a stream ends.
 const MAX_EXPIRED_AT_ONCE: usize = 4;
 
-/// How many bytes all streams keep, and which of them can do without first.
+/// Bytes that all streams keep, and the queue of ended streams that are discarded first.
 #[derive(Default)]
 pub(crate) struct ReplayBudget {
     bytes: AtomicUsize,
     limit: usize,
-    /// How long streams that have ended are kept, in milliseconds.
+    /// Time that ended streams are kept, in milliseconds.
     retention_ms: u64,
     ended: Mutex<EndedStreams>,
 }
 
-/// Streams that have ended, the first to end first.
+/// Ended streams, oldest first.
 #[derive(Default)]
 struct EndedStreams {
     next: u64,
@@ -45,12 +45,12 @@ impl ReplayBudget {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Whether streams keep more than they may.
+    /// Returns true if the streams exceed the budget.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes.load(Ordering::Acquire) > self.limit
     }
 
-    /// Puts a stream that has ended at the end of the line. Gives its place there.
+    /// Appends an ended stream to the queue. Returns its position.
     pub(crate) fn enqueue(&self, log: Weak<EventLog>, now: u64) -> u64 {
         let mut ended = self.lock();
         let position = ended.next;
@@ -59,10 +59,10 @@ impl ReplayBudget {
         position
     }
 
-    /// Empties streams that ended too long ago. A few at a time: it is done whenever a stream ends.
+    /// Discards streams whose retention has passed. A few at a time, because every end of a stream does this.
     pub(crate) fn expire(&self, now: u64) {
         for _ in 0..MAX_EXPIRED_AT_ONCE {
-            // Its own statement: a stream must not go while the line is locked.
+            // A statement of its own: a stream must not be dropped while the queue is locked.
             let first = {
                 let mut ended = self.lock();
                 let first = ended.logs.first_entry();
@@ -76,15 +76,15 @@ impl ReplayBudget {
         }
     }
 
-    /// Takes a stream that is gone out of the line.
+    /// Removes a dropped stream from the queue.
     pub(crate) fn dequeue(&self, position: u64) {
         self.lock().logs.remove(&position);
     }
 
-    /// Empties streams that have ended until the others have room. False if that is not enough.
-    pub(crate) fn reserve_for(&self) -> bool {
+    /// Discards ended streams until the budget is met. False if that is not enough.
+    pub(crate) fn make_room(&self) -> bool {
         while self.is_full() {
-            // Its own statement: a stream must not go while the line is locked.
+            // A statement of its own: a stream must not be dropped while the queue is locked.
             let first = self.lock().logs.pop_first();
             let Some((_, (_, log))) = first else { return false };
             if let Some(log) = log.upgrade() {

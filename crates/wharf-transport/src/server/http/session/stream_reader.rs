@@ -1,4 +1,4 @@
-//! A response that follows one stream of a session.
+//! HTTP response that reads one stream of a session from memory.
 
 use std::{
     sync::Arc,
@@ -13,45 +13,45 @@ use crate::server::http::cluster::StoreUnavailable;
 use crate::server::http::session::{
     cluster::record::RegisteredReader,
     event_log::{EventLog, FirstEvent, ReadResult},
-    session::SessionGuard,
+    live_session::SessionGuard,
 };
 
-/// Follows a stream of a session: what is kept of it, then what comes.
+/// Reads a stream of a session: first the replayed events, then new ones.
 ///
-/// When it is dropped the stream goes on: a client that is gone has cancelled nothing.
+/// The stream goes on when the reader is dropped: a client that disconnects has not cancelled its calls.
 pub(crate) struct StreamReader {
     guard: SessionGuard,
     log: Arc<EventLog>,
     ticket: u64,
-    /// What the response begins with.
+    /// Bytes that precede the first event.
     opening: Vec<u8>,
     ended: bool,
-    /// Who this is to other processes, once it has come back.
+    /// Registration of this reader in the cluster, if it resumed the stream.
     reader: Option<Arc<RegisteredReader>>,
 }
 
 impl StreamReader {
-    /// Follows a stream from where the last follower stopped. None if that one still follows it.
+    /// Attaches to a stream where the last reader stopped. None if another reader is attached.
     pub(crate) fn attach(guard: SessionGuard, log: Arc<EventLog>) -> Option<Self> {
         let ticket = log.attach()?;
         Some(StreamReader { guard, log, ticket, opening: Vec::new(), ended: false, reader: None })
     }
 
-    /// Follows the stream of this number, from the event of that number on.
+    /// Resumes the stream `number` after event `event`. None if there is no such event.
     pub(crate) fn resume(guard: SessionGuard, number: u64, event: u64) -> Option<Self> {
         let log = guard.stream(number)?;
         let ticket = log.resume(event)?;
         Some(StreamReader { guard, log, ticket, opening: Vec::new(), ended: false, reader: None })
     }
 
-    /// The same, for as long as other processes know it by that.
+    /// Ends the response when a reader in another process displaces this registration.
     pub(crate) fn with_registration(mut self, reader: Arc<RegisteredReader>) -> Self {
         self.reader = Some(reader);
         self
     }
 
-    /// Keeps the stream where other processes find it, if they serve the session too. Nothing of
-    /// it may be sent before. If that fails, its calls are given up.
+    /// Opens the stream in the store, if several processes serve the session. Must complete before anything is
+    /// sent. On failure the calls of the stream are cancelled.
     pub(crate) async fn persist(&self, batch: bool) -> Result<(), StoreUnavailable> {
         let Some(writer) = self.log.writer() else { return Ok(()) };
         let kept = writer.open(&self.log, batch).await;
@@ -61,8 +61,8 @@ impl StreamReader {
         kept
     }
 
-    /// Tells the client where the response begins, so that it can come back even if it hears
-    /// nothing else; only clients that know what to make of that are told.
+    /// Adds the priming event: an event id without data, with which the client can resume before it has
+    /// received a message. Only for clients of revisions that define it.
     pub(crate) fn prime(&mut self) {
         if self.guard.polls {
             let id = id(self.log.number, self.log.position(self.ticket));
@@ -70,23 +70,23 @@ impl StreamReader {
         }
     }
 
-    /// After how long a silent response shows that it is alive.
+    /// Returns the keep-alive interval of a silent response.
     pub(crate) fn keep_alive(&self) -> Duration {
         self.guard.common.limits.keep_alive
     }
 
-    /// What the stream begins with.
+    /// Polls for the first event of the stream.
     pub(crate) fn poll_first(&self, cx: &mut Context<'_>) -> Poll<FirstEvent> {
         self.log.poll_first(self.ticket, cx)
     }
 
-    /// The reply, if it is all there is to say: the stream is of no use any more then.
+    /// Takes the reply, if it is the only message. The stream is removed.
     pub(crate) fn into_reply(self) -> Vec<u8> {
         self.guard.remove_stream(self.log.number);
         self.log.take_reply()
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         if self.ended || self.reader.as_ref().is_some_and(|reader| reader.is_displaced()) {
             return Poll::Ready(None);
@@ -118,15 +118,15 @@ impl Drop for StreamReader {
     }
 }
 
-/// The id of an event: no other event of the session has it.
+/// Returns the event id, which is unique in the session.
 pub(crate) fn id(stream: u64, event: u64) -> String {
     format!("{stream}-{event}")
 }
 
-/// The stream and the number of the event that this is the id of.
+/// Parses an event id into the numbers of the stream and of the event.
 pub(crate) fn parse(text: &[u8]) -> Option<(u64, u64)> {
     let (stream, event) = std::str::from_utf8(text).ok()?.split_once('-')?;
     let (stream, event) = (stream.parse().ok()?, event.parse().ok()?);
-    // Only what we wrote ourselves is an id: no signs, no zeros before it.
+    // Only the form that `id` writes is accepted: no signs and no leading zeros.
     (id(stream, event).as_bytes() == text).then_some((stream, event))
 }

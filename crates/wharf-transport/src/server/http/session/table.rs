@@ -1,4 +1,4 @@
-//! The sessions of an endpoint, by their ids: how many there may be, and when they end unused.
+//! Table of an endpoint's sessions: limits, eviction and expiry.
 
 use std::{
     collections::HashMap,
@@ -15,7 +15,7 @@ use crate::server::http::{
     session::{
         SessionManager,
         id::random_id,
-        session::{Session, SessionGuard, USED_BIT},
+        live_session::{Session, SessionGuard, USED_BIT},
     },
 };
 use crate::{
@@ -23,31 +23,31 @@ use crate::{
     server::limits::fair_eviction::{SlotTable, SlotUse},
 };
 
-/// How often sessions are looked through, at most and at least, for those that have expired.
+/// Shortest and longest interval between two searches for expired sessions.
 const SWEEP_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// Key of a session in the table: the 32 digits of its id, or the digest of the id where several processes share the
 /// session through a store. Digits are not decoded, because that would cost each request more than the lookup does.
 pub(crate) type SessionKey = [u8; 32];
 
-/// The sessions of an endpoint.
+/// Sessions of an endpoint by key.
 pub(crate) struct SessionTable {
     sessions: HashMap<SessionKey, Arc<Session>, RandomState>,
     slots: SlotTable<SessionKey>,
-    /// Whether somebody looks for those that have expired.
+    /// True while a task removes expired sessions.
     is_swept: bool,
 }
 
 impl SessionManager {
-    /// Gives a session a place and an id that nobody can guess. None if there is no place left.
+    /// Inserts a session under a new random id. None if the table is full of sessions in use.
     pub(crate) fn insert(self: &Arc<Self>, session: &Arc<Session>) -> Option<String> {
         let name = random_id()?;
         let id = session_key(name.as_bytes())?;
         self.admit(id, session).map(|_| name)
     }
 
-    /// Gives a session a place. If somebody else did so meanwhile, that one counts. None if there
-    /// is no place left.
+    /// Inserts a session, or returns the one that another request inserted under this key. None if the table is
+    /// full of sessions in use.
     pub(super) fn admit(
         self: &Arc<Self>,
         id: SessionKey,
@@ -57,26 +57,26 @@ impl SessionManager {
         if let Some(known) = table.sessions.get(&id) {
             return Some(known.clone());
         }
-        let evicted = table.reserve_for(session, self.common.now());
-        let has_place = table.slots.has_room(session.units());
+        let evicted = table.evict_for(session, self.common.now());
+        let has_slot = table.slots.has_room(session.units());
         let mut sweep = false;
-        if has_place {
+        if has_slot {
             table.slots.add(&session.caller, session.units(), self.common.now(), id);
             table.sessions.insert(id, session.clone());
             sweep = !std::mem::replace(&mut table.is_swept, true);
         }
         drop(table);
-        log_full_table(session, evicted.len(), has_place);
+        log_full_table(session, evicted.len(), has_slot);
         evicted.iter().for_each(|session| session.end());
         if sweep {
             let sweeping = sweep_loop(Arc::downgrade(self), self.common.shutdown.clone());
             self.tasks.spawn(sweeping);
         }
-        has_place.then(|| session.clone())
+        has_slot.then(|| session.clone())
     }
 
-    /// The session that this process has under a digest, and whether nobody used it here for so
-    /// long that it may have ended.
+    /// Finds a session in this process by the digest of its id. True if it was idle here for so long that it
+    /// may have expired in the store.
     pub(super) fn find_local(&self, id: &SessionKey) -> Option<(SessionGuard, bool)> {
         let table = self.lock();
         let session = table.sessions.get(id)?;
@@ -84,7 +84,7 @@ impl SessionManager {
         Some((SessionGuard::new(session.clone()), idle))
     }
 
-    /// The session that the stores know by this key, if this process has it.
+    /// Finds a session in this process by its key in the store.
     pub(super) fn local_by_key(&self, key: &str) -> Option<Arc<Session>> {
         self.lock().sessions.get(&decode_key(key)?).cloned()
     }
@@ -93,7 +93,7 @@ impl SessionManager {
         self.lock().sessions.values().cloned().collect()
     }
 
-    /// Ends a session that the stores know no more by this key.
+    /// Ends a session that the store no longer has.
     pub(super) fn remove_ended(&self, key: &str) {
         let session = decode_key(key).and_then(|id| self.lock().remove_key(&id));
         if let Some(session) = session {
@@ -102,7 +102,7 @@ impl SessionManager {
         }
     }
 
-    /// The session of this id, for whoever opened it. There is no telling apart why there is none.
+    /// Finds the session with this id for its owner. Unknown, expired and foreign sessions are not told apart.
     pub(crate) fn find(&self, name: &[u8], scope: &RequestExtensions) -> Option<SessionGuard> {
         let id = session_key(name)?;
         let mut table = self.lock();
@@ -117,13 +117,13 @@ impl SessionManager {
         None
     }
 
-    /// Takes a session out of the table and ends it. False if it is out already.
+    /// Removes a session and ends it. False if it was removed before.
     pub(crate) fn remove(&self, name: &[u8]) -> bool {
         let session = session_key(name).and_then(|id| self.lock().remove_key(&id));
         session.inspect(|session| session.end()).is_some()
     }
 
-    /// Ends the sessions that have expired. False if none is left.
+    /// Ends expired sessions. False if the table is empty afterwards.
     fn sweep(self: &Arc<Self>) -> bool {
         let mut table = self.lock();
         let evicted = table.expired();
@@ -140,7 +140,7 @@ impl SessionManager {
         is_swept
     }
 
-    /// Ends what would never end by itself, in every session.
+    /// Ends the streams and client requests of every session on shutdown.
     fn shut_down(&self) {
         let mut table = self.lock();
         table.is_swept = false;
@@ -154,7 +154,7 @@ impl SessionManager {
     }
 }
 
-/// Calls and followers know a session without its table.
+/// Calls and stream readers hold sessions without the table, so dropping the table ends the sessions.
 impl Drop for SessionManager {
     fn drop(&mut self) {
         let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -163,7 +163,7 @@ impl Drop for SessionManager {
 }
 
 impl SessionTable {
-    /// A table with as much room as there may be sessions.
+    /// Creates a table with the capacity that the limits give.
     pub(super) fn new(limits: &HttpLimits) -> Self {
         let most = limits.session_unit().saturating_mul(limits.sessions);
         SessionTable { sessions: HashMap::default(), slots: SlotTable::new(most), is_swept: false }
@@ -182,8 +182,8 @@ impl SessionTable {
         Some(session)
     }
 
-    /// Takes out those sessions that must end so that there is a place for this one, as far as any may.
-    fn reserve_for(&mut self, session: &Session, now: u64) -> Vec<Arc<Session>> {
+    /// Removes the sessions that are evicted for this one. There may be too few idle ones.
+    fn evict_for(&mut self, session: &Session, now: u64) -> Vec<Arc<Session>> {
         let mut evicted = Vec::new();
         while !self.slots.has_room(session.units()) {
             let sessions = &self.sessions;
@@ -199,19 +199,19 @@ fn slot_use(sessions: &HashMap<SessionKey, Arc<Session>, RandomState>, id: &Sess
     sessions.get(id).map_or(SlotUse::Gone, |session| session.slot_use())
 }
 
-/// Tells the operator that sessions have to make room for others.
-fn log_full_table(session: &Session, evicted: usize, has_place: bool) {
+/// Logs that the table is full.
+fn log_full_table(session: &Session, evicted: usize, has_slot: bool) {
     static LINE: LogThrottle = LogThrottle::new();
-    if (evicted > 0 || !has_place) && LINE.is_due() {
+    if (evicted > 0 || !has_slot) && LINE.is_due() {
         let caller = &session.caller;
-        match has_place {
-            true => tracing::warn!(?caller, "the table of sessions is full: idle sessions end"),
-            false => tracing::warn!(?caller, "the table of sessions is full: one was refused"),
+        match has_slot {
+            true => tracing::warn!(?caller, "evicting idle sessions: the session table is full"),
+            false => tracing::warn!(?caller, "refusing a session: the session table is full"),
         }
     }
 }
 
-/// Ends sessions as they expire, for as long as there are any.
+/// Removes expired sessions at intervals, until the table is empty or the server stops.
 async fn sweep_loop(sessions: Weak<SessionManager>, shutdown: Shutdown) {
     let [least, most] = SWEEP_INTERVALS;
     loop {
@@ -230,12 +230,12 @@ async fn sweep_loop(sessions: Weak<SessionManager>, shutdown: Shutdown) {
     }
 }
 
-/// Key of the session whose id a client sent.
+/// Returns the key of the session id that a client sent.
 fn session_key(name: &[u8]) -> Option<SessionKey> {
     name.try_into().ok()
 }
 
-/// Decodes the 64 hexadecimal digits by which stores know a session.
+/// Decodes a key of 64 hexadecimal digits, as stores have it.
 fn decode_key(key: &str) -> Option<SessionKey> {
     let (first, second) = key.split_at_checked(32).filter(|(_, second)| second.len() == 32)?;
     let mut id = SessionKey::default();

@@ -1,4 +1,4 @@
-//! A WebSocket as a connection of lines: a message is a line.
+//! WebSocket as a JSON lines connection: each message is one line.
 
 use std::{
     future::Future,
@@ -30,20 +30,20 @@ use crate::{
     server::http::{HttpLimits, auth::AuthExpiry},
 };
 
-/// How much is read at once, and how much of a longer message goes into one frame.
+/// Size of a read, and of the frames of a long message, in bytes.
 const CHUNK_BYTES: usize = 16 << 10;
 
-/// How much is read at once from a client that has sent little.
+/// Size of a read from a client that has sent little, in bytes.
 const SMALL_READ_BYTES: usize = 4 << 10;
 
-/// Why a connection ends whose credentials have expired: 3000 is registered as Unauthorized.
+/// Close code for expired credentials: 3000 is registered as Unauthorized.
 const UNAUTHORIZED: u16 = 3000;
 
-/// How much longer than its calls such a connection may last.
+/// Time that such a connection remains after the grace period of its calls.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the reading half has for the client. A later note replaces one that was not sent yet, as
-/// the answer to a later ping may.
+/// Control frame that the reader has for the writer. A later one replaces one that was not sent yet, as RFC
+/// 6455 allows for pongs.
 #[derive(Clone)]
 enum PendingControl {
     Nothing,
@@ -51,7 +51,7 @@ enum PendingControl {
     Close(Option<CloseCode>),
 }
 
-/// Serves one client until it is gone or `shutdown` stops.
+/// Serves one client until it disconnects or `shutdown` stops.
 pub(super) async fn serve<S>(
     context: Arc<ServerContext>,
     scope: RequestExtensions,
@@ -70,7 +70,7 @@ pub(super) async fn serve<S>(
     let mut incoming = FrameReader::new(reader, pending_control, ping.saturating_mul(3));
     incoming.expiry = expiry.map(|expiry| Box::pin(sleep_until(expiry)));
     let outgoing = FrameWriter::new(writer, limits.write);
-    // Lines are not read while too many calls are under way: the end must not wait for that.
+    // The reader pauses while too many calls are in flight, and the expiry must not wait for that.
     let ended = async move {
         let Some(expiry) = expiry else { return std::future::pending().await };
         sleep_until(expiry).await;
@@ -83,7 +83,7 @@ pub(super) async fn serve<S>(
             () = ended => Err(io::ErrorKind::TimedOut.into()),
         }
     };
-    // A client that cannot be written to is gone, and its calls with it.
+    // A client that cannot be written to is gone, and its calls are cancelled.
     let _ = tokio::try_join!(served, outgoing.run(lines, pending_control_rx, ping, &shutdown));
 }
 
@@ -94,23 +94,23 @@ struct FrameReader<R> {
     frames: FrameParser,
     pending_control: watch::Sender<PendingControl>,
     state: ReadState,
-    /// Whether the last read brought much.
+    /// True if the last read returned many bytes.
     large_reads: bool,
-    /// When something last came.
+    /// Time of the last read.
     last_read: Instant,
-    /// How long nothing may come.
+    /// Longest time without input.
     timeout_after: Duration,
     silence_timer: Pin<Box<Sleep>>,
-    /// When the client may not be here any longer.
+    /// Expiry of the client's credentials.
     expiry: Option<Pin<Box<Sleep>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReadState {
     Open,
-    /// No more messages come, and the connection of lines does not know yet.
+    /// No more messages follow, and the reader of lines has yet to be told.
     Ended,
-    /// What still comes is thrown away, so that the client can read our last words.
+    /// Further input is discarded, so that the client can still read the close frame.
     Discarding,
 }
 
@@ -134,7 +134,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Puts the lines that are there into `buffer`, and more as soon as they come if it is empty.
+    /// Writes available lines into `buffer`. Waits for input only if there is none.
     fn poll_lines(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<()> {
         let before = buffer.filled().len();
         while self.state == ReadState::Open && buffer.remaining() > 0 {
@@ -167,9 +167,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.pending_control.send_replace(PendingControl::Close(code));
     }
 
-    /// Reads on. False if nothing comes any more, or nothing came for too long.
+    /// Reads more input. False at the end, or after too long a silence.
     fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        // Most clients are idle most of the time: only who sends much gets much room.
+        // Most clients are idle, so only clients that send much get a large buffer.
         self.input.reserve(if self.large_reads { CHUNK_BYTES } else { SMALL_READ_BYTES });
         if let Poll::Ready(read) = pin!(self.half.read_buf(&mut self.input)).poll(cx) {
             self.last_read = Instant::now();
@@ -221,11 +221,11 @@ impl<R: AsyncRead + Unpin> AsyncRead for FrameReader<R> {
 /// Writes lines as messages.
 struct FrameWriter<W> {
     half: W,
-    /// How long the client may read nothing.
+    /// Longest time that a write may take.
     timeout_after: Duration,
-    /// What the server has said and is in no frame yet.
+    /// Output that is not in a frame yet.
     queued: BytesMut,
-    /// Whether a message has begun and not ended.
+    /// True if the first frames of a message were sent, but not its last.
     mid_message: bool,
     frames: Vec<u8>,
 }
@@ -241,7 +241,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         }
     }
 
-    /// Sends what the server says, pongs and pings, and at last why the connection ends.
+    /// Sends messages, pongs and pings, and at the end a close frame.
     async fn run(
         mut self,
         mut lines: DuplexStream,
@@ -274,12 +274,12 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         frames::close(&mut self.frames, reason);
         self.send().await?;
         timeout(self.timeout_after, self.half.shutdown()).await??;
-        // Nobody hears what calls under way say before they end.
+        // Output of the remaining calls is discarded.
         async_io::copy(&mut lines, &mut async_io::sink()).await?;
         Ok(())
     }
 
-    /// Puts whole messages into frames, and of a long one what is there.
+    /// Puts complete messages into frames, and a long one as far as it is available.
     fn frame(&mut self) {
         while let Some(end) = self.queued.iter().position(|byte| *byte == b'\n') {
             frames::text(&mut self.frames, &self.queued[..end], !self.mid_message, true);

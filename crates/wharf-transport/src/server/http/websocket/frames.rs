@@ -1,7 +1,7 @@
-//! Frames of RFC 6455, as a server reads and writes them.
+//! Parses and writes frames of RFC 6455 on the server side.
 //!
-//! Text is passed on as it comes: a long message is held once, by whoever puts its line together,
-//! and an idle client holds nothing.
+//! Text is passed on as it arrives: a long message is buffered only once, by the reader of lines, and an idle
+//! client has no buffer.
 
 use std::{io::Cursor, str};
 
@@ -13,10 +13,10 @@ use tokio_tungstenite::tungstenite::protocol::frame::{
 
 use crate::server::jsonl::replace_line_breaks;
 
-/// The longest payload of a control frame.
+/// Longest payload of a control frame.
 const MAX_CONTROL_BYTES: u64 = 125;
 
-/// What [`FrameParser::next`] found.
+/// Part of a frame that [`FrameParser::next`] returns.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FramePiece {
     /// A part of a message, without line breaks.
@@ -25,20 +25,20 @@ pub(super) enum FramePiece {
     End,
     Ping(Bytes),
     Pong,
-    /// The client leaves, for a reason if it gave one.
+    /// The client closes the connection, with a code if it sent one.
     Close(Option<CloseCode>),
 }
 
-/// Takes frames apart.
+/// Parser of incoming frames.
 #[derive(Debug, Default)]
 pub(super) struct FrameParser {
-    /// Whether a message has begun and not ended.
+    /// True between the first and the last frame of a message.
     open: bool,
     payload: Option<FramePayload>,
     text: Utf8Check,
 }
 
-/// What is to come of a frame.
+/// Rest of the current frame.
 #[derive(Debug)]
 struct FramePayload {
     left: u64,
@@ -47,10 +47,10 @@ struct FramePayload {
 }
 
 impl FrameParser {
-    /// The next piece in `input`, at most `room` bytes of text. None if more must come first.
+    /// Returns the next piece of `input`, with at most `room` bytes of text. None if more input is needed.
     ///
     /// # Errors
-    /// Why the connection must be closed.
+    /// The code to close the connection with.
     pub(super) fn next(
         &mut self,
         input: &mut BytesMut,
@@ -95,7 +95,7 @@ impl FrameParser {
         let Some((header, length)) = parsed else { return Ok(FrameStart::Nothing) };
         let size = cursor.position() as usize;
         let FrameHeader { is_final: last, rsv1, rsv2, rsv3, opcode, mask } = header;
-        // No extension was agreed on, and clients must mask.
+        // No extension was negotiated, and clients must mask.
         let (Some(mask), false) = (mask, rsv1 || rsv2 || rsv3) else {
             return Err(CloseCode::Protocol);
         };
@@ -147,10 +147,10 @@ fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     }
 }
 
-/// Checks that the parts of a message are UTF-8 in the end.
+/// Validates UTF-8 across the parts of a message.
 #[derive(Debug, Default)]
 struct Utf8Check {
-    /// A character of which only some bytes have come.
+    /// A character of which only some bytes have arrived.
     begun: [u8; 4],
     length: usize,
 }
@@ -184,18 +184,18 @@ impl Utf8Check {
     }
 }
 
-/// Appends a frame of a message: its first or a later one, its last or not.
+/// Appends a frame of a message: the first or a later one, the last or not.
 pub(super) fn text(out: &mut Vec<u8>, part: &[u8], first: bool, last: bool) {
     let kind = if first { Data::Text } else { Data::Continue };
     frame(out, OpCode::Data(kind), part, last);
 }
 
-/// Appends a frame that belongs to no message.
+/// Appends a control frame.
 pub(super) fn control(out: &mut Vec<u8>, kind: Control, payload: &[u8]) {
     frame(out, OpCode::Control(kind), payload, true);
 }
 
-/// Appends the last frame.
+/// Appends the close frame.
 pub(super) fn close(out: &mut Vec<u8>, code: Option<CloseCode>) {
     let code = code.map(|code| u16::from(code).to_be_bytes());
     control(out, Control::Close, code.as_ref().map_or(&[], |code| &code[..]));
@@ -212,7 +212,7 @@ fn frame(out: &mut Vec<u8>, opcode: OpCode, payload: &[u8], is_final: bool) {
 mod tests {
     use super::*;
 
-    /// A frame as a client sends it.
+    /// Encodes a frame as a client sends it.
     fn sent(first: u8, payload: &[u8]) -> Vec<u8> {
         let mask = [7, 0, 255, 42];
         let header = FrameHeader {
@@ -230,7 +230,7 @@ mod tests {
         frame
     }
 
-    /// What comes of `bytes` that arrive `step` at a time: lines, what else there was, how it ended.
+    /// Parses `bytes` that arrive `step` at a time. Returns the lines, the other pieces and the result.
     fn read(
         bytes: &[u8],
         step: usize,
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_forbids_ends_the_connection() {
+    fn protocol_violations_close_the_connection() {
         let unmasked = vec![0x81, 1, b'x'];
         let mut twice = sent(0x01, b"a");
         twice.extend(sent(0x81, b"b"));

@@ -1,4 +1,5 @@
-//! WebSocket: each JSON-RPC message is one text message, served like a connection of lines.
+//! WebSocket transport: each JSON-RPC message is one text message, handled like a line of a JSON lines
+//! connection.
 
 pub(crate) mod connection;
 pub(crate) mod frames;
@@ -18,12 +19,12 @@ use wharf_model::RequestExtensions;
 use crate::server::http::{response, response::HttpResponse, service::HttpEndpoint};
 use crate::server::limits::connection_slots::ConnectionSlot;
 
-/// The subprotocol that clients must offer.
+/// Subprotocol that clients must offer.
 const MCP_SUBPROTOCOL: &str = "mcp";
 const WEBSOCKET: HeaderValue = HeaderValue::from_static("websocket");
 const VERSION: HeaderValue = HeaderValue::from_static("13");
 
-/// Whether the client wants a WebSocket.
+/// Returns true if the request asks for an upgrade to WebSocket.
 pub(crate) fn is_upgrade_request(parts: &Parts) -> bool {
     let lists = |name, token: &str| {
         tokens(&parts.headers, name).any(|listed| listed.eq_ignore_ascii_case(token))
@@ -31,7 +32,7 @@ pub(crate) fn is_upgrade_request(parts: &Parts) -> bool {
     parts.method == Method::GET && lists(CONNECTION, "upgrade") && lists(UPGRADE, "websocket")
 }
 
-/// Answers the handshake, and serves the client once the connection is a WebSocket.
+/// Answers the handshake, and serves the client after the upgrade.
 pub(crate) fn upgrade(
     endpoint: &Arc<HttpEndpoint>,
     parts: &Parts,
@@ -39,7 +40,7 @@ pub(crate) fn upgrade(
 ) -> HttpResponse {
     let headers = &parts.headers;
     if headers.get(header::SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
-        let mut reply = response::refuse(426, "The version of WebSocket spoken here is 13");
+        let mut reply = response::refuse(426, "Only version 13 of WebSocket is supported");
         reply.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, VERSION);
         set_upgrade_headers(&mut reply);
         return reply;
@@ -48,7 +49,7 @@ pub(crate) fn upgrade(
         return response::refuse(400, "Sec-WebSocket-Key must be 16 bytes in Base64");
     };
     if !tokens(headers, header::SEC_WEBSOCKET_PROTOCOL).any(|offered| offered == MCP_SUBPROTOCOL) {
-        return response::refuse(400, "The subprotocol spoken here is mcp: offer it");
+        return response::refuse(400, "The client must offer the subprotocol `mcp`");
     }
     let Some(upgraded) = scope.remove::<OnUpgrade>() else {
         return response::refuse(400, "This connection cannot become a WebSocket: use HTTP/1.1");
@@ -82,13 +83,13 @@ fn set_upgrade_headers(reply: &mut HttpResponse) {
     headers.insert(UPGRADE, WEBSOCKET);
 }
 
-/// What a header lists, in all its lines.
+/// Returns the elements of a list header, from all its lines.
 fn tokens(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     let lines = headers.get_all(name).into_iter().filter_map(|line| line.to_str().ok());
     lines.flat_map(|line| line.split(',')).map(str::trim)
 }
 
-/// The client's key, if it is one.
+/// Returns the value of `Sec-WebSocket-Key` if it is valid.
 fn key(headers: &HeaderMap) -> Option<&[u8]> {
     let mut keys = headers.get_all(header::SEC_WEBSOCKET_KEY).into_iter();
     let (Some(key), None) = (keys.next(), keys.next()) else { return None };

@@ -1,11 +1,11 @@
-//! Every rule of the format, by example.
+//! Tests of the event stream rules, by example.
 
 use crate::framing::sse::parser::*;
 
-/// What a stream says: `name|data|id`, or `!` for an event that is too long.
+/// Parses `bytes` into `name|data|id` for each event, or `!` for an oversized one.
 fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
     events.push(bytes);
-    let told = |found: Result<ServerEvent, Error>| match found {
+    let shown = |found: Result<ServerEvent, Error>| match found {
         Ok(ServerEvent { name, data, id }) => {
             let data = String::from_utf8_lossy(&data).into_owned();
             format!("{}|{data}|{}", name.unwrap_or_default(), id.unwrap_or_default())
@@ -15,7 +15,7 @@ fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
             "!".to_owned()
         }
     };
-    std::iter::from_fn(|| events.next()).map(told).collect()
+    std::iter::from_fn(|| events.next()).map(shown).collect()
 }
 
 fn all(bytes: &[u8]) -> Vec<String> {
@@ -63,7 +63,7 @@ fn an_event_is_there_as_soon_as_its_blank_line_is() {
 }
 
 #[test]
-fn where_to_resume() {
+fn last_event_id() {
     for (stream, expected) in [
         ("id: 7\ndata: a\n\n", Some("7")),
         ("id: 7\n\n", Some("7")),
@@ -82,7 +82,7 @@ fn where_to_resume() {
 }
 
 #[test]
-fn when_to_come_back() {
+fn reconnect_delay() {
     for (stream, expected) in [
         ("retry: 1500\n", Some(1500)),
         ("retry:0\n\n", Some(0)),
@@ -99,7 +99,7 @@ fn when_to_come_back() {
 }
 
 #[test]
-fn too_long() {
+fn oversized_events_are_errors() {
     let long = "x".repeat(40);
     let event = |data: &str| format!("id: 9\ndata: {data}\n\n");
     for (stream, expected) in [

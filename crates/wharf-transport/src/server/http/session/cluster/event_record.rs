@@ -1,19 +1,19 @@
-//! An event of a stream, as the store keeps it.
+//! Event of a stream as the store keeps it.
 
 use serde_json::value::RawValue;
 use wharf_model::{Error, ErrorKind};
 use wharf_wire::Connection;
 
-/// One event. All are numbered by who writes them, so that one which was stored twice is read once:
-/// those of a call's stream in their order, as clients know them; the session's own, which go by the
-/// numbers that the store gives, with tickets.
+/// One stored event. Its writer numbers it, so that a reader recognizes an event that was stored twice. Events
+/// of a call stream are numbered in order, as clients see them. Events of the session's stream carry a ticket
+/// here, and clients see the number that the store gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EventRecord<'a> {
     pub(crate) kind: EventKind,
-    /// The process that wrote it.
+    /// Node number of the process that wrote the event.
     pub(crate) node: u32,
     pub(crate) number: u64,
-    /// The id of the call whose reply ends the stream, or an array of them for a batch.
+    /// Id of the call whose reply ends the stream, as JSON; for a batch an array of ids.
     pub(crate) reply_ids: &'a str,
     /// Empty if there is none.
     pub(crate) message: &'a [u8],
@@ -21,14 +21,14 @@ pub(crate) struct EventRecord<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventKind {
-    /// There is such a stream. It has no message.
+    /// Start of the stream, without a message.
     Open,
     Message,
-    /// Whatever comes later was written by somebody whom the others thought dead.
+    /// End of the stream. Later events come from a process that the others took for dead, and are ignored.
     End,
 }
 
-/// What the letters stand for.
+/// Byte that encodes each kind.
 const KINDS: [(u8, EventKind); 3] =
     [(b'o', EventKind::Open), (b's', EventKind::Message), (b'e', EventKind::End)];
 
@@ -45,7 +45,7 @@ impl<'a> EventRecord<'a> {
         bytes
     }
 
-    /// None for what nobody here wrote.
+    /// Decodes an event. None if the bytes have another format.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (letter, rest) = bytes.split_first()?;
         let (node, rest) = rest.split_first_chunk()?;
@@ -62,10 +62,10 @@ impl<'a> EventRecord<'a> {
     }
 }
 
-/// The replies to calls whose process is gone.
+/// Returns error replies for the calls of a process that died.
 pub(crate) fn lost_call_replies(connection: &Connection, reply_ids: &str) -> Vec<u8> {
     let error = Error::new(ErrorKind::InternalError).with_message(
-        "The process that ran this call is gone: nobody knows how far it came, or whether it ended",
+        "The process that ran this call has died: it is not known if the call completed",
     );
     let mut replies = Vec::new();
     if !reply_ids.starts_with('[') {
@@ -86,18 +86,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_read() {
+    fn encoded_records_are_decoded_unchanged() {
         for (_, kind) in KINDS {
             for message in [&b""[..], b"{}", &[0; 300]] {
-                let entry = EventRecord {
+                let record = EventRecord {
                     kind,
                     node: 7,
                     number: u64::MAX,
                     reply_ids: r#"[1,"a"]"#,
                     message,
                 };
-                let bytes = entry.to_bytes();
-                assert_eq!(EventRecord::parse(&bytes), Some(entry));
+                let bytes = record.to_bytes();
+                assert_eq!(EventRecord::parse(&bytes), Some(record));
                 for end in 0..bytes.len() - message.len() {
                     assert_eq!(EventRecord::parse(&bytes[..end]), None);
                 }

@@ -1,4 +1,4 @@
-//! The way of a call's events into the store, past which no client sees them.
+//! Writes the events of a call stream to the store before a client sees them.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
@@ -14,35 +14,35 @@ use crate::server::http::session::{
         record::SessionRecord,
     },
     event_log::{EventLog, UnstoredEvent},
-    session::Session,
+    live_session::Session,
 };
 use crate::server::http::{
     HttpLimits,
     cluster::{Cluster, ClusterMessage, StoreUnavailable},
 };
 
-/// How many events are read at once.
+/// Number of events in one read.
 pub(crate) const READ_BATCH_SIZE: usize = 64;
-/// For how long a call's stream that has not ended is kept after its last event, at least.
+/// Shortest time that the store keeps an open call stream after its last event.
 const OPEN_STREAM_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// Where a call's stream is kept.
+/// Copies the events of one call stream from its event log to the store.
 pub(crate) struct EventWriter {
-    /// Calls know their session, and the session its streams.
+    /// Weak, because calls hold their session and the session holds its streams.
     session: Weak<Session>,
     cluster: Arc<Cluster>,
     key: String,
     stream: u64,
     limits: HttpLimits,
-    /// The calls whose replies end the stream.
+    /// Ids of the calls whose replies end the stream.
     calls: Mutex<Vec<CallId>>,
-    /// The same as text, once the stream has begun.
+    /// The same ids as JSON, once the stream is open.
     reply_ids: OnceLock<String>,
-    /// The number that the store gave the newest event.
+    /// Number that the store gave the newest event.
     newest: Mutex<u64>,
 }
 
-/// Somebody else ended the stream: this process was thought dead.
+/// Error: another process took this one for dead and ended the stream.
 struct TakenOver;
 
 impl EventWriter {
@@ -59,12 +59,12 @@ impl EventWriter {
         }
     }
 
-    /// The stream ends with the reply to this call, among others if it is of a batch.
+    /// Adds a call whose reply ends the stream. A batch has several.
     pub(crate) fn expect_reply(&self, id: CallId) {
         lock(&self.calls).push(id);
     }
 
-    /// Begins to keep the stream. Nothing of it may be sent before, nor if that fails.
+    /// Opens the stream in the store. Nothing may be sent before this succeeds.
     pub(crate) async fn open(
         &self,
         log: &Arc<EventLog>,
@@ -81,12 +81,12 @@ impl EventWriter {
         Ok(())
     }
 
-    /// Gives up calls whose stream cannot be kept.
+    /// Cancels the calls of a stream that cannot be stored.
     pub(crate) fn cancel_calls(&self, session: &Session) {
         lock(&self.calls).iter().for_each(|id| session.in_flight().cancel(id));
     }
 
-    /// Forgets what is kept of the stream, if anything is. What fails here ends with time.
+    /// Deletes the stored events, if there are any. If this fails, they expire by their TTL.
     pub(crate) fn delete_stored(&self) {
         if self.reply_ids.get().is_some() {
             let (cluster, name) = (self.cluster.clone(), self.name());
@@ -96,7 +96,7 @@ impl EventWriter {
         }
     }
 
-    /// Stores what the log has, for as long as it has something.
+    /// Spawns a task that stores events until the log has no more.
     pub(crate) fn run(&self, log: Arc<EventLog>) {
         self.cluster.spawn(async move {
             let Some(writer) = log.writer() else { return };
@@ -109,16 +109,16 @@ impl EventWriter {
                     return;
                 }
                 if log.mark_stored(&next) {
-                    // Nothing is lost if nobody hears it.
-                    let word =
+                    // Readers also poll the store, so a lost message only delays them.
+                    let message =
                         ClusterMessage::StreamGrew { key: &writer.key, stream: writer.stream };
-                    let _ = writer.cluster.publish(&word).await;
+                    let _ = writer.cluster.publish(&message).await;
                 }
             }
         });
     }
 
-    /// Stores one event, however often it takes.
+    /// Stores one event, and retries until it succeeds.
     async fn store(&self, log: &EventLog, next: &UnstoredEvent) -> Result<(), TakenOver> {
         let kind = if next.end { EventKind::End } else { EventKind::Message };
         let number = loop {
@@ -137,8 +137,8 @@ impl EventWriter {
         Err(TakenOver)
     }
 
-    /// Whether one of the events between these was written by somebody who ended the stream. The
-    /// others are our own, stored by an attempt that seemed to fail.
+    /// Returns true if one of the events between these two was written by another process that ended the
+    /// stream. The others are this process's own, stored by an attempt whose response was lost.
     async fn ended_by_other(&self, mut after: u64, before: u64) -> bool {
         let name = self.name();
         while after + 1 < before {
@@ -151,8 +151,8 @@ impl EventWriter {
                 continue;
             };
             let between = read.events.iter().filter(|(number, _)| *number < before);
-            let foreign = |entry: EventRecord<'_>| {
-                entry.kind == EventKind::End && entry.node != self.cluster.node
+            let foreign = |record: EventRecord<'_>| {
+                record.kind == EventKind::End && record.node != self.cluster.node
             };
             if between.clone().any(|(_, event)| EventRecord::parse(event).is_some_and(foreign)) {
                 return true;
@@ -175,7 +175,7 @@ impl EventWriter {
         let event =
             EventRecord { kind, node: self.cluster.node, number, reply_ids, message }.to_bytes();
         let retention = retention(&self.limits, event.len());
-        // Calls may be silent for longer than sessions may be idle.
+        // A call may be silent for longer than a session may be idle.
         let ttl =
             if kind == EventKind::End { retention.ttl } else { retention.ttl.max(OPEN_STREAM_TTL) };
         let retention = Retention { ttl, ..retention };
@@ -189,10 +189,10 @@ impl EventWriter {
     }
 }
 
-/// How much of a stream is kept whose newest event is so long: it, at least.
+/// Returns the retention of a stream. It always has room for the newest event, of `length` bytes.
 pub(crate) fn retention(limits: &HttpLimits, length: usize) -> Retention {
     Retention {
-        // One more than clients see, which says that there is a stream.
+        // One more than clients see, for the event that opens the stream.
         events: limits.replay_events.max(1) + 1,
         bytes: limits.replay_bytes.max(length),
         ttl: limits.session_idle,

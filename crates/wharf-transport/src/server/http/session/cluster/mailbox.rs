@@ -1,4 +1,5 @@
-//! What reached this process and concerns another, and the other way round.
+//! Mailboxes of the processes of a cluster: forwards client responses and cancellations to the process that
+//! waits for them.
 
 use std::{
     sync::{Arc, Weak},
@@ -16,22 +17,22 @@ use crate::server::http::cluster::{
 use crate::server::http::session::{
     SessionManager,
     cluster::record::{SessionRecord, SessionStoreError},
-    session::{Session, SessionGuard},
+    live_session::{Session, SessionGuard},
 };
 
-/// How much of its mail a process finds, at least as long as it may take to look.
+/// Retention of a mailbox. It must exceed the interval at which the owner polls it.
 const MAILBOX_RETENTION: Retention =
     Retention { events: 4096, bytes: 64 << 20, ttl: POLL_INTERVAL.saturating_mul(12) };
-/// How long a letter may be.
-const MAX_LETTER_BYTES: usize = 1 << 20;
-/// How often a process writes to itself, so that its mailbox is not forgotten for want of mail and
-/// numbered anew.
+/// Largest mail, in bytes.
+const MAX_MAIL_BYTES: usize = 1 << 20;
+/// Interval at which a process writes to its own mailbox. Without mail the store would drop the mailbox and
+/// number it anew.
 const RENEW_INTERVAL: Duration = POLL_INTERVAL.saturating_mul(3);
-/// How many letters are read at once.
+/// Number of mails in one read.
 const READ_BATCH_SIZE: usize = 64;
 
 impl SessionManager {
-    /// Brings answers and cancellations that concern other processes there, and leaves the rest.
+    /// Forwards responses and cancellations that concern other processes. Leaves everything else in `received`.
     pub(crate) async fn forward(
         &self,
         guard: &SessionGuard,
@@ -46,10 +47,10 @@ impl SessionManager {
             match one {
                 Received::Answer(number, _) => {
                     if let Some(node) = shared_record.cluster.request_owner(*number) {
-                        // The client says who asked: mail for nobody would only fill the store.
+                        // The client chose the number, and mail for a dead process would only fill the store.
                         if !shared_record.cluster.is_gone(node).await {
-                            let letter = encode_response(guard, shared_record, one);
-                            send_mail(&shared_record.cluster, &[node], letter).await?;
+                            let mail = encode_response(guard, shared_record, one);
+                            send_mail(&shared_record.cluster, &[node], mail).await?;
                         }
                         *one = Received::Ignore;
                     }
@@ -65,7 +66,7 @@ impl SessionManager {
         Ok(())
     }
 
-    /// Hears what other processes say.
+    /// Receives and dispatches the messages of the cluster's bus.
     pub(crate) async fn receive_bus(
         sessions: Weak<Self>,
         cluster: Arc<Cluster>,
@@ -127,7 +128,7 @@ impl SessionManager {
         }
     }
 
-    /// Reads this process's mail.
+    /// Reads this process's mailbox and delivers its mail.
     pub(crate) async fn read_mail(sessions: Weak<Self>, cluster: Arc<Cluster>) {
         let name = mailbox(cluster.node);
         let (mut seen, mut renewed) = (0, Instant::now());
@@ -138,8 +139,8 @@ impl SessionManager {
             }
             let read =
                 cluster.store_call(cluster.stores.events.read(&name, seen, READ_BATCH_SIZE)).await;
-            // A store that was gone may have forgotten the mail and number it anew; a letter that
-            // is read twice does no harm.
+            // A store that was unavailable may have lost the mailbox and numbers it anew. Reading mail twice
+            // does no harm.
             let read = read.unwrap_or_else(|StoreUnavailable| {
                 seen = 0;
                 Events::default()
@@ -155,17 +156,17 @@ impl SessionManager {
                 }
             }
             let Some(sessions) = sessions.upgrade() else { return };
-            for (number, letter) in read.events {
+            for (number, mail) in read.events {
                 seen = number;
-                let letter = String::from_utf8(letter).unwrap_or_default();
-                if let Some((key, message)) = letter.split_once(' ') {
+                let mail = String::from_utf8(mail).unwrap_or_default();
+                if let Some((key, message)) = mail.split_once(' ') {
                     sessions.deliver(key, message);
                 }
             }
         }
     }
 
-    /// Treats what a client sent to another process.
+    /// Handles a message that a client sent to another process.
     fn deliver(&self, key: &str, message: &str) {
         let Some(session) = self.local_by_key(key) else { return };
         let message = Bytes::copy_from_slice(message.as_bytes());
@@ -178,12 +179,12 @@ impl SessionManager {
     }
 }
 
-/// A session with what it is to other processes.
+/// Returns the session with its shared record, if it has one.
 fn with_record(session: &Arc<Session>) -> Option<(&Arc<Session>, &SessionRecord)> {
     session.shared_record.as_deref().map(|shared_record| (session, shared_record))
 }
 
-/// Catches up with what others changed, where anybody would notice before the session is used again.
+/// Refreshes sessions in use that another process changed. Idle sessions are refreshed on their next use.
 fn refresh_in_use(cluster: &Arc<Cluster>, mut sessions: Vec<Arc<Session>>) {
     sessions.retain(|session| session.is_in_use());
     if sessions.is_empty() {
@@ -200,17 +201,17 @@ fn refresh_in_use(cluster: &Arc<Cluster>, mut sessions: Vec<Arc<Session>>) {
     });
 }
 
-/// Brings a letter to the mailboxes of other processes, and tells them.
+/// Writes to the mailboxes of other processes and notifies them.
 async fn send_mail(
     cluster: &Cluster,
     nodes: &[u32],
-    letter: Vec<u8>,
+    mail: Vec<u8>,
 ) -> Result<(), StoreUnavailable> {
     for node in nodes {
         cluster
             .store_call(cluster.stores.events.append(
                 &mailbox(*node),
-                letter.clone(),
+                mail.clone(),
                 MAILBOX_RETENTION,
             ))
             .await?;
@@ -220,12 +221,12 @@ async fn send_mail(
         [node] => *node,
         _ => ALL_NODES,
     };
-    // They look there now and then, too.
+    // The owners also poll their mailboxes.
     let _ = cluster.publish(&ClusterMessage::MailArrived { node }).await;
     Ok(())
 }
 
-/// Cancels a call that another process runs; nobody knows which.
+/// Cancels a call of another process. The mail goes to all of them, because the owner of the call is not known.
 async fn cancel_elsewhere(
     shared_record: &SessionRecord,
     id: &CallId,
@@ -233,15 +234,15 @@ async fn cancel_elsewhere(
     let params = format!(r#"{{"requestId":{}}}"#, id.as_json());
     let message =
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#);
-    let letter = format!("{} {message}", shared_record.key).into_bytes();
-    // What no mail takes is the id of no call.
-    if letter.len() > MAX_LETTER_BYTES {
+    let mail = format!("{} {message}", shared_record.key).into_bytes();
+    // A call with such a long id cannot exist.
+    if mail.len() > MAX_MAIL_BYTES {
         return Ok(());
     }
-    send_mail(&shared_record.cluster, &shared_record.cluster.other_nodes().await?, letter).await
+    send_mail(&shared_record.cluster, &shared_record.cluster.other_nodes().await?, mail).await
 }
 
-/// Keeps a process's own mailbox, with a letter that says nothing. Gives how far it has been read.
+/// Keeps this process's mailbox alive with an empty mail. Returns the number of the last mail that was read.
 async fn renew(cluster: &Cluster, name: &str, seen: u64) -> u64 {
     match cluster
         .store_call(cluster.stores.events.append(name, Vec::new(), MAILBOX_RETENTION))
@@ -253,31 +254,31 @@ async fn renew(cluster: &Cluster, name: &str, seen: u64) -> u64 {
     }
 }
 
-/// An answer, as the client could have written it; if that is too long, one that says so.
+/// Encodes a client response as the client would send it, or an error in its place if it is too long.
 fn encode_response(
     guard: &SessionGuard,
     shared_record: &SessionRecord,
     answer: &Received,
 ) -> Vec<u8> {
-    let mut letter = format!("{} ", shared_record.key).into_bytes();
-    let start = letter.len();
+    let mut mail = format!("{} ", shared_record.key).into_bytes();
+    let start = mail.len();
     match answer {
-        Received::Answer(number, Ok(result)) => letter.extend_from_slice(
+        Received::Answer(number, Ok(result)) => mail.extend_from_slice(
             format!(r#"{{"jsonrpc":"2.0","id":{number},"result":{result}}}"#).as_bytes(),
         ),
         Received::Answer(number, Err(error)) => {
-            guard.connection().fail(&number.to_string(), error, &mut letter);
+            guard.connection().fail(&number.to_string(), error, &mut mail);
         }
         _ => {}
     }
-    if let (true, Received::Answer(number, _)) = (letter.len() > MAX_LETTER_BYTES, answer) {
-        letter.truncate(start);
+    if let (true, Received::Answer(number, _)) = (mail.len() > MAX_MAIL_BYTES, answer) {
+        mail.truncate(start);
         let error = Error::new(ErrorKind::InvalidRequest).with_message(
-            "The client's answer is too long for another process than the one that asked",
+            "The client's response is too long to be forwarded to the process that sent the request",
         );
-        guard.connection().fail(&number.to_string(), &error, &mut letter);
+        guard.connection().fail(&number.to_string(), &error, &mut mail);
     }
-    letter
+    mail
 }
 
 fn mailbox(node: u32) -> String {

@@ -1,4 +1,4 @@
-//! What a session has beside itself where several processes serve it.
+//! State of a session that several processes share: its record in the store, and the readers of its streams.
 
 use std::{
     sync::{
@@ -14,39 +14,39 @@ use wharf_model::{ChangeVersion, Record, Service};
 use wharf_wire::{Connection, McpHeaders, Received};
 
 use crate::server::http::cluster::{Cluster, ClusterMessage, StoreUnavailable};
-use crate::server::http::session::session::{SESSION_STREAM, Session};
+use crate::server::http::session::live_session::{SESSION_STREAM, Session};
 
-/// How often a change is tried again that others came before.
+/// Number of attempts of a compare-and-swap.
 const MAX_SWAP_ATTEMPTS: usize = 16;
-/// How much longer a record is kept than its session may be idle: uses are noted only so often.
+/// Time that a record outlives the idle limit of its session, because uses are saved only at intervals.
 pub(crate) const EXPIRY_SLACK: Duration = Duration::from_secs(90);
 
-/// The session's place in the store, and who follows its streams through that.
+/// Record of a session in the store, and the readers of its streams in this process.
 pub(crate) struct SessionRecord {
     pub(crate) cluster: Arc<Cluster>,
-    /// By what the stores know it.
+    /// Key of the session in the stores.
     pub(crate) key: String,
-    /// As this process last saw it. Held while it is changed.
+    /// The record as last loaded or written. Locked during an update.
     record: AsyncMutex<Record>,
     version: AtomicU64,
-    /// Whether another process has changed it since.
+    /// True if another process may have changed the record since.
     stale: AtomicBool,
-    /// Whether anybody has used it since that was noted.
+    /// True if the session was used since its expiry was last extended.
     used: AtomicBool,
     readers: Mutex<Vec<Weak<RegisteredReader>>>,
 }
 
-/// Somebody who came back to a stream.
+/// Registration of a reader that resumed a stream. A stream has one reader in the whole cluster.
 pub(crate) struct RegisteredReader {
     stream: u64,
     pub(crate) ticket: u64,
-    /// Whether it reads what this process wrote, past the store.
+    /// True if it reads the event log of this process instead of the store.
     local: bool,
     pub(crate) wakeup: Notify,
-    /// Whether it has heard that it follows the stream. What it hears before that others take it
-    /// was said before.
+    /// True once this process has received its own `ReaderMoved` message. A `ReaderMoved` of another reader
+    /// that arrives earlier was published earlier, and does not displace this one.
     announced: AtomicBool,
-    /// Whether somebody else follows it by now.
+    /// True once another reader has displaced this one.
     displaced: AtomicBool,
 }
 
@@ -61,13 +61,13 @@ impl RegisteredReader {
     }
 }
 
-/// Why a change was not kept.
+/// Error of an operation on the shared record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionStoreError {
     StoreUnavailable,
     /// The session has ended.
     Gone,
-    /// Others change it all the time.
+    /// Other processes changed the record on every attempt, or the table is full.
     Contended,
 }
 
@@ -90,7 +90,7 @@ impl SessionRecord {
         }
     }
 
-    /// The name of a stream in the store.
+    /// Returns the key of a stream in the store.
     pub(crate) fn stream(&self, number: u64) -> String {
         format!("{}.{number}", self.key)
     }
@@ -103,12 +103,12 @@ impl SessionRecord {
         self.stale.load(Ordering::Acquire)
     }
 
-    /// Another process may have changed the session.
+    /// Marks the record as possibly changed by another process.
     pub(crate) fn mark_stale(&self) {
         self.stale.store(true, Ordering::Release);
     }
 
-    /// Another process changed the session. False if this one has seen that.
+    /// Handles a `SessionChanged` message. False if this version is already known.
     pub(crate) fn on_changed(&self, version: u64) -> bool {
         let is_new = self.version.load(Ordering::Acquire) < version;
         if is_new {
@@ -117,7 +117,7 @@ impl SessionRecord {
         is_new
     }
 
-    /// Catches up with the other processes, now or before the session is used again.
+    /// Loads the record now, or marks it stale so that the next use loads it.
     pub(crate) async fn refresh_or_mark_stale(
         &self,
         session: &Session,
@@ -129,10 +129,10 @@ impl SessionRecord {
         seen
     }
 
-    /// Catches up with the other processes, if that is possible now.
+    /// Loads the record and applies it to the session.
     pub(crate) async fn refresh(&self, session: &Session) -> Result<(), SessionStoreError> {
         let mut record = self.record.lock().await;
-        // Before the look: what is changed after it is told again.
+        // Cleared before the load: a change after the load is announced again.
         let stale = self.stale.swap(false, Ordering::AcqRel);
         let loaded = self.reload(&mut record).await;
         match loaded {
@@ -150,7 +150,7 @@ impl SessionRecord {
         Ok(())
     }
 
-    /// Reads a message. What it changes is in the store before anybody acts on it.
+    /// Decodes a message. The changes it makes to the session are stored before they take effect.
     pub(crate) async fn receive(
         &self,
         session: &Session,
@@ -166,17 +166,17 @@ impl SessionRecord {
         if !edited {
             return Ok(received);
         }
-        // Once more, from what the store has: others may have changed the session too.
+        // Decoded again on top of the stored state, because other processes may have changed the session too.
         let service = &*session.common.context.service;
         let mut received = Received::Ignore;
-        let kept = self.update(session, |connection| {
+        let updated = self.update(session, |connection| {
             received = connection.receive_http(message.clone(), heads);
             defer_listen(connection, &mut received, service);
         });
-        kept.await.map(|()| received)
+        updated.await.map(|()| received)
     }
 
-    /// Tells the other processes what the session follows by now.
+    /// Saves the session's subscriptions for the other processes, in the background.
     pub(crate) fn save_in_background(session: &Arc<Session>) {
         let Some(shared_record) = &session.shared_record else { return };
         let shared = session.clone();
@@ -187,7 +187,7 @@ impl SessionRecord {
         });
     }
 
-    /// Changes what the store has, however often it takes.
+    /// Edits the session and stores it with compare-and-swap, with retries.
     async fn update(
         &self,
         session: &Session,
@@ -211,7 +211,7 @@ impl SessionRecord {
         };
         let changed = changed.await;
         if changed.is_err() {
-            // It did not happen, or nobody knows: the client will say it again.
+            // The change failed, or its outcome is unknown: the client repeats its request.
             session.connection().catch_up(&record.body);
             self.mark_stale();
         }
@@ -226,7 +226,7 @@ impl SessionRecord {
         changed
     }
 
-    /// Puts `body` in the place of what the record says. False if others came before.
+    /// Replaces the record's body. False if another process changed the record first.
     async fn compare_and_swap(
         &self,
         record: &mut Record,
@@ -242,7 +242,7 @@ impl SessionRecord {
         Ok(swapped)
     }
 
-    /// Notes in the store that the session is used, if it is, and what it has heard by now.
+    /// Extends the record's expiry if the session was used, and saves its change versions.
     pub(crate) async fn touch(
         &self,
         session: &Session,
@@ -251,11 +251,11 @@ impl SessionRecord {
         if !self.used.swap(false, Ordering::AcqRel) {
             return Ok(());
         }
-        let noted = self.extend_expiry(session, idle).await;
-        if noted.is_err() {
+        let extended = self.extend_expiry(session, idle).await;
+        if extended.is_err() {
             self.mark_used();
         }
-        noted
+        extended
     }
 
     async fn extend_expiry(
@@ -278,11 +278,11 @@ impl SessionRecord {
         Ok(())
     }
 
-    /// Ends the session for all processes. False if it had ended.
+    /// Ends the session for all processes. False if it had ended before.
     pub(crate) async fn remove(&self) -> Result<bool, StoreUnavailable> {
         let removed =
             self.cluster.store_call(self.cluster.stores.sessions.remove(&self.key)).await?;
-        // What fails here ends with time.
+        // If this fails, the stream expires by its TTL.
         let _ = self
             .cluster
             .store_call(self.cluster.stores.events.forget(&self.stream(SESSION_STREAM)))
@@ -292,9 +292,9 @@ impl SessionRecord {
     }
 }
 
-/// Those who follow the session's streams through the store.
+/// Readers of the session's streams.
 impl SessionRecord {
-    /// Follows a stream from now on, instead of whoever does, and tells the others.
+    /// Registers a reader of a stream, displaces the current one and announces it to the cluster.
     pub(crate) async fn register_reader(
         &self,
         stream: u64,
@@ -321,8 +321,8 @@ impl SessionRecord {
         readers.push(Arc::downgrade(reader));
     }
 
-    /// Somebody follows a stream by this ticket: those with others need not. False if that was so
-    /// before somebody came back to this process.
+    /// Handles a `ReaderMoved` message: displaces readers with other tickets. False if the message is older
+    /// than a reader of this process's log.
     pub(crate) fn on_reader_moved(&self, stream: u64, ticket: u64) -> bool {
         let mut is_new = true;
         for reader in self.matching(|it| it.stream == stream) {
@@ -337,12 +337,12 @@ impl SessionRecord {
         is_new
     }
 
-    /// There is more of a stream.
+    /// Handles a `StreamGrew` message: wakes the readers of the stream.
     pub(crate) fn on_stream_grew(&self, stream: u64) {
         self.matching(|it| it.stream == stream).iter().for_each(|it| it.wakeup.notify_one());
     }
 
-    /// Whoever follows any stream should look.
+    /// Wakes the readers of all streams.
     pub(crate) fn wake_readers(&self) {
         self.matching(|_| true).iter().for_each(|it| it.wakeup.notify_one());
     }
@@ -356,11 +356,11 @@ impl SessionRecord {
     }
 }
 
-/// Lets the session's listen wait until somebody opens its stream, wherever that is.
+/// Defers the session's subscription until a client opens the session's stream, in any process.
 fn defer_listen(connection: &mut Connection, received: &mut Received, service: &dyn Service) {
     match received {
         Received::Call(_, codec) if codec.is_silent() => {
-            connection.put_off_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
+            connection.postpone_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
             *received = Received::Ignore;
         }
         Received::Batch(members) => {

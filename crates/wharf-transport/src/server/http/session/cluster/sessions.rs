@@ -1,4 +1,4 @@
-//! Sessions that several processes serve: each has those that it was asked for of late.
+//! Sessions that several processes serve. Each process keeps those in memory that it served recently.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,10 +12,10 @@ use crate::server::http::session::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
+    live_session,
+    live_session::{SESSION_STREAM, Session, SessionGuard},
     post,
     post::PostContext,
-    session,
-    session::{SESSION_STREAM, Session, SessionGuard},
     stream_reader,
     stream_reader::StreamReader,
     too_many_sessions, unknown_event,
@@ -33,7 +33,7 @@ use crate::server::{
     jsonl::in_flight::overloaded,
 };
 
-/// How long a session is kept at first that nobody comes back to.
+/// Time that the store keeps a new session before its first use.
 const UNUSED_SESSION_TTL: Duration = Duration::from_secs(120);
 /// Number of owners that unauthenticated callers are counted as, by their addresses. Each may have a quarter of
 /// `HttpLimits::anonymous_sessions`.
@@ -44,7 +44,7 @@ const GROUP_MARK: char = '~';
 type SessionResult<T> = Result<T, Box<HttpResponse>>;
 
 impl SessionManager {
-    /// Keeps a session that was opened here where every process finds it, and gives it an id.
+    /// Stores a session that was opened here, so that every process finds it, and gives it an id.
     pub(crate) async fn open_shared(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,
@@ -83,7 +83,7 @@ impl SessionManager {
         Ok((session, name))
     }
 
-    /// Goes on with a session that the store has.
+    /// Creates a session from its record in the store.
     fn restore(
         &self,
         cluster: &Arc<Cluster>,
@@ -96,7 +96,7 @@ impl SessionManager {
         Some(Session::new(self.common.clone(), connection, opener, Some(shared_record)))
     }
 
-    /// The session that a request without a message names, for whoever opened it.
+    /// Finds the session of a GET or DELETE for its owner, after checking the protocol version.
     pub(crate) async fn check_and_find_shared(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,
@@ -107,7 +107,7 @@ impl SessionManager {
         self.find_shared_session(cluster, parsed, scope).await
     }
 
-    /// The session that a request names, for whoever opened it.
+    /// Finds the session of a request for its owner.
     async fn find_shared_session(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,
@@ -150,7 +150,7 @@ impl SessionManager {
             return Ok(guard);
         }
         let record = cluster.store_call(cluster.stores.sessions.load(&hex(&id))).await?;
-        let caller = session::principal(scope);
+        let caller = live_session::principal(scope);
         let is_theirs = |record: &Record| is_owner(caller, &record.owner);
         let record = record.filter(is_theirs).ok_or(SessionStoreError::Gone)?;
         let session =
@@ -159,13 +159,13 @@ impl SessionManager {
             SessionGuard::new(self.admit(id, &session).ok_or(SessionStoreError::Contended)?);
         match (guard.belongs_to(scope), guard.is_ended()) {
             (true, false) => Ok(guard),
-            // It had to make room at once.
+            // The session was evicted at once.
             (true, true) => Err(SessionStoreError::Contended),
             (false, _) => Err(SessionStoreError::Gone),
         }
     }
 
-    /// Lets a session go that has ended elsewhere.
+    /// Removes a session that another process has ended.
     fn remove_if_gone(
         &self,
         shared_record: &SessionRecord,
@@ -177,7 +177,7 @@ impl SessionManager {
         loaded
     }
 
-    /// Answers a message of a session.
+    /// Handles a message posted to a session.
     pub(crate) async fn post_shared(
         self: &Arc<Self>,
         cluster: &Arc<Cluster>,
@@ -206,18 +206,18 @@ impl SessionManager {
             return Err(Box::new(SessionManager::not_found()));
         };
         let received = shared_record.receive(&guard, message, &parsed.message).await;
-        let mut received = received.map_err(|unkept| {
-            if unkept == SessionStoreError::Gone {
+        let mut received = received.map_err(|error| {
+            if error == SessionStoreError::Gone {
                 self.remove_ended(&shared_record.key);
             }
-            error_response(unkept)
+            error_response(error)
         })?;
         let forwarded = self.forward(&guard, shared_record, &mut received).await;
-        forwarded.map_err(|away| error_response(away.into()))?;
+        forwarded.map_err(|unavailable| error_response(unavailable.into()))?;
         Ok(self.handle_received(PostContext { guard, scope, accept, length }, received))
     }
 
-    /// Opens the session's own stream, or resumes any of its streams, wherever they come from.
+    /// Opens the session's stream, or resumes one of its streams, from memory or from the store.
     pub(crate) async fn get_shared(
         &self,
         guard: SessionGuard,
@@ -234,21 +234,21 @@ impl SessionManager {
         };
         if let (Some(after), Some(shared_record)) =
             (after.filter(|_| stream != SESSION_STREAM), &guard.shared_record)
-            && let Some(follower) = StreamReader::resume(guard.clone(), stream, after)
+            && let Some(stream_reader) = StreamReader::resume(guard.clone(), stream, after)
         {
             let reader = shared_record.register_reader(stream, true).await;
-            let reader = reader.map_err(|away| error_response(away.into()))?;
-            return Ok(post::events(follower.with_registration(reader)));
+            let reader = reader.map_err(|unavailable| error_response(unavailable.into()))?;
+            return Ok(post::events(stream_reader.with_registration(reader)));
         }
         if let Some(shared_record) =
             guard.shared_record.as_ref().filter(|_| stream == SESSION_STREAM)
         {
-            // What was subscribed to at another process just now is heard from now on, whoever tells.
+            // Applies subscriptions that another process stored just now.
             self.remove_if_gone(shared_record, shared_record.refresh(&guard).await)
                 .map_err(error_response)?;
         }
         let stored = StoredStreamReader::open(guard, stream, after, scope).await;
-        match stored.map_err(|away| error_response(away.into()))? {
+        match stored.map_err(|unavailable| error_response(unavailable.into()))? {
             Some(stored) => {
                 let every = stored.keep_alive();
                 Ok(response::events(HttpBody::events(EventSource::Stored(stored), every)))
@@ -262,12 +262,15 @@ impl SessionManager {
         let Some(shared_record) = &guard.shared_record else {
             return Ok(SessionManager::not_found());
         };
-        let removed = shared_record.remove().await.map_err(|away| error_response(away.into()))?;
+        let removed = shared_record
+            .remove()
+            .await
+            .map_err(|unavailable| error_response(unavailable.into()))?;
         self.remove_ended(&shared_record.key);
         Ok(if removed { response::status(204) } else { SessionManager::not_found() })
     }
 
-    /// Notes in the store which sessions are used, and lets those go that have ended there.
+    /// Extends the expiry of used sessions in the store, and removes those that have ended there.
     pub(crate) fn save_uses(self: &Arc<Self>, sessions: Vec<Arc<Session>>) {
         let Some(cluster) = self.cluster.clone().filter(|_| !sessions.is_empty()) else { return };
         let (table, idle) = (Arc::downgrade(self), self.common.limits.session_idle);
@@ -286,16 +289,16 @@ impl SessionManager {
         });
     }
 
-    /// Begins to hear what other processes say, once.
+    /// Subscribes to the cluster's bus and mailbox, once.
     fn join_cluster(self: &Arc<Self>, cluster: &Arc<Cluster>) {
         self.joined_cluster.call_once(|| {
             cluster.start();
-            // Before any session is loaded, of whose changes it might not hear.
-            let hearing = BusReceiver::new(&*cluster.stores.bus);
+            // Before any session is loaded, so that no change of one is missed.
+            let receiver = BusReceiver::new(&*cluster.stores.bus);
             cluster.spawn_background(SessionManager::receive_bus(
                 Arc::downgrade(self),
                 cluster.clone(),
-                hearing,
+                receiver,
             ));
             cluster
                 .spawn_background(SessionManager::read_mail(Arc::downgrade(self), cluster.clone()));
@@ -303,12 +306,14 @@ impl SessionManager {
     }
 }
 
-/// Why a session cannot be used.
-fn error_response(unkept: SessionStoreError) -> Box<HttpResponse> {
-    Box::new(match unkept {
+/// Returns the response for a session that cannot be used.
+fn error_response(error: SessionStoreError) -> Box<HttpResponse> {
+    Box::new(match error {
         SessionStoreError::StoreUnavailable => response::busy(STORE_UNAVAILABLE),
         SessionStoreError::Gone => SessionManager::not_found(),
-        SessionStoreError::Contended => response::busy("Too much is going on: try again later"),
+        SessionStoreError::Contended => {
+            response::busy("The session is being changed by too many requests: try again later")
+        }
     })
 }
 

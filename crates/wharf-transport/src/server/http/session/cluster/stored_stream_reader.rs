@@ -1,4 +1,4 @@
-//! A response that follows a stream through the store, wherever its events come from.
+//! HTTP response that reads a stream from the store, whichever process writes it.
 
 use std::{
     collections::VecDeque,
@@ -20,25 +20,25 @@ use crate::server::http::session::{
         record::RegisteredReader,
     },
     get_stream::SessionSubscription,
-    session::{SESSION_STREAM, SessionGuard},
+    live_session::{SESSION_STREAM, SessionGuard},
     stream_reader::id,
 };
 
-/// How many events later one that was stored twice may come again.
+/// Number of events after which an event that was stored twice can no longer reappear.
 const DEDUP_WINDOW: usize = 64;
 
-/// Follows a stream of a session through the store: what is kept of it, then what comes.
+/// Reads a stream of a session from the store: first the replayed events, then new ones.
 ///
-/// The session's own stream is fed by whoever follows it: its listen lasts as long as the response.
-/// What happens while nobody follows it is told to the next who does.
+/// The reader of the session's stream also feeds it: the session's subscription runs while the response is
+/// open. Changes in between are reported to the next reader.
 pub(crate) struct StoredStreamReader {
     next: Option<BoxFuture<(Box<StoredStreamState>, Option<Bytes>)>>,
     keep_alive: Duration,
 }
 
 impl StoredStreamReader {
-    /// Follows the stream after the event of this number, or from its newest one on if that is not
-    /// said, instead of whoever does. None if there is no such event.
+    /// Opens the stream after this event, or after the newest one without an event number. Displaces the
+    /// current reader. None if there is no such event.
     pub(crate) async fn open(
         guard: SessionGuard,
         stream: u64,
@@ -51,8 +51,7 @@ impl StoredStreamReader {
             let read = cluster.store_call(cluster.stores.events.read(&name, 0, 1)).await;
             read.map(|read| read.newest)
         };
-        // Before anything is taken from whoever follows it. The first event of the store only says
-        // that there is a stream.
+        // Checked before the current reader is displaced. The first stored event only opens the stream.
         if stream != SESSION_STREAM && after.unwrap_or(u64::MAX) >= newest().await? {
             return Ok(None);
         }
@@ -60,7 +59,7 @@ impl StoredStreamReader {
         if let Some(subscription) = &mut subscription {
             subscription.start(&guard);
         }
-        // What is written here is read there, if this process no longer has all of it.
+        // Events that this process writes are read from the store, because its log may have dropped some.
         if let Some(log) = guard.stream(stream) {
             log.detach_for_store();
         }
@@ -68,7 +67,7 @@ impl StoredStreamReader {
         let at = match (stream, after) {
             (SESSION_STREAM, after) => {
                 let newest = newest().await?;
-                // One that is shorter than it was has been forgotten since, and begun anew.
+                // A stream with fewer events than before has expired and was started anew.
                 after.map_or(newest, |after| if after > newest { 0 } else { after })
             }
             (_, after) => after.unwrap_or_default(),
@@ -81,7 +80,7 @@ impl StoredStreamReader {
             stream,
             name,
             at,
-            // One that was stored twice may have been seen once.
+            // An event that was stored twice may have been seen once.
             cursor: if stream == SESSION_STREAM {
                 at.saturating_sub(DEDUP_WINDOW as u64)
             } else {
@@ -104,7 +103,7 @@ impl StoredStreamReader {
         self.keep_alive
     }
 
-    /// All that is there to be sent, in one piece.
+    /// Polls for the next chunk of encoded events.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let Some(next) = &mut self.next else { return Poll::Ready(None) };
         next.as_mut().poll(cx).map(|(state, chunk)| {
@@ -114,31 +113,31 @@ impl StoredStreamReader {
     }
 }
 
-/// How far a response has come.
+/// State of the response.
 struct StoredStreamState {
     cluster: Arc<Cluster>,
     guard: SessionGuard,
     reader: Arc<RegisteredReader>,
     stream: u64,
     name: String,
-    /// The number of the event that the client has seen last.
+    /// Number of the last event that the client has seen.
     at: u64,
-    /// The number that the store gave it, or less.
+    /// Number of that event in the store, or less.
     cursor: u64,
-    /// The numbers that their writers gave the last events of the session's own stream.
+    /// Writer's numbers of the last events of the session's stream, to recognize duplicates.
     recent_numbers: VecDeque<u64>,
-    /// When to look whether the writer is gone.
+    /// Time of the next check that the writer is alive.
     next_check: Instant,
-    /// Who runs the calls, once that is known.
+    /// Process that runs the calls, once an event has named it.
     writer: Option<StreamWriter>,
-    /// What feeds the session's own stream.
+    /// Subscription that feeds the session's stream.
     subscription: Option<SessionSubscription>,
-    /// What the response begins with.
+    /// Bytes that precede the first event.
     opening: Vec<u8>,
     ended: bool,
 }
 
-/// Who runs the calls of a stream.
+/// Process that runs the calls of a stream.
 struct StreamWriter {
     node: u32,
     reply_ids: String,
@@ -152,11 +151,12 @@ impl StoredStreamState {
         }
     }
 
-    /// What comes next. None at the end.
+    /// Returns the next chunk. None at the end.
     async fn next(mut self: Box<Self>) -> (Box<Self>, Option<Bytes>) {
         let mut chunk = std::mem::take(&mut self.opening);
         while !self.is_over() {
-            // A store that is gone comes back, and the client sees meanwhile that we are alive.
+            // The reader waits for an unavailable store. Keep-alives show the client meanwhile that the
+            // connection is alive.
             if self.read(&mut chunk).await.is_err() && chunk.is_empty() {
                 self.cluster.wait_until_available().await;
                 continue;
@@ -176,7 +176,7 @@ impl StoredStreamState {
         self.ended || self.reader.is_displaced() || self.guard.is_ended()
     }
 
-    /// Reads what the store has, as much of it as fits into one piece.
+    /// Reads stored events, up to one batch.
     async fn read(&mut self, chunk: &mut Vec<u8>) -> Result<(), StoreUnavailable> {
         let events = &self.cluster.stores.events;
         let mut read =
@@ -187,8 +187,8 @@ impl StoredStreamState {
         }
         for (number, event) in read.events {
             self.cursor = number;
-            if let Some(entry) = EventRecord::parse(&event) {
-                self.take_event(number, &entry, chunk);
+            if let Some(record) = EventRecord::parse(&event) {
+                self.take_event(number, &record, chunk);
             }
             if self.ended {
                 break;
@@ -197,26 +197,26 @@ impl StoredStreamState {
         Ok(())
     }
 
-    fn take_event(&mut self, stored: u64, entry: &EventRecord<'_>, chunk: &mut Vec<u8>) {
-        let number = if self.stream == SESSION_STREAM { stored } else { entry.number };
-        if self.stream == SESSION_STREAM && self.is_repeated(entry.number) {
+    fn take_event(&mut self, stored: u64, record: &EventRecord<'_>, chunk: &mut Vec<u8>) {
+        let number = if self.stream == SESSION_STREAM { stored } else { record.number };
+        if self.stream == SESSION_STREAM && self.is_repeated(record.number) {
             return;
         }
         if self.writer.is_none() && self.stream != SESSION_STREAM {
             self.writer =
-                Some(StreamWriter { node: entry.node, reply_ids: entry.reply_ids.to_owned() });
+                Some(StreamWriter { node: record.node, reply_ids: record.reply_ids.to_owned() });
         }
         if number > self.at {
             self.at = number;
-            if !entry.message.is_empty() {
-                sse::event(chunk, Some(&id(self.stream, number)), entry.message);
+            if !record.message.is_empty() {
+                sse::event(chunk, Some(&id(self.stream, number)), record.message);
             }
         }
-        self.ended = entry.kind == EventKind::End;
+        self.ended = record.kind == EventKind::End;
     }
 
-    /// Whether an event of the session's own stream was stored before, by an attempt that seemed to
-    /// fail.
+    /// Returns true if an event of the session's stream was stored before, by an attempt whose response was
+    /// lost.
     fn is_repeated(&mut self, number: u64) -> bool {
         let repeated = self.recent_numbers.contains(&number);
         if !repeated {
@@ -226,7 +226,7 @@ impl StoredStreamState {
         repeated
     }
 
-    /// Waits until there may be more.
+    /// Waits for more events.
     async fn wait(&mut self) {
         let shutdown = self.cluster.shutdown.clone();
         let (guard, wakeup) = (&self.guard, &self.reader.wakeup);
@@ -250,15 +250,15 @@ impl StoredStreamState {
         }
     }
 
-    /// Sees to it that nobody waits for a process that is gone.
+    /// Ends the stream with error replies if its writer has died.
     async fn check_writer(&mut self) {
-        // Whoever uses a session through its streams alone uses it too.
+        // Reading a stream counts as a use of the session.
         self.guard.touch();
         if self.stream == SESSION_STREAM {
             return;
         }
         let Some(writer) = &self.writer else {
-            // Nothing is kept of it, not even who writes it.
+            // No event is left, so the writer is unknown.
             self.ended = true;
             return;
         };
@@ -266,7 +266,7 @@ impl StoredStreamState {
             return;
         }
         let replies = lost_call_replies(&self.guard.connection(), &writer.reply_ids);
-        // Others may say the same: the first end counts.
+        // Several readers may write this; the first end counts.
         self.append(EventKind::End, self.at + 1, &replies).await;
     }
 
@@ -284,7 +284,7 @@ impl StoredStreamState {
             }
         };
         if self.stream == SESSION_STREAM && stored <= self.cursor {
-            // It was forgotten for want of events, and begun anew.
+            // The stream expired and was started anew.
             (self.at, self.cursor) = (0, 0);
         }
     }

@@ -1,45 +1,45 @@
-//! The way of a stream into the store, where several processes serve its session.
+//! Persistence of a stream: the part of the event log that tracks which events the store has.
 
 use std::sync::Arc;
 
 use crate::server::http::session::cluster::event_writer::EventWriter;
 use crate::server::http::session::event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogState, wake};
 
-/// How far a stream is in the store.
+/// Progress of a stream in the store.
 #[derive(Default)]
 pub(super) struct PersistState {
-    /// The number of the newest event that is there.
+    /// Number of the newest stored event.
     pub(super) stored: u64,
-    /// How many bytes the events after it take.
+    /// Size of the events after it.
     pub(super) unstored_bytes: usize,
-    /// Whether its end is there.
+    /// True once the end of the stream is stored.
     pub(super) ended: bool,
-    /// Whether somebody stores it right now.
+    /// True while a task writes to the store.
     active: bool,
-    /// Whether it is read through the store.
+    /// True if a client reads the stream from the store.
     pub(super) read_from_store: bool,
 }
 
-/// What the store should have next.
+/// Next event to store.
 pub(crate) struct UnstoredEvent {
     pub(crate) number: u64,
-    /// Empty if the stream ends without a word.
+    /// Empty if the stream ends without a reply.
     pub(crate) message: Vec<u8>,
     pub(crate) end: bool,
 }
 
-/// The way into the store, where several processes serve the session.
+/// Persistence, where several processes serve the session.
 impl EventLog {
     pub(crate) fn writer(&self) -> Option<&EventWriter> {
         self.writer.as_deref()
     }
 
-    /// From now on readers see only what the store has.
+    /// Starts to store the stream. From now on, readers see only stored events.
     pub(crate) fn start_persisting(self: &Arc<Self>) {
         let mut state = self.lock();
         let (unstored_bytes, active) = (state.bytes, true);
         let newest = state.newest;
-        // What was said and dropped before anybody could read it is as good as stored.
+        // Events that were dropped before a reader saw them count as stored.
         let stored = newest - state.events.len() as u64;
         state.persist_state =
             Some(PersistState { stored, unstored_bytes, active, ..PersistState::default() });
@@ -49,7 +49,7 @@ impl EventLog {
         }
     }
 
-    /// Stores what is there to be stored, unless somebody is at it.
+    /// Stores pending events, unless a task already does.
     pub(super) fn persist_pending(self: &Arc<Self>) {
         let Some(writer) = self.writer() else { return };
         let mut state = self.lock();
@@ -63,7 +63,7 @@ impl EventLog {
         }
     }
 
-    /// What the store should have next. None if it has all, or needs no more.
+    /// Returns the next event to store. None if all events are stored, or the stream was discarded.
     pub(crate) fn next_unstored(&self) -> Option<UnstoredEvent> {
         let mut state = self.lock();
         let LogState { events, newest, ended, discarded, persist_state, .. } = &mut *state;
@@ -78,7 +78,7 @@ impl EventLog {
         Some(UnstoredEvent { number, message, end: *ended && number >= *newest })
     }
 
-    /// The store has it: readers may. True if somebody reads it there.
+    /// Makes a stored event visible to readers. True if a client reads the stream from the store.
     pub(crate) fn mark_stored(self: &Arc<Self>, it: &UnstoredEvent) -> bool {
         let mut state = self.lock();
         let newest = state.newest;
@@ -93,7 +93,7 @@ impl EventLog {
         let read_from_store = persist_state.read_from_store;
         self.trim_to_limits(&mut state);
         if it.end {
-            // It may be dropped from now on, if it could not be before.
+            // From now on the replay budget may drop the stream.
             self.enqueue_ended(&mut state);
         }
         let waker = state.waker();
@@ -101,12 +101,12 @@ impl EventLog {
         wake(waker);
         self.room.notify_waiters();
         if it.end {
-            self.common.replay_budget.reserve_for();
+            self.common.replay_budget.make_room();
         }
         read_from_store
     }
 
-    /// Somebody reads the stream through the store from now on.
+    /// Detaches the reader of this process, because a client reads the stream from the store.
     pub(crate) fn detach_for_store(&self) {
         let mut state = self.lock();
         let Some(persist_state) = &mut state.persist_state else { return };
@@ -116,7 +116,7 @@ impl EventLog {
         self.notify_detached(reader);
     }
 
-    /// Whether the store has all of it, and nobody reads it there.
+    /// Returns true if the whole stream is stored and no client reads it from the store.
     pub(crate) fn is_disposable(&self) -> bool {
         let state = self.lock();
         state
@@ -125,7 +125,7 @@ impl EventLog {
             .is_none_or(|persist_state| persist_state.ended && !persist_state.read_from_store)
     }
 
-    /// Whether the stream was ended here and now.
+    /// Returns true if the events have been dropped.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().discarded
     }

@@ -1,4 +1,4 @@
-//! Questions and answers over the simulated network.
+//! Remote procedure calls over the simulated network.
 
 use std::{
     collections::HashMap,
@@ -14,31 +14,31 @@ use tokio::{
 };
 use turmoil::net::{TcpListener, TcpStream};
 
-/// Carries questions to a host and its answers back. Only their numbers travel, over one connection
-/// each: that is what the network delays, holds and loses.
-pub struct Office<Q, A>(Arc<Mutex<Letters<Q, A>>>);
+/// Carries requests to a host and its replies back. Only their numbers are sent, over one
+/// connection each: that is what the network delays, holds and loses.
+pub struct RpcNetwork<Q, A>(Arc<Mutex<PendingCalls<Q, A>>>);
 
-struct Letters<Q, A> {
+struct PendingCalls<Q, A> {
     next: u64,
     questions: HashMap<u64, Q>,
     answers: HashMap<u64, A>,
 }
 
-impl<Q, A> Clone for Office<Q, A> {
+impl<Q, A> Clone for RpcNetwork<Q, A> {
     fn clone(&self) -> Self {
-        Office(self.0.clone())
+        RpcNetwork(self.0.clone())
     }
 }
 
-impl<Q, A> Default for Office<Q, A> {
+impl<Q, A> Default for RpcNetwork<Q, A> {
     fn default() -> Self {
-        let letters = Letters { next: 0, questions: HashMap::new(), answers: HashMap::new() };
-        Office(Arc::new(Mutex::new(letters)))
+        let letters = PendingCalls { next: 0, questions: HashMap::new(), answers: HashMap::new() };
+        RpcNetwork(Arc::new(Mutex::new(letters)))
     }
 }
 
-impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
-    /// Asks a host. If no answer comes, nobody knows whether the question arrived.
+impl<Q: Send + 'static, A: Send + 'static> RpcNetwork<Q, A> {
+    /// Sends a request to a host. Without a reply, it is unknown whether the request arrived.
     pub async fn ask(&self, to: (&str, u16), question: Q, patience: Duration) -> io::Result<A> {
         let number = {
             let mut letters = self.letters();
@@ -59,7 +59,7 @@ impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
         answered.and(answer.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     }
 
-    /// Answers questions that come to this port, for as long as the host runs.
+    /// Answers requests at this port while the host runs.
     pub async fn serve<F, Fut>(&self, port: u16, answer: F) -> turmoil::Result
     where
         F: Fn(Q) -> Fut + Clone + Send + 'static,
@@ -68,8 +68,8 @@ impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
         let listener = TcpListener::bind((IpAddr::from(Ipv4Addr::UNSPECIFIED), port)).await?;
         loop {
             let (stream, _) = listener.accept().await?;
-            let (office, answer) = (self.clone(), answer.clone());
-            tokio::spawn(async move { office.answer(stream, answer).await });
+            let (network, answer) = (self.clone(), answer.clone());
+            tokio::spawn(async move { network.answer(stream, answer).await });
         }
     }
 
@@ -80,16 +80,16 @@ impl<Q: Send + 'static, A: Send + 'static> Office<Q, A> {
     {
         let number = stream.read_u64().await?;
         let question = self.letters().questions.remove(&number);
-        // Whoever asked has given up.
+        // The caller has given up.
         let Some(question) = question else { return Ok(()) };
         let answer = answer(question).await;
         self.letters().answers.insert(number, answer);
         stream.write_u64(number).await?;
-        // The other side closes: a connection that is dropped first may overtake what it carries.
+        // The other side closes: a connection that is dropped first may overtake its data.
         stream.read_u8().await.map(drop)
     }
 
-    fn letters(&self) -> MutexGuard<'_, Letters<Q, A>> {
+    fn letters(&self) -> MutexGuard<'_, PendingCalls<Q, A>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

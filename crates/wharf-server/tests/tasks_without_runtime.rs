@@ -1,4 +1,4 @@
-//! Tasks without a runtime: they run on threads of their own.
+//! Tasks without an async runtime: they run on their own threads.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -14,9 +14,9 @@ use wharf_server::{Ctx, Router, TaskMode, Tool};
 fn end(router: &Router, method: Method, target: &str) -> Outcome {
     let mut request = RequestBuilder::new(method).target(target).build();
     request.tasking = TaskRequest::Welcome;
-    let mut exchange = start_still(router, request);
+    let mut active_call = start_without_runtime(router, request);
     loop {
-        match poll(&mut exchange) {
+        match poll(&mut active_call) {
             Poll::Ready(Event::Done(outcome)) => return outcome,
             _ => thread::yield_now(),
         }

@@ -1,11 +1,11 @@
-//! Arguments that HTTP clients mirror into headers.
+//! Arguments that HTTP clients mirror into `Mcp-Param-*` headers.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use serde_json::{Value, json};
-use support::{call, error, now, start_still, text};
-use wharf_model::{Error, Mirrored, Request};
+use support::{call, error, now, start_without_runtime, text};
+use wharf_model::{Error, HeaderParams, Request};
 use wharf_server::{RawArgs, Router, Tool};
 
 fn schema() -> Value {
@@ -38,7 +38,7 @@ fn with(tool: &str, arguments: &str, headers: &[(&str, Option<&str>)]) -> Reques
     let mut request = call(tool, arguments);
     let pair =
         |(name, value): &(&str, Option<&str>)| (name.to_lowercase(), value.map(str::to_owned));
-    request.mirrored = Some(headers.iter().map(pair).collect::<Mirrored>());
+    request.mirrored = Some(headers.iter().map(pair).collect::<HeaderParams>());
     request
 }
 
@@ -63,9 +63,9 @@ fn headers_that_match_let_the_call_through() {
         (r#"{"dry":true,"count":-1}"#, &[("dry-run", Some("true")), ("count", Some("-1"))]),
         (r#"{"who":{"tenant":"t","name":"n"}}"#, &[("x-tenant", Some("t"))]),
         (r#"{"who":{"name":"n"}}"#, &[]),
-        // What nothing is annotated with is not ours to judge.
+        // Headers without an annotated parameter are not checked.
         (r#"{"query":"q"}"#, &[("query", Some("other")), ("other", None), ("other", Some("x"))]),
-        // Nor is what only looks like it.
+        // Nor are nested properties with the name of an annotated one.
         (r#"{"query":{"region":"x","who":{"tenant":"y"}}}"#, &[]),
         (
             r#" { "region" : "a" , "query" : [ 1 , { "region" : "b" } ] } "#,
@@ -84,7 +84,7 @@ fn headers_that_do_not_match_stop_the_call() {
         (r#"{"region":"a"}"#, &[][..], "Mcp-Param-Region"),
         (r#"{"who":{"tenant":"t"}}"#, &[], "Mcp-Param-X-Tenant"),
         (r#"{"dry":false}"#, &[("count", Some("1"))], "Mcp-Param-Count"),
-        // there without an argument
+        // present without an argument
         ("{}", &[("region", Some("a"))], "Mcp-Param-Region"),
         (r#"{"region":null}"#, &[("region", Some("null"))], "Mcp-Param-Region"),
         (r#"{"region":null}"#, &[("region", Some(""))], "Mcp-Param-Region"),
@@ -108,7 +108,7 @@ fn headers_that_do_not_match_stop_the_call() {
         (r#"{"region":"a"}"#, &[("region", None)], "Mcp-Param-Region"),
         (r#"{"region":"a"}"#, &[("region", Some("a")), ("Region", Some("a"))], "Mcp-Param-Region"),
         (r#"{"region":"a"}"#, &[("region", Some("a")), ("region", None)], "Mcp-Param-Region"),
-        // no text has this value
+        // a value that no header can represent
         (r#"{"region":["a"]}"#, &[("region", Some("[\"a\"]"))], "Mcp-Param-Region"),
         (r#"{"region":{}}"#, &[], "Mcp-Param-Region"),
     ] {
@@ -118,9 +118,9 @@ fn headers_that_do_not_match_stop_the_call() {
     }
 }
 
-/// One reader takes the first of two values, and another the last.
+/// Parsers differ: some take the first of two values, some the last.
 #[test]
-fn a_mirrored_argument_that_is_written_twice_is_refused() {
+fn a_duplicate_mirrored_argument_is_rejected() {
     for arguments in [
         r#"{"region":"a","region":"b"}"#,
         r#"{"region":"b","region":"a"}"#,
@@ -135,7 +135,7 @@ fn a_mirrored_argument_that_is_written_twice_is_refused() {
 }
 
 #[test]
-fn tools_added_at_run_time_are_held_to_their_headers_as_well() {
+fn headers_of_runtime_tools_are_checked_too() {
     let router = router();
     router.registry().add(echo("late", schema())).unwrap();
     let wrong = with("late", r#"{"region":"a"}"#, &[("region", Some("b"))]);
@@ -154,14 +154,14 @@ fn without_headers_or_annotations_nothing_is_compared() {
 }
 
 #[test]
-fn what_is_beside_a_mirrored_argument_may_be_huge_and_odd() {
+fn other_arguments_may_be_large_and_unusual() {
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let many = vec!["{}"; 100_000].join(",");
     let arguments = format!(r#"{{"query":[{many}],"x":{deep},"region":"a"}}"#);
     let request = with("query", &arguments, &[("region", Some("b"))]);
     assert!(error(now(&router(), request)).kind.is_header_mismatch());
-    // Arguments that are no object are refused as such.
+    // Arguments that are not an object are rejected as such.
     let outcome = now(&router(), with("query", "[1]", &[("region", Some("b"))]));
     assert!(error(outcome).kind.is_invalid_tool_arguments());
-    drop(start_still(&router(), with("query", "{", &[])));
+    drop(start_without_runtime(&router(), with("query", "{", &[])));
 }

@@ -1,4 +1,5 @@
-//! Those who call: they create tasks, look at them, answer, cancel, and try to see those of others.
+//! Simulated callers: they create tasks, poll them, respond, cancel, and try to access those of
+//! others.
 
 use std::{
     collections::BTreeSet,
@@ -13,47 +14,47 @@ use wharf_model::{Error, ErrorKind, Method, Outcome, Reply, Task, TaskState, Tas
 
 use super::{
     STORM, TROUBLE_ENDS,
-    node::{Call, Door},
+    node::{NodeCall, NodeClient},
 };
 use crate::{
-    chance::Chance,
-    history::{Event, History, Sight},
+    history::{History, TaskEvent, TaskView},
+    random::SeededRandom,
 };
 
-/// An id that no task has.
+/// An id without a task.
 const UNKNOWN: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
-/// Everything must be over so long after the faults stopped.
-pub const GIVEN: Duration = Duration::from_secs(40);
+/// Time for everything to end after the last fault.
+pub const SETTLE_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Somebody who has tasks.
+/// A caller with tasks.
 #[derive(Clone)]
-pub struct Person {
+pub struct SimCaller {
     pub name: &'static str,
     pub seed: u64,
     pub nodes: Arc<[String]>,
-    pub door: Door,
+    pub node_client: NodeClient,
     pub history: History,
-    /// Everybody's tasks: whose, what they are called here, and their ids.
-    pub known: Known,
-    /// Whether nothing comes between callers and nodes.
+    /// Tasks of all callers: owner, key and id.
+    pub known: KnownTasks,
+    /// True if the connections between callers and nodes have no faults.
     pub spared: bool,
 }
 
-/// Everybody's tasks that were acknowledged.
+/// Acknowledged tasks of all callers.
 #[derive(Clone, Default)]
-pub struct Known(Arc<Mutex<Vec<Own>>>);
+pub struct KnownTasks(Arc<Mutex<Vec<OwnedTask>>>);
 
-/// Whose a task is, what it is called here, and its id.
-type Own = (&'static str, String, String);
+/// Owner, key and id of a task.
+type OwnedTask = (&'static str, String, String);
 
-impl Known {
-    fn table(&self) -> MutexGuard<'_, Vec<Own>> {
+impl KnownTasks {
+    fn table(&self) -> MutexGuard<'_, Vec<OwnedTask>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Person {
-    /// Has so many tasks, and ends when they are over.
+impl SimCaller {
+    /// Creates this number of tasks and ends when they have ended.
     pub async fn live(self, tasks: usize) -> turmoil::Result {
         let mut under_way = JoinSet::new();
         for number in 0..tasks {
@@ -65,25 +66,28 @@ impl Person {
         Ok(())
     }
 
-    /// One task, from its beginning to its end.
+    /// Runs one task from its creation to its end.
     async fn have(self, key: String) {
-        let mut chance = Chance::of(self.seed, &key);
-        sleep(chance.millis(0..u64::try_from(STORM.as_millis()).unwrap_or(0) * 2 / 3)).await;
-        let (steps, pause) = (1 + chance.below(5), chance.below(400));
-        let ask = chance.percent(40);
+        let mut random = SeededRandom::of(self.seed, &key);
+        sleep(random.millis(0..u64::try_from(STORM.as_millis()).unwrap_or(0) * 2 / 3)).await;
+        let (steps, pause) = (1 + random.below(5), random.below(400));
+        let ask = random.percent(40);
         let json = json!({"key": key, "steps": steps, "pause": pause, "ask": ask}).to_string();
-        match self.call(&mut chance, Method::CallTool, "work", json).await {
+        match self.call(&mut random, Method::CallTool, "work", json).await {
             Some(Outcome::Task(task)) => {
-                self.add(&key, Event::Acknowledged);
+                self.add(&key, TaskEvent::Acknowledged);
                 self.known.table().push((self.name, key.clone(), task.id.clone()));
-                let waits = chance.percent(30);
-                let mut waiting = Chance::of(self.seed, &format!("{key} waits"));
+                let waits = random.percent(30);
+                let mut waiting = SeededRandom::of(self.seed, &format!("{key} waits"));
                 let wait = async {
                     if waits {
                         self.wait(&key, &task.id, &mut waiting).await;
                     }
                 };
-                tokio::join!(self.follow(&key, &task.id, &mut chance, TROUBLE_ENDS + GIVEN), wait);
+                tokio::join!(
+                    self.follow(&key, &task.id, &mut random, TROUBLE_ENDS + SETTLE_TIMEOUT),
+                    wait
+                );
             }
             Some(Outcome::Failed(error)) if is_refusal(&error) => {}
             None => {}
@@ -91,23 +95,23 @@ impl Person {
         }
     }
 
-    async fn follow(&self, key: &str, id: &str, chance: &mut Chance, end: Duration) {
-        let mut patience = chance.percent(30).then(|| chance.millis(0..6000));
+    async fn follow(&self, key: &str, id: &str, random: &mut SeededRandom, end: Duration) {
+        let mut patience = random.percent(30).then(|| random.millis(0..6000));
         let mut calm = false;
         loop {
-            let pause = chance.millis(100..900);
+            let pause = random.millis(100..900);
             sleep(pause).await;
             if let Some(rest) = patience {
                 patience = rest.checked_sub(pause);
                 if patience.is_none() {
-                    self.cancel(key, id, chance).await;
+                    self.cancel(key, id, random).await;
                 }
             }
-            if chance.percent(20) {
-                self.spy(chance).await;
+            if random.percent(20) {
+                self.spy(random).await;
             }
-            let over = self.look(key, id, chance).await;
-            // Seen twice more: once while things may still go wrong, and once after.
+            let over = self.look(key, id, random).await;
+            // Polled twice more: once while faults are possible, and once after.
             if over && calm {
                 return;
             }
@@ -121,37 +125,37 @@ impl Person {
         }
     }
 
-    /// Waits for the end of a task, at one node after the other if they do not last.
-    async fn wait(&self, key: &str, id: &str, chance: &mut Chance) {
+    /// Waits for the end of a task, at one node after the other if they fail.
+    async fn wait(&self, key: &str, id: &str, random: &mut SeededRandom) {
         loop {
-            let left = left(TROUBLE_ENDS + GIVEN);
+            let left = left(TROUBLE_ENDS + SETTLE_TIMEOUT);
             if left.is_zero() {
                 return;
             }
-            // An answer that was lost on the way never comes.
+            // A lost response never arrives.
             let patience = if self.spared { left } else { left.min(Duration::from_secs(5)) };
-            let (since, node) = (self.history.len(), chance.pick(&self.nodes));
+            let (since, node) = (self.history.len(), random.pick(&self.nodes));
             let (method, target) = (Method::TaskResult, id.to_owned());
-            let call = Call { who: self.name, method, target, json: String::new() };
-            match self.door.wait(node, call, patience).await {
+            let call = NodeCall { who: self.name, method, target, json: String::new() };
+            match self.node_client.wait(node, call, patience).await {
                 Ok(Outcome::Complete(Reply::Tool(result))) => {
                     let text = result.structured.map(|it| it.get().to_owned()).unwrap_or_default();
-                    let sight = Sight { since, status: "completed".into(), text };
-                    return self.add(key, Event::Seen(sight));
+                    let sight = TaskView { since, status: "completed".into(), text };
+                    return self.add(key, TaskEvent::Seen(sight));
                 }
                 Ok(Outcome::Failed(error)) if !is_refusal(&error) => return,
                 Err(error) if error.kind() == io::ErrorKind::TimedOut && self.spared => {
                     return self.wrong(key, &format!("who waited at {node} was never told"));
                 }
-                _ => sleep(chance.millis(100..900)).await,
+                _ => sleep(random.millis(100..900)).await,
             }
         }
     }
 
-    /// Looks at a task; whether it is over.
-    async fn look(&self, key: &str, id: &str, chance: &mut Chance) -> bool {
+    /// Polls a task; returns whether it has ended.
+    async fn look(&self, key: &str, id: &str, random: &mut SeededRandom) -> bool {
         let since = self.history.len();
-        let task = match self.call(chance, Method::GetTask, id, String::new()).await {
+        let task = match self.call(random, Method::GetTask, id, String::new()).await {
             Some(Outcome::Complete(Reply::Task(task))) => task,
             Some(Outcome::Failed(error)) if is_refusal(&error) => return false,
             None => return false,
@@ -160,28 +164,28 @@ impl Person {
                 return false;
             }
         };
-        self.add(key, Event::Seen(sight(&task, since)));
-        if task.status() == TaskStatus::InputRequired && chance.percent(60) {
-            self.answer(key, id, chance).await;
+        self.add(key, TaskEvent::Seen(sight(&task, since)));
+        if task.status() == TaskStatus::InputRequired && random.percent(60) {
+            self.answer(key, id, random).await;
         }
         task.status().is_terminal()
     }
 
-    async fn answer(&self, key: &str, id: &str, chance: &mut Chance) {
-        // Another answer each time: which one counts must not change.
-        let word = format!("{key}:{}", chance.below(1000));
+    async fn answer(&self, key: &str, id: &str, random: &mut SeededRandom) {
+        // Another response each time: the one that counts must not change.
+        let word = format!("{key}:{}", random.below(1000));
         let answers = json!({"go": {"action": "accept", "content": {"word": word}}}).to_string();
-        match self.call(chance, Method::UpdateTask, id, answers).await {
+        match self.call(random, Method::UpdateTask, id, answers).await {
             Some(Outcome::Complete(Reply::TaskUpdated)) | None => {}
             Some(Outcome::Failed(error)) if is_refusal(&error) => {}
             Some(other) => self.wrong(key, &format!("an answer to it got {other:?}")),
         }
     }
 
-    async fn cancel(&self, key: &str, id: &str, chance: &mut Chance) {
-        match self.call(chance, Method::CancelTask, id, String::new()).await {
+    async fn cancel(&self, key: &str, id: &str, random: &mut SeededRandom) {
+        match self.call(random, Method::CancelTask, id, String::new()).await {
             Some(Outcome::Complete(Reply::TaskCancelled { too_late, .. })) => {
-                self.add(key, Event::Cancelled { too_late });
+                self.add(key, TaskEvent::Cancelled { too_late });
             }
             Some(Outcome::Failed(error)) if is_refusal(&error) => {}
             None => {}
@@ -189,19 +193,19 @@ impl Person {
         }
     }
 
-    /// Asks for somebody else's task, and for one that nobody has: both must sound the same.
-    async fn spy(&self, chance: &mut Chance) {
+    /// Requests a task of another caller and an unknown one: both errors must be equal.
+    async fn spy(&self, random: &mut SeededRandom) {
         let others: Vec<_> =
             self.known.table().iter().filter(|it| it.0 != self.name).cloned().collect();
         if others.is_empty() {
             return;
         }
-        let (_, key, id) = chance.pick(&others).clone();
+        let (_, key, id) = random.pick(&others).clone();
         let methods = [Method::GetTask, Method::UpdateTask, Method::CancelTask, Method::TaskResult];
-        let method = *chance.pick(&methods);
+        let method = *random.pick(&methods);
         let answers = json!({"go": {"action": "decline"}}).to_string();
-        let theirs = self.call(chance, method, &id, answers.clone()).await;
-        let nobodys = self.call(chance, method, UNKNOWN, answers).await;
+        let theirs = self.call(random, method, &id, answers.clone()).await;
+        let nobodys = self.call(random, method, UNKNOWN, answers).await;
         let told = [theirs, nobodys].map(|outcome| match outcome {
             Some(Outcome::Failed(error)) if is_refusal(&error) => None,
             None => None,
@@ -219,15 +223,16 @@ impl Person {
         }
     }
 
-    /// Tasks that began although nobody was told must end too.
+    /// Tasks whose creation was not confirmed must end too.
     async fn look_for_others(&self) {
-        let (mut chance, end) = (Chance::of(self.seed, self.name), TROUBLE_ENDS + GIVEN * 2);
+        let (mut random, end) =
+            (SeededRandom::of(self.seed, self.name), TROUBLE_ENDS + SETTLE_TIMEOUT * 2);
         let mine: BTreeSet<_> = {
             let known = self.known.table();
             known.iter().filter(|it| it.0 == self.name).map(|it| it.2.clone()).collect()
         };
         loop {
-            match self.call(&mut chance, Method::ListTasks, "", String::new()).await {
+            match self.call(&mut random, Method::ListTasks, "", String::new()).await {
                 Some(Outcome::Complete(Reply::TaskList { tasks, .. })) => {
                     let ids = self.known.table().clone();
                     for task in tasks.iter().filter(|task| !mine.contains(&task.id)) {
@@ -235,8 +240,8 @@ impl Person {
                         if ids.iter().any(|it| it.2 == task.id) {
                             self.wrong(&key, "somebody else's task was listed");
                         }
-                        self.add(&key, Event::Acknowledged);
-                        self.follow(&key, &task.id, &mut chance, end).await;
+                        self.add(&key, TaskEvent::Acknowledged);
+                        self.follow(&key, &task.id, &mut random, end).await;
                     }
                     return;
                 }
@@ -247,32 +252,32 @@ impl Person {
             if left(end).is_zero() {
                 return self.wrong(self.name, "tasks could not be listed");
             }
-            sleep(chance.millis(100..900)).await;
+            sleep(random.millis(100..900)).await;
         }
     }
 
     async fn call(
         &self,
-        chance: &mut Chance,
+        random: &mut SeededRandom,
         method: Method,
         target: &str,
         json: String,
     ) -> Option<Outcome> {
-        let node = chance.pick(&self.nodes);
-        let call = Call { who: self.name, method, target: target.into(), json };
-        self.door.call(node, call).await
+        let node = random.pick(&self.nodes);
+        let call = NodeCall { who: self.name, method, target: target.into(), json };
+        self.node_client.call(node, call).await
     }
 
-    fn add(&self, key: &str, event: Event) {
+    fn add(&self, key: &str, event: TaskEvent) {
         self.history.add(super::now(), key, event);
     }
 
     fn wrong(&self, key: &str, what: &str) {
-        self.add(key, Event::Wrong(what.into()));
+        self.add(key, TaskEvent::Wrong(what.into()));
     }
 }
 
-fn sight(task: &Task, since: usize) -> Sight {
+fn sight(task: &Task, since: usize) -> TaskView {
     let text = match &task.state {
         TaskState::Completed(result) => {
             result.structured.as_ref().map(|json| json.get().to_owned()).unwrap_or_default()
@@ -281,15 +286,15 @@ fn sight(task: &Task, since: usize) -> Sight {
         _ => String::new(),
     };
     let status: TaskStatus = task.status();
-    Sight { since, status: status.as_str().into(), text }
+    TaskView { since, status: status.as_str().into(), text }
 }
 
-/// How long there is until something must be over.
+/// Time left until `end`.
 fn left(end: Duration) -> Duration {
     end.saturating_sub(Duration::from_millis(super::now()))
 }
 
-/// Whether a node says that it cannot, for now.
+/// Returns whether a node is temporarily unavailable.
 fn is_refusal(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::TemporarilyUnavailable | ErrorKind::Overloaded)
 }

@@ -1,4 +1,4 @@
-//! One session: who it belongs to, its streams, and whether anybody still uses it.
+//! One legacy session: its owner, its streams, its calls in flight and its last use.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,14 +29,14 @@ use crate::{
     },
 };
 
-/// How many streams that have ended a session keeps.
+/// Number of ended streams that a session keeps for replay.
 const MAX_ENDED_STREAMS: usize = 16;
-/// Added to the moments of sessions that somebody came back to: the others are given up first.
+/// Set in the time of sessions whose client has sent a second request: sessions without it are evicted first.
 pub(crate) const USED_BIT: u64 = 1 << 63;
-/// The stream of what concerns no call in particular.
+/// Number of the stream for messages that belong to no call (the stream of GET).
 pub(crate) const SESSION_STREAM: u64 = 0;
 
-/// What all sessions of one endpoint share.
+/// State that all sessions of one endpoint share.
 pub(crate) struct SessionContext {
     pub(crate) context: Arc<ServerContext>,
     pub(crate) limits: HttpLimits,
@@ -61,53 +61,53 @@ impl SessionContext {
         })
     }
 
-    /// The time, in milliseconds since the endpoint began.
+    /// Milliseconds since the endpoint was created.
     pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 }
 
-/// One session. There may be very many that nobody uses, so it holds only what all of them need.
+/// One session. There may be very many idle ones, so it holds only what all of them need.
 pub(crate) struct Session {
     pub(crate) common: Arc<SessionContext>,
-    /// Who opened it.
+    /// The caller that opened the session.
     pub(crate) caller: Caller,
     connection: Mutex<Connection>,
-    /// What it is to other processes, if they serve it too.
+    /// The session's record in the store, if several processes serve it.
     pub(crate) shared_record: Option<Box<SessionRecord>>,
-    /// Whether streams are primed, and may be closed before they end.
+    /// True if the client's revision allows priming events, and closing a stream before its end.
     pub(crate) polls: bool,
-    /// Made with its first call that does not end at once, or its first stream.
+    /// Allocated with the first call that does not end at once, or with the first stream.
     active: OnceLock<Box<ActiveState>>,
     guards: AtomicU32,
-    /// About how many bytes it keeps of what its client said about itself.
+    /// Approximate number of bytes of the client's info and capabilities.
     client_info_bytes: u32,
-    /// When the last visit ended.
+    /// Time at which the last guard was dropped.
     last_used: AtomicU64,
     ended: AtomicBool,
-    /// Whether the client has come back with the session's id.
+    /// True once the client has sent a request with the session id.
     used: AtomicBool,
 }
 
-/// What only sessions in use need.
+/// State that only sessions in use need.
 #[derive(Default)]
 struct ActiveState {
     in_flight: InFlight,
     streams: Mutex<SessionStreams>,
 }
 
-/// The streams of a session.
+/// Streams of a session.
 #[derive(Default)]
 struct SessionStreams {
-    /// Its own, once there is anything to hear, or anybody to hear it.
+    /// The session's stream, created with the first message for it or its first reader.
     session_stream: Option<Arc<EventLog>>,
-    /// Its listen, while that is on its way to the service.
+    /// Set while the session's subscription is being started.
     listen_starting: Option<Shutdown>,
     ended: bool,
-    /// The number of the newest stream of a call, and the streams of calls.
+    /// Number of the newest call stream, and the call streams by number.
     newest: u64,
     call_streams: HashMap<u64, Arc<EventLog>, RandomState>,
-    /// Those that have ended, the first to end first.
+    /// Call streams that have ended, oldest first.
     ended_streams: VecDeque<u64>,
 }
 
@@ -134,7 +134,7 @@ impl Session {
         })
     }
 
-    /// Whether whoever sent this request opened the session.
+    /// Returns true if the principal of this request opened the session.
     pub(crate) fn belongs_to(&self, scope: &RequestExtensions) -> bool {
         let opener = match &self.caller {
             Caller::Principal(id) => Some(&**id),
@@ -143,12 +143,12 @@ impl Session {
         opener == principal(scope)
     }
 
-    /// How many units of the whole table it is worth.
+    /// Returns the session's size in units of the table.
     pub(crate) fn units(&self) -> usize {
         self.common.limits.session_unit().max(self.client_info_bytes as usize)
     }
 
-    /// What its place in the table is used for.
+    /// Returns the use of the session's slot in the table.
     pub(crate) fn slot_use(&self) -> SlotUse {
         match self.is_in_use() {
             true => SlotUse::Busy,
@@ -159,7 +159,7 @@ impl Session {
         }
     }
 
-    /// Lets the session hear what whoever sent this request may hear: a new token may be good for less.
+    /// Limits the session's notifications to what this request's principal may see: a new token may grant less.
     pub(crate) fn set_principal(&self, scope: &RequestExtensions) {
         if let Some(caller) = scope.get() {
             self.connection().set_principal(caller);
@@ -170,7 +170,7 @@ impl Session {
         lock(&self.connection)
     }
 
-    /// Notes that the client has the session's id.
+    /// Records that the client has the session id.
     pub(crate) fn touch(&self) {
         self.used.store(true, Ordering::Release);
         if let Some(shared_record) = &self.shared_record {
@@ -178,12 +178,12 @@ impl Session {
         }
     }
 
-    /// Whether somebody uses the session right now.
+    /// Returns true while a request, a call or a response uses the session.
     pub(crate) fn is_in_use(&self) -> bool {
         self.guards.load(Ordering::Acquire) > 0
     }
 
-    /// For how long nobody has used the session.
+    /// Returns the time since the last use.
     pub(crate) fn idle(&self) -> Duration {
         if self.guards.load(Ordering::Acquire) > 0 {
             return Duration::ZERO;
@@ -208,7 +208,7 @@ impl Session {
         let session_stream = streams.session_stream.take();
         let call_streams = std::mem::take(&mut streams.call_streams);
         drop(streams);
-        // Before the calls, which would take their questions back.
+        // Before the calls are aborted, because they would send cancellations of their client requests.
         session_stream.iter().chain(call_streams.values()).for_each(|log| log.close());
         self.in_flight().abort_all();
         if let Some(shared_record) = &self.shared_record {
@@ -216,27 +216,27 @@ impl Session {
         }
     }
 
-    /// Ends what would never end by itself: the server stops.
+    /// Ends the session's stream and its client requests on shutdown: neither ends by itself.
     pub(crate) fn shut_down(&self) {
         self.session_stream().end(None);
         self.in_flight().close();
     }
 
-    /// The calls under way, if there ever were any.
+    /// Returns the calls in flight, if there was ever one.
     pub(crate) fn in_flight_calls(&self) -> Option<&InFlight> {
         self.active.get().map(|active| &active.in_flight)
     }
 
-    /// Where calls go that do not end at once.
+    /// Returns the table of calls in flight, and creates it if needed.
     pub(crate) fn in_flight(&self) -> &InFlight {
         &self.active().in_flight
     }
 
-    /// A new stream, for a call.
+    /// Opens a stream for a call.
     pub(crate) fn open_stream(self: &Arc<Self>) -> Arc<EventLog> {
         let mut streams = self.streams();
         streams.newest += 1;
-        // Where others open streams too, no two may have the same number.
+        // Other processes open streams of this session too, and no two may have the same number.
         let number = match &self.shared_record {
             Some(_) => id::random_number().unwrap_or(streams.newest),
             None => streams.newest,
@@ -257,7 +257,7 @@ impl Session {
         }
     }
 
-    /// The session's own stream.
+    /// Returns the session's stream, and creates it if needed.
     pub(crate) fn session_stream(&self) -> Arc<EventLog> {
         let mut streams = self.streams();
         let session_stream = streams
@@ -273,19 +273,19 @@ impl Session {
         session_stream
     }
 
-    /// Whether what the session's listen says goes to a stream already.
+    /// Returns true if the session's stream exists.
     pub(crate) fn has_session_stream(&self) -> bool {
         self.active.get().is_some_and(|active| lock(&active.streams).session_stream.is_some())
     }
 
-    /// Notes that the session's listen is on its way to the service, until what this gives is gone.
+    /// Marks the session's subscription as being started until the guard is dropped.
     pub(crate) fn mark_listen_starting(&self) -> ListenStartGuard {
         let listen_starting = Shutdown::new();
         self.streams().listen_starting = Some(listen_starting.clone());
         ListenStartGuard(listen_starting)
     }
 
-    /// Completes when the session's listen has begun, if it is on its way.
+    /// Completes when the session's subscription has started. None if it is not being started.
     pub(crate) fn listen_starting(&self) -> Option<impl Future<Output = ()> + Send + use<>> {
         let mut streams = lock(&self.active.get()?.streams);
         streams.listen_starting.take_if(|it| it.is_stopped());
@@ -293,20 +293,20 @@ impl Session {
             (streams.listen_starting.clone()?, self.common.limits.keep_alive);
         Some(async move {
             if timeout(patience, listen_starting.stopped()).await.is_err() {
-                // Nobody else need wait for one that may never say that it has begun.
+                // Other requests do not wait for a subscription that may never report its start.
                 listen_starting.stop();
             }
         })
     }
 
-    /// Forgets a stream that nobody can come back to.
+    /// Removes a stream that cannot be resumed.
     pub(crate) fn remove_stream(&self, number: u64) {
         let mut streams = self.streams();
         streams.call_streams.remove(&number);
         streams.ended_streams.retain(|it| *it != number);
     }
 
-    /// Forgets a stream of which nothing is kept any more, and with the last one the memory that streams needed.
+    /// Removes a stream without events. With the last one, the memory of the tables is released.
     pub(crate) fn release_stream(&self, number: u64) {
         self.remove_stream(number);
         let mut streams = self.streams();
@@ -318,7 +318,7 @@ impl Session {
         }
     }
 
-    /// Keeps a stream that has ended, and forgets one that ended long ago.
+    /// Keeps an ended stream for replay, and removes the oldest one beyond the limit.
     pub(crate) fn finish_stream(&self, number: u64) {
         let mut streams = self.streams();
         if !streams.call_streams.contains_key(&number) {
@@ -329,14 +329,14 @@ impl Session {
         let first = if full { streams.ended_streams.pop_front() } else { None };
         let gone = first.and_then(|first| streams.call_streams.remove(&first));
         drop(streams);
-        // Whoever reads it there, or still writes it, leaves it to time.
+        // A stream that is being read from the store or written to it expires there by its TTL.
         let gone = gone.filter(|log| log.is_disposable());
         if let Some(writer) = gone.as_ref().and_then(|log| log.writer()) {
             writer.delete_stored();
         }
     }
 
-    /// Forgets what the store has of the streams that this process wrote: the session is over.
+    /// Deletes the stored events of the streams that this process wrote, because the session has ended.
     pub(crate) fn delete_stored_streams(&self) {
         let call_streams: Vec<_> = self.streams().call_streams.values().cloned().collect();
         call_streams.iter().filter_map(|log| log.writer()).for_each(EventWriter::delete_stored);
@@ -358,7 +358,7 @@ impl Session {
     }
 }
 
-/// A listen on its way to its service.
+/// Exists while a subscription is being started. Dropping it wakes the requests that wait for the start.
 pub(crate) struct ListenStartGuard(Shutdown);
 
 impl Drop for ListenStartGuard {
@@ -371,7 +371,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Somebody uses the session: it does not expire meanwhile.
+/// Marks the session as in use while it exists, so that the session does not expire.
 pub(crate) struct SessionGuard(Arc<Session>);
 
 impl SessionGuard {
@@ -406,7 +406,7 @@ impl Drop for SessionGuard {
     }
 }
 
-/// Who sent a request, if anybody authenticated them.
+/// Returns the authenticated principal of a request.
 pub(crate) fn principal(scope: &RequestExtensions) -> Option<&str> {
     scope.get::<Principal>().map(Principal::id)
 }

@@ -1,4 +1,4 @@
-//! Tasks and the ends of their servers and stores.
+//! Tasks at the shutdown of their server and during outages of their store.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -13,8 +13,8 @@ async fn works(State(effects): State<Counter>) -> String {
     effects.hit().to_string()
 }
 
-fn node(world: &World, effects: &Counter, options: TaskOptions) -> Router {
-    let server = world.server().tasks(options).state(effects.clone());
+fn node(test_stores: &TestStores, effects: &Counter, options: TaskOptions) -> Router {
+    let server = test_stores.server().tasks(options).state(effects.clone());
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let router = server.add(tool).build().unwrap();
     router.start_tasks(&timer());
@@ -22,68 +22,69 @@ fn node(world: &World, effects: &Counter, options: TaskOptions) -> Router {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_gone_leaves_its_store_alone() {
-    let world = World::new();
-    let router = node(&world, &Counter::default(), quick());
+async fn a_dropped_server_does_not_access_its_store() {
+    let test_stores = TestStores::new();
+    let router = node(&test_stores, &Counter::default(), quick());
     client(&router).task("works").await;
     pass(seconds(59)).await;
-    // The handler ends, and nobody takes its result.
-    world.records.set_broken(true);
+    // The handler ends, and its result cannot be stored.
+    test_stores.records.set_broken(true);
     pass(seconds(10)).await;
     drop(router);
     pass(seconds(10)).await;
-    let before = world.records.loads.count();
+    let before = test_stores.records.loads.count();
     pass(seconds(600)).await;
-    assert_eq!(world.records.loads.count(), before);
+    assert_eq!(test_stores.records.loads.count(), before);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_is_made_while_its_server_ends_begins_elsewhere() {
-    let (world, here, elsewhere) = (World::new(), Counter::default(), Counter::default());
-    let first = node(&world, &here, quick());
-    let second = node(&world, &elsewhere, quick());
+async fn a_task_created_during_shutdown_runs_in_another_process() {
+    let (test_stores, here, elsewhere) =
+        (TestStores::new(), Counter::default(), Counter::default());
+    let first = node(&test_stores, &here, quick());
+    let second = node(&test_stores, &elsewhere, quick());
     first.shutdown();
     let id = client(&first).task("works").await.id;
     pass(seconds(62)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "1");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1");
     assert_eq!((here.count(), elsewhere.count()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_tasks_end_with_the_process_those_that_are_made_last_run_too() {
+async fn without_durability_tasks_created_during_shutdown_run_here() {
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let router = Router::builder().state(Counter::default()).add(tool).build().unwrap();
     router.shutdown();
     let client = client(&router);
     let id = client.task("works").await.id;
     pass(seconds(62)).await;
-    assert_eq!(ended(&client.get(&id).await), "1");
+    assert_eq!(completed_text(&client.get(&id).await), "1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_forgets_for_a_while_costs_a_task_no_attempt() {
-    let (world, effects) = (World::new(), Counter::default());
+async fn a_step_read_failure_does_not_count_as_an_attempt() {
+    let (test_stores, effects) = (TestStores::new(), Counter::default());
     let options = TaskOptions { attempts: 2, ..quick() };
-    let first = node(&world, &effects, options.clone());
+    let first = node(&test_stores, &effects, options.clone());
     let id = client(&first).task("works").await.id;
     settle().await;
     drop(first);
-    world.records.set_forgetful(true);
-    let second = node(&world, &effects, options);
+    test_stores.records.set_steps_unreadable(true);
+    let second = node(&test_stores, &effects, options);
     pass(seconds(600)).await;
     assert_eq!(client(&second).get(&id).await.status(), TaskStatus::Working);
-    world.records.set_forgetful(false);
+    test_stores.records.set_steps_unreadable(false);
     pass(seconds(120)).await;
-    assert_eq!(ended(&client(&second).get(&id).await), "1");
+    assert_eq!(completed_text(&client(&second).get(&id).await), "1");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_store_says_is_not_told_to_clients() {
-    let world = World::new();
-    let router = node(&world, &Counter::default(), quick());
-    let alice = client(&router).named("alice");
+async fn store_errors_are_not_sent_to_clients() {
+    let test_stores = TestStores::new();
+    let router = node(&test_stores, &Counter::default(), quick());
+    let alice = client(&router).with_principal("alice");
     let id = alice.task("works").await.id;
-    world.records.set_broken(true);
+    test_stores.records.set_broken(true);
     let methods = [
         Method::GetTask,
         Method::UpdateTask,
@@ -100,7 +101,7 @@ async fn what_a_store_says_is_not_told_to_clients() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_said_on_the_way_is_bounded() {
+async fn progress_messages_are_bounded() {
     async fn says(ctx: Ctx) -> &'static str {
         ctx.progress_message(1.0, None, "x".repeat(10_000)).await;
         tokio::time::sleep(seconds(60)).await;
@@ -108,7 +109,7 @@ async fn what_is_said_on_the_way_is_bounded() {
     }
     let options = TaskOptions { item: 1000, ..quick() };
     let tool = Tool::new("says", says).task(TaskMode::optional());
-    let router = World::new().server().tasks(options).add(tool).build().unwrap();
+    let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
     let client = client(&router);
     let id = client.task("says").await.id;
     settle().await;
@@ -117,21 +118,21 @@ async fn what_is_said_on_the_way_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_room_is_forgotten_when_its_task_expires() {
-    /// Says that the call it came with is gone.
+async fn the_request_of_a_queued_task_is_dropped_when_the_task_expires() {
+    /// Marker whose reference count shows whether the call it came with still exists.
     #[derive(Clone)]
     struct BudgetShare(#[allow(dead_code)] std::sync::Arc<()>);
-    let (world, held) = (World::new(), std::sync::Arc::new(()));
+    let (test_stores, held) = (TestStores::new(), std::sync::Arc::new(()));
     let options = TaskOptions { running: 1, ..quick() };
-    let router = node(&world, &Counter::default(), options);
-    let client = client(&router).saying(TaskRequest::Wanted(Some(30_000)));
-    let busy = client.saying(TaskRequest::Wanted(None));
+    let router = node(&test_stores, &Counter::default(), options);
+    let client = client(&router).with_tasking(TaskRequest::Wanted(Some(30_000)));
+    let busy = client.with_tasking(TaskRequest::Wanted(None));
     busy.task("works").await;
     let mut request = client.request(call("works").arguments(&json!({}).to_string()));
     request.scope.insert(BudgetShare(held.clone()));
     task(done(&mut client.start(request)).await);
     assert_eq!(std::sync::Arc::strong_count(&held), 2);
-    // Meanwhile, others take the place.
+    // Meanwhile, other tasks take the place.
     for _ in 0..3 {
         busy.task("works").await;
     }

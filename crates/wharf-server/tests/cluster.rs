@@ -1,4 +1,4 @@
-//! Listeners of several processes, told by one bus.
+//! Subscriptions in several processes, notified over one bus.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -22,36 +22,40 @@ use wharf_model::{
 };
 use wharf_server::{Item, Prompt, Resource, Router, RouterBuilder, Tool};
 
-/// A bus in memory, which can be taken away.
+/// A bus in memory that can be disconnected.
 #[derive(Default)]
-struct Line {
-    ears: Arc<Mutex<Vec<Weak<dyn BusSubscriber>>>>,
+struct TestBus {
+    subscribers: Arc<Mutex<Vec<Weak<dyn BusSubscriber>>>>,
     cut: Arc<AtomicBool>,
 }
 
-impl Bus for Line {
+impl Bus for TestBus {
     fn publish(&self, topic: &str, message: Vec<u8>) -> Stored<()> {
-        let (ears, cut, topic) = (self.ears.clone(), self.cut.clone(), topic.to_owned());
+        let (subscribers, cut, topic) =
+            (self.subscribers.clone(), self.cut.clone(), topic.to_owned());
         Box::pin(async move {
             if cut.load(Ordering::SeqCst) {
                 return Err(Error::new(ErrorKind::TemporarilyUnavailable));
             }
-            let ears = ears.lock().unwrap().clone();
-            ears.iter().filter_map(Weak::upgrade).for_each(|ear| ear.hear(&topic, &message));
+            let subscribers = subscribers.lock().unwrap().clone();
+            subscribers
+                .iter()
+                .filter_map(Weak::upgrade)
+                .for_each(|subscriber| subscriber.hear(&topic, &message));
             Ok(())
         })
     }
 
-    fn subscribe(&self, _: &str, ear: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
-        self.ears.lock().unwrap().push(Arc::downgrade(&ear));
-        Box::new(ear)
+    fn subscribe(&self, _: &str, subscriber: Arc<dyn BusSubscriber>) -> Box<dyn Any + Send + Sync> {
+        self.subscribers.lock().unwrap().push(Arc::downgrade(&subscriber));
+        Box::new(subscriber)
     }
 }
 
-impl Line {
+impl TestBus {
     fn missed(&self) {
-        let ears = self.ears.lock().unwrap().clone();
-        ears.iter().filter_map(Weak::upgrade).for_each(|ear| ear.missed());
+        let subscribers = self.subscribers.lock().unwrap().clone();
+        subscribers.iter().filter_map(Weak::upgrade).for_each(|subscriber| subscriber.missed());
     }
 }
 
@@ -64,16 +68,16 @@ fn everything() -> RouterBuilder {
 }
 
 /// Three routers on one bus.
-fn fleet(build: impl Fn() -> RouterBuilder) -> (Arc<Line>, [Router; 3]) {
-    let line = Arc::new(Line::default());
+fn cluster(build: impl Fn() -> RouterBuilder) -> (Arc<TestBus>, [Router; 3]) {
+    let bus = Arc::new(TestBus::default());
     let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
     let node = |_| {
         let router = build().build().unwrap();
-        router.join_fleet(line.clone(), &timer);
+        router.join_fleet(bus.clone(), &timer);
         router
     };
     let routers = [0, 1, 2].map(node);
-    (line, routers)
+    (bus, routers)
 }
 
 fn filter(uris: &[&str]) -> SubscriptionFilter {
@@ -94,17 +98,17 @@ fn listen(filter: SubscriptionFilter, since: Option<ChangeVersion>) -> Request {
     request
 }
 
-fn begin(router: &Router, request: Request) -> ActiveCall {
-    let mut exchange = start_still(router, request);
-    assert!(matches!(poll(&mut exchange), Poll::Ready(Event::Notify(_))));
-    exchange
+fn subscribe_and_ack(router: &Router, request: Request) -> ActiveCall {
+    let mut active_call = start_without_runtime(router, request);
+    assert!(matches!(poll(&mut active_call), Poll::Ready(Event::Notify(_))));
+    active_call
 }
 
-/// Everything there is to hear once everybody has had their turn.
-async fn hear(exchange: &mut ActiveCall) -> Vec<String> {
+/// All pending notifications, after all processes had their turn.
+async fn notifications(active_call: &mut ActiveCall) -> Vec<String> {
     tokio::time::sleep(Duration::from_millis(1)).await;
     let mut heard = Vec::new();
-    while let Poll::Ready(event) = poll(exchange) {
+    while let Poll::Ready(event) = poll(active_call) {
         heard.push(match event {
             Event::Notify(Notification::ToolsChanged) => "tools".to_owned(),
             Event::Notify(Notification::PromptsChanged) => "prompts".to_owned(),
@@ -118,86 +122,93 @@ async fn hear(exchange: &mut ActiveCall) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_in_one_process_is_told_once_in_each() {
-    let (_line, routers) = fleet(everything);
-    let mut listeners = routers.each_ref().map(|it| begin(it, listen(filter(&["x:a"]), None)));
+async fn a_change_is_notified_once_in_each_process() {
+    let (_bus, routers) = cluster(everything);
+    let mut listeners =
+        routers.each_ref().map(|it| subscribe_and_ack(it, listen(filter(&["x:a"]), None)));
     for router in &routers {
         router.registry().tools_changed();
         for listener in &mut listeners {
-            assert_eq!(hear(listener).await, ["tools"]);
+            assert_eq!(notifications(listener).await, ["tools"]);
         }
         router.registry().resource_updated("x:a");
         router.registry().resource_updated("x:b");
         for listener in &mut listeners {
-            assert_eq!(hear(listener).await, ["x:a"]);
+            assert_eq!(notifications(listener).await, ["x:a"]);
         }
         router.registry().prompts_changed();
         router.registry().resources_changed();
         for listener in &mut listeners {
-            assert_eq!(hear(listener).await, ["prompts", "resources"]);
+            assert_eq!(notifications(listener).await, ["prompts", "resources"]);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_not_see_a_resource_hears_nothing_of_it_from_elsewhere() {
+async fn updates_of_hidden_resources_are_not_notified_from_other_processes() {
     let guarded = || {
         everything().access(|principal: Option<&Principal>, item: Item<'_>| {
             principal.is_some() || !item.name().contains("secret")
         })
     };
-    let (line, [here, there, _]) = fleet(guarded);
+    let (bus, [here, there, _]) = cluster(guarded);
     let wanted = || listen(filter(&["x:a", "x:secret"]), None);
     let (mut anonymous, mut alice) =
-        (begin(&there, wanted()), begin(&there, by(wanted(), "alice")));
+        (subscribe_and_ack(&there, wanted()), subscribe_and_ack(&there, by(wanted(), "alice")));
     here.registry().resource_updated("x:secret");
-    assert!(hear(&mut anonymous).await.is_empty());
-    assert_eq!(hear(&mut alice).await, ["x:secret"]);
-    // Not even where it is only supposed, nor when it was missed.
-    line.missed();
-    assert_eq!(hear(&mut anonymous).await, ["tools", "prompts", "resources", "x:a"]);
+    assert!(notifications(&mut anonymous).await.is_empty());
+    assert_eq!(notifications(&mut alice).await, ["x:secret"]);
+    // Nor when all resources are reported as changed after missed messages.
+    bus.missed();
+    assert_eq!(notifications(&mut anonymous).await, ["tools", "prompts", "resources", "x:a"]);
     let late = listen(filter(&["x:a", "x:secret"]), Some(ChangeVersion::FIRST));
-    let heard = hear(&mut begin(&there, late)).await;
+    let heard = notifications(&mut subscribe_and_ack(&there, late)).await;
     assert_eq!(heard, ["tools", "prompts", "resources", "x:a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_wait_for_a_bus_that_is_gone() {
-    let (line, [here, there, _]) = fleet(everything);
-    let mut listener = begin(&there, listen(filter(&["x:a"]), None));
-    line.cut.store(true, Ordering::SeqCst);
+async fn changes_are_queued_while_the_bus_is_down() {
+    let (bus, [here, there, _]) = cluster(everything);
+    let mut listener = subscribe_and_ack(&there, listen(filter(&["x:a"]), None));
+    bus.cut.store(true, Ordering::SeqCst);
     here.registry().tools_changed();
     here.registry().resource_updated("x:a");
     for number in 0..5000 {
         here.registry().resource_updated(format!("y:{number}"));
     }
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(hear(&mut listener).await.is_empty());
-    line.cut.store(false, Ordering::SeqCst);
+    assert!(notifications(&mut listener).await.is_empty());
+    bus.cut.store(false, Ordering::SeqCst);
     tokio::time::sleep(Duration::from_secs(60)).await;
-    // So much happened that nobody remembers what: it is all supposed.
-    assert_eq!(hear(&mut listener).await, ["tools", "prompts", "resources", "x:a"]);
+    // Too many changes to record them one by one, so everything is reported as changed.
+    assert_eq!(notifications(&mut listener).await, ["tools", "prompts", "resources", "x:a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_comes_to_another_process_hears_what_was_missed() {
-    let (_line, [here, there, _]) = fleet(everything);
+async fn a_client_that_moves_to_another_process_gets_missed_changes() {
+    let (_bus, [here, there, _]) = cluster(everything);
     let since = here.moment();
     there.registry().tools_changed();
     there.registry().resource_updated("x:a");
-    let heard = hear(&mut begin(&here, listen(filter(&["x:a", "x:b"]), since))).await;
+    let heard =
+        notifications(&mut subscribe_and_ack(&here, listen(filter(&["x:a", "x:b"]), since))).await;
     assert!(heard.contains(&"tools".to_owned()) && heard.contains(&"x:a".to_owned()));
-    // A process that has just begun knows nothing of what was before.
-    let (_line, [late, ..]) = fleet(everything);
-    let heard = hear(&mut begin(&late, listen(filter(&["x:a", "x:b"]), since))).await;
+    // A process that has just started has no record of earlier changes.
+    let (_bus, [late, ..]) = cluster(everything);
+    let heard =
+        notifications(&mut subscribe_and_ack(&late, listen(filter(&["x:a", "x:b"]), since))).await;
     assert_eq!(heard, ["tools", "prompts", "resources", "x:a", "x:b"]);
-    // Who was there all the time, long after, hears nothing twice.
+    // A subscriber that was there all the time is not notified twice, even much later.
     let later = ChangeVersion::at(since.unwrap().number() + 120_000);
-    assert!(hear(&mut begin(&here, listen(filter(&["x:a"]), Some(later)))).await.is_empty());
+    assert!(
+        notifications(&mut subscribe_and_ack(&here, listen(filter(&["x:a"]), Some(later))))
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_elicitation_is_complete_wherever_its_client_listens() {
+async fn elicitation_completion_is_notified_in_every_process() {
     let signing = || {
         Router::builder().add(Tool::new("sign_in", async |ctx: wharf_server::Ctx| {
             ctx.ask_url_as("k", "id-1", "Sign in.", "https://example.com").await?;
@@ -210,16 +221,16 @@ async fn an_elicitation_is_complete_wherever_its_client_listens() {
         Arc::new(Peer::new(None, capabilities).named(name))
     };
     for listens_first in [true, false] {
-        let (_line, [asks, hears, completes]) = fleet(signing);
+        let (_bus, [asks, hears, completes]) = cluster(signing);
         let listener = |name| {
             let request = listen(filter(&[]), Some(hears.moment().unwrap()));
-            begin(&hears, request.from_peer(peer(name)))
+            subscribe_and_ack(&hears, request.from_peer(peer(name)))
         };
         let mut early = listens_first.then(|| (listener("alice"), listener("bob")));
         let mut request = call("sign_in", "{}").from_peer(peer("alice"));
         request.asks = InputMode::Deliver;
-        let mut exchange = start(&asks, request);
-        assert!(matches!(next(&mut exchange).await, Event::ClientRequest(..)));
+        let mut active_call = start(&asks, request);
+        assert!(matches!(next(&mut active_call).await, Event::ClientRequest(..)));
         completes.registry().elicitation_complete("unknown");
         completes.registry().elicitation_complete("id-1");
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -227,7 +238,7 @@ async fn an_elicitation_is_complete_wherever_its_client_listens() {
         let done = |heard: Vec<String>| {
             heard.into_iter().filter(|it| it.starts_with("done")).collect::<Vec<_>>()
         };
-        assert_eq!(done(hear(alice).await), ["done id-1"]);
-        assert!(done(hear(bob).await).is_empty());
+        assert_eq!(done(notifications(alice).await), ["done id-1"]);
+        assert!(done(notifications(bob).await).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Progress, logs, and what a handler can know of its call.
+//! Progress, logs and the metadata of a call, seen by a handler.
 #![allow(clippy::unwrap_used)]
 
 mod context_support;
@@ -30,10 +30,10 @@ fn watching(request: RequestBuilder) -> wharf_model::Request {
 }
 
 #[derive(Clone, Default)]
-struct Gate(std::sync::Arc<tokio::sync::Notify>);
+struct ReportGate(std::sync::Arc<tokio::sync::Notify>);
 
 /// Reports 1 to 300, waits, and reports 301 to 310.
-async fn busy(State(gate): State<Gate>, ctx: Ctx) -> &'static str {
+async fn busy(State(gate): State<ReportGate>, ctx: Ctx) -> &'static str {
     for n in 1..=300 {
         ctx.progress_of(f64::from(n), 310.0).await;
     }
@@ -44,25 +44,25 @@ async fn busy(State(gate): State<Gate>, ctx: Ctx) -> &'static str {
     "done"
 }
 
-fn started(gate: &Gate, timer: &FakeTimer) -> ActiveCall {
+fn started(gate: &ReportGate, timer: &FakeTimer) -> ActiveCall {
     let router = builder(Tool::new("tool", busy)).state(gate.clone()).build().unwrap();
     start(&router, watching(call("tool")), timer)
 }
 
 #[test]
-fn progress_is_a_burst_then_a_rate_and_ends_with_the_last() {
-    let (gate, timer) = (Gate::default(), FakeTimer::default());
-    let mut exchange = started(&gate, &timer);
-    let burst = values(&events(&mut exchange));
+fn progress_is_rate_limited_and_ends_with_the_last_value() {
+    let (gate, timer) = (ReportGate::default(), FakeTimer::default());
+    let mut active_call = started(&gate, &timer);
+    let burst = values(&events(&mut active_call));
     assert_eq!((burst.len(), burst.last()), (256, Some(&256.0)));
     timer.advance(Duration::from_millis(99));
-    assert!(events(&mut exchange).is_empty());
+    assert!(events(&mut active_call).is_empty());
     timer.advance(Duration::from_millis(1));
-    assert_eq!(values(&events(&mut exchange)), [300.0], "the last value wins");
+    assert_eq!(values(&events(&mut active_call)), [300.0], "the last value wins");
     timer.advance(Duration::from_millis(100));
-    assert!(events(&mut exchange).is_empty(), "nothing is held back any more");
+    assert!(events(&mut active_call).is_empty(), "nothing is pending any more");
     gate.0.notify_one();
-    let end = events(&mut exchange);
+    let end = events(&mut active_call);
     assert_eq!(values(&end), [301.0, 310.0], "one token, and the final one always");
     assert!(matches!(end.last(), Some(Event::Done(_))));
 }
@@ -84,7 +84,7 @@ fn the_limits_of_progress_can_be_set() {
 }
 
 #[test]
-fn what_does_not_increase_is_dropped() {
+fn progress_that_does_not_increase_is_dropped() {
     async fn handler(ctx: Ctx) -> &'static str {
         for n in [1.0, 1.0, 0.5, f64::NAN, f64::INFINITY, 2.0] {
             ctx.progress_message(n, None, "text").await;
@@ -95,7 +95,7 @@ fn what_does_not_increase_is_dropped() {
     let timer = FakeTimer::default();
     assert_eq!(values(&events(&mut start(&router, watching(call("tool")), &timer))), [1.0, 2.0]);
     let quiet = events(&mut start(&router, suspending(call("tool")), &timer));
-    assert!(values(&quiet).is_empty(), "nobody asked for progress");
+    assert!(values(&quiet).is_empty(), "progress was not requested");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn logs(events: Vec<Event>) -> Vec<String> {
 }
 
 #[test]
-fn logs_go_out_from_the_wanted_level_up() {
+fn logs_are_sent_from_the_requested_level_up() {
     let router = router(tool(chatty));
     let logged = |level| {
         let mut request = suspending(call("tool"));
@@ -157,7 +157,7 @@ fn a_server_that_declared_no_logging_sends_none() {
 }
 
 #[test]
-fn a_handler_knows_its_call() {
+fn a_handler_reads_the_metadata_of_its_call() {
     #[derive(Clone)]
     struct Tenant(&'static str);
     async fn handler(ctx: Ctx) -> String {
@@ -208,23 +208,23 @@ fn a_cancelled_call_drops_its_handler() {
     }
     let counter = Counter::default();
     let router = builder(tool(handler)).state(counter.clone()).build().unwrap();
-    let mut exchange = start(&router, suspending(call("tool")), &FakeTimer::default());
-    assert!(events(&mut exchange).is_empty());
-    drop(exchange);
+    let mut active_call = start(&router, suspending(call("tool")), &FakeTimer::default());
+    assert!(events(&mut active_call).is_empty());
+    drop(active_call);
     assert_eq!(counter.count(), 1);
 }
 
 #[test]
-fn letting_go_is_told_and_changes_nothing_else() {
-    async fn long(State(gate): State<Gate>, ctx: Ctx) -> &'static str {
+fn release_connection_is_an_event_and_has_no_other_effect() {
+    async fn long(State(gate): State<ReportGate>, ctx: Ctx) -> &'static str {
         ctx.release_connection();
         gate.0.notified().await;
         "done"
     }
-    let (gate, timer) = (Gate::default(), FakeTimer::default());
+    let (gate, timer) = (ReportGate::default(), FakeTimer::default());
     let router = builder(Tool::new("tool", long)).state(gate.clone()).build().unwrap();
-    let mut exchange = start(&router, suspending(call("tool")), &timer);
-    assert!(matches!(events(&mut exchange)[..], [Event::LetGo]));
+    let mut active_call = start(&router, suspending(call("tool")), &timer);
+    assert!(matches!(events(&mut active_call)[..], [Event::LetGo]));
     gate.0.notify_one();
-    assert!(matches!(events(&mut exchange)[..], [Event::Done(Outcome::Complete(_))]));
+    assert!(matches!(events(&mut active_call)[..], [Event::Done(Outcome::Complete(_))]));
 }

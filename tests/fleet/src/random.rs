@@ -1,25 +1,25 @@
-//! Chance that can be repeated.
+//! Seeded random numbers.
 
 use std::{ops::Range, time::Duration};
 
-/// Random numbers that follow from a seed (splitmix64).
+/// Random numbers from a seed (splitmix64).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct SeededRandom(u64);
 
-impl Chance {
+impl SeededRandom {
     /// The numbers of this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Chance(seed)
+        SeededRandom(seed)
     }
 
-    /// Other numbers of the same seed, for somebody of this name.
+    /// Separate numbers from the same seed, for this name.
     #[must_use]
     pub fn of(seed: u64, name: &str) -> Self {
         let mixed = name.bytes().fold(seed, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
         });
-        Chance(mixed)
+        SeededRandom(mixed)
     }
 
     /// The next number.
@@ -36,17 +36,17 @@ impl Chance {
         usize::try_from(self.number() % end as u64).unwrap_or(0)
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    /// One of these.
+    /// A random item.
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
         &among[self.below(among.len())]
     }
 
-    /// So many milliseconds.
+    /// A random number of milliseconds.
     pub fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(range.start + self.number() % (range.end - range.start).max(1))
     }

@@ -1,4 +1,4 @@
-//! What the tasks of one caller may take.
+//! Share of the store that the tasks of one caller may use.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -18,13 +18,13 @@ fn repeat() -> Tool {
     Tool::new("repeat", run).task(TaskMode::optional())
 }
 
-/// A call of `repeat` with so many bytes.
+/// A call of `repeat` with this number of bytes.
 fn sized(bytes: usize) -> wharf_model::RequestBuilder {
     call("repeat").arguments(&json!({"marker": "x".repeat(bytes)}).to_string())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_too_long_to_be_kept_is_no_task() {
+async fn a_call_too_long_to_be_stored_is_not_a_task() {
     let options = TaskOptions { arguments: 1000, ..TaskOptions::default() };
     let slow = async |_: RawArgs, ctx: Ctx| {
         let _ = ctx.detach().await;
@@ -32,39 +32,39 @@ async fn a_call_that_is_too_long_to_be_kept_is_no_task() {
         "plain"
     };
     let slow = Tool::new("slow", slow).task(TaskMode::optional().after(seconds(5)));
-    let router = World::new().server().tasks(options).add(repeat()).add(slow).build().unwrap();
+    let router = TestStores::new().server().tasks(options).add(repeat()).add(slow).build().unwrap();
     let client = client(&router);
-    let wanted = client.saying(TaskRequest::Wanted(None));
+    let wanted = client.with_tasking(TaskRequest::Wanted(None));
     for client in [&client, &wanted] {
         let refused = error(client.send(sized(1000)).await);
         assert!(refused.kind.is_content_too_large(), "{refused:?}");
         assert!(refused.message.contains("1000 is the limit"), "{}", refused.message);
         task(client.send(sized(100)).await);
     }
-    // Where it need not be a task, it is none.
+    // If a task is optional, the call runs without one.
     let long = call("slow").arguments(&json!({"x": "x".repeat(1000)}).to_string());
     assert_eq!(text(&result(client.send(long).await)), "plain");
     task(client.call("slow").await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_call_said_is_forgotten_when_its_task_has_ended() {
-    let world = World::new();
+async fn the_arguments_are_deleted_when_the_task_has_ended() {
+    let test_stores = TestStores::new();
     let done = Tool::new("done", async |_: RawArgs| "done").task(TaskMode::optional());
     let fails = Tool::new("fails", async |_: RawArgs| {
         Err::<(), _>(wharf_model::Error::resource_not_found("x"))
     });
     let waits = Tool::new("waits", async |_: RawArgs| std::future::pending::<()>().await);
-    let router = world
+    let router = test_stores
         .server()
         .add(done)
         .add(fails.task(TaskMode::optional()))
         .add(waits.task(TaskMode::optional()))
         .build()
         .unwrap();
-    let client = client(&router).named("alice");
+    let client = client(&router).with_principal("alice");
     let body = async |id: &str| {
-        String::from_utf8(world.records.inner.load(id).await.unwrap().unwrap().body).unwrap()
+        String::from_utf8(test_stores.records.inner.load(id).await.unwrap().unwrap().body).unwrap()
     };
     for tool in ["done", "fails", "waits"] {
         let secret = json!({"secret": "arguments"}).to_string();
@@ -84,10 +84,12 @@ async fn what_a_call_said_is_forgotten_when_its_task_has_ended() {
 
 /// Audit 9: 67 finished tasks of one caller filled the store for a day.
 #[tokio::test(start_paused = true)]
-async fn tasks_of_one_caller_leave_room_for_those_of_others() {
+async fn tasks_of_one_caller_leave_room_for_other_callers() {
     let options = TaskOptions { bytes: 100_000, ..TaskOptions::default() };
-    let router = World::new().server().tasks(options).add(repeat()).build().unwrap();
-    let hog = client(&router).named("hog").saying(TaskRequest::Wanted(Some(24 * 3_600_000)));
+    let router = TestStores::new().server().tasks(options).add(repeat()).build().unwrap();
+    let hog = client(&router)
+        .with_principal("hog")
+        .with_tasking(TaskRequest::Wanted(Some(24 * 3_600_000)));
     let mut ttls = Vec::new();
     let refused = loop {
         match hog.send(sized(4000)).await {
@@ -100,24 +102,24 @@ async fn tasks_of_one_caller_leave_room_for_those_of_others() {
     assert!(refused.kind.is_overloaded(), "{refused:?}");
     assert!(refused.message.contains("too much room"), "{}", refused.message);
     assert!(refused.data.unwrap()["retryAfterMs"].as_u64().unwrap() > 0);
-    // What it wants is granted while there is room, and shortened before there is none.
+    // The requested `ttl` is granted while there is room, and shortened before the store is full.
     assert_eq!(ttls[0], 24 * 3_600_000);
     assert_eq!(*ttls.last().unwrap(), 3_600_000);
-    let alice = client(&router).named("alice");
+    let alice = client(&router).with_principal("alice");
     let id = task(alice.send(sized(4000)).await).id;
     settle().await;
     assert_eq!(alice.get(&id).await.status(), TaskStatus::Completed);
-    // It comes back when tasks expire.
+    // Room is freed when tasks expire.
     pass(Duration::from_secs(3_700)).await;
     task(hog.send(sized(4000)).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_finds_no_room_is_a_failure_that_says_so() {
+async fn a_result_without_room_fails_the_task() {
     let options = TaskOptions { bytes: 20_000, ..TaskOptions::default() };
     let big = Tool::new("big", async || "x".repeat(15_000)).task(TaskMode::optional());
-    let router = World::new().server().tasks(options).add(big).build().unwrap();
-    let client = client(&router).named("alice");
+    let router = TestStores::new().server().tasks(options).add(big).build().unwrap();
+    let client = client(&router).with_principal("alice");
     let id = client.task("big").await.id;
     settle().await;
     let TaskState::Failed(error) = client.get(&id).await.state else { panic!("it did not fail") };
@@ -125,7 +127,7 @@ async fn a_result_that_finds_no_room_is_a_failure_that_says_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_store_is_called_full() {
+async fn a_full_store_is_reported_as_full() {
     let tasks = Arc::new(MemoryRecords::new(1, 1024 * 1024));
     let stores = wharf_model::Stores { tasks, ..memory_stores() };
     let router = Router::builder().store(stores).add(repeat()).build().unwrap();
@@ -138,20 +140,20 @@ async fn a_full_store_is_called_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_of_one_caller_leave_room_for_those_of_others() {
+async fn waiting_calls_of_one_caller_leave_room_for_other_callers() {
     let options = TaskOptions { waiting: 8, ..TaskOptions::default() };
     let tool = Tool::new("never", async || std::future::pending::<()>().await);
     let tool = tool.task(TaskMode::optional());
-    let router = World::new().server().tasks(options).add(tool).build().unwrap();
-    let wait = async |client: &Client| {
+    let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
+    let wait = async |client: &TestClient| {
         let id = client.task("never").await.id;
         let request = wharf_model::RequestBuilder::new(wharf_model::Method::TaskResult);
         let mut waiting = client.start(client.request(request.target(&id)));
         let refused = tokio::time::timeout(seconds(1), done(&mut waiting)).await.ok();
         (waiting, refused.map(error))
     };
-    let legacy = client(&router).saying(TaskRequest::Wanted(None));
-    let hog = legacy.named("hog");
+    let legacy = client(&router).with_tasking(TaskRequest::Wanted(None));
+    let hog = legacy.with_principal("hog");
     let mut waiting = Vec::new();
     let refused = loop {
         match wait(&hog).await {
@@ -161,15 +163,15 @@ async fn waits_of_one_caller_leave_room_for_those_of_others() {
     };
     assert_eq!(waiting.len(), 6);
     assert!(refused.kind.is_overloaded(), "{refused:?}");
-    assert!(wait(&legacy.named("alice")).await.1.is_none());
+    assert!(wait(&legacy.with_principal("alice")).await.1.is_none());
 }
 
 #[tokio::test(start_paused = true)]
-async fn tasks_that_a_listener_has_yet_to_hear_of_are_counted() {
+async fn unsent_task_notifications_of_a_subscriber_are_counted() {
     let limits = wharf_server::Limits { subscription_total: 100_000, ..Default::default() };
     let tool = Tool::new("big", async || "x".repeat(10_000)).task(TaskMode::optional());
-    let router = World::new().server().limits(limits).add(tool).build().unwrap();
-    let hog = client(&router).named("hog");
+    let router = TestStores::new().server().limits(limits).add(tool).build().unwrap();
+    let hog = client(&router).with_principal("hog");
     let mut ids = Vec::new();
     for _ in 0..10 {
         ids.push(hog.task("big").await.id);
@@ -183,16 +185,17 @@ async fn tasks_that_a_listener_has_yet_to_hear_of_are_counted() {
         }
         told
     };
-    // Nobody reads the first while the second begins: together they get half of all bytes, and not 20 results.
+    // The first subscription is not read while the second starts: together they get half of all
+    // bytes, and not 20 results.
     let (mut first, agreed) = hog.listen(&ids).await;
     assert_eq!(agreed.len(), 10);
     let (mut second, _) = hog.listen(&ids).await;
     let heard = told(&mut first).await + told(&mut second).await;
-    // What has left for a client is counted elsewhere.
+    // Bytes already sent to a client do not count here.
     assert!((3..=12).contains(&heard), "{heard}");
-    // It can look, and hears the rest when there is room.
+    // The caller can poll, and gets the rest of the notifications when there is room.
     assert_eq!(hog.get(ids[9]).await.status(), TaskStatus::Completed);
-    let (mut other, _) = client(&router).named("alice").listen(&[]).await;
+    let (mut other, _) = client(&router).with_principal("alice").listen(&[]).await;
     assert_eq!(told(&mut other).await, 0);
     assert!(told(&mut hog.listen(&ids[9..]).await.0).await == 1);
 }

@@ -1,4 +1,4 @@
-//! Calls that are gone before their task is in the store.
+//! Calls that are dropped before their task is in the store.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -10,11 +10,11 @@ use task_support::*;
 use wharf_model::{PutResult, Record, RecordStore, Sharing, Stored, Stores};
 use wharf_server::{MemoryRecords, Router, State, TaskMode, Tool, memory_stores};
 
-/// A store that takes its time for what is new, whether or not anybody waits.
+/// A store whose inserts take time and finish even if the caller drops the future.
 #[derive(Default)]
-struct Slow(Arc<MemoryRecords>);
+struct SlowInserts(Arc<MemoryRecords>);
 
-impl RecordStore for Slow {
+impl RecordStore for SlowInserts {
     fn insert(&self, record: Record, most: usize) -> Stored<bool> {
         let records = self.0.clone();
         let inserted = tokio::spawn(async move {
@@ -57,8 +57,8 @@ async fn works(State(effects): State<Counter>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_was_told_of_does_not_run() {
-    let (slow, effects) = (Slow::default(), Counter::default());
+async fn a_task_of_a_dropped_call_does_not_run() {
+    let (slow, effects) = (SlowInserts::default(), Counter::default());
     let records = slow.0.clone();
     let stores = Stores { tasks: Arc::new(slow), reach: Sharing::Machine, ..memory_stores() };
     let tool = Tool::new("works", works).task(TaskMode::optional());
@@ -71,10 +71,10 @@ async fn what_nobody_was_told_of_does_not_run() {
     pass(seconds(1)).await;
     drop(gone);
     pass(seconds(120)).await;
-    assert_eq!(records.list("", None, 10).await.unwrap().len(), 1, "it got into the store");
+    assert_eq!(records.list("", None, 10).await.unwrap().len(), 1, "it was stored");
     assert_eq!(effects.count(), 0);
-    // Who waits gets it.
+    // A caller that waits gets its task.
     let id = client.task("works").await.id;
     settle().await;
-    assert_eq!(ended(&client.get(&id).await), "1");
+    assert_eq!(completed_text(&client.get(&id).await), "1");
 }
