@@ -66,6 +66,16 @@ impl Service for LineService {
                     });
                     outbox.room().await;
                 },
+                // Opens the gate when it starts, and sends much output.
+                (_, "loud") => {
+                    gate.add_permits(1);
+                    outbox.notify(Notification::Progress {
+                        progress: 1.0,
+                        total: None,
+                        message: Some("x".repeat(100_000)),
+                    });
+                    std::future::pending().await
+                }
                 // Runs beside the reader, and opens the gate when it ends.
                 (_, "torrent") => {
                     tokio::task::yield_now().await;
@@ -358,6 +368,24 @@ async fn a_flood_does_not_outlive_its_client() {
     drop(reads);
     serving.await.unwrap();
     assert_eq!(gate.available_permits(), 0, "the call went on to its end");
+}
+
+/// Regression: the calls that a client had sent before it disconnected all started at once.
+#[tokio::test(start_paused = true)]
+async fn calls_of_a_disconnected_client_do_not_start() {
+    let (host, gate) = host(|_| ());
+    let ((mut asks, input), (output, reads)) =
+        (tokio::io::duplex(1 << 20), tokio::io::duplex(4096));
+    let serving =
+        tokio::spawn(serve_lines(host, RequestExtensions::new(), input, output, Shutdown::new()));
+    let calls: String = (0..200).map(|id| format!("{}\n", tool_call(id, "loud"))).collect();
+    asks.write_all(calls.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = gate.available_permits();
+    drop(reads);
+    serving.await.unwrap();
+    let started = gate.available_permits();
+    assert!(before < 20 && started <= before + 8, "{before}, then {started}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -50,7 +50,8 @@ pub(crate) struct LineReader<W> {
     lines: Lines,
     /// True until the first line is read.
     first_line: bool,
-    rejected_http: bool,
+    /// True when no more messages are read: the client sent HTTP, or it has disconnected.
+    stopped: bool,
     /// Length of the current message.
     length: usize,
     sink: Arc<SharedWriter<W>>,
@@ -91,7 +92,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
             shared,
             scope: scope.shared(),
             first_line: true,
-            rejected_http: false,
+            stopped: false,
             length: 0,
             sink,
             out: Vec::new(),
@@ -158,7 +159,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
                 self.drain(ended).await;
             }
             shared.in_flight.set_reading(false);
-            if closed || ended || self.rejected_http {
+            if closed || ended || self.stopped {
                 return;
             }
         }
@@ -271,6 +272,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     /// Decodes the next few messages. False if there are none.
     fn read_ahead(&mut self, ended: bool) -> bool {
         while self.ahead.len() < self.read_ahead_limit
+            && !self.stopped
             && let Some(line) = self.next_line(ended)
         {
             let (received, length) = match line {
@@ -316,8 +318,8 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         if !mem::take(&mut self.first_line) {
             return false;
         }
-        self.rejected_http = first.ends_with(b" HTTP/1.1") || first.ends_with(b" HTTP/1.0");
-        self.rejected_http
+        self.stopped = first.ends_with(b" HTTP/1.1") || first.ends_with(b" HTTP/1.0");
+        self.stopped
     }
 
     async fn handle_message(&mut self, received: Received) {
@@ -394,7 +396,11 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         if self.out.len() > before || call.is_listen() {
             self.flush().await;
         }
-        call.spawn(held, self.charge.take());
+        // Calls of a disconnected client do not start: started all at once, they could produce much output.
+        self.stopped |= self.shared.output.is_broken();
+        if !self.stopped {
+            call.spawn(held, self.charge.take());
+        }
     }
 
     /// Writes the gathered output directly if the writer is free, otherwise through the queue.

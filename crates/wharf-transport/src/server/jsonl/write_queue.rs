@@ -204,6 +204,11 @@ impl WriteQueue {
         self.broken.stop();
     }
 
+    /// Returns true once the client has disconnected.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken.is_stopped()
+    }
+
     /// Completes when the client has disconnected.
     pub(crate) async fn broken(&self) {
         self.broken.stopped().await;
