@@ -126,7 +126,7 @@ fn whoever_cannot_be_logged_out_is_told() {
     let ran = me.run(&["auth", "logout", &url]);
     let error = ran.told(3);
     assert_eq!(error["message"], format!("You are still logged in at {url}"));
-    assert!(error["hint"].as_str().unwrap().contains("it is a link"), "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("symbolic link"), "{error}");
     assert_eq!(ran.out, "{\"loggedOut\":[]}\n");
     fs::remove_file(&lock).unwrap();
     assert_eq!(me.run(&["auth", "status"]).json()["logins"].as_array().unwrap().len(), 1);
