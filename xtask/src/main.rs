@@ -9,6 +9,7 @@ mod node;
 mod redis;
 mod sqlite;
 mod stage;
+mod tidy;
 mod workspace;
 
 use std::env;
@@ -29,6 +30,7 @@ const TASKS: &[Task] = &[
         about: "all that CI runs",
         stages: &[
             stage::FORMAT,
+            stage::TIDY,
             stage::CLIPPY,
             stage::FOREIGN,
             stage::REDIS,
@@ -40,8 +42,13 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "lint",
-        about: "the format and clippy alone",
-        stages: &[stage::FORMAT, stage::CLIPPY],
+        about: "the format, tidy and clippy alone",
+        stages: &[stage::FORMAT, stage::TIDY, stage::CLIPPY],
+    },
+    Task {
+        name: "tidy",
+        about: "checks that paths in ARCHITECTURE.md exist, headers of source files, and dependencies between the crates",
+        stages: &[stage::TIDY],
     },
     Task {
         name: "features",

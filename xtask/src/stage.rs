@@ -8,6 +8,7 @@ use crate::features;
 use crate::foreign;
 use crate::redis;
 use crate::sqlite;
+use crate::tidy;
 use crate::workspace::Workspace;
 
 /// One step of a task.
@@ -24,6 +25,9 @@ pub(crate) const FORMAT: Stage = Stage {
     run: |workspace| workspace.cargo("fmt --all --check"),
     advice: "run `cargo fmt --all` (if cargo has no fmt: `rustup component add rustfmt`)",
 };
+
+pub(crate) const TIDY: Stage =
+    Stage { name: "tidy", run: tidy::run, advice: "correct what is listed above" };
 
 pub(crate) const CLIPPY: Stage = Stage {
     name: "clippy",

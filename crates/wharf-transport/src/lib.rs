@@ -10,6 +10,7 @@
 
 pub mod server;
 mod shutdown;
+#[cfg(feature = "http")]
 pub(crate) mod task_set;
 mod timer;
 

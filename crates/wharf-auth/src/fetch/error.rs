@@ -1,3 +1,5 @@
+//! Error for a request that could not be made, or whose response is not acceptable.
+
 use std::fmt;
 
 use wharf_model::{Error, ErrorKind};
