@@ -42,7 +42,7 @@ struct AllTypes {
     above: i32,
     sure: bool,
     size: Size,
-    /// The order of variants is that of schemars: documented ones may come after the others.
+    /// Which one
     maybe_size: Option<Size>,
     #[schemars(extend("enumNames" = ["S", "L"]))]
     named: Option<Size>,
