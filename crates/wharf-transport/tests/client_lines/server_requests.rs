@@ -92,7 +92,7 @@ async fn a_question_taken_back_is_not_answered_and_makes_room() {
     peer.send(question(3)).await;
     let refused = peer.read().await;
     assert_eq!(refused["id"], 3);
-    assert!(refused["error"]["message"].as_str().unwrap().contains("2 questions"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("2 requests"), "{refused}");
     let params = json!({"requestId": 1});
     peer.send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
         .await;

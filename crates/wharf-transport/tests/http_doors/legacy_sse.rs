@@ -399,7 +399,7 @@ async fn messages_share_the_memory_budget_of_the_endpoint() {
     let mut second = SseClient::open(&endpoint_server, Some("mallory")).await;
     second.send(long("gate")).await;
     let refused = second.next().await.unwrap();
-    assert!(refused["error"]["message"].as_str().unwrap().contains("no room"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no memory"), "{refused}");
     let mut other = SseClient::open(&endpoint_server, Some("alice")).await;
     assert_eq!(said(&other.reply_to(long("now")).await), "now");
     endpoint_server.gate.add_permits(2);
