@@ -538,7 +538,7 @@ async fn a_message_that_does_not_end_times_out() {
         tokio::time::sleep(Duration::from_millis(9_900)).await;
         let error = timeout(Duration::from_secs(1), connection.next()).await.unwrap().unwrap();
         assert!(
-            error["error"]["message"].as_str().unwrap().contains("too long to come"),
+            error["error"]["message"].as_str().unwrap().contains("too long to arrive"),
             "{error}"
         );
         assert_eq!(connection.next().await, None);
@@ -597,7 +597,7 @@ async fn a_batch_is_charged_until_its_last_member_ends() {
     assert_eq!(connection.gate.available_permits(), 0);
     long_call(&mut connection, 1, "now", 200_000).await;
     let refused = connection.next().await.unwrap();
-    assert!(refused["error"]["message"].as_str().unwrap().contains("no room"), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("no memory"), "{refused}");
     connection.gate.add_permits(1);
     assert!(connection.next().await.unwrap().is_array());
     long_call(&mut connection, 2, "now", 200_000).await;

@@ -24,7 +24,7 @@ use crate::{
 pub const CONNECTIONS: usize = 1024;
 
 /// Error message for a connection that is refused because of the limit.
-const SERVER_FULL_MESSAGE: &[u8] = br#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"All connections of the server are in use: try again later","data":{"retryAfterMs":1000}}}
+const SERVER_FULL_MESSAGE: &[u8] = br#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"The server is full: all connections are in use. Try again later","data":{"retryAfterMs":1000}}}
 "#;
 /// Maximum number of refusals that are written at a time, and timeout of each. Other connections
 /// are closed at once.

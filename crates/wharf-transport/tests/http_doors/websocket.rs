@@ -463,7 +463,7 @@ async fn a_message_that_does_not_end_times_out() {
     let began = tokio::time::Instant::now();
     let refusal = client.next().await;
     assert!(
-        refusal["error"]["message"].as_str().unwrap().contains("too long to come"),
+        refusal["error"]["message"].as_str().unwrap().contains("too long to arrive"),
         "{refusal}"
     );
     assert_eq!(client.closed().await, Some(CloseCode::Normal));

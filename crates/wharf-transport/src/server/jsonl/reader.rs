@@ -420,8 +420,9 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
 
 /// Error for a message that exceeds the memory budget.
 fn no_memory() -> Error {
-    overloaded()
-        .with_message("The server has no memory for a message of this length now: try again later")
+    overloaded().with_message(
+        "The server is full: it has no memory for a message of this length now. Try again later",
+    )
 }
 
 /// True if the last call was slow; restarts the measurement.
