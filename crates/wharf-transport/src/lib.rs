@@ -3,7 +3,8 @@
 //! Most transports here use the same framing, one JSON-RPC message per line, and the same driver
 //! ([`serve_lines`]). A call is polled in place, where its line was read, and only a call that has
 //! to wait becomes a task. The transports differ in their byte streams: the process's stdin and
-//! stdout ([`stdio`]), a socket ([`tcp`], [`unix`]) or memory ([`memory`]). HTTP (the feature and
+//! stdout ([`server::stdio`]), a socket ([`server::tcp`], [`server::unix`]) or memory
+//! ([`server::in_memory`]). HTTP (the feature and
 //! module `http`) carries one message per request. The client side is the feature and module
 //! `client`.
 #![forbid(unsafe_code)]

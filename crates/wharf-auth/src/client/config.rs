@@ -28,7 +28,7 @@ use crate::{fetch::Fetch, jose::SigningKey};
 /// use wharf_auth::client::{Auth, UserAgent};
 ///
 /// # fn example(browser: impl UserAgent) {
-/// The user authorizes in a browser; the client registers dynamically where possible.
+/// // The user authorizes in a browser; the client registers dynamically where possible.
 /// let auth = Auth::code(browser).name("Tug").scopes(["files:read"]);
 ///
 /// A program authenticates with a secret, which only this issuer receives.

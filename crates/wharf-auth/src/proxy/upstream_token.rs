@@ -34,7 +34,7 @@ const POLLING: (Duration, u32) = (Duration::from_millis(250), 140);
 /// async fn repositories(user: &Upstream) -> Result<String, wharf_model::Error> {
 ///     let token = user.token().await?;
 ///     let header = format!("Bearer {}", token.secret());
-/// … call the provider's API with it, as the user.
+///     // … call the provider's API with it, as the user.
 /// #   drop(header);
 ///     Ok(user.identity().claim("login").unwrap_or_default().to_owned())
 /// }

@@ -57,7 +57,7 @@ pub struct FnAuthenticator {
 /// use wharf_auth::server::from_fn;
 /// use wharf_model::{AuthRejection, AuthRequest, Principal};
 ///
-/// The application's middleware has authenticated the caller.
+/// // The application's middleware has authenticated the caller.
 /// let authority = from_fn(|request: &AuthRequest<'_>| {
 ///     request.scope.get::<Principal>().cloned().ok_or(AuthRejection::new(401, "Log in first"))
 /// });

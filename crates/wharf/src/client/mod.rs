@@ -17,7 +17,7 @@ pub use target::Target;
 /// Connected client: typed calls to one server, of any protocol version.
 ///
 /// The calls are methods of [`ClientHandle`], to which it dereferences. Clones share the
-/// connection. [`close`](Caller::close) shuts it down gracefully; dropping the client ends it, too.
+/// connection. [`close`](ClientHandle::close) shuts it down gracefully; dropping the client ends it, too.
 ///
 /// ```
 /// use wharf::{Client, args, prelude::*};
