@@ -31,7 +31,7 @@ use crate::{fetch::Fetch, jose::SigningKey};
 /// // The user authorizes in a browser; the client registers dynamically where possible.
 /// let auth = Auth::code(browser).name("Tug").scopes(["files:read"]);
 ///
-/// A program authenticates with a secret, which only this issuer receives.
+/// // A program authenticates with a secret, which only this issuer receives.
 /// let auth = Auth::client_credentials("tug", "secret").issuer("https://id.example");
 /// # }
 /// ```
