@@ -241,5 +241,5 @@ pub enum Sharing {
     /// Survives a restart of the process.
     Machine,
     /// Shared by any number of processes.
-    Fleet,
+    Cluster,
 }

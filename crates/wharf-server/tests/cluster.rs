@@ -73,7 +73,7 @@ fn cluster(build: impl Fn() -> RouterBuilder) -> (Arc<TestBus>, [Router; 3]) {
     let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
     let node = |_| {
         let router = build().build().unwrap();
-        router.join_fleet(bus.clone(), &timer);
+        router.join_cluster(bus.clone(), &timer);
         router
     };
     let routers = [0, 1, 2].map(node);

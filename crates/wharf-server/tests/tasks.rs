@@ -783,12 +783,12 @@ async fn stored_tasks_can_be_encrypted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_needs_shared_keys() {
-    let fleet = TestStores::with_sharing(Sharing::Fleet);
+    let cluster = TestStores::with_sharing(Sharing::Cluster);
     let own = std::sync::Arc::new(KeyRing::random());
-    let problems = fleet.server().seal(own).build().unwrap_err().to_string();
+    let problems = cluster.server().seal(own).build().unwrap_err().to_string();
     assert!(problems.contains("WHARF_STATE_KEY"), "{problems}");
     let given: KeyRing = "ff".repeat(32).parse().unwrap();
-    assert!(fleet.server().seal(std::sync::Arc::new(given)).build().is_ok());
+    assert!(cluster.server().seal(std::sync::Arc::new(given)).build().is_ok());
     assert!(TestStores::new().server().build().is_ok());
 }
 

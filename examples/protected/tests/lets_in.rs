@@ -14,7 +14,7 @@ use wharf::{Client, args};
 use wharf_auth::client::Auth;
 
 use support::authorization::AuthorizationServer;
-use support::person::Ada;
+use support::user::Ada;
 
 #[tokio::test]
 async fn who_has_the_token_may_read_and_not_write() {

@@ -52,7 +52,7 @@ async fn drive(script: &str, era: &str) {
 async fn drive_proxied(script: &str, era: &str) {
     let issuer = AuthorizationServer::start().await;
     let place = Place::take().await;
-    let proxy = crate::oidc::proxied::proxy(&issuer, &place).await;
+    let proxy = crate::oidc::oauth_proxy::proxy(&issuer, &place).await;
     drive_at(&issuer, place, proxy, [script, era], true).await;
 }
 

@@ -5,8 +5,8 @@ use wharf_auth::client::Auth;
 
 use crate::support::LIMIT;
 use crate::support::authorization::AuthorizationServer;
-use crate::support::person::Ada;
 use crate::support::program::Program;
+use crate::support::user::Ada;
 
 /// One test for each server and era.
 macro_rules! servers {

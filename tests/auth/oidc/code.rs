@@ -6,8 +6,8 @@ use wharf_auth::client::{Auth, MemoryTokenStore, TokenStore};
 
 use super::start;
 use crate::support::authorization::AuthorizationServer;
-use crate::support::person::Ada;
 use crate::support::protected::Protected;
+use crate::support::user::Ada;
 
 mod tests {
     crate::oidc::tests! {

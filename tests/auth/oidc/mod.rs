@@ -2,15 +2,15 @@
 //! issued, every key one that it published.
 
 mod code;
+mod dpop;
 mod grants;
+mod introspection;
 mod keys;
-mod known;
+pub(crate) mod oauth_proxy;
 #[path = "../../../crates/wharf/tests/oauth_proxy/pages.rs"]
 mod pages;
-mod proofs;
-pub(crate) mod proxied;
-mod refused;
-mod revoked;
+mod principal;
+mod rejected;
 
 use std::time::Duration;
 

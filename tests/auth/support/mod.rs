@@ -3,9 +3,9 @@
 pub(crate) mod authorization;
 #[path = "../../foreign/install.rs"]
 mod install;
-pub(crate) mod person;
 pub(crate) mod program;
 pub(crate) mod protected;
+pub(crate) mod user;
 
 use std::time::Duration;
 

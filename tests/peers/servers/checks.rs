@@ -7,7 +7,7 @@ use serde::Deserialize;
 use wharf::model::{Body, CompletionRef};
 use wharf::{ElicitResult, ErrorKind, LogLevel, SubscriptionFilter, args};
 
-use crate::subject::{Over, Subject, list_checks, next_change, text};
+use crate::server_under_test::{Over, Subject, list_checks, next_change, text};
 
 const CLOCK: &str = "demo://clock";
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use wharf::model::{Body, CompletionRef};
 use wharf::{Content, ElicitResult, LogLevel, args};
 
-use crate::subject::{Subject, list_checks, next_change, text};
+use crate::server_under_test::{Subject, list_checks, next_change, text};
 
 list_checks! { ALL:
     introduces_itself finds_the_era_by_itself answers_a_ping lists_tools calls gives_structured_content

@@ -5,23 +5,23 @@
 //! `server-everything` is as it is, and has checks of its own. What a server does not have is in [`gaps`].
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod asked;
 mod checks;
+mod client_requests;
 mod everything;
-mod gaps;
 #[path = "../../foreign/install.rs"]
 mod install;
+mod known_failures;
 #[path = "../rmcp/proxy.rs"]
 mod proxy;
 mod resumption;
+mod server_under_test;
 mod start;
-mod subject;
 mod tasks;
 mod trace;
 
 use std::time::Duration;
 
-use subject::{Era, Over, Server};
+use server_under_test::{Era, Over, Server};
 
 /// No check waits longer, whatever goes wrong.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -32,7 +32,7 @@ macro_rules! servers {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
-                subject::examine(Server::$server, Era::$era, Over::$over).await;
+                server_under_test::examine(Server::$server, Era::$era, Over::$over).await;
             }
         )*
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use wharf::args;
 
 use crate::proxy;
-use crate::subject::{Server, Subject, list_checks, text};
+use crate::server_under_test::{Server, Subject, list_checks, text};
 
 list_checks! { ALL: resumes_a_call_that_was_cut }
 

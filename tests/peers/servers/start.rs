@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use wharf::{ChildCommand, Client, Endpoint, Target};
 
 use crate::install::Installed;
-use crate::subject::{Over, Server};
+use crate::server_under_test::{Over, Server};
 
 /// A server that runs until this is dropped, or one that the client has yet to start.
 pub(crate) struct Running {

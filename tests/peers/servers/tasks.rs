@@ -4,7 +4,7 @@
 use serde_json::json;
 use wharf::{ElicitResult, ErrorKind, TaskState, TaskStatus, args};
 
-use crate::subject::{Subject, list_checks, text};
+use crate::server_under_test::{Subject, list_checks, text};
 
 const RESEARCH: &str = "simulate-research-query";
 

@@ -1,6 +1,6 @@
 //! Arguments in every form the command line takes.
 
-use crate::bed::{Bed, WHARF};
+use crate::sandbox::{Bed, WHARF};
 
 fn text(bed: &Bed, words: &[&str], input: &str) -> String {
     let words = [&["call"], words, &["--", WHARF, "serve"]].concat();

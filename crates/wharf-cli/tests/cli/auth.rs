@@ -12,10 +12,10 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Bed, PATIENCE, Ran, finished},
-    gate::{GUARDED, Gate, KNOWN, browse},
     interrupts::Running,
+    protected_server::{GUARDED, Gate, KNOWN, browse},
     pty::Pty,
+    sandbox::{Bed, PATIENCE, Ran, finished},
 };
 
 /// A browser that only notes what it is given, one argument a line.

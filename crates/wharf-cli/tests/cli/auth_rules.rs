@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::{
     auth::{Somebody, asked},
-    gate::{GUARDED, Gate, KNOWN, browse},
     interrupts::Running,
+    protected_server::{GUARDED, Gate, KNOWN, browse},
     pty::Pty,
 };
 

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::bed::{Bed, Ran, Served, WHARF};
+use crate::sandbox::{Bed, Ran, Served, WHARF};
 
 /// Short runs: what is counted is looked at, not how long it took.
 const SHORT: [&str; 4] = ["--duration", "200ms", "--warmup", "50ms"];

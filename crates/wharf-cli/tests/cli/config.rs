@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::bed::{Bed, WHARF, finished};
+use crate::sandbox::{Bed, WHARF, finished};
 
 fn entry(name: &str) -> String {
     let env = json!({"API_KEY": "s3cret"});

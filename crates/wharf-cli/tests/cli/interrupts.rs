@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Bed, PATIENCE, Served, WHARF, ended, finished, lines, rest},
     pty::{interrupt, send},
+    sandbox::{Bed, PATIENCE, Served, WHARF, ended, finished, lines, rest},
 };
 
 /// `wharf` while it runs.

@@ -5,20 +5,21 @@ mod arguments;
 #[cfg(unix)]
 mod auth;
 #[cfg(unix)]
-mod auth_people;
+mod auth_interactive;
 mod auth_rules;
-mod bed;
 mod bench;
+mod commands;
 mod config;
-mod exits;
-#[cfg(unix)]
-mod gate;
+mod exit_codes;
 #[cfg(unix)]
 mod interrupts;
 #[cfg(unix)]
+mod protected_server;
+#[cfg(unix)]
 mod pty;
+mod sandbox;
 #[cfg(target_os = "linux")]
-mod routes;
+mod serve_http;
 #[cfg(unix)]
 mod stores;
 #[cfg(unix)]
@@ -28,4 +29,3 @@ mod terminal;
 mod transports;
 #[cfg(unix)]
 mod trust;
-mod verbs;

@@ -15,7 +15,7 @@ use rustix::{
     termios::{Winsize, tcsetwinsize},
 };
 
-use crate::bed::PATIENCE;
+use crate::sandbox::PATIENCE;
 
 /// A program at a terminal of its own.
 pub(crate) struct Pty {

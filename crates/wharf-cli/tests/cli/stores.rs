@@ -11,7 +11,7 @@ use std::{
 use serde_json::Value;
 
 use crate::{
-    bed::{Bed, PATIENCE, Served, finished},
+    sandbox::{Bed, PATIENCE, Served, finished},
     tasks::{ERAS, sail},
 };
 
@@ -148,9 +148,9 @@ fn what_serve_says_is_true() {
     }
     let mut command = bed.command(&["serve", "--http", "0.0.0.0:0"]);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let lines = crate::bed::lines(child.stderr.take().unwrap());
+    let lines = crate::sandbox::lines(child.stderr.take().unwrap());
     let told = |part: &str| {
-        let next = || lines.recv_timeout(crate::bed::PATIENCE).ok();
+        let next = || lines.recv_timeout(crate::sandbox::PATIENCE).ok();
         assert!(std::iter::from_fn(next).any(|line| line.contains(part)), "{part}");
     };
     told("serving at http://localhost:");

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{
-    bed::{Bed, Served},
     interrupts::Running,
     pty::{Pty, interrupt},
+    sandbox::{Bed, Served},
 };
 
 pub(crate) const ERAS: [&str; 2] = ["modern", "legacy"];

@@ -1,8 +1,8 @@
 //! The command line, as somebody at a terminal sees it.
 
 use crate::{
-    bed::{Bed, WHARF, finished},
     pty::Pty,
+    sandbox::{Bed, WHARF, finished},
 };
 
 fn demo(bed: &Bed, words: &[&str]) -> Pty {

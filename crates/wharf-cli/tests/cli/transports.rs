@@ -1,6 +1,6 @@
 //! The same verbs over every transport, in both eras.
 
-use crate::bed::{Bed, Served, WHARF, finished};
+use crate::sandbox::{Bed, Served, WHARF, finished};
 
 #[test]
 fn the_same_over_every_transport_and_era() {

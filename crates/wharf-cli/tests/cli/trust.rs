@@ -5,8 +5,8 @@ use std::{fs, os::unix::fs::PermissionsExt as _};
 use serde_json::json;
 
 use crate::{
-    bed::{Bed, WHARF, finished},
     pty::Pty,
+    sandbox::{Bed, WHARF, finished},
 };
 
 /// A file whose server leaves a mark when it is started.

@@ -355,7 +355,7 @@ impl RouterBuilder {
     fn take_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
-        if stores.reach == Sharing::Fleet && !seal.is_shared() {
+        if stores.reach == Sharing::Cluster && !seal.is_shared() {
             self.problems.add(
                 "state key",
                 "its store is shared by several processes, and each would create a key of its \

@@ -127,7 +127,7 @@ impl Router {
 
     /// Connects the server to the other processes on this bus: subscribers of each process receive
     /// the changes of all. Call it once, in the runtime that serves, before the first request.
-    pub fn join_fleet(&self, bus: Arc<dyn Bus>, timer: &Arc<dyn Timer>) {
+    pub fn join_cluster(&self, bus: Arc<dyn Bus>, timer: &Arc<dyn Timer>) {
         cluster::join(&self.server, bus, timer.clone());
     }
 

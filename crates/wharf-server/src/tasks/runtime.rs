@@ -178,7 +178,7 @@ impl ServerTasks {
 
     /// Returns whether several processes share the tasks.
     pub(crate) fn is_shared(&self) -> bool {
-        self.reach == Sharing::Fleet
+        self.reach == Sharing::Cluster
     }
 
     /// Connects the subscriptions of all processes that share the tasks.

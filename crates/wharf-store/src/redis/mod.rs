@@ -56,7 +56,7 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
         nonces: Arc::new(RedisNonces::new(client.clone(), &prefix)),
         health: Arc::new(RedisHealth(client, bus.clone())),
         bus,
-        reach: Sharing::Fleet,
+        reach: Sharing::Cluster,
     })
 }
 

@@ -53,7 +53,7 @@ async fn nonces_and_rates() {
 async fn data_is_shared_by_processes_with_the_same_prefix() {
     let server = RedisServer::start();
     let stores = open(&server.url("one")).await.unwrap();
-    assert_eq!(stores.reach, Sharing::Fleet);
+    assert_eq!(stores.reach, Sharing::Cluster);
     assert!(stores.health.is_ready());
     contract::leave_traces(&stores).await;
     drop(stores);

@@ -6,7 +6,7 @@ mod access;
 mod calls;
 mod lifetime;
 mod limits;
-#[path = "../http_fleet/ports.rs"]
+#[path = "../http_cluster/ports.rs"]
 #[allow(dead_code, reason = "for several servers; this test has one")]
 mod ports;
 mod response;

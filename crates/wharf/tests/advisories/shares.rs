@@ -238,7 +238,7 @@ async fn short_bodies_of_one_caller_leave_room_for_others() {
 }
 
 /// Messages that never end, on many WebSockets or lines, took sixteen megabytes each for as long as they liked. When
-/// they end is tested where time can stand still: `wharf-transport/tests/{lines,http_doors}`.
+/// they end is tested where time can stand still: `wharf-transport/tests/{lines,http_websocket_sse}`.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
 async fn unfinished_messages_take_little_and_leave_room() {

@@ -148,7 +148,7 @@ impl Http {
     }
 
     /// Keeps legacy sessions and their streams in these stores, if their sharing is
-    /// [`Fleet`](wharf_model::Sharing::Fleet): then every process that shares them serves every session.
+    /// [`Cluster`](wharf_model::Sharing::Cluster): then every process that shares them serves every session.
     /// Otherwise sessions end with this process.
     pub fn stores(mut self, stores: Stores) -> Self {
         self.stores = Some(stores);

@@ -92,7 +92,7 @@ async fn record_stores_up(cluster: &Cluster, now: u64) -> Result<(), Error> {
     let _ = match sessions.load(STORES_UP_RECORD).await? {
         Some(record) => sessions.swap(Record { expires, ..record }).await?,
         None => {
-            let (id, owner) = (STORES_UP_RECORD.to_owned(), "fleet".to_owned());
+            let (id, owner) = (STORES_UP_RECORD.to_owned(), "cluster".to_owned());
             let record = Record { id, owner, created: now, expires, ..Record::default() };
             sessions.insert(record, usize::MAX).await?
         }

@@ -1,0 +1,237 @@
+//! Exit codes, and what goes where.
+
+use std::{
+    io::{Read, Write},
+    net::TcpListener,
+    process::Stdio,
+    thread,
+};
+
+use serde_json::Value;
+
+use crate::sandbox::{Bed, Served, WHARF, ended, lines, rest};
+
+#[test]
+fn wrong_usage_is_1() {
+    let bed = Bed::new("usage");
+    for words in [
+        vec!["frobnicate"],
+        vec!["list", "--nonsense", "x"],
+        vec!["list"],
+        vec!["list", "--era", "1999-01-01", "x"],
+        vec!["list", "--timeout", "0", "x"],
+        vec!["list", "--header", "nonsense", "x"],
+        vec!["list", "--log-level", "loud", "x"],
+        vec!["list", "ftp://example.com"],
+        vec!["list", "no-such-entry"],
+        vec!["list", "./no-such-file"],
+        vec!["list", "--header", "a: b", "--", WHARF, "serve"],
+        vec!["list", "--root", "/no/such/folder", "--", WHARF, "serve"],
+    ] {
+        let error = bed.run(&words).error(1);
+        assert!(error["message"].as_str().is_some_and(|it| !it.is_empty()), "{words:?}");
+    }
+}
+
+/// Answers every request with `answer`, until the test ends.
+fn answering(answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    url
+}
+
+#[test]
+fn a_server_that_wants_to_know_who_asks_is_3() {
+    let bed = Bed::new("authorization");
+    for status in ["401 Unauthorized", "403 Forbidden"] {
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        let url = answering(answer.leak());
+        bed.run(&["list", &url]).error(3);
+    }
+}
+
+#[test]
+fn a_server_that_is_not_there_is_4() {
+    let bed = Bed::new("unreachable");
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for target in
+        [format!("http://{nobody}/mcp"), format!("tcp://{nobody}"), format!("ws://{nobody}")]
+    {
+        let error = bed.run(&["list", &target]).error(4);
+        assert_eq!(error["kind"], "transport_error", "{target}");
+    }
+    bed.run(&["list", "--", "no-such-program"]).error(4);
+    let error = bed.run(&["list", "--", "sh", "-c", "echo out of tar >&2; exit 7"]).error(4);
+    assert!(error["message"].as_str().unwrap().contains("out of tar"), "{error}");
+    let error = bed.run(&["list", "--timeout", "0.2", "--", "sleep", "100"]).error(4);
+    assert_eq!(error["kind"], "request_timeout", "{error}");
+}
+
+#[test]
+fn a_wrong_path_is_told_with_the_usual_one() {
+    let bed = Bed::new("wrong-path");
+    let served = Served::http(&bed);
+    let error = bed.run(&["list", &served.url.replace("/mcp", "/wrong")]).error(4);
+    assert!(error["hint"].as_str().is_some_and(|it| it.contains("/mcp")), "{error}");
+}
+
+#[test]
+fn a_failure_of_the_tool_is_5_and_its_result_is_there() {
+    let bed = Bed::new("tool");
+    let ran = bed.demo(&["call", "fail", "reason=rain"]);
+    let result: Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(result["isError"], true);
+    let error = ran.told(5);
+    assert_eq!(
+        (&error["kind"], &error["message"]),
+        (&"tool_execution_failed".into(), &"rain".into())
+    );
+    let error = bed.demo(&["read", "demo://nothing"]).error(5);
+    assert_eq!(error["kind"], "resource_not_found");
+    bed.demo(&["call", "sleep", "seconds=-1"]).told(5);
+}
+
+#[test]
+fn a_call_that_takes_too_long_is_given_up() {
+    let bed = Bed::new("timeout");
+    let error = bed.demo(&["call", "sleep", "seconds=600", "--timeout", "0.3"]).error(4);
+    assert_eq!(error["kind"], "request_timeout");
+    assert!(error["hint"].as_str().unwrap().contains("--timeout"));
+}
+
+/// A server that reads and never answers, and one that shows progress: the time is for the whole command.
+#[test]
+fn a_timeout_is_for_the_whole_command() {
+    let bed = Bed::new("whole-timeout");
+    let server =
+        r#"read line; read line; case "$line" in *initialize*) ;; *) read line;; esac; sleep 600"#;
+    for verb in [vec!["list"], vec!["call", "t"]] {
+        let words = [verb, vec!["--timeout", "0.5", "--", "sh", "-c", server]].concat();
+        let error = bed.run(&words).error(4);
+        assert_eq!(error["kind"], "request_timeout", "{error}");
+    }
+    // Progress is a sign of life, and no reason to take longer.
+    let words = ["call", "countdown", "from=600", "--timeout", "2"];
+    let error = bed.demo(&words).error(4);
+    assert!(error["message"].as_str().unwrap().contains("took longer than 2s"), "{error}");
+}
+
+#[test]
+fn what_may_destroy_needs_a_yes() {
+    let bed = Bed::new("destructive");
+    let error = bed.demo(&["call", "deploy", "build=7"]).error(1);
+    assert!(error["hint"].as_str().unwrap().contains("--yes"), "{error}");
+    // With it the tool runs, and fails because nobody is there to fill in its form.
+    let ran = bed.demo(&["call", "deploy", "build=7", "--yes"]);
+    assert_eq!(ran.code, 5, "{ran:?}");
+}
+
+#[test]
+fn nobody_to_ask_means_refused_and_said_so() {
+    let bed = Bed::new("nobody");
+    for era in ["modern", "legacy"] {
+        for tool in ["sign_in", "workspace"] {
+            let ran = bed.demo(&["call", tool, "--era", era]);
+            assert_eq!(ran.code, 5, "{tool} {era}: {ran:?}");
+        }
+        let root = bed.dir.to_string_lossy().into_owned();
+        let result = bed.demo(&["call", "workspace", "--root", &root, "--era", era]).json();
+        assert_eq!(result["content"][0]["text"], format!("file://{root}"), "{era}");
+    }
+}
+
+#[test]
+fn logs_and_traces_go_to_stderr() {
+    let bed = Bed::new("stderr");
+    let ran = bed.demo(&["call", "countdown", "from=2", "--log-level", "info"]);
+    ran.json();
+    let logs: Vec<Value> =
+        ran.err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(logs.len(), 2, "{ran:?}");
+    assert_eq!(
+        (&logs[1]["log"]["level"], &logs[1]["log"]["data"]["left"]),
+        (&"info".into(), &0.into())
+    );
+
+    let ran = bed.demo(&["call", "add", "a=1", "b=2", "--trace"]);
+    ran.json();
+    let shown = |arrow: &str, text: &str| {
+        ran.err.lines().any(|line| {
+            let (time, rest) = line.trim_start().split_once(' ').unwrap();
+            time.parse::<f64>().is_ok() && rest.starts_with(arrow) && rest.contains(text)
+        })
+    };
+    assert!(shown("-->", r#""method":"tools/call""#), "{}", ran.err);
+    assert!(shown("<--", r#""text":"3""#) && shown("---", "started"), "{}", ran.err);
+
+    assert_eq!(bed.demo(&["call", "add", "a=1", "b=2"]).err, "");
+    let ran = bed.demo(&["call", "add", "a=1", "b=2", "--stderr"]);
+    assert!(ran.err.contains("a demo server of every MCP revision"), "{ran:?}");
+}
+
+#[test]
+fn logs_below_the_level_are_not_shown() {
+    let bed = Bed::new("levels");
+    for era in ["modern", "legacy"] {
+        let words = ["call", "countdown", "from=2", "--log-level", "error", "--era", era];
+        assert_eq!(bed.demo(&words).err, "", "{era}");
+        let words = ["call", "countdown", "from=2", "--log-level", "debug", "--era", era];
+        assert_eq!(bed.demo(&words).err.lines().count(), 2, "{era}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_left_is_no_failure_to_tell() {
+    let bed = Bed::new("pipe");
+    let served = Served::http(&bed);
+    let mut child = bed
+        .command(&["list", &served.url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let told = lines(child.stderr.take().unwrap());
+    assert_eq!((ended(&mut child).code(), rest(&told).as_str()), (Some(141), ""));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_told() {
+    let bed = Bed::new("full");
+    for words in [vec!["completions", "bash"], vec!["config", "paths"]] {
+        let mut command = bed.command(&words);
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut child = command.stdout(full).stderr(Stdio::piped()).spawn().unwrap();
+        let told = lines(child.stderr.take().unwrap());
+        assert_eq!(ended(&mut child).code(), Some(1), "{words:?}");
+        let told: Value = serde_json::from_str(&rest(&told)).unwrap();
+        assert_eq!(told["error"]["kind"], "io", "{words:?}");
+    }
+}
+
+#[test]
+fn a_server_that_cannot_start_says_so_in_one_line() {
+    let bed = Bed::new("unservable");
+    let error = bed.run(&["serve", "--tcp", "nonsense"]).error(1);
+    assert!(error["message"].as_str().unwrap().contains("nonsense"), "{error}");
+}
+
+#[test]
+fn wrong_advice_is_left_out() {
+    let bed = Bed::new("advice");
+    // Behind `--` there are commands, not arguments.
+    let error = bed.demo(&["call", "add", "-a=1"]).error(1);
+    assert!(!error["hint"].as_str().unwrap().contains("-- -a"), "{error}");
+    let error = bed.run(&[]).error(1);
+    assert!(error["hint"].as_str().unwrap().contains("--help"), "{error}");
+}

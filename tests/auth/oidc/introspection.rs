@@ -1,0 +1,73 @@
+//! Tokens that only their issuer can read, and take back.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::json;
+use wharf::{Client, args};
+use wharf_auth::client::Auth;
+use wharf_auth::fetch::Fetch;
+use wharf_auth::server::Introspection;
+
+use crate::support::authorization::AuthorizationServer;
+use crate::support::protected::{Place, Protected, challenge, said};
+use crate::support::user::Ada;
+
+mod tests {
+    crate::oidc::tests! { a_revoked_token_opens_nothing a_person_with_an_opaque_token }
+}
+
+/// An authorization server of opaque tokens, and a server of ours that asks it about each.
+async fn start() -> (AuthorizationServer, Protected) {
+    let issuer = AuthorizationServer::start().await;
+    issuer.set(json!({"format": "opaque"})).await;
+    issuer
+        .know(json!({
+            "client_id": "harbour",
+            "client_secret": "secret of the harbour",
+            "grant_types": ["client_credentials"],
+            "redirect_uris": [],
+            "response_types": [],
+        }))
+        .await;
+    let place = Place::take().await;
+    let authority = Introspection::at(format!("{}/token/introspection", issuer.issuer))
+        .client("harbour", "secret of the harbour")
+        .issuer(&issuer.issuer)
+        .audience(&place.resource)
+        // Asked anew for each request: what was revoked a moment ago opens nothing.
+        .cache_ttl(Duration::ZERO);
+    let server = place.serve(authority);
+    (issuer, server)
+}
+
+async fn a_revoked_token_opens_nothing() {
+    let (issuer, server) = start().await;
+    let token = issuer.token(&server.resource, "files:read").await;
+    assert!(!token.contains('.'), "the token is opaque");
+    assert_eq!(said(&server.call_with("whoami", &token).await), "machine: files:read");
+
+    let fields = [
+        ("token", token.as_str()),
+        ("client_id", "machine"),
+        ("client_secret", "secret of a machine"),
+    ];
+    let url = format!("{}/token/revocation", issuer.issuer);
+    let answer = Fetch::new().post_form(&url, HeaderMap::new(), &fields).await.unwrap();
+    assert_eq!(answer.status, 200);
+    let answer = server.call_with("whoami", &token).await;
+    assert_eq!(answer.status, 401);
+    assert!(challenge(&answer).contains(r#"error="invalid_token""#), "{}", challenge(&answer));
+
+    // Active, but for somebody else.
+    let other = issuer.token(&server.resource.replace("/mcp", "/other"), "files:read").await;
+    assert_eq!(server.call_with("whoami", &other).await.status, 401);
+}
+
+async fn a_person_with_an_opaque_token() {
+    let (issuer, server) = start().await;
+    let auth = Auth::code(Ada::at(&issuer)).scopes(["files:read"]);
+    let client = Client::builder().auth(auth).connect(server.resource.as_str()).await.unwrap();
+    let said: String = client.call_as("whoami", args! {}).await.unwrap();
+    assert_eq!(said, "ada: files:read");
+}

@@ -1,0 +1,98 @@
+//! The lease and delivery protocol of tasks, simulated. `SEED=7` runs one seed and tells all of it;
+//! `WHARF_SEEDS=10000` runs more of them than the usual thousand.
+//!
+//! Each seed has a process of its own: a second simulation in the same process was seen to differ
+//! from the first, by some state below us that is not reset.
+#![allow(clippy::expect_used)]
+
+use std::{
+    env,
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+};
+
+use wharf_cluster_tests::{history::TaskTally, sim};
+
+/// Marks the line with the tally in the output of a seed.
+const TALLY: &str = "tally: ";
+
+fn number(name: &str) -> Option<u64> {
+    env::var(name).ok()?.parse().ok()
+}
+
+/// Runs the seed named in the environment, if this process was started for one.
+fn run_seed() -> bool {
+    let Some(seed) = number("SEED") else { return false };
+    let report = sim::run(seed);
+    let tally = serde_json::to_string(&report.tally).expect("it can be written");
+    println!("{}\n{TALLY}{tally}", report.story());
+    assert!(report.problems.is_empty(), "seed {seed}: see above");
+    true
+}
+
+/// Runs a seed in its own process; returns whether it passed, and its output.
+fn tell(seed: u64) -> (bool, String) {
+    let this = env::current_exe().expect("there is a program");
+    let told = Command::new(this)
+        .args(["one_seed", "--exact", "--nocapture", "--ignored"])
+        .env("SEED", seed.to_string())
+        .output()
+        .expect("it can be started");
+    (told.status.success(), String::from_utf8_lossy(&told.stdout).into_owned())
+}
+
+#[test]
+#[ignore = "the other tests run it, once for each seed"]
+fn one_seed() {
+    run_seed();
+}
+
+#[test]
+fn a_seed_leads_to_the_same_story_each_time() {
+    let story = |seed| tell(seed).1.split_once(TALLY).map(|(story, _)| story.to_owned());
+    for seed in 0..3 {
+        let once = story(seed);
+        assert!(once.is_some(), "seed {seed} has no story");
+        assert_eq!(once, story(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn whatever_goes_wrong_tasks_keep_their_promises() {
+    if run_seed() {
+        return;
+    }
+    let seeds = number("WHARF_SEEDS").unwrap_or(1000);
+    let next = AtomicU64::new(0);
+    let work = || {
+        let (mut sum, mut failed) = (TaskTally::default(), 0);
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return (sum, failed);
+            }
+            let (is_well, story) = tell(seed);
+            let tally = story.split_once(TALLY).and_then(|it| it.1.lines().next());
+            let tally = tally.and_then(|json| serde_json::from_str(json).ok());
+            match tally {
+                Some(tally) if is_well => sum = sum + tally,
+                _ => {
+                    failed += 1;
+                    let problems = story.split_once("problems:").map_or(&*story, |it| it.1);
+                    println!("SEED={seed}: {problems}");
+                }
+            }
+        }
+    };
+    let threads = thread::available_parallelism().map_or(2, usize::from);
+    let (sum, failed) = thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let all = all.into_iter().map(|it| it.join().expect("it ends"));
+        all.fold((TaskTally::default(), 0), |(sum, failed), it| (sum + it.0, failed + it.1))
+    });
+    println!("{seeds} seeds: {sum:?}");
+    assert_eq!(failed, 0, "of {seeds} seeds: see above");
+    // Otherwise the test proved nothing.
+    assert!(sum.completed > 0 && sum.cancelled > 0 && sum.taken_over > 0, "{sum:?}");
+}

@@ -1,0 +1,212 @@
+//! The server that is examined, and how.
+
+use std::sync::Arc;
+
+use wharf::{
+    BoxFuture, Client, ClientBuilder, ClientHandler, Notification, ProtocolVersion, Subscription,
+    Target, ToolResult,
+};
+
+use crate::client_requests::Asked;
+use crate::start::Running;
+use crate::trace::Trace;
+use crate::{LIMIT, checks, everything, known_failures, resumption, tasks};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    /// npm `@modelcontextprotocol/server`.
+    TypeScript2,
+    /// PyPI `mcp`.
+    Python,
+    /// PyPI `fastmcp`.
+    FastMcp,
+    /// The crate `rmcp`.
+    Rmcp,
+    /// npm `@modelcontextprotocol/server-everything`.
+    Everything,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Era {
+    Legacy,
+    Modern,
+}
+
+impl Era {
+    pub(crate) fn newest(self) -> &'static str {
+        match self {
+            Era::Legacy => "2025-11-25",
+            Era::Modern => "2026-07-28",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Stdio,
+    Http,
+    /// HTTP+SSE of 2024-11-05.
+    Sse,
+    /// HTTP to a proxy of Wharf's, which speaks with the server over stdio, in the legacy era.
+    ProxyToLegacy,
+    /// The same in the modern era.
+    ProxyToModern,
+}
+
+impl Over {
+    /// The era behind the proxy.
+    fn behind(self) -> Option<Era> {
+        match self {
+            Over::Stdio | Over::Http | Over::Sse => None,
+            Over::ProxyToLegacy => Some(Era::Legacy),
+            Over::ProxyToModern => Some(Era::Modern),
+        }
+    }
+}
+
+/// A check by its name.
+pub(crate) type Check = (&'static str, fn(Arc<Subject>) -> BoxFuture<()>);
+
+/// A server that runs, and a client that is connected to it.
+pub(crate) struct Subject {
+    pub(crate) server: Server,
+    pub(crate) era: Era,
+    pub(crate) over: Over,
+    pub(crate) client: Client,
+    pub(crate) asked: Arc<Asked>,
+    trace: Trace,
+    running: Running,
+}
+
+impl Subject {
+    /// One more client of the same server, which is started again if it speaks over stdio.
+    pub(crate) async fn connect_again(&self, revision: Option<&str>) -> wharf::Result<Client> {
+        self.connect_to(self.running.target(), revision).await
+    }
+
+    pub(crate) async fn connect_to(
+        &self,
+        target: impl Into<Target>,
+        revision: Option<&str>,
+    ) -> wharf::Result<Client> {
+        Ok(builder(&self.asked, &self.trace, revision)?.connect(target).await?)
+    }
+
+    /// Where the server is, if it is at a URL.
+    pub(crate) fn url(&self) -> String {
+        self.running.target().to_string()
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: impl serde::Serialize) -> ToolResult {
+        self.client.call(tool, arguments).await.unwrap()
+    }
+
+    /// The text that a tool gives which does not fail.
+    pub(crate) async fn text(&self, tool: &str, arguments: impl serde::Serialize) -> String {
+        let result = self.call(tool, arguments).await;
+        assert!(!result.is_error, "{result:?}");
+        text(&result)
+    }
+}
+
+/// The first text of a result.
+pub(crate) fn text(result: &ToolResult) -> String {
+    result.content.iter().find_map(|item| item.as_text()).unwrap_or_default().to_owned()
+}
+
+/// What the next change is of: a resource, or `tools`.
+pub(crate) async fn next_change(changes: &mut Subscription) -> String {
+    match changes.next().await.expect("it goes on").unwrap() {
+        Notification::ToolsChanged => "tools".to_owned(),
+        Notification::ResourceUpdated { uri } => uri.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn builder(
+    asked: &Arc<Asked>,
+    trace: &Trace,
+    revision: Option<&str>,
+) -> wharf::Result<ClientBuilder> {
+    let trace = trace.clone();
+    let mut builder = Client::builder()
+        .name("wharf-peers", "1.0.0")
+        .answers(asked.answers())
+        .trace(move |traced| trace.see(&traced))
+        .timeout(LIMIT)
+        .total(LIMIT);
+    if let Some(revision) = revision {
+        builder = builder.pin(revision.parse::<ProtocolVersion>()?);
+    }
+    Ok(builder)
+}
+
+/// Makes all checks of the server, one after the other, and fails if one of them does.
+pub(crate) async fn examine(server: Server, era: Era, over: Over) {
+    let (asked, trace) = (Arc::new(Asked::default()), Trace::default());
+    let running = match over.behind() {
+        None => Running::start(server, over).unwrap(),
+        Some(behind) => {
+            // What the server may ask is what the proxy's client can answer; the proxy itself cannot.
+            let can = asked.answers().capabilities();
+            let back = Client::builder().capabilities(can).pin(behind.newest().parse().unwrap());
+            let server = Running::start(server, Over::Stdio).unwrap();
+            Running::behind(back.connect(server.target()).await.unwrap()).await.unwrap()
+        }
+    };
+    let client = builder(&asked, &trace, Some(era.newest())).unwrap().connect(running.target());
+    let client = tokio::time::timeout(LIMIT, client).await.expect("connects in time").unwrap();
+    let subject = Arc::new(Subject { server, era, over, client, asked, trace, running });
+    let mut failed = Vec::new();
+    for (name, check) in checks_of(server, era, over).into_iter().flatten() {
+        subject.trace.forget();
+        let passed = make(check(subject.clone())).await;
+        match (passed, known_failures::find(&subject, name)) {
+            (true, None) => println!("ok {name}"),
+            (false, Some(gap)) => println!("lacks {name}: {}", gap.why),
+            (true, Some(gap)) => {
+                failed.push(format!("{name} is said to lack ({}), but works", gap.why))
+            }
+            (false, None) => {
+                println!("FAILED {name}");
+                subject.trace.print();
+                failed.push((*name).to_owned());
+            }
+        }
+    }
+    subject.client.close().await;
+    assert!(failed.is_empty(), "{server:?} {era:?} over {over:?}: {failed:#?}");
+}
+
+fn checks_of(server: Server, era: Era, over: Over) -> Vec<&'static [Check]> {
+    let of_era = match (server, era) {
+        (Server::Everything, _) => everything::ALL,
+        (_, Era::Legacy) => checks::LEGACY,
+        (_, Era::Modern) => checks::MODERN,
+    };
+    let of_all = if server == Server::Everything { &[] } else { checks::ALL };
+    // Only there do streams outlive their connections.
+    let resumption = if (era, over) == (Era::Legacy, Over::Http) { resumption::ALL } else { &[] };
+    let tasks = if server == Server::Everything { tasks::ALL } else { &[] };
+    vec![of_era, of_all, tasks, resumption]
+}
+
+/// Whether the check passes in time. Why not is printed as panics are.
+async fn make(check: BoxFuture<()>) -> bool {
+    let mut task = tokio::spawn(check);
+    let ended = tokio::time::timeout(LIMIT, &mut task).await;
+    if ended.is_err() {
+        println!("no end after {LIMIT:?}");
+        task.abort();
+    }
+    matches!(ended, Ok(Ok(())))
+}
+
+/// Checks, named after their functions.
+macro_rules! list_checks {
+    ($list:ident: $($name:ident)*) => {
+        pub(crate) const $list: &[$crate::server_under_test::Check] =
+            &[$((stringify!($name), |subject| Box::pin(async move { $name(&subject).await }))),*];
+    };
+}
+pub(crate) use list_checks;
