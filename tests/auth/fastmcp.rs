@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Value, json};
-use wharf::{BoxFuture, Client, model::Error};
+use wharf::{Client, Error, model::BoxFuture};
 use wharf_auth::{
     client::{
         Auth, AuthorizationRequest, MemoryTokenStore, RedirectParams, TokenStore, UserAgent,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bench::command_line::Serve;
 use wharf::prelude::*;
-use wharf::{RunError, TaskOptions};
+use wharf::{RunError, tasks::TaskOptions};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Count {

@@ -3,7 +3,7 @@
 use bench::command_line::{Mode, Serve};
 use bench::work::{NOTIFICATIONS, WAIT, prime_factors};
 use wharf::prelude::*;
-use wharf::{Http, RunError};
+use wharf::{RunError, http::Http};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct Number {

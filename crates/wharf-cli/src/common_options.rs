@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use wharf::{Era, LogLevel, ProtocolVersion, Root};
+use wharf::{
+    Era, ProtocolVersion,
+    model::{LogLevel, Root},
+};
 
 use crate::error::Fail;
 
@@ -60,9 +63,11 @@ impl Speak {
         match text {
             "modern" => Ok(Speak::Any(Era::Modern)),
             "legacy" => Ok(Speak::Any(Era::Legacy)),
-            date => date.parse().map(Speak::Only).map_err(|error: wharf::UnknownRevision| {
-                format!("{error}; or say modern or legacy")
-            }),
+            date => {
+                date.parse().map(Speak::Only).map_err(|error: wharf::model::UnknownRevision| {
+                    format!("{error}; or say modern or legacy")
+                })
+            }
         }
     }
 }

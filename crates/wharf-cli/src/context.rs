@@ -8,8 +8,12 @@ use std::{
 
 use tokio::task::JoinSet;
 use wharf::{
-    CallBuilder, Client, ClientBuilder, ClientHandlerBuilder, Deadline, Error, ErrorKind,
-    Implementation, Stderr, Target, TraceEvent, auth::client::Auth,
+    Client, Error, ErrorKind,
+    auth::client::Auth,
+    client::{
+        CallBuilder, ClientBuilder, ClientHandlerBuilder, Deadline, Stderr, Target, TraceEvent,
+    },
+    model::Implementation,
 };
 
 use crate::{

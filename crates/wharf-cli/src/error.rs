@@ -3,7 +3,7 @@
 use std::{borrow::Cow, io};
 
 use serde_json::{Map, Value};
-use wharf::{Error, ErrorKind, auth::client::Challenge, config::masked_url};
+use wharf::{Error, ErrorKind, auth::client::Challenge, client::config::masked_url};
 
 use crate::terminal::{Paint, Screen, clean, clean_json};
 

@@ -6,7 +6,11 @@ use std::{
 };
 
 use clap::Args;
-use wharf::{Http, Server, Tls, Transport};
+use wharf::{
+    Server,
+    http::{Http, Tls},
+    server::Transport,
+};
 
 use crate::demo;
 use crate::{error::Fail, store_options::Stored};
@@ -77,7 +81,7 @@ impl Serve {
     /// Rejects a TLS key that other users can read.
     fn has_private_key(&self) -> Result<(), Fail> {
         let Some(file) = &self.tls_key else { return Ok(()) };
-        let read = wharf::read_private(file).map(drop);
+        let read = wharf::server::read_private(file).map(drop);
         read.map_err(|error| Fail::usage(format!("--tls-key {}: {error}", file.display())))
     }
 

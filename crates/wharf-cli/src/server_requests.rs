@@ -5,7 +5,11 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, Ordering},
 };
 
-use wharf::{ClientHandlerBuilder, Deadline, ElicitForm, ElicitUrl, Error, ErrorKind};
+use wharf::{
+    Error, ErrorKind,
+    client::{ClientHandlerBuilder, Deadline},
+    model::{ElicitForm, ElicitUrl},
+};
 
 use crate::{
     error::Fail,

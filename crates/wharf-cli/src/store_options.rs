@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use wharf::{ErrorKind, KeyRing, Server, store};
+use wharf::{ErrorKind, Server, server::KeyRing, store};
 
 use crate::{common_options::with_secret, error::Fail};
 

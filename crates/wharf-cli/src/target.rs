@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use wharf::{
+use wharf::client::{
     ChildCommand, Target,
     config::{self, Config, ConfigError, Entry},
 };

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use wharf::TraceEvent;
+use wharf::client::TraceEvent;
 
 use crate::terminal::{Screen, clean_line, ellipsis};
 

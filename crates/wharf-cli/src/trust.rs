@@ -8,9 +8,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 use wharf::{
-    Target,
     auth::client::FileTokenStore,
-    config::{Config, Entry, masked_url},
+    client::{
+        Target,
+        config::{Config, Entry, masked_url},
+    },
 };
 
 use crate::error::Fail;
@@ -154,7 +156,7 @@ impl Trusted {
     /// Reads the trusted files; empty if the file cannot be read or others could have written it.
     fn read() -> Self {
         let read = || {
-            let text = wharf::read_private(place()?).ok()?;
+            let text = wharf::server::read_private(place()?).ok()?;
             serde_json::from_str(&text).ok()
         };
         read().unwrap_or_default()

@@ -29,8 +29,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Typed calls to one server, of any revision, over any transport. Clones share all state.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; }
-/// use wharf::{ClientHandle, args};
+/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
+/// use wharf::{args, client::ClientHandle};
 ///
 /// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
 /// for tool in caller.tools().all().await? {

@@ -27,9 +27,9 @@ use crate::{
 /// If the service does not answer `server/discover`.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_client::*, wharf_model::*, wharf_server::{Router, Tool}}; }
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*, wharf_server::{Router, Tool}}; pub mod model { pub use super::*; } pub mod server { pub use super::*; } }
 /// use std::sync::Arc;
-/// use wharf::{Implementation, Router, Tool, local};
+/// use wharf::{Tool, local, model::Implementation, server::Router};
 ///
 /// # async fn example() -> Result<(), wharf::Error> {
 /// let router = Router::builder().add(Tool::new("hello", async || "hello")).build().unwrap();

@@ -89,8 +89,8 @@ listed! {
 /// once. A list that the server does not offer is empty.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; }
-/// # async fn example(caller: wharf::ClientHandle) -> Result<(), wharf_model::Error> {
+/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
+/// # async fn example(caller: wharf::client::ClientHandle) -> Result<(), wharf_model::Error> {
 /// let mut tools = caller.tools();
 /// while let Some(tool) = tools.next().await {
 ///     println!("{}", tool?.name);

@@ -78,8 +78,8 @@ fn companion(
             #sendable
 
             #[automatically_derived]
-            impl #root::#provider for #ident {
-                fn #method() -> #root::#part {
+            impl #root::__private::#provider for #ident {
+                fn #method() -> #root::__private::#part {
                     #body
                 }
             }
@@ -138,7 +138,8 @@ fn build(
     let completions =
         parameters.iter().filter_map(HandlerParameter::argument).filter_map(completion);
     let handler = handler(root, &function.sig, parameters);
-    let start = quote_spanned!(ident.span()=> #root::#part::#constructor(#key, #handler));
+    let start =
+        quote_spanned!(ident.span()=> #root::__private::#part::#constructor(#key, #handler));
     quote!(#start #name #description #(#setters)* #(#completions)*)
 }
 
@@ -167,7 +168,7 @@ fn handler(
     });
     let fields: Vec<TokenStream> = fields.collect();
     let arguments = (!fields.is_empty())
-        .then(|| quote!(#root::Args(__Arguments { #(#fields),* }): #root::Args<__Arguments>));
+        .then(|| quote!(#root::__private::Args(__Arguments { #(#fields),* }): #root::__private::Args<__Arguments>));
     let extractors = pairs().filter_map(|(parameter, local)| match parameter {
         HandlerParameter::Extractor(ty) => Some(quote!(#local: #ty)),
         HandlerParameter::Argument(_) => None,

@@ -93,7 +93,7 @@ impl fmt::Display for AttributeKind {
 /// // The function can still be called directly.
 /// assert_eq!(roll(2, 6), 6);
 ///
-/// let router = wharf::Router::builder().tool::<roll>().build();
+/// let router = wharf::server::Router::builder().tool::<roll>().build();
 /// assert!(router.is_ok());
 /// ```
 #[proc_macro_attribute]
@@ -117,7 +117,7 @@ pub fn tool(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///     format!("Note {name}")
 /// }
 ///
-/// let router = wharf::Router::builder().resource::<note>().build();
+/// let router = wharf::server::Router::builder().resource::<note>().build();
 /// assert!(router.is_ok());
 /// ```
 #[proc_macro_attribute]
@@ -143,7 +143,7 @@ pub fn resource(attribute: TokenStream, item: TokenStream) -> TokenStream {
 ///     format!("Review this {} code:\n{code}", language.unwrap_or_default())
 /// }
 ///
-/// let router = wharf::Router::builder().prompt::<review>().build();
+/// let router = wharf::server::Router::builder().prompt::<review>().build();
 /// assert!(router.is_ok());
 /// ```
 #[proc_macro_attribute]

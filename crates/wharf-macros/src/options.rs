@@ -197,15 +197,15 @@ impl AttributeOptions {
 
     fn icon(&self, word: &Ident, value: Option<Expr>) -> syn::Result<TokenStream> {
         let (root, source) = (&self.root, text(word, value)?);
-        Ok(quote!(.icon(#root::Icon::new(#source))))
+        Ok(quote!(.icon(#root::__private::Icon::new(#source))))
     }
 
     fn audience(&self, word: &Ident, value: Option<Expr>) -> syn::Result<TokenStream> {
         let root = &self.root;
         let role = string(word, value)?;
         match role.value().as_str() {
-            "user" => Ok(quote!(.audience(#root::Role::User))),
-            "assistant" => Ok(quote!(.audience(#root::Role::Assistant))),
+            "user" => Ok(quote!(.audience(#root::__private::Role::User))),
+            "assistant" => Ok(quote!(.audience(#root::__private::Role::Assistant))),
             _ => Err(syn::Error::new_spanned(
                 role,
                 "the audience is \"user\" or \"assistant\"; leave it out for both",

@@ -73,7 +73,7 @@ impl TaskOptions {
             TaskSupport::Forbidden => quote!(forbidden),
         };
         let start = start.map(|(_, start)| start);
-        Some(quote!(.task(#root::TaskMode::#mode() #start)))
+        Some(quote!(.task(#root::__private::TaskMode::#mode() #start)))
     }
 }
 

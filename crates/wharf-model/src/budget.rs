@@ -14,8 +14,8 @@ use crate::Caller;
 /// the budget, however many requests it sends; very many callers together can.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Budget, Caller, BudgetFull};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{Budget, BudgetFull, Caller};
 ///
 /// let (alice, bob) = (Caller::Principal("alice".into()), Caller::Principal("bob".into()));
 /// let bytes = Budget::new(100);

@@ -46,8 +46,8 @@ const FILE_VARIABLE: &str = "WHARF_STATE_KEY_FILE";
 /// base64url over a version byte, the key's id, the nonce and the ciphertext.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{KeyRing, StateCipher};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } pub mod store { pub use super::*; } }
+/// use wharf::{server::KeyRing, store::StateCipher};
 ///
 /// let keys = KeyRing::random();
 /// let sealed = keys.seal(b"for alice", b"state");

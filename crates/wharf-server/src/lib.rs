@@ -6,10 +6,10 @@
 //! with one outcome. Users depend on the crate `wharf`, which adds transports and macros.
 //!
 //! ```
-//! # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+//! # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
-//! use wharf::{Args, Router, Tool};
+//! use wharf::{Args, Tool, server::Router};
 //!
 //! #[derive(Deserialize, JsonSchema)]
 //! struct Add { a: i64, b: i64 }
@@ -18,7 +18,7 @@
 //!     .add(Tool::new("add", async |Args(Add { a, b }): Args<Add>| a + b))
 //!     .build()?;
 //! # let _ = router;
-//! # Ok::<(), wharf::BuildError>(())
+//! # Ok::<(), wharf::server::BuildError>(())
 //! ```
 #![forbid(unsafe_code)]
 

@@ -7,8 +7,8 @@ use wharf_model::{Deadlines, Rate};
 /// Limits of one server. A request that exceeds one is rejected with an error that names the limit.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::Limits;
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::server::Limits;
 ///
 /// let small = Limits { concurrent: 8, queue: 16, ..Limits::default() };
 /// assert_eq!(small.page, 1_000);

@@ -29,8 +29,11 @@ const MAX_ROUNDS: usize = 32;
 /// both:
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{ClientRequestError, InputMode, Ctx, ElicitResult, Router, Tool, Trial};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod model { pub use super::*; } pub mod server { pub use super::*; } pub mod testing { pub use super::*; } }
+/// use wharf::{Ctx, Tool};
+/// use wharf::model::{ElicitResult, InputMode};
+/// use wharf::server::{ClientRequestError, Router};
+/// use wharf::testing::Trial;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Confirm { sure: bool }
@@ -49,7 +52,7 @@ const MAX_ROUNDS: usize = 32;
 ///     assert_eq!(report.asked(), ["confirm"]);
 ///     assert_eq!(report.text(), "deleted: true");
 /// }
-/// # Ok::<(), wharf::BuildError>(())
+/// # Ok::<(), wharf::server::BuildError>(())
 /// # }).unwrap().unwrap();
 /// ```
 #[derive(Clone, Debug)]

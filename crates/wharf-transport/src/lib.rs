@@ -9,17 +9,21 @@
 //! `client`.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "server")]
 pub mod server;
 mod shutdown;
-#[cfg(feature = "http")]
+#[cfg(all(feature = "http", feature = "server"))]
 pub(crate) mod task_set;
 mod timer;
 
 #[cfg(feature = "client")]
 pub mod client;
 
-pub use crate::server::context::{LineLimits, ServerContext};
-pub use crate::server::jsonl::serve_lines;
-pub use crate::server::single_message::{MessageReplies, ReplyMessage};
+#[cfg(feature = "server")]
+pub use crate::server::{
+    context::{LineLimits, ServerContext},
+    jsonl::serve_lines,
+    single_message::{MessageReplies, ReplyMessage},
+};
 pub use shutdown::Shutdown;
 pub use timer::{ThreadTimer, TokioTimer};

@@ -7,7 +7,7 @@
 
 use std::{io::Read, sync::LazyLock};
 
-use wharf::{Endpoint, ProtocolVersion, RequestExtensions, prelude::*};
+use wharf::{Endpoint, ProtocolVersion, model::RequestExtensions, prelude::*};
 
 /// Says it louder.
 #[tool(read_only)]

@@ -22,107 +22,81 @@
 //! without macros.
 //!
 //! - A handler takes extractors beside its arguments: [`State`], [`Ctx`], [`Principal`],
-//!   [`Extension`], or one of your own ([`Extract`]).
+//!   [`Extension`], or one of your own ([`Extract`](server::Extract)).
 //! - [`Ctx`] sends progress and logs, requests elicitation, sampling or roots from the client, and
 //!   remembers effects across the rounds of a call.
 //! - [`Server::run`] serves stdin and stdout, or the transport of the command line, such as HTTP.
 //!   [`Server::build`] returns an [`Endpoint`] that serves any transport, mounts in your own
 //!   application, or handles [one message at a time](Endpoint::handle).
+//! - [`Client`] calls any server, over any transport.
+//!
+//! The root has what most programs name. The rest is in modules: [`server`], [`http`],
+//! [`middleware`], [`tasks`], [`store`], [`auth`], [`client`], [`testing`], and [`model`] with the
+//! types of the protocol.
+//!
+//! # Features
+//!
+//! | feature | contents |
+//! | --- | --- |
+//! | `server` (default) | servers: [`Server`], handlers, extractors and macros |
+//! | `http` (default) | HTTP: the endpoint of servers, and the transport of clients |
+//! | `client` | [`Client`] |
+//! | `auth` | authorization of callers at servers, and of clients at servers |
+//! | `oauth-proxy` | authorization server in front of an identity provider without client registration |
+//! | `axum`, `tower` | mounting in an axum application; tower layers as middleware |
+//! | `websocket`, `tls` | WebSocket; HTTPS |
+//! | `sqlite`, `redis`, `redis-tls` | stores that outlive the process, or are shared by many |
+//!
+//! A program that only calls servers takes `default-features = false` with `client` and `http`, and
+//! does not compile the server side.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
+#[cfg(any(feature = "auth", feature = "http"))]
+pub mod auth;
 #[cfg(feature = "client")]
-mod client;
-mod command_line;
-mod endpoint;
-mod failure;
-#[cfg(feature = "http")]
-mod http;
+pub mod client;
+#[cfg(all(feature = "http", feature = "server"))]
+pub mod http;
+#[cfg(feature = "server")]
+pub mod middleware;
+pub mod model;
+pub mod prelude;
 mod protocol_version;
-mod reply_stream;
-mod server;
+mod run_error;
+#[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
+pub mod store;
+pub mod tasks;
+#[cfg(feature = "server")]
+pub mod testing;
 
-pub use crate::protocol_version::{ProtocolVersion, UnknownRevision};
-pub use crate::reply_stream::ReplyStream;
 #[cfg(feature = "client")]
-pub use client::{Client, ClientBuilder, Target, config};
-pub use command_line::Transport;
-pub use endpoint::{ClientEnd, Endpoint};
-pub use failure::{Result, RunError};
-pub use server::{Era, Server};
-
-/// Authorization of HTTP callers, and of clients at servers.
-#[cfg(feature = "auth")]
-pub use wharf_auth as auth;
+pub use crate::client::Client;
+pub use crate::protocol_version::{Era, ProtocolVersion};
+pub use crate::run_error::{Result, RunError};
+#[cfg(feature = "server")]
+pub use crate::server::{Endpoint, Server};
 #[cfg(feature = "client")]
-pub use wharf_client::{
-    CallBuilder, CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
-    ControlRequest, LogMessage, NotificationListener, PagedList, Progress, ServerInfo,
-    Subscription, TaskChanges, TaskHandle, args, task_json,
-};
+pub use wharf_client::args;
+#[cfg(feature = "server")]
 pub use wharf_macros::{prompt, resource, tool};
-/// The complete model, for your own transports, gateways and services.
-pub use wharf_model as model;
-pub use wharf_model::{
-    Annotations, BoxFuture, Budget, CacheHint, CacheScope, ChangeVersion, ClientCapabilities,
-    ClientCapability, ClientInfo, ClientRequest, Completion, CompletionRef, Content, ElicitAction,
-    ElicitForm, ElicitResult, ElicitUrl, EmbeddedResource, Error, ErrorKind, Icon, Implementation,
-    InputMode, JsonObject, JsonText, LazyJson, ListCapability, LogLevel, Media, Meta, Method,
-    ModelHint, ModelPreferences, NonceStore, Notification, Outbox, Outcome, Page, Peer, Principal,
-    PromptArgument, PromptInfo, PromptMessage, PromptResult, Rate, RateStore, ReadResult,
-    RemoteAddress, Reply, Request, RequestBuilder, RequestExtensions, ResourceContents,
-    ResourceInfo, ResourcesCapability, Role, Root, SamplingMessage, SamplingRequest,
-    SamplingResult, ServerCapabilities, Service, StateCipher, Stores, SubscriptionFilter, Task,
-    TaskState, TaskStatus, TaskSupport, TemplateInfo, Text, Timer, Timestamp, ToolAnnotations,
-    ToolChoice, ToolInfo, ToolResult, ToolResultContent, ToolUse,
+pub use wharf_model::{Content, Error, ErrorKind, Principal, ToolResult};
+#[cfg(feature = "server")]
+pub use wharf_server::{
+    Args, Completing, Ctx, Extension, Json, Prompt, RawArgs, Resource, State, Tool, ToolError, Uri,
 };
-pub use wharf_server::*;
-/// Stores of a server: in memory, in SQLite, on Redis.
-pub use wharf_store as store;
-#[cfg(feature = "client")]
-pub use wharf_transport::client::{
-    ChildCommand, ClientLimits, Deadline, Environment, Stderr, TraceEvent,
-};
-#[cfg(feature = "tls")]
-pub use wharf_transport::server::http::Tls;
-#[cfg(feature = "http")]
-pub use wharf_transport::server::http::{
-    Http, HttpBody, HttpLimits, HttpService, InvalidNetwork, Network, Streaming,
-};
-pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
-pub use wharf_wire::{ErrorProfile, ProtocolLimits};
 
-/// Common imports of servers: `use wharf::prelude::*;`.
-pub mod prelude {
-    pub use crate::{
-        Args, ClientRequestError, Completing, Completion, Content, Ctx, Error, ErrorKind,
-        Extension, Icon, Json, LogLevel, Principal, Prompt, PromptMessage, RawArgs, Resource,
-        ResourceContents, Role, SamplingMessage, SamplingRequest, Server, State, Tool, ToolError,
-        ToolResult, Uri, prompt, resource, tool,
-    };
-    pub use schemars::JsonSchema;
-    pub use serde::{Deserialize, Serialize};
-}
-
-/// Compiles the examples of the guide.
+/// Compiles the examples of the README and of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/tasks.md")]
-struct TasksGuide;
-
-/// Compiles the examples of the guide.
-#[cfg(all(doctest, feature = "axum"))]
-#[doc = include_str!("../../../docs/http.md")]
-struct HttpGuide;
-
-/// Compiles the examples of the guide.
-#[cfg(all(doctest, feature = "auth", feature = "client"))]
-#[doc = include_str!("../../../docs/authorization.md")]
-struct AuthorizationGuide;
-#[cfg(all(doctest, feature = "oauth-proxy"))]
-#[doc = include_str!("../../../docs/oauth-proxy.md")]
-struct OAuthProxyGuide;
+mod guide;
 
 /// Items that macro-generated code refers to. Not for direct use.
+#[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod __private {
+    pub use wharf_model::{Icon, Role};
+    pub use wharf_server::{Args, Prompt, PromptFn, Resource, ResourceFn, TaskMode, Tool, ToolFn};
     pub use {schemars, serde, serde_json};
 }

@@ -4,6 +4,15 @@ use std::{error::Error, fmt, str::FromStr};
 
 use wharf_wire::Revision;
 
+/// Eras of the protocol: before and after requests became self-contained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// Every request is self-contained: no handshake, no session.
+    Modern,
+    /// A connection begins with an `initialize` handshake.
+    Legacy,
+}
+
 /// One dated protocol version, identified only by its date.
 ///
 /// Put it into the scope of [`Endpoint::handle`](crate::Endpoint::handle) to set the version of a
@@ -26,10 +35,10 @@ pub struct ProtocolVersion(pub(crate) Revision);
 #[cfg(feature = "client")]
 impl ProtocolVersion {
     /// Newest protocol version of an era.
-    pub(crate) fn newest(era: crate::Era) -> Self {
+    pub(crate) fn newest(era: Era) -> Self {
         ProtocolVersion(match era {
-            crate::Era::Modern => Revision::MODERN,
-            crate::Era::Legacy => Revision::NEWEST_LEGACY,
+            Era::Modern => Revision::MODERN,
+            Era::Legacy => Revision::NEWEST_LEGACY,
         })
     }
 }
@@ -44,8 +53,8 @@ impl ProtocolVersion {
     /// assert_eq!(pin.era(), Era::Legacy);
     /// ```
     #[must_use]
-    pub fn era(self) -> crate::Era {
-        if self.0.is_modern() { crate::Era::Modern } else { crate::Era::Legacy }
+    pub fn era(self) -> Era {
+        if self.0.is_modern() { Era::Modern } else { Era::Legacy }
     }
 }
 

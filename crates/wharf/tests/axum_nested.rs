@@ -10,12 +10,13 @@ use axum::{
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use wharf::{
-    Endpoint, Http, Server,
+    Endpoint, Server,
     auth::{
+        Authenticator,
         proxy::{OAuthProxy, Provider},
         server::Jwt,
     },
-    model::Authenticator,
+    http::Http,
 };
 
 const ORIGIN: &str = "https://mcp.example";

@@ -18,12 +18,13 @@ use std::{
 use played::{Act, Asked, Played, http_json, in_time, upright_http};
 use serde_json::json;
 use wharf::{
-    BoxFuture, Client, Endpoint, Era, Error,
+    Client, Endpoint, Era, Error,
     auth::{
+        AuthRejection, AuthRequest,
         client::{Auth, AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession},
         server::from_fn,
     },
-    model::{AuthRejection, AuthRequest},
+    model::BoxFuture,
     prelude::*,
 };
 

@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Value, json};
-use wharf::{Client, ClientHandlerBuilder, ElicitResult, Era, prelude::*};
+use wharf::{Client, Era, client::ClientHandlerBuilder, model::ElicitResult, prelude::*};
 use wharf_server::ClientRequestError;
 
 #[derive(serde::Deserialize, JsonSchema)]

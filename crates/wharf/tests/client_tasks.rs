@@ -13,8 +13,10 @@ use std::{
 use serde_json::json;
 use tokio::time::{sleep, timeout};
 use wharf::{
-    Client, ClientBuilder, ClientHandlerBuilder, Ctx, ElicitResult, Endpoint, ErrorKind, Server,
-    Target, TaskMode, TaskOptions, TaskState, TaskStatus, Tool, ToolError, ToolResult,
+    Client, Ctx, Endpoint, ErrorKind, Server, Tool, ToolError, ToolResult,
+    client::{ClientBuilder, ClientHandlerBuilder, Target},
+    model::ElicitResult,
+    tasks::{TaskMode, TaskOptions, TaskState, TaskStatus},
 };
 
 /// How long anything may take before the test gives up. No test measures a time.

@@ -14,7 +14,11 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use wharf::{Endpoint, Http, HttpBody, Streaming, prelude::*};
+use wharf::{
+    Endpoint,
+    http::{Http, HttpBody, Streaming},
+    prelude::*,
+};
 
 /// Answers at once.
 #[tool]
@@ -230,7 +234,7 @@ async fn verbs_are_offered_to_those_who_have_a_use_for_them() {
 
 #[tokio::test]
 async fn bodies_that_take_too_much_together_are_refused() {
-    let mut limits = wharf::HttpLimits::default();
+    let mut limits = wharf::http::HttpLimits::default();
     limits.bodies = 1000;
     let server = server(Http::new().limits(limits));
     let quick = || message("tools/call", json!({"name": "quick"}));
@@ -247,13 +251,13 @@ async fn bodies_that_take_too_much_together_are_refused() {
 async fn a_server_whose_store_is_gone_is_alive_and_not_ready() {
     #[derive(Debug)]
     struct Switch(AtomicBool);
-    impl wharf::model::Health for Switch {
+    impl wharf::store::Health for Switch {
         fn is_ready(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
     }
     let switch = Arc::new(Switch(AtomicBool::new(true)));
-    let stores = wharf::Stores { health: switch.clone(), ..wharf::store::memory_stores() };
+    let stores = wharf::store::Stores { health: switch.clone(), ..wharf::store::memory_stores() };
     let server = Server::new("test", "1").store(stores).http(Http::new().health());
     let server = server.build().unwrap();
     let status = async |path| {

@@ -1,7 +1,7 @@
 //! A client of a server in the same process, and whom the server takes it for.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use wharf::{Client, ClientBuilder, Endpoint, Era, ErrorKind, Principal, prelude::*};
+use wharf::{Client, Endpoint, Era, ErrorKind, Principal, client::ClientBuilder, prelude::*};
 
 /// Says who is calling.
 #[tool(scope = "ships:read")]

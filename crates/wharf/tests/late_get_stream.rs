@@ -15,8 +15,13 @@ use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt;
 use wharf::{
-    BoxFuture, Endpoint, HttpBody, Limits, Method, Middleware, Next, Outbox, Outcome, Rate,
-    RateKey, RateLimit, Rates, prelude::*,
+    Endpoint,
+    http::HttpBody,
+    middleware::{Middleware, Next, RateKey, RateLimit},
+    model::{BoxFuture, Method, Outbox, Outcome},
+    prelude::*,
+    server::{Limits, Rates},
+    store::Rate,
 };
 
 const SESSION: &str = "mcp-session-id";
@@ -59,7 +64,12 @@ enum Deed {
 }
 
 impl Middleware for Meanwhile {
-    fn call(&self, request: wharf::Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(
+        &self,
+        request: wharf::model::Request,
+        outbox: Outbox,
+        next: Next,
+    ) -> BoxFuture<Outcome> {
         let mut deed = self.0.lock().unwrap();
         if request.method == Method::Listen
             && let Deed::Due(due) = std::mem::take(&mut *deed)
@@ -82,7 +92,12 @@ impl Middleware for Meanwhile {
 struct Unhurried;
 
 impl Middleware for Unhurried {
-    fn call(&self, request: wharf::Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(
+        &self,
+        request: wharf::model::Request,
+        outbox: Outbox,
+        next: Next,
+    ) -> BoxFuture<Outcome> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             next.run(request, outbox).await
@@ -94,7 +109,12 @@ impl Middleware for Unhurried {
 struct OneCaller;
 
 impl Middleware for OneCaller {
-    fn call(&self, mut request: wharf::Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(
+        &self,
+        mut request: wharf::model::Request,
+        outbox: Outbox,
+        next: Next,
+    ) -> BoxFuture<Outcome> {
         request.scope.insert(RateKey("everybody".into()));
         next.run(request, outbox)
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use wharf::prelude::*;
-use wharf::{Router, RouterBuilder};
+use wharf::server::{Router, RouterBuilder};
 use wharf_model::{
     ActiveCall, BoxFuture, Deadlines, Event, Method, Outcome, Reply, Request, RequestBuilder, Timer,
 };
@@ -432,7 +432,8 @@ fn grid(rows: Vec<Vec<u8>>) -> String {
 
 #[test]
 fn what_no_call_could_use_is_told_when_the_server_is_built() {
-    let error = wharf::Router::builder().tool::<rate>().prompt::<grid>().build().unwrap_err();
+    let error =
+        wharf::server::Router::builder().tool::<rate>().prompt::<grid>().build().unwrap_err();
     let text = error.to_string();
     assert!(text.contains("tool `rate`: the default of `stars`"), "{text}");
     assert!(text.contains("prompt `grid`: ") && text.contains("`rows`"), "{text}");
@@ -452,7 +453,10 @@ async fn never_a_task() {}
 
 #[test]
 fn tasks_are_said_in_the_attribute() {
-    use wharf::{TaskMode, TaskSupport, ToolFn};
+    use wharf::{
+        server::ToolFn,
+        tasks::{TaskMode, TaskSupport},
+    };
     let support = |tool: Tool| tool.info().execution.clone().and_then(|it| it.task_support);
     assert_eq!(support(sometimes_a_task::tool()), Some(TaskSupport::Optional));
     assert_eq!(support(always_a_task::tool()), Some(TaskSupport::Required));

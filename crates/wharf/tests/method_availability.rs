@@ -132,7 +132,7 @@ async fn a_server_of_one_era_names_what_it_speaks() {
     assert!(reply["result"].is_object(), "{reply}");
     let endpoint = modern().build().unwrap();
     let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
-    let reply = endpoint.handle(hello, wharf::RequestExtensions::new()).await.unwrap();
+    let reply = endpoint.handle(hello, wharf::model::RequestExtensions::new()).await.unwrap();
     let reply: Value = serde_json::from_slice(&reply).unwrap();
     assert_eq!(reply["error"]["data"]["supported"], json!([MODERN]), "{reply}");
     assert!(reply["error"]["message"].as_str().unwrap().contains(MODERN), "{reply}");

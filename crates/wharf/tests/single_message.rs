@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, future::BoxFuture};
 use serde_json::{Value, json};
-use wharf::{Endpoint, Era, ProtocolVersion, RequestExtensions, Server, prelude::*};
+use wharf::{Endpoint, Era, ProtocolVersion, Server, model::RequestExtensions, prelude::*};
 
 #[derive(Clone)]
 struct ClientHandle(&'static str);

@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use wharf::TaskOptions;
 use wharf::prelude::*;
+use wharf::tasks::TaskOptions;
 
 /// What a node says when it begins to lift a crate, before the crate's number.
 pub(crate) const LIFTS: &str = "lifts crate ";

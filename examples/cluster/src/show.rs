@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::net::TcpListener;
 use tokio::signal::ctrl_c;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use wharf::{Client, Content, RunError, TaskHandle, ToolResult, args};
+use wharf::{Client, Content, RunError, ToolResult, args, tasks::TaskHandle};
 
 use crate::balancer;
 use crate::log::Log;

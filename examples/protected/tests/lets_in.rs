@@ -72,7 +72,7 @@ impl Example {
     }
 
     /// As soon as it is there.
-    async fn connect(&self, auth: Auth) -> Result<Client, wharf::model::Error> {
+    async fn connect(&self, auth: Auth) -> Result<Client, wharf::Error> {
         for _ in 0..500 {
             let builder = Client::builder().auth(auth.clone());
             match builder.connect(self.url.as_str()).await {

@@ -5,7 +5,7 @@ mod servers;
 
 use std::process::Stdio;
 
-use wharf::model::Authenticator;
+use wharf::auth::Authenticator;
 use wharf_auth::server::Jwt;
 
 use crate::support::LIMIT;

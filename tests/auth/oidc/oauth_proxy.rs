@@ -5,8 +5,12 @@ use std::sync::Arc;
 use http::{HeaderMap, Method, header};
 use serde::Deserialize;
 use serde_json::json;
-use wharf::model::{AuthRequest, Authenticator, BoxFuture, Error, RequestExtensions};
 use wharf::{Client, args};
+use wharf::{
+    Error,
+    auth::{AuthRequest, Authenticator},
+    model::{BoxFuture, RequestExtensions},
+};
 use wharf_auth::client::{
     Auth, AuthorizationRequest, MemoryTokenStore, RedirectParams, TokenStore, UserAgent,
     UserAgentSession,

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderValue, header};
 use serde_json::json;
 use tokio::net::TcpListener;
 use wharf::Endpoint;
-use wharf::model::Authenticator;
+use wharf::auth::Authenticator;
 use wharf::prelude::*;
 use wharf_auth::fetch::{Fetch, FetchResponse};
 

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use serde::Deserialize;
 use serde_json::json;
-use wharf::BoxFuture;
-use wharf::model::Error;
+use wharf::Error;
+use wharf::model::BoxFuture;
 use wharf_auth::client::{AuthorizationRequest, RedirectParams, UserAgent, UserAgentSession};
 
 use super::authorization::{AuthorizationServer, tell};

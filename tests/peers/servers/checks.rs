@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use wharf::model::{Body, CompletionRef};
-use wharf::{ElicitResult, ErrorKind, LogLevel, SubscriptionFilter, args};
+use wharf::{
+    ErrorKind, args,
+    model::{ElicitResult, LogLevel, SubscriptionFilter},
+};
 
 use crate::server_under_test::{Over, Subject, list_checks, next_change, text};
 

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use wharf::{ClientHandlerBuilder, ElicitResult, Root, SamplingResult};
+use wharf::{
+    client::ClientHandlerBuilder,
+    model::{ElicitResult, Root, SamplingResult},
+};
 
 /// What was asked, and how the next form is answered.
 #[derive(Default)]

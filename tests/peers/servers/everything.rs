@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use wharf::model::{Body, CompletionRef};
-use wharf::{Content, ElicitResult, LogLevel, args};
+use wharf::{
+    Content, args,
+    model::{ElicitResult, LogLevel},
+};
 
 use crate::server_under_test::{Subject, list_checks, next_change, text};
 

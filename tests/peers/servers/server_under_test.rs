@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use wharf::{
-    BoxFuture, Client, ClientBuilder, ClientHandler, Notification, ProtocolVersion, Subscription,
-    Target, ToolResult,
+    Client, ProtocolVersion, ToolResult,
+    client::{ClientBuilder, ClientHandler, Subscription, Target},
+    model::{BoxFuture, Notification},
 };
 
 use crate::client_requests::Asked;

@@ -6,7 +6,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use tokio::task::JoinHandle;
-use wharf::{ChildCommand, Client, Endpoint, Target};
+use wharf::{
+    Client, Endpoint,
+    client::{ChildCommand, Target},
+};
 
 use crate::install::Installed;
 use crate::server_under_test::{Over, Server};

@@ -2,7 +2,11 @@
 //! a task, and asks in the middle of it where its query is ambiguous.
 
 use serde_json::json;
-use wharf::{ElicitResult, ErrorKind, TaskState, TaskStatus, args};
+use wharf::{
+    ErrorKind, args,
+    model::ElicitResult,
+    tasks::{TaskState, TaskStatus},
+};
 
 use crate::server_under_test::{Subject, list_checks, text};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use wharf::TraceEvent;
+use wharf::client::TraceEvent;
 
 const LINES: usize = 60;
 /// Enough of each message to know it by.

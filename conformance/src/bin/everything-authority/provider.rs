@@ -10,12 +10,13 @@ use http::{HeaderValue, Request, Response, StatusCode, header};
 use serde_json::json;
 use url::{Url, form_urlencoded};
 use wharf::{
-    BoxFuture, Endpoint, Server,
+    Endpoint, Server,
     auth::{
+        AuthDecision, AuthRejection, AuthRequest, Authenticator,
         jose::{b64, random_token, sha256},
         proxy::Provider,
     },
-    model::{AuthDecision, AuthRejection, AuthRequest, Authenticator},
+    model::BoxFuture,
 };
 
 const ID: &str = "the-proxy";

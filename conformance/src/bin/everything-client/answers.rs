@@ -1,6 +1,9 @@
 //! Agrees to everything that a server asks.
 
-use wharf::{ClientHandlerBuilder, ElicitResult, Root, SamplingResult};
+use wharf::{
+    client::ClientHandlerBuilder,
+    model::{ElicitResult, Root, SamplingResult},
+};
 
 use crate::values;
 

@@ -12,7 +12,7 @@ use wharf::auth::{
     fetch::Fetch,
     jose::{Algorithm, SigningKey},
 };
-use wharf::{BoxFuture, Error, ErrorKind};
+use wharf::{Error, ErrorKind, model::BoxFuture};
 
 /// Says where this client would publish what it is.
 const DOCUMENT: &str = "WHARF_CLIENT_DOCUMENT";

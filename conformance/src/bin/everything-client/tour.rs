@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use wharf::{Client, PromptInfo, ToolInfo};
+use wharf::{
+    Client,
+    model::{PromptInfo, ToolInfo},
+};
 
 use crate::plan::Plan;
 use crate::values;

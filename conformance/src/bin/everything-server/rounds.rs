@@ -1,7 +1,7 @@
 //! Tools that need several rounds with modern clients: each round ends by requiring input, and the
 //! client calls again with it. For legacy clients they ask while they run.
 
-use wharf::{ClientCapability, prelude::*};
+use wharf::{model::ClientCapability, prelude::*};
 
 pub(crate) fn tools(server: Server) -> Server {
     server

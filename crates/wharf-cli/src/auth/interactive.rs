@@ -7,11 +7,12 @@ use std::sync::{
 
 use serde_json::json;
 use wharf::{
-    BoxFuture, Error, ErrorKind,
+    Error, ErrorKind,
     auth::client::{
         AuthorizationRequest, UserAgent, UserAgentSession,
         browser::{Browser, Notice},
     },
+    model::BoxFuture,
 };
 
 use crate::{

@@ -11,11 +11,11 @@ mod status;
 
 use serde_json::{Value, json};
 use wharf::{
-    Target,
     auth::{
         client::{FileTokenStore, Keychain, Login, server_key},
         fetch::Fetch,
     },
+    client::Target,
 };
 
 pub(crate) use crate::auth::select::{is_known, way_to};

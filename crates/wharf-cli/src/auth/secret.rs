@@ -19,7 +19,7 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
             .map_err(|_| wrong(format!("the environment variable {variable} is not set")))?
     } else {
         // The value given as a file name may be the secret itself, so the error omits it.
-        wharf::read_private(place).map_err(|error| {
+        wharf::server::read_private(place).map_err(|error| {
             wrong(format!("the file cannot be read: {error}")).hint(
                 "Put the secret into a file and give its name, or @env:NAME, or - for stdin."
                     .to_owned(),

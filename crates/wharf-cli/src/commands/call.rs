@@ -3,7 +3,9 @@
 use std::{path::Path, sync::Arc};
 
 use serde_json::{Map, Value, json};
-use wharf::{CallBuilder, Client, Content, ErrorKind, TaskHandle, ToolInfo, ToolResult};
+use wharf::{
+    Client, Content, ErrorKind, ToolResult, client::CallBuilder, model::ToolInfo, tasks::TaskHandle,
+};
 
 use crate::commands::Run;
 use crate::{

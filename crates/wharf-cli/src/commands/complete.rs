@@ -1,7 +1,7 @@
 //! `wharf complete`.
 
 use serde_json::json;
-use wharf::{Completion, model::CompletionRef};
+use wharf::model::{Completion, CompletionRef};
 
 use crate::commands::Run;
 use crate::{cli::Complete, context::Context, error::Fail, target, terminal::clean_line};

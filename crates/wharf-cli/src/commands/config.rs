@@ -1,7 +1,7 @@
 //! `wharf config`: the servers that other programs have configured.
 
 use serde_json::{Map, Value, json};
-use wharf::{
+use wharf::client::{
     Target,
     config::{Config, Entry, Place, places},
 };

@@ -1,7 +1,10 @@
 //! `wharf inspect`.
 
 use serde::Serialize;
-use wharf::{Implementation, ServerCapabilities, ServerInfo};
+use wharf::{
+    client::ServerInfo,
+    model::{Implementation, ServerCapabilities},
+};
 
 use crate::commands::{Run, list::fetch};
 use crate::{

@@ -1,6 +1,6 @@
 //! `wharf list`.
 
-use wharf::{Client, Error, ServerCapabilities};
+use wharf::{Client, Error, model::ServerCapabilities};
 
 use crate::commands::Run;
 use crate::{cli::List, context::Context, error::Fail, show::Lists, suggest, target};

@@ -1,7 +1,7 @@
 //! `wharf listen`.
 
 use serde_json::{Value, json};
-use wharf::{Notification, ServerCapabilities, SubscriptionFilter};
+use wharf::model::{Notification, ServerCapabilities, SubscriptionFilter};
 
 use crate::commands::Run;
 use crate::{
@@ -37,8 +37,9 @@ impl Listen {
     fn filter(&self, can: &ServerCapabilities) -> SubscriptionFilter {
         let Listen { tools, prompts, resources, uri, .. } = self;
         let all = !tools && !prompts && !resources && uri.is_empty();
-        let changes =
-            |list: &Option<wharf::ListCapability>| list.as_ref().is_some_and(|it| it.list_changed);
+        let changes = |list: &Option<wharf::model::ListCapability>| {
+            list.as_ref().is_some_and(|it| it.list_changed)
+        };
         SubscriptionFilter {
             tools: *tools || (all && changes(&can.tools)),
             prompts: *prompts || (all && changes(&can.prompts)),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use wharf::{Client, ErrorKind, PromptInfo};
+use wharf::{Client, ErrorKind, model::PromptInfo};
 
 use crate::commands::Run;
 use crate::{

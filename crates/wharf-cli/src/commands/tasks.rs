@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use wharf::{Client, ErrorKind, Task, TaskHandle, TaskState, task_json};
+use wharf::{
+    Client, ErrorKind,
+    tasks::{Task, TaskHandle, TaskState, task_json},
+};
 
 use crate::commands::{
     Run,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf::{ClientCapability, prelude::*};
+use wharf::{model::ClientCapability, prelude::*};
 
 use super::media;
 use super::resources::README;

@@ -1,7 +1,7 @@
 //! Tests of forms with scripted input.
 
 use serde_json::json;
-use wharf::ElicitAction;
+use wharf::model::ElicitAction;
 
 use super::*;
 use crate::terminal::Script;

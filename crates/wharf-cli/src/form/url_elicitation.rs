@@ -82,7 +82,7 @@ pub(crate) fn open(url: &str) -> bool {
 mod tests {
     use super::*;
     use crate::terminal::Script;
-    use wharf::ElicitAction;
+    use wharf::model::ElicitAction;
 
     fn visited(url: &str, answers: &[&str]) -> (ElicitAction, bool, String) {
         let mut script = Script::new(answers);

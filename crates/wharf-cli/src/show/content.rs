@@ -1,7 +1,10 @@
 //! Content, formatted for people.
 
 use serde_json::Value;
-use wharf::{Content, PromptResult, ReadResult, ResourceContents, ToolResult, model::Body};
+use wharf::{
+    Content, ToolResult,
+    model::{Body, PromptResult, ReadResult, ResourceContents},
+};
 
 use crate::terminal::{Paint, bytes, clean, clean_json, clean_line};
 
@@ -85,7 +88,7 @@ fn pretty(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wharf::PromptMessage;
+    use wharf::model::PromptMessage;
 
     #[test]
     fn each_kind_of_content_reads_well() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
-use wharf::{PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
+use wharf::model::{PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
 
 use crate::{
     arguments::signature,
@@ -94,7 +94,7 @@ fn template(it: &Arc<TemplateInfo>) -> Vec<String> {
 }
 
 fn prompt(prompt: &Arc<PromptInfo>) -> Vec<String> {
-    let argument = |it: &wharf::PromptArgument| {
+    let argument = |it: &wharf::model::PromptArgument| {
         if it.required { name(&it.name) } else { format!("[{}]", name(&it.name)) }
     };
     let arguments: Vec<String> = prompt.arguments.iter().map(argument).collect();
@@ -122,7 +122,7 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use serde_json::json;
-    use wharf::{PromptArgument, ToolAnnotations};
+    use wharf::model::{PromptArgument, ToolAnnotations};
 
     fn lists() -> Lists {
         let schema = json!({"type": "object", "properties": {"a": {"type": "integer"},

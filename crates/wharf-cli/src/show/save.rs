@@ -12,7 +12,10 @@ use base64::{
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
 use serde_json::{Value, json};
-use wharf::{Content, ReadResult, ResourceContents, ToolResult, model::Body};
+use wharf::{
+    Content, ToolResult,
+    model::{Body, ReadResult, ResourceContents},
+};
 
 use super::Out;
 use crate::error::Fail;

@@ -1,6 +1,9 @@
 //! Tasks, formatted for people.
 
-use wharf::{ClientRequest, Task, TaskState, TaskStatus};
+use wharf::{
+    model::ClientRequest,
+    tasks::{Task, TaskState, TaskStatus},
+};
 
 use super::result_lines;
 use crate::terminal::{Paint, clean_line, cut, table};
@@ -88,7 +91,7 @@ fn short(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf::{Timestamp, ToolResult};
+    use wharf::{ToolResult, tasks::Timestamp};
 
     fn task(state: TaskState) -> Task {
         let mut task = Task::new("t-\x1b[2J1", Timestamp::from_millis(1_764_066_600_000));

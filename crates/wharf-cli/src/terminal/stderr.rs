@@ -5,7 +5,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use wharf::{LogMessage, Progress, Task};
+use wharf::{
+    client::{LogMessage, Progress},
+    tasks::Task,
+};
 
 use crate::terminal::{Paint, clean_line, color::is_dumb, columns, cut, locale::shown, width};
 

@@ -69,9 +69,9 @@ pub(crate) enum CallResult {
 /// A call that can be configured: `.await` sends it, and dropping the future cancels it.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; }
+/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
 /// use std::time::Duration;
-/// use wharf::{ClientHandle, args};
+/// use wharf::{args, client::ClientHandle};
 ///
 /// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
 /// let result = caller

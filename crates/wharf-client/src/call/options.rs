@@ -7,9 +7,9 @@ use wharf_model::LogLevel;
 /// Defaults for all calls; a single call can override some of them.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; }
+/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
 /// use std::time::Duration;
-/// use wharf::CallOptions;
+/// use wharf::client::CallOptions;
 ///
 /// let patient = CallOptions::default().idle(Duration::from_secs(300)).rounds(20);
 /// assert!(patient.validate_output);

@@ -56,8 +56,9 @@ type CompletionFn = Option<Arc<dyn Fn(&str) + Send + Sync>>;
 /// are not declared.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub use wharf_client::ClientHandlerBuilder; }
-/// use wharf::{ClientHandler, ClientHandlerBuilder, ClientCapability, ElicitResult, Root};
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub use wharf_client::ClientHandlerBuilder; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
+/// use wharf::client::{ClientHandler, ClientHandlerBuilder};
+/// use wharf::model::{ClientCapability, ElicitResult, Root};
 ///
 /// let answers = ClientHandlerBuilder::new()
 ///     .elicit(async |form| {

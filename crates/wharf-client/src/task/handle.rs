@@ -23,8 +23,8 @@ use crate::{CallBuilder, ClientHandle};
 /// [`ClientHandle::task`] with its [id](TaskHandle::id) returns to it, in another process as well.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; }
-/// use wharf::{ClientHandle, args};
+/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
+/// use wharf::{args, client::ClientHandle};
 ///
 /// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
 /// let task = caller.call_task("render", args! { film: "waves" }).await?;

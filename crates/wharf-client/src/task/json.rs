@@ -7,11 +7,11 @@ use wharf_model::{ClientRequest, Error, Task, TaskState};
 /// input requests.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; }
+/// # mod wharf { pub use wharf_client::*; pub mod tasks { pub use super::*; } }
 /// use wharf_model::{Task, Timestamp};
 ///
 /// let task = Task::new("t-1", Timestamp::from_millis(0));
-/// assert_eq!(wharf::task_json(&task)["status"], "working");
+/// assert_eq!(wharf::tasks::task_json(&task)["status"], "working");
 /// ```
 #[must_use]
 pub fn task_json(task: &Task) -> Value {

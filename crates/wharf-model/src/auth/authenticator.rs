@@ -15,8 +15,9 @@ use crate::{BoxFuture, Error, Principal, RequestExtensions, StateCipher, Stores}
 /// reused for another request.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{AuthDecision, Authenticator, AuthRejection, AuthRequest, Authenticated, Principal};
+/// # mod wharf { pub use wharf_model::*; pub mod auth { pub use super::*; } }
+/// use wharf::Principal;
+/// use wharf::auth::{AuthDecision, AuthRejection, AuthRequest, Authenticated, Authenticator};
 ///
 /// struct Badge;
 ///

@@ -16,8 +16,8 @@ pub struct RemoteAddress(pub SocketAddr);
 /// authentication took place.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Caller, Principal, RemoteAddress, RequestExtensions};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::{Principal, model::{Caller, RemoteAddress, RequestExtensions}};
 ///
 /// let mut scope = RequestExtensions::new();
 /// assert_eq!(Caller::of(&scope), Caller::Local);

@@ -7,8 +7,8 @@ use http::Extensions;
 /// Typed values that transports and middleware attach to a message.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::RequestExtensions;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::RequestExtensions;
 ///
 /// let mut connection = RequestExtensions::new();
 /// connection.insert("127.0.0.1");

@@ -7,8 +7,8 @@ use crate::{Error, ErrorKind};
 /// Values of the `Mcp-Param-*` headers of a call.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::HeaderParams;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::HeaderParams;
 ///
 /// let mirrored: HeaderParams = [("region".to_owned(), Some("us-west1".to_owned()))].into_iter().collect();
 /// assert_eq!(mirrored.of("Region").collect::<Vec<_>>(), [Some("us-west1")]);

@@ -116,8 +116,8 @@ impl Method {
     /// Returns the name of the method on the wire.
     ///
     /// ```
-    /// # mod wharf { pub use wharf_model::*; }
-    /// assert_eq!(wharf::Method::CallTool.name(), "tools/call");
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+    /// assert_eq!(wharf::model::Method::CallTool.name(), "tools/call");
     /// ```
     #[must_use]
     pub fn name(self) -> &'static str {

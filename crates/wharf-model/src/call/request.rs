@@ -334,8 +334,8 @@ impl DerefMut for Request {
 /// Builder of a [`Request`] for callers in the same process, without a message to decode.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Method, RequestBuilder};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{Method, RequestBuilder};
 ///
 /// let request = RequestBuilder::new(Method::CallTool)
 ///     .target("add")

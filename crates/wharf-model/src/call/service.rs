@@ -18,8 +18,8 @@ pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send + 'static>>;
 /// dyn-compatible, and a router returns its handler's own box, so a call is boxed once.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{BoxFuture, Outbox, Outcome, Reply, Request, Service, ToolResult};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::{ToolResult, model::{BoxFuture, Outbox, Outcome, Reply, Request, Service}};
 ///
 /// struct Hello;
 ///

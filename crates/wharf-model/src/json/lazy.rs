@@ -24,8 +24,8 @@ use crate::{Icon, Meta};
 /// has all of it.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{LazyJson, Meta};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{LazyJson, Meta};
 ///
 /// let meta: LazyJson<Meta> = serde_json::from_str(r#"{"trace":"a1"}"#).unwrap();
 /// assert_eq!(meta.text(), r#"{"trace":"a1"}"#);

@@ -17,9 +17,9 @@ use crate::Meta;
 /// as long as the peer is connected therefore stay text.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
 /// use serde_json::json;
-/// use wharf::ClientCapabilities;
+/// use wharf::model::ClientCapabilities;
 ///
 /// let json = r#"{"extensions":{"com.example/charts":{"formats":["svg"]}}}"#;
 /// let caps: ClientCapabilities = serde_json::from_str(json)?;

@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 /// value.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::JsonText;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::JsonText;
 ///
 /// let tide = JsonText::of(&[1.5, 2.25])?;
 /// assert_eq!(tide.get(), "[1.5,2.25]");

@@ -11,8 +11,8 @@ use crate::{JsonMember, LazyJson, Meta};
 /// until they are read.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::ToolInfo;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::ToolInfo;
 ///
 /// let json = r#"{"name":"add","inputSchema":{},"color":"red"}"#;
 /// let tool: ToolInfo = serde_json::from_str(json).unwrap();

@@ -5,8 +5,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Cache hint of a result: lifetime and scope. The default is no caching.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::CacheHint;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::CacheHint;
 ///
 /// let hint = CacheHint::public(60_000);
 /// assert_eq!(serde_json::to_string(&hint).unwrap(), r#"{"ttlMs":60000,"cacheScope":"public"}"#);

@@ -10,8 +10,8 @@ use crate::{JsonObject, Meta, UnknownFields};
 /// Capabilities of a client.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{ClientCapabilities, ClientCapability};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{ClientCapabilities, ClientCapability};
 ///
 /// let caps: ClientCapabilities = serde_json::from_str(r#"{"elicitation":{}}"#).unwrap();
 /// assert!(caps.has(&ClientCapability::Elicitation));
@@ -154,8 +154,8 @@ impl<'de> Deserialize<'de> for ElicitationCapability {
 /// Capabilities of a server.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{ListCapability, ServerCapabilities};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{ListCapability, ServerCapabilities};
 ///
 /// let caps = ServerCapabilities::default().tools(ListCapability::default().list_changed(true));
 /// assert_eq!(serde_json::to_string(&caps).unwrap(), r#"{"tools":{"listChanged":true}}"#);
@@ -289,9 +289,9 @@ impl ClientCapability {
     /// Returns the capabilities object that satisfies this requirement, for `data.requiredCapabilities`.
     ///
     /// ```
-    /// # mod wharf { pub use wharf_model::*; }
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
     /// use serde_json::json;
-    /// use wharf::ClientCapability;
+    /// use wharf::model::ClientCapability;
     ///
     /// assert_eq!(ClientCapability::ElicitationUrl.required(), json!({"elicitation": {"url": {}}}));
     /// ```

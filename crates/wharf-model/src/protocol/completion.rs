@@ -15,8 +15,8 @@ const MAX_VALUES: usize = 100;
 /// Parameters of `completion/complete`.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{CompletionRef, CompletionRequest};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{CompletionRef, CompletionRequest};
 ///
 /// let asked: CompletionRequest = serde_json::from_str(
 ///     r#"{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"py"}}"#,
@@ -154,8 +154,8 @@ impl<'de> Deserialize<'de> for CompletionRef {
 /// Completion values: the `completion` object of the result.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Completion;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::Completion;
 ///
 /// let many = Completion::new((0..250).map(|n| n.to_string()));
 /// assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(250), Some(true)));

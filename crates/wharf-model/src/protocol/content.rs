@@ -28,8 +28,8 @@ open_enum! {
 /// Content item.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Content, Role};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::{Content, model::Role};
 ///
 /// let item = Content::text("42 crates").audience(Role::User).priority(0.5);
 /// let json = serde_json::to_value(&item).unwrap();

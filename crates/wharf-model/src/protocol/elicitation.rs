@@ -8,9 +8,9 @@ use crate::builders::setters;
 /// Elicitation with a form.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
 /// use serde_json::json;
-/// use wharf::ElicitForm;
+/// use wharf::model::ElicitForm;
 ///
 /// let form = ElicitForm::new("Your name?", json!({"type": "object", "properties": {"name": {"type": "string"}}}));
 /// assert_eq!(serde_json::to_value(&form).unwrap()["mode"], "form");
@@ -36,8 +36,8 @@ impl ElicitForm {
 /// Elicitation with a URL; the data entered there does not pass through the client.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::ElicitUrl;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::ElicitUrl;
 ///
 /// let page = ElicitUrl::new("Please sign in.", "https://example.com/sign-in");
 /// assert_eq!(serde_json::to_value(&page).unwrap()["mode"], "url");
@@ -82,9 +82,9 @@ pub enum ElicitAction {
 /// Result of an elicitation.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
 /// use serde_json::json;
-/// use wharf::{ElicitAction, ElicitResult};
+/// use wharf::model::{ElicitAction, ElicitResult};
 ///
 /// let answer = ElicitResult::accept(json!({"name": "octocat"}));
 /// assert_eq!(answer.action, ElicitAction::Accept);

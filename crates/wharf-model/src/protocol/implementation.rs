@@ -8,8 +8,8 @@ use crate::builders::{or_default, setters};
 /// Name and version of a client or server.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Implementation;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::Implementation;
 ///
 /// let me = Implementation::new("harbour", "1.0.0").title("The Harbour");
 /// assert_eq!(me.version, "1.0.0");

@@ -10,8 +10,8 @@ use crate::{Error, ErrorKind};
 /// The severity of a log message, as in RFC 5424, least severe first.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::LogLevel;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::LogLevel;
 ///
 /// assert!(LogLevel::Error > LogLevel::Info);
 /// assert_eq!("notice".parse::<LogLevel>().unwrap(), LogLevel::Notice);

@@ -9,8 +9,8 @@ use crate::{Content, Icon, LazyJson, Meta, Role, UnknownFields};
 /// Prompt as listed by `prompts/list`.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{PromptArgument, PromptInfo};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{PromptArgument, PromptInfo};
 ///
 /// let review = PromptInfo::new("code_review").argument(PromptArgument::new("code").required(true));
 /// assert!(review.arguments[0].required);
@@ -113,8 +113,8 @@ setters! { PromptArgument {
 /// Message of a prompt.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{PromptMessage, Role};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{PromptMessage, Role};
 ///
 /// assert_eq!(PromptMessage::user("Review this").role, Role::User);
 /// ```

@@ -13,8 +13,8 @@ use crate::{Annotations, CacheHint, Icon, LazyJson, Meta, UnknownFields};
 /// Resource as listed by `resources/list`.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::ResourceInfo;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::ResourceInfo;
 ///
 /// let log = ResourceInfo::new("file:///var/log/app", "app").title("Log").mime_type("text/plain");
 /// assert_eq!(log.title.as_deref(), Some("Log"));
@@ -153,8 +153,8 @@ setters! { TemplateInfo {
 /// Contents of a resource, or of a part of it.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::ResourceContents;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::ResourceContents;
 ///
 /// let part = ResourceContents::blob("file:///logo.png", [0x89, 0x50]).mime_type("image/png");
 /// assert_eq!(serde_json::to_value(&part).unwrap()["blob"], "iVA=");

@@ -36,8 +36,8 @@ meta_setter!(Root);
 /// Result of `roots/list`.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Root, RootsResult};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{Root, RootsResult};
 ///
 /// let roots = RootsResult::new([Root::new("file:///home/me/project").name("project")]);
 /// assert_eq!(roots.roots.len(), 1);

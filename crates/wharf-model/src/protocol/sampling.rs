@@ -10,8 +10,8 @@ use crate::{Content, LazyJson, Meta, Role, ToolInfo};
 /// Parameters of `sampling/createMessage`.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{SamplingMessage, SamplingRequest};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{SamplingMessage, SamplingRequest};
 ///
 /// let ask = SamplingRequest::new(100)
 ///     .message(SamplingMessage::user("What is the capital of France?"))

@@ -96,8 +96,8 @@ impl Notification {
 /// Filter of the notifications of a subscription.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{SubscriptionFilter, Notification};
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::{Notification, SubscriptionFilter};
 ///
 /// let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
 /// assert!(filter.wants(&Notification::ToolsChanged));
@@ -142,8 +142,8 @@ impl SubscriptionFilter {
 /// Change counter of a service: a version between two changes that subscriptions report.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::ChangeVersion;
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+/// use wharf::model::ChangeVersion;
 ///
 /// assert!(ChangeVersion::FIRST < ChangeVersion::FIRST.next());
 /// ```

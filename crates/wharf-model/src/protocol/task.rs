@@ -67,8 +67,8 @@ impl FromStr for TaskStatus {
 /// Task in the view of its owner.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::{Task, TaskState, TaskStatus, Timestamp, ToolResult};
+/// # mod wharf { pub use wharf_model::*; pub mod tasks { pub use super::*; } }
+/// use wharf::{ToolResult, tasks::{Task, TaskState, TaskStatus, Timestamp}};
 ///
 /// let born = Timestamp::from_millis(1_790_000_000_000);
 /// let mut task = Task::new("786512e2", born);
@@ -142,8 +142,8 @@ impl Task {
 /// Time in milliseconds since 1970, formatted as in RFC 3339.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
-/// use wharf::Timestamp;
+/// # mod wharf { pub use wharf_model::*; pub mod tasks { pub use super::*; } }
+/// use wharf::tasks::Timestamp;
 ///
 /// let moment = Timestamp::from_millis(1_764_066_600_250);
 /// assert_eq!(moment.to_string(), "2025-11-25T10:30:00.250Z");

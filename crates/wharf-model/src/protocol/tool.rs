@@ -12,9 +12,9 @@ use crate::{Content, Icon, JsonText, LazyJson, Meta, UnknownFields};
 /// Tool as listed by `tools/list`.
 ///
 /// ```
-/// # mod wharf { pub use wharf_model::*; }
+/// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
 /// use serde_json::json;
-/// use wharf::{ToolAnnotations, ToolInfo};
+/// use wharf::model::{ToolAnnotations, ToolInfo};
 ///
 /// let add = ToolInfo::new("add", json!({"type": "object"}))
 ///     .description("Adds two numbers.")

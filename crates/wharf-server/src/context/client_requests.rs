@@ -109,8 +109,8 @@ impl Ctx {
     /// `Option` marks optional fields.
     ///
     /// ```
-    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-    /// # use wharf::{ClientRequestError, Ctx};
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// # use wharf::{Ctx, server::ClientRequestError};
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Confirm {
     ///     /// Really?

@@ -135,8 +135,8 @@ impl Ctx {
     /// owner.
     ///
     /// ```
-    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-    /// use wharf::{Ctx, TaskMode, Tool, ToolError};
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod tasks { pub use super::*; } }
+    /// use wharf::{Ctx, Tool, ToolError, tasks::TaskMode};
     ///
     /// async fn render(ctx: Ctx) -> Result<&'static str, ToolError> {
     ///     // Checks that take no time, and questions …
@@ -298,8 +298,8 @@ impl Ctx {
     /// `Tool::blocking`, or a `#[tool]` that is neither an `async fn` nor `cheap`.
     ///
     /// ```
-    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-    /// use wharf::{ClientRequestError, Ctx, Tool};
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use wharf::{Ctx, Tool, server::ClientRequestError};
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Confirm { sure: bool }

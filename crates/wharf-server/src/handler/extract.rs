@@ -31,8 +31,8 @@ use crate::{
 /// Extraction is synchronous and runs before the handler's future exists.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{Error, Extract, Incoming, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::{Error, Tool, server::{Extract, Incoming}};
 ///
 /// struct Tenant(String);
 ///

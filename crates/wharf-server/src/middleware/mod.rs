@@ -28,9 +28,11 @@ pub(crate) use self::trace::printable;
 /// it.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{BoxFuture, Error, ErrorKind, Method, Middleware, Next, Outbox};
-/// use wharf::{Outcome, Request, Router};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod middleware { pub use super::*; } pub mod model { pub use super::*; } pub mod server { pub use super::*; } }
+/// use wharf::{Error, ErrorKind};
+/// use wharf::middleware::{Middleware, Next};
+/// use wharf::model::{BoxFuture, Method, Outbox};
+/// use wharf::{model::{Outcome, Request}, server::Router};
 ///
 /// struct ReadOnly;
 ///
@@ -45,7 +47,7 @@ pub(crate) use self::trace::printable;
 ///
 /// let router = Router::builder().layer(ReadOnly).build()?;
 /// # let _ = router;
-/// # Ok::<(), wharf::BuildError>(())
+/// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 pub trait Middleware: Send + Sync + 'static {
     /// Handles the call, or forwards it with `next`.
@@ -111,14 +113,14 @@ impl fmt::Debug for Next {
 /// for a router.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod middleware { pub use super::*; } pub mod model { pub use super::*; } pub mod server { pub use super::*; } }
 /// use std::sync::Arc;
-/// use wharf::{RateLimit, Rates, Router, Service, layered};
+/// use wharf::{middleware::{RateLimit, layered}, model::Service, server::{Rates, Router}};
 ///
 /// let router = Router::builder().build()?;
 /// let limited: Arc<dyn Service> = layered(Arc::new(router), RateLimit::new(Rates::default()));
 /// # let _ = limited;
-/// # Ok::<(), wharf::BuildError>(())
+/// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[must_use]
 pub fn layered(service: Arc<dyn Service>, layer: impl Middleware) -> Arc<dyn Service> {

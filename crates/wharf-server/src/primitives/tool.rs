@@ -181,8 +181,8 @@ impl Tool {
     /// [threshold](crate::TaskOptions::threshold).
     ///
     /// ```
-    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-    /// use wharf::{Ctx, TaskMode, Tool};
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod tasks { pub use super::*; } }
+    /// use wharf::{Ctx, Tool, tasks::TaskMode};
     ///
     /// async fn render(ctx: Ctx) -> String {
     ///     let frames = ctx.step("frames", async { 24 }).await;

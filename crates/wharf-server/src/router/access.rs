@@ -8,8 +8,8 @@ use wharf_model::{Principal, PromptInfo, ResourceInfo, TemplateInfo, ToolInfo};
 /// unknown item. A closure implements this trait.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{Item, Router};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::server::{Item, Router};
 ///
 /// let router = Router::builder().access(|principal: Option<&wharf::Principal>, item: Item<'_>| {
 ///     !item.name().starts_with("admin.") || principal.is_some_and(|p| p.has_scope("admin"))

@@ -41,15 +41,15 @@ use crate::{
 /// All parts of a server, as one service. Clones share them.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{Router, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::{Tool, server::Router};
 ///
 /// let router = Router::builder()
 ///     .instructions("Say hello.")
 ///     .add(Tool::new("hello", async || "hello"))
 ///     .build()?;
 /// # let _ = router;
-/// # Ok::<(), wharf::BuildError>(())
+/// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct Router {

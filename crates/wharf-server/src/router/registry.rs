@@ -12,14 +12,14 @@ use crate::{
 /// Adds and removes parts of a running server, and notifies subscribers of changes.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::{Router, Tool};
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+/// use wharf::{Tool, server::Router};
 ///
 /// let router = Router::builder().build()?;
 /// let registry = router.registry();
 /// registry.add(Tool::new("late", async || "better than never"))?;
 /// assert!(registry.remove_tool("late"));
-/// # Ok::<(), wharf::BuildError>(())
+/// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[derive(Clone)]
 pub struct Registry {

@@ -26,9 +26,9 @@ impl Router {
     /// `principal`. It is in the server's store when this returns.
     ///
     /// ```
-    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod model { pub use super::*; } pub mod server { pub use super::*; } pub mod tasks { pub use super::*; } }
     /// use std::sync::Arc;
-    /// use wharf::{Error, Router, TaskMode, Timer, Tool};
+    /// use wharf::{Error, Tool, model::Timer, server::Router, tasks::TaskMode};
     ///
     /// async fn nightly(router: &Router, timer: &Arc<dyn Timer>) -> Result<(), Error> {
     ///     let task = router.spawn_task("report", serde_json::json!({}), None, timer).await?;

@@ -7,15 +7,15 @@ use wharf_model::TaskSupport;
 /// Lifetime, limits and execution of tasks.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } pub mod tasks { pub use super::*; } }
 /// use std::time::Duration;
-/// use wharf::{Router, TaskOptions, Tool};
+/// use wharf::{Tool, server::Router, tasks::TaskOptions};
 ///
 /// // Any call that takes longer than ten seconds goes on as a task, for clients that follow one.
 /// let options = TaskOptions { threshold: Some(Duration::from_secs(10)), ..TaskOptions::default() };
 /// let router = Router::builder().tasks(options).add(Tool::new("work", async || "done")).build()?;
 /// # let _ = router;
-/// # Ok::<(), wharf::BuildError>(())
+/// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskOptions {
@@ -114,9 +114,9 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 /// Conditions under which calls of a tool become tasks.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod tasks { pub use super::*; } }
 /// use std::time::Duration;
-/// use wharf::{TaskMode, Tool};
+/// use wharf::{Tool, tasks::TaskMode};
 ///
 /// let render = Tool::new("render", async || "rendered").task(TaskMode::optional());
 /// let report = Tool::new("report", async || "report")

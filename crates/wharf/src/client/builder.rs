@@ -41,7 +41,7 @@ static VERDICTS: LazyLock<Arc<RevisionCache>> =
 /// ```no_run
 /// # async fn example() -> wharf::Result<()> {
 /// use std::time::Duration;
-/// use wharf::{ClientHandlerBuilder, Client, ElicitResult};
+/// use wharf::{Client, client::ClientHandlerBuilder, model::ElicitResult};
 ///
 /// let client = Client::builder()
 ///     .name("my-app", "1.0.0")

@@ -8,11 +8,18 @@ mod target;
 
 use std::{fmt, ops::Deref};
 
-use wharf_client::ClientHandle;
 use wharf_model::Error;
 
 pub use builder::ClientBuilder;
 pub use target::Target;
+pub use wharf_client::{
+    CallBuilder, CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
+    ControlRequest, Listable, LogMessage, NotificationListener, PagedList, Progress, ServerInfo,
+    Subscription,
+};
+pub use wharf_transport::client::{
+    ChildCommand, ClientLimits, Deadline, Environment, Stderr, TraceEvent,
+};
 
 /// Connected client: typed calls to one server, of any protocol version.
 ///
@@ -47,7 +54,7 @@ impl Client {
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
-    /// use wharf::{ChildCommand, Client};
+    /// use wharf::{Client, client::ChildCommand};
     ///
     /// let remote = Client::connect("https://example.com/mcp").await?;
     /// let local = Client::connect(ChildCommand::new("npx").args(["-y", "some-server"])).await?;

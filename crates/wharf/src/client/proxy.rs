@@ -7,12 +7,12 @@ use crate::Server;
 /// over every transport, and forwards each call. It has its own limits, middleware and transports.
 ///
 /// Requests of the upstream server during a call are forwarded to the downstream client if it
-/// supports them, so connect with the [capabilities](crate::ClientBuilder::capabilities) of those
+/// supports them, so connect with the [capabilities](crate::client::ClientBuilder::capabilities) of those
 /// clients.
 ///
 /// ```no_run
 /// # async fn example() -> wharf::Result<()> {
-/// use wharf::{ChildCommand, Client, Server};
+/// use wharf::{Client, Server, client::ChildCommand};
 ///
 /// let old = Client::connect(ChildCommand::new("some-stdio-server")).await?;
 /// Server::from(old).serve_http("127.0.0.1:8000").await?;

@@ -9,7 +9,7 @@ use crate::{Endpoint, client::config::Entry};
 /// Location of a server, or the command that starts it.
 ///
 /// ```
-/// use wharf::{ChildCommand, Target};
+/// use wharf::client::{ChildCommand, Target};
 ///
 /// let remote: Target = "https://example.com/mcp".into();
 /// let local: Target = ChildCommand::new("my-server").args(["--verbose"]).into();

@@ -7,11 +7,13 @@ use http::{HeaderValue, Request, header};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use wharf::{
-    Http, Server, TaskMode, Tool,
+    Server, Tool,
     auth::{
         Jwt,
         jose::{SigningKey, b64},
     },
+    http::Http,
+    tasks::TaskMode,
 };
 
 use crate::{

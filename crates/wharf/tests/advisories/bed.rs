@@ -10,7 +10,10 @@ use tokio::{
     time::timeout,
 };
 use tower_service::Service;
-use wharf::{Endpoint, Http, HttpLimits, HttpService, Principal, Server};
+use wharf::{
+    Endpoint, Principal, Server,
+    http::{Http, HttpLimits, HttpService},
+};
 
 use crate::server::{Counts, server};
 

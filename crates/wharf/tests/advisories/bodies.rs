@@ -21,9 +21,9 @@ use tokio::{
 };
 use tower_service::Service;
 use wharf::{
-    ProtocolLimits, Server,
-    auth::server::from_fn,
-    model::{AuthRejection, AuthRequest, Authenticated},
+    Server,
+    auth::{AuthRejection, AuthRequest, Authenticated, server::from_fn},
+    server::ProtocolLimits,
 };
 
 use crate::{

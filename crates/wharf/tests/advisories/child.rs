@@ -6,7 +6,7 @@ use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
 };
-use wharf::{Endpoint, Http};
+use wharf::{Endpoint, http::Http};
 
 use crate::{
     bed::{PATIENCE, limited},

@@ -115,7 +115,7 @@ async fn our_own_page_agrees_behind_any_host() {
     let provider =
         Provider::oauth(nobody("/authorize"), nobody("/token"), nobody("/me"), "id", "s");
     let proxy = OAuthProxy::new("https://mcp.example.com", provider);
-    let http = wharf::Http::new().any_host();
+    let http = wharf::http::Http::new().any_host();
     let bed = Bed::tuned(|server| server.auth(proxy).http(http)).await;
     let root = root(&bed);
     let client = register(&root).await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use http::{HeaderMap, Response, header};
 use hyper::body::Incoming;
 use serde_json::json;
-use wharf::Http;
+use wharf::http::Http;
 
 use crate::{
     bed::Bed,

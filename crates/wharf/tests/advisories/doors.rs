@@ -8,7 +8,7 @@ use http::{Request, header};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
-use wharf::Http;
+use wharf::http::Http;
 
 use crate::{
     bed::Bed,

@@ -17,7 +17,7 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-use wharf::LineLimits;
+use wharf::server::LineLimits;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},

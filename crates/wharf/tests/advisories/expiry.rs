@@ -10,9 +10,12 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest, protocol::frame::coding::CloseCode},
 };
 use wharf::{
-    Http, Principal,
-    auth::server::{FnAuthenticator, from_fn},
-    model::{AuthRejection, AuthRequest, Authenticated},
+    Principal,
+    auth::{
+        AuthRejection, AuthRequest, Authenticated,
+        server::{FnAuthenticator, from_fn},
+    },
+    http::Http,
 };
 
 use crate::{
@@ -177,7 +180,7 @@ async fn a_busy_websocket_ends_with_its_token() {
             Authenticated::new(Principal::new("alice")).until(SystemTime::now() + LIFE),
         )
     });
-    let mut limits = wharf::LineLimits::default();
+    let mut limits = wharf::server::LineLimits::default();
     limits.calls = 2;
     let bed = Bed::tuned(|server| server.auth(short).line_limits(limits)).await;
     let mut socket = socket(&bed, false).await;

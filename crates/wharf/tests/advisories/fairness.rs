@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use wharf::Limits;
+use wharf::server::Limits;
 
 use crate::{
     bed::Bed,

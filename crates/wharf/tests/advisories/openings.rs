@@ -6,7 +6,7 @@ use http::{HeaderMap, Request, Response, header};
 use serde_json::{Value, json};
 use tokio::time::advance;
 use tower_service::Service;
-use wharf::{Http, HttpBody, HttpService};
+use wharf::http::{Http, HttpBody, HttpService};
 
 use crate::{
     bed::{Bed, limited},

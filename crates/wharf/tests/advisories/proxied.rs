@@ -7,9 +7,13 @@ use http::{Request, Response};
 use serde_json::json;
 use std::net::SocketAddr;
 use wharf::{
-    BoxFuture, Http, Principal, Rate, Rates, RemoteAddress,
-    model::{AuthDecision, AuthRequest, Authenticated, Authenticator},
+    Principal,
+    auth::{AuthDecision, AuthRequest, Authenticated, Authenticator},
+    http::Http,
+    model::{BoxFuture, RemoteAddress},
     prelude::*,
+    server::Rates,
+    store::Rate,
 };
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use wharf::{Args, Limits, Prompt, Resource, Server, Tool, prelude::JsonSchema};
+use wharf::{Args, Prompt, Resource, Server, Tool, prelude::JsonSchema, server::Limits};
 
 use crate::{
     bed::{Bed, PATIENCE},

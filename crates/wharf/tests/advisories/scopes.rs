@@ -17,7 +17,9 @@ fn offers(server: Server) -> Server {
             Resource::new("test://notes/{+name}", async |_: wharf::Uri| "note").scope("files:read"),
         )
         .add(Prompt::new("plan", async || "plan").scope("plans"))
-        .access(|_: Option<&wharf::Principal>, item: wharf::Item<'_>| item.name() != "hidden")
+        .access(|_: Option<&wharf::Principal>, item: wharf::server::Item<'_>| {
+            item.name() != "hidden"
+        })
         .add(Tool::new("hidden", async || "hidden").scope("files:delete"))
 }
 
@@ -136,13 +138,13 @@ async fn this_process_needs_no_scope() {
 /// A task is as good as the call that it is: who may not make that does not get what came of it.
 #[tokio::test]
 async fn tasks_need_the_scopes_of_their_tool() {
-    use wharf::TaskMode;
+    use wharf::tasks::TaskMode;
     let issuer = Issuer::new();
     let bed = Bed::tuned(|server| {
         let task = || TaskMode::optional();
         let secret = Tool::new("report", async || "top secret").scope("admin").task(task());
         let hidden = Tool::new("hidden", async || "top secret").task(task());
-        let rule = |caller: Option<&wharf::Principal>, item: wharf::Item<'_>| {
+        let rule = |caller: Option<&wharf::Principal>, item: wharf::server::Item<'_>| {
             item.name() != "hidden" || caller.is_some_and(|it| it.has_scope("admin"))
         };
         server.add(secret).add(hidden).access(rule).auth(issuer.jwt())

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
-use wharf::{TaskMode, Tool, prelude::*};
+use wharf::{Tool, prelude::*, tasks::TaskMode};
 
 /// How often something has happened, and a way to wait for it.
 #[derive(Clone, Default)]

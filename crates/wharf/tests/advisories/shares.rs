@@ -13,7 +13,7 @@ use tokio::{
     time::timeout,
 };
 use tower_service::Service;
-use wharf::RemoteAddress;
+use wharf::model::RemoteAddress;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},

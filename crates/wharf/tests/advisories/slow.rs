@@ -11,7 +11,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{interval, timeout},
 };
-use wharf::Http;
+use wharf::http::Http;
 
 use crate::{
     bed::{Bed, PATIENCE, limited},

@@ -2,7 +2,12 @@
 
 use http::{Request, header};
 use serde_json::{Value, json};
-use wharf::{Era, Http, Limits, Rate, Rates, Streaming};
+use wharf::{
+    Era,
+    http::{Http, Streaming},
+    server::{Limits, Rates},
+    store::Rate,
+};
 
 use crate::{
     bed::Bed,

@@ -28,8 +28,8 @@ async fn status_and_close(bed: &Bed, request: &str) -> (u16, bool) {
 /// RFC 9112, section 3.2.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_without_exactly_one_host_is_malformed() {
-    let bed = Bed::with(wharf::Http::new().health()).await;
-    let anywhere = Bed::with(wharf::Http::new().any_host()).await;
+    let bed = Bed::with(wharf::http::Http::new().health()).await;
+    let anywhere = Bed::with(wharf::http::Http::new().any_host()).await;
     for bed in [&bed, &anywhere] {
         let call = raw::modern_call(bed);
         let host = format!("host: {}\r\n", bed.address);

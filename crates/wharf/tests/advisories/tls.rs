@@ -20,8 +20,8 @@ use tokio_rustls::{
     rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::PrivateKeyDer},
 };
 use wharf::{
-    Http, Tls,
     auth::jose::{b64, sha256},
+    http::{Http, Tls},
 };
 
 use crate::{

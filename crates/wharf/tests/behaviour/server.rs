@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use wharf::{Http, HttpLimits, Limits, LineLimits, ProtocolLimits, prelude::*};
+use wharf::{
+    http::{Http, HttpLimits},
+    prelude::*,
+    server::{Limits, LineLimits, ProtocolLimits},
+};
 
 use crate::bed::PATIENCE;
 

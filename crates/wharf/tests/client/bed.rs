@@ -4,8 +4,9 @@ use std::{process, time::Duration};
 
 use tokio::{net::TcpListener, time::timeout};
 use wharf::{
-    ChildCommand, Client, ClientBuilder, ClientHandlerBuilder, ElicitResult, Endpoint, Root,
-    SamplingResult, Stderr, Target,
+    Client, Endpoint,
+    client::{ChildCommand, ClientBuilder, ClientHandlerBuilder, Stderr, Target},
+    model::{ElicitResult, Root, SamplingResult},
 };
 
 use crate::server;

@@ -10,7 +10,7 @@ mod redis;
 mod stores;
 
 use serde_json::{Value, json};
-use wharf::{KeyRing, Server, store};
+use wharf::{Server, server::KeyRing, store};
 
 use crate::{
     dump::{Monitor, all_files, is_in},

@@ -7,7 +7,7 @@ use http::{Request, Response};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
 use tower::ServiceExt;
-use wharf::{Endpoint, HttpBody, Principal, prelude::*, store};
+use wharf::{Endpoint, Principal, http::HttpBody, prelude::*, store};
 
 /// Says something, asks something.
 #[tool]
@@ -62,7 +62,7 @@ impl Node {
         Node(server.build().unwrap())
     }
 
-    pub fn registry(&self) -> wharf::Registry {
+    pub fn registry(&self) -> wharf::server::Registry {
         self.0.registry()
     }
 

@@ -1,6 +1,6 @@
 //! Messages without end (RUSTSEC-2026-0462, CVE-2026-53937, CVE-2026-63119, CVE-2026-53965).
 
-use wharf::ClientLimits;
+use wharf::client::ClientLimits;
 
 use crate::played::{Act, Played, builder, in_time, upright_http, upright_line};
 

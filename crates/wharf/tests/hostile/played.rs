@@ -11,7 +11,7 @@ use tokio::{
     net::{TcpListener, TcpStream},
     time::timeout,
 };
-use wharf::{Client, ClientBuilder};
+use wharf::{Client, client::ClientBuilder};
 
 /// How long anything may take before the test gives up. No test measures a time.
 pub const PATIENCE: Duration = Duration::from_secs(60);

@@ -9,7 +9,11 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use wharf::{ClientBuilder, ClientHandlerBuilder, ElicitResult, ErrorKind};
+use wharf::{
+    ErrorKind,
+    client::{ClientBuilder, ClientHandlerBuilder},
+    model::ElicitResult,
+};
 
 use crate::played::{Act, Asked, Played, builder, http_json, in_time, line, tool};
 

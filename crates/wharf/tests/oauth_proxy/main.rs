@@ -13,12 +13,13 @@ use std::sync::{Arc, atomic::Ordering};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::json;
 use wharf::{
-    Client, Endpoint, Http, Server, ToolError,
+    Client, Endpoint, Server, ToolError,
     auth::{
         client::Auth,
         fetch::Fetch,
         proxy::{OAuthProxy, Provider, Upstream},
     },
+    http::Http,
     prelude::*,
 };
 
@@ -57,7 +58,7 @@ async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
     let proxy = OAuthProxy::new(&public, Provider::oidc(&idp.url, ID, SECRET))
         .scopes(["files:read", "files:write"])
         .first_scopes(["files:read"]);
-    let keys: wharf::KeyRing = "00".repeat(32).parse().unwrap();
+    let keys: wharf::server::KeyRing = "00".repeat(32).parse().unwrap();
     let server = Server::new("harbour", "1.0.0").auth(proxy).seal(Arc::new(keys));
     let endpoint = more(server).tool::<whoami>().tool::<write>().build().unwrap();
     tokio::spawn(async move { endpoint.serve_http_on(listener).await });

@@ -15,7 +15,7 @@ use axum::{
     middleware::{Next, from_fn},
     response::Response,
 };
-use wharf::{Http, TaskOptions, prelude::*};
+use wharf::{http::Http, prelude::*, tasks::TaskOptions};
 use wharf_cluster_tests::{
     history::{JournalEntry, TaskEvent},
     work::{

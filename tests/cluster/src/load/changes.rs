@@ -9,7 +9,10 @@ use std::{
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-use wharf::{Era, Notification, SubscriptionFilter};
+use wharf::{
+    Era,
+    model::{Notification, SubscriptionFilter},
+};
 
 use super::{Load, SETTLE_TIMEOUT};
 use crate::{

@@ -21,7 +21,7 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use wharf::{Client, ClientHandlerBuilder, ElicitResult, Era, Error, ErrorKind};
+use wharf::{Client, Era, Error, ErrorKind, client::ClientHandlerBuilder, model::ElicitResult};
 
 use crate::{
     history::{History, TaskEvent},

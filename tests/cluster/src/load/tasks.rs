@@ -8,7 +8,10 @@ use tokio::{
     task::JoinSet,
     time::{Instant, sleep},
 };
-use wharf::{Client, Era, ErrorKind, TaskState, TaskStatus};
+use wharf::{
+    Client, Era, ErrorKind,
+    tasks::{TaskState, TaskStatus},
+};
 
 use super::{Load, SETTLE_TIMEOUT, is_final};
 use crate::{

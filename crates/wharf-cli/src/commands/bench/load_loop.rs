@@ -18,7 +18,7 @@ use tokio::{
     task::{JoinSet, coop},
     time::{Instant, sleep, timeout_at},
 };
-use wharf::Timer;
+use wharf::model::Timer;
 
 use crate::commands::bench::counters::{Board, RunError};
 

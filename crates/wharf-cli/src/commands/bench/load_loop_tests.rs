@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 
-use wharf::TokioTimer;
+use wharf::server::TokioTimer;
 
 use crate::commands::bench::{counters::Tally, load_loop::*};
 
@@ -106,7 +106,7 @@ impl Timer for Late {
         TokioTimer.now()
     }
 
-    fn sleep_until(&self, deadline: std::time::Instant) -> wharf::BoxFuture<()> {
+    fn sleep_until(&self, deadline: std::time::Instant) -> wharf::model::BoxFuture<()> {
         TokioTimer.sleep_until(deadline + self.0)
     }
 }

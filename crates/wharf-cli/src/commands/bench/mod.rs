@@ -11,7 +11,12 @@ pub(crate) mod workload;
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
-use wharf::{CallOptions, Client, Era, ProtocolVersion, ServerInfo, ThreadTimer, model::Deadlines};
+use wharf::{
+    Client, Era, ProtocolVersion,
+    client::{CallOptions, ServerInfo},
+    model::Deadlines,
+    server::ThreadTimer,
+};
 
 use crate::commands::bench::{
     counters::{Board, Tally},

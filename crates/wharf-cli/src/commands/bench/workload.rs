@@ -3,9 +3,11 @@
 use std::{future::poll_fn, sync::Arc};
 
 use wharf::{
-    Client, Content, Error, ErrorKind, InputMode, Method, Outcome, Reply, RequestBuilder, Service,
-    TokioTimer, ToolResult,
-    model::{ActiveCall, Deadlines, Event},
+    Client, Content, Error, ErrorKind, ToolResult,
+    model::{
+        ActiveCall, Deadlines, Event, InputMode, Method, Outcome, Reply, RequestBuilder, Service,
+    },
+    server::TokioTimer,
 };
 
 use crate::commands::bench::{counters::RunError, load_loop::Call};

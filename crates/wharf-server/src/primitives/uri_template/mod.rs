@@ -334,11 +334,11 @@ fn decode(text: &str) -> Option<String> {
 /// `base` could still create a link between this check and the use of the path.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
 /// # let base = std::env::temp_dir();
-/// assert!(wharf::safe_join(&base, "notes/today.txt").is_ok());
-/// assert!(wharf::safe_join(&base, "../etc/passwd").is_err());
-/// assert!(wharf::safe_join(&base, "/etc/passwd").is_err());
+/// assert!(wharf::server::safe_join(&base, "notes/today.txt").is_ok());
+/// assert!(wharf::server::safe_join(&base, "../etc/passwd").is_err());
+/// assert!(wharf::server::safe_join(&base, "/etc/passwd").is_err());
 /// ```
 ///
 /// # Errors

@@ -12,13 +12,13 @@ use wharf_model::{RemoteAddress, RequestExtensions, excerpt};
 /// A block of network addresses: one address, or a network in CIDR notation.
 ///
 /// ```
-/// # mod wharf { pub use wharf_transport::server::http::*; }
-/// use wharf::Network;
+/// # mod wharf { pub use wharf_transport::server::http::*; pub mod http { pub use super::*; } }
+/// use wharf::http::Network;
 ///
 /// let network: Network = "10.0.0.0/8".parse()?;
 /// assert!(network.contains("10.1.2.3".parse().unwrap()));
 /// assert!(!network.contains("192.0.2.1".parse().unwrap()));
-/// # Ok::<(), wharf::InvalidNetwork>(())
+/// # Ok::<(), wharf::http::InvalidNetwork>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {

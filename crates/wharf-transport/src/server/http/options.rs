@@ -22,8 +22,8 @@ pub enum Streaming {
 /// Options of an HTTP server.
 ///
 /// ```
-/// # mod wharf { pub use wharf_transport::server::http::*; }
-/// use wharf::Http;
+/// # mod wharf { pub use wharf_transport::server::http::*; pub mod http { pub use super::*; } }
+/// use wharf::http::Http;
 ///
 /// let http = Http::new().path("/tools").host("mcp.example.com").cors(["https://app.example.com"]);
 /// ```
@@ -180,11 +180,11 @@ impl Http {
     /// the other.
     ///
     /// ```
-    /// # mod wharf { pub use wharf_transport::server::http::*; }
-    /// use wharf::Http;
+    /// # mod wharf { pub use wharf_transport::server::http::*; pub mod http { pub use super::*; } }
+    /// use wharf::http::Http;
     ///
     /// let http = Http::new().host("mcp.example.com").trusted_proxies(["127.0.0.1", "10.0.0.0/8"])?;
-    /// # Ok::<(), wharf::InvalidNetwork>(())
+    /// # Ok::<(), wharf::http::InvalidNetwork>(())
     /// ```
     ///
     /// # Errors
@@ -297,8 +297,8 @@ pub(crate) const READY: &str = "/ready";
 /// Limits of an HTTP endpoint.
 ///
 /// ```
-/// # mod wharf { pub use wharf_transport::server::http::*; }
-/// use wharf::{Http, HttpLimits};
+/// # mod wharf { pub use wharf_transport::server::http::*; pub mod http { pub use super::*; } }
+/// use wharf::http::{Http, HttpLimits};
 ///
 /// let mut limits = HttpLimits::default();
 /// limits.sessions = 100;

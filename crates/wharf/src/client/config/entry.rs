@@ -12,7 +12,7 @@ use serde_json::Value;
 use wharf_transport::client::ChildCommand;
 
 use super::{ConfigError, env_file, expand, expand::Variables, mask, spelling};
-use crate::Target;
+use crate::client::Target;
 use crate::client::config::locations;
 
 /// Server entry of a configuration file.
@@ -96,14 +96,14 @@ impl Entry {
     /// it.
     ///
     /// ```
-    /// use wharf::config::Config;
+    /// use wharf::client::config::Config;
     ///
     /// let text = r#"{"mcpServers": {"files": {"command": "files-server"}}}"#;
     /// let config = Config::parse(text, "/tmp/project/.mcp.json")?;
     /// let entry = config.entry("files").unwrap().clone();
     /// assert!(entry.resolve().is_err());
     /// assert!(entry.trust().resolve().is_ok());
-    /// # Ok::<(), wharf::config::ConfigError>(())
+    /// # Ok::<(), wharf::client::config::ConfigError>(())
     /// ```
     #[must_use]
     pub fn trust(mut self) -> Self {

@@ -48,7 +48,7 @@ const PREFIXES: [&str; 20] = [
 /// Variables (`${NAME}`) stay.
 ///
 /// ```
-/// use wharf::config::masked_url;
+/// use wharf::client::config::masked_url;
 ///
 /// let url = "https://ann:hunter2@example.com/mcp?token=hunter3&team=${TEAM}";
 /// assert_eq!(masked_url(url), "https://***@example.com/mcp?token=***&team=${TEAM}");

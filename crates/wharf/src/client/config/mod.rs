@@ -33,12 +33,12 @@ const LONGEST: u64 = 16 << 20;
 /// Configuration file with its servers.
 ///
 /// ```
-/// use wharf::config::Config;
+/// use wharf::client::config::Config;
 ///
 /// let text = r#"{"mcpServers": {"files": {"command": "files-server", "args": ["/tmp"]}}}"#;
 /// let config = Config::parse(text, "mcp.json")?;
 /// assert_eq!(config.entries[0].name, "files");
-/// # Ok::<(), wharf::config::ConfigError>(())
+/// # Ok::<(), wharf::client::config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -133,7 +133,7 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use wharf::{Client, config};
+/// use wharf::{Client, client::config};
 ///
 /// let mut entry = config::find("files")?;
 /// if !entry.is_trusted() {

@@ -1,7 +1,7 @@
 //! Tests of entries, from parsing to resolution.
 
 use super::*;
-use crate::Target;
+use crate::client::Target;
 
 fn config(text: &str) -> Config {
     Config::parse(text, "mcp.json").unwrap()

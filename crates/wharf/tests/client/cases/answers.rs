@@ -1,7 +1,11 @@
 //! What servers ask, and how it is answered.
 
 use serde_json::json;
-use wharf::{ClientHandlerBuilder, ElicitResult, ErrorKind, args, model::Body};
+use wharf::{
+    ErrorKind, args,
+    client::ClientHandlerBuilder,
+    model::{Body, ElicitResult},
+};
 
 use crate::bed::{Bed, answers, in_time};
 

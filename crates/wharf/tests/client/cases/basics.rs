@@ -4,7 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use wharf::{CompletionRef, Content, ErrorKind, LogLevel, ResourceContents, args, model::Body};
+use wharf::{
+    Content, ErrorKind, args,
+    model::{Body, CompletionRef, LogLevel, ResourceContents},
+};
 
 use crate::bed::{Bed, FOUND_OUT, Route, in_time};
 

@@ -1,6 +1,9 @@
 //! What servers tell of changes.
 
-use wharf::{Notification, SubscriptionFilter, args};
+use wharf::{
+    args,
+    model::{Notification, SubscriptionFilter},
+};
 
 use crate::bed::{Bed, in_time};
 

@@ -13,5 +13,5 @@ async fn note() -> String {
 
 fn main() {
     drop(add(1, 2));
-    let _ = wharf::Router::builder().tool::<add>().resource::<note>();
+    let _ = wharf::server::Router::builder().tool::<add>().resource::<note>();
 }

@@ -11,8 +11,8 @@ struct Db(i64);
 /// Not one of ours.
 struct Tenant(String);
 
-impl wharf::Extract for Tenant {
-    fn extract(call: &wharf::Incoming<'_>) -> Result<Self, Error> {
+impl wharf::server::Extract for Tenant {
+    fn extract(call: &wharf::server::Incoming<'_>) -> Result<Self, Error> {
         Ok(Tenant(call.principal().map_or("nobody", |principal| principal.id()).to_owned()))
     }
 }
@@ -132,7 +132,7 @@ pub(crate) fn main() {
     }
 
     #[allow(deprecated)]
-    let router = wharf::Router::builder()
+    let router = wharf::server::Router::builder()
         .state(Db(1))
         .tool::<add>()
         .tool::<plain>()

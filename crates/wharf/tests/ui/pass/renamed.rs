@@ -25,5 +25,5 @@ pub(crate) fn main() {
     use wharf_is_not_here::{add, note};
     assert_eq!(add(1, 2), 3);
     drop(note(String::new()));
-    assert!(wharf::Router::builder().tool::<add>().resource::<note>().build().is_ok());
+    assert!(wharf::server::Router::builder().tool::<add>().resource::<note>().build().is_ok());
 }

@@ -46,5 +46,5 @@ mod hostile {
 
 pub(crate) fn main() {
     use hostile::shadowed;
-    assert!(wharf::Router::builder().tool::<shadowed>().build().is_ok());
+    assert!(wharf::server::Router::builder().tool::<shadowed>().build().is_ok());
 }

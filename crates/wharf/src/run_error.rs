@@ -25,7 +25,7 @@ pub type Result<T, E = RunError> = std::result::Result<T, E>;
 /// ```
 /// # use std::error::Error;
 /// fn serve(port: &str) -> Result<(), Box<dyn Error + Send + Sync>> {
-///     wharf::Transport::tcp(port)?;
+///     wharf::server::Transport::tcp(port)?;
 ///     Ok(())
 /// }
 ///
@@ -107,11 +107,11 @@ from! {
     wharf_server::BuildError,
     wharf_server::KeyError,
     wharf_server::StepError,
-    crate::UnknownRevision,
+    crate::model::UnknownRevision,
     #[cfg(feature = "http")]
     wharf_transport::server::http::InvalidNetwork,
     #[cfg(feature = "client")]
-    crate::config::ConfigError,
+    crate::client::config::ConfigError,
     #[cfg(feature = "auth")]
     wharf_auth::jose::JoseError,
     #[cfg(feature = "auth")]

@@ -16,7 +16,7 @@ pub enum Transport {
     /// Stdin and stdout.
     #[default]
     Stdio,
-    /// HTTP, at the path of [`Http`](crate::Http).
+    /// HTTP, at the path of [`Http`](crate::http::Http).
     #[cfg(feature = "http")]
     Http(SocketAddr),
     /// Lines over TCP, at a loopback address.
@@ -132,7 +132,7 @@ impl Wanted {
 
     /// Applies the HTTP options of the command line to those of the program.
     #[cfg(feature = "http")]
-    pub(crate) fn allow(&self, mut http: crate::Http) -> Result<crate::Http> {
+    pub(crate) fn allow(&self, mut http: crate::http::Http) -> Result<crate::http::Http> {
         http = self.hosts.iter().fold(http, |http, host| http.host(host));
         http = http.cors(&self.origins).trusted_proxies(&self.proxies)?;
         if self.sse {
@@ -142,11 +142,11 @@ impl Wanted {
         match (&self.certificate, &self.key) {
             (Some(certificate), Some(key)) => {
                 // Rejects a key that other users can read.
-                let read = crate::read_private(key);
+                let read = crate::server::read_private(key);
                 read.map_err(|error| {
                     RunError::new(format!("--tls-key {}: {error}", key.display()))
                 })?;
-                http = http.tls(crate::Tls::from_pem_files(certificate, key)?);
+                http = http.tls(crate::http::Tls::from_pem_files(certificate, key)?);
             }
             (None, None) => {}
             _ => return Err(RunError::new("--tls-cert and --tls-key go together")),
@@ -239,15 +239,15 @@ mod tests {
         let line = "--http localhost:0 --allow-host a.example --allow-host=b.example --sse";
         let wanted = parse(line).unwrap().unwrap();
         assert_eq!(wanted.hosts, ["a.example", "b.example"]);
-        assert!(wanted.sse && wanted.allow(crate::Http::new()).is_ok());
+        assert!(wanted.sse && wanted.allow(crate::http::Http::new()).is_ok());
         let proxies = parse("--http localhost:0 --trusted-proxy 10.0.0.0/8 --trusted-proxy ::1");
-        assert!(proxies.unwrap().unwrap().allow(crate::Http::new()).is_ok());
+        assert!(proxies.unwrap().unwrap().allow(crate::http::Http::new()).is_ok());
         let nonsense = parse("--http localhost:0 --trusted-proxy everybody").unwrap().unwrap();
-        assert!(nonsense.allow(crate::Http::new()).is_err());
+        assert!(nonsense.allow(crate::http::Http::new()).is_err());
         #[cfg(feature = "tls")]
         {
             let half = parse("--http localhost:0 --tls-cert a.pem").unwrap().unwrap();
-            assert!(half.allow(crate::Http::new()).is_err());
+            assert!(half.allow(crate::http::Http::new()).is_err());
         }
     }
 
@@ -260,7 +260,7 @@ mod tests {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
         let key_name = key.display();
         let line = format!("--http localhost:0 --tls-cert {key_name} --tls-key {key_name}");
-        let refused = parse(&line).unwrap().unwrap().allow(crate::Http::new());
+        let refused = parse(&line).unwrap().unwrap().allow(crate::http::Http::new());
         std::fs::remove_file(&key).unwrap();
         let message = refused.err().map(|error| error.to_string()).unwrap_or_default();
         assert!(message.contains(&format!("chmod 600 {key_name}")), "{message}");

@@ -23,22 +23,11 @@ use wharf_server::{
 use wharf_transport::{LineLimits, ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ProtocolLimits, ServerProtocol, SupportedEras};
 
-use crate::{
-    Endpoint, Result,
-    command_line::{Transport, Usage, Wanted},
-};
+use super::command_line::{Transport, Usage, Wanted};
+use crate::{Endpoint, Era, Result};
 
 /// Time in which the process may end by itself after serving.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
-
-/// Eras of the protocol: before and after requests became self-contained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    /// Protocol version 2026-07-28.
-    Modern,
-    /// Protocol versions 2024-11-05 to 2025-11-25, which begin with a handshake.
-    Legacy,
-}
 
 /// Builder of a server: its identity, its features, its limits.
 ///
@@ -197,7 +186,7 @@ impl Server {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// use wharf::{Server, TaskOptions};
+    /// use wharf::{Server, tasks::TaskOptions};
     ///
     /// let options = TaskOptions { ttl: Duration::from_secs(600), ..TaskOptions::default() };
     /// let server = Server::new("harbour", "1.0.0").tasks(options);
@@ -220,7 +209,7 @@ impl Server {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use wharf::{KeyRing, Server};
+    /// use wharf::{Server, server::KeyRing};
     ///
     /// # let path = std::env::temp_dir().join(format!("wharf-key-{}", std::process::id()));
     /// # std::fs::write(&path, "00".repeat(32))?;
@@ -348,7 +337,7 @@ impl Server {
             host,
             #[cfg(feature = "http")]
             |host, shutdown| {
-                let host = crate::http::counted(host, rates, counts);
+                let host = super::http::counted(host, rates, counts);
                 wharf_transport::server::http::HttpService::new(host, http, shutdown)
             },
         ))
@@ -378,7 +367,7 @@ impl Server {
 
     /// Runs the server for the lifetime of the process: until the client disconnects (over stdin
     /// and stdout) or a signal arrives. A second signal ends it at once. The address of a socket is
-    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::Http::health) are served too.
+    /// printed on stderr. Over HTTP, [`/live` and `/ready`](crate::http::Http::health) are served too.
     ///
     /// After it returns, the process has one more second to end by itself. Then it is ended, because
     /// a blocking handler that hangs would hold it up for ever.
@@ -386,7 +375,7 @@ impl Server {
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
     /// let address = ([127, 0, 0, 1], 4000).into();
-    /// wharf::Server::new("harbour", "1.0.0").run_over(wharf::Transport::Tcp(address)).await
+    /// wharf::Server::new("harbour", "1.0.0").run_over(wharf::server::Transport::Tcp(address)).await
     /// # }
     /// ```
     ///

@@ -15,7 +15,8 @@ use wharf_transport::{
     server::{in_memory, signals, stdio, tcp},
 };
 
-use crate::{ProtocolVersion, ReplyStream};
+use super::ReplyStream;
+use crate::ProtocolVersion;
 
 pub use wharf_transport::server::in_memory::ClientEnd;
 
@@ -73,7 +74,7 @@ impl Endpoint {
     /// # futures_util::FutureExt::now_or_never(async {
     /// let server = wharf::Server::new("harbour", "1.0.0").build()?;
     /// let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    /// let pong = server.handle(ping, wharf::RequestExtensions::new()).await;
+    /// let pong = server.handle(ping, wharf::model::RequestExtensions::new()).await;
     /// assert_eq!(pong.as_deref(), Some(&br#"{"jsonrpc":"2.0","id":1,"result":{}}"#[..]));
     /// # Ok(()) }).unwrap()
     /// # }
@@ -172,7 +173,7 @@ impl Endpoint {
         self.router.registry()
     }
 
-    /// Router of the server, which a [`Trial`](crate::Trial) of one handler needs.
+    /// Router of the server, which a [`Trial`](crate::testing::Trial) of one handler needs.
     #[must_use]
     pub fn router(&self) -> &Router {
         &self.router

@@ -1,0 +1,17 @@
+//! Common imports of servers: `use wharf::prelude::*;`.
+
+#[cfg(feature = "server")]
+pub use crate::{
+    Args, Completing, Ctx, Extension, Json, Prompt, RawArgs, Resource, Server, State, Tool,
+    ToolError, Uri, prompt, resource, server::ClientRequestError, tool,
+};
+pub use crate::{
+    Content, Error, ErrorKind, Principal, ToolResult,
+    model::{
+        Completion, Icon, LogLevel, PromptMessage, ResourceContents, Role, SamplingMessage,
+        SamplingRequest,
+    },
+};
+#[cfg(feature = "server")]
+pub use schemars::JsonSchema;
+pub use serde::{Deserialize, Serialize};

@@ -1,0 +1,239 @@
+//! Server over HTTP.
+
+use std::{io, sync::Arc};
+
+use tokio::net::{TcpListener, ToSocketAddrs};
+use wharf_model::{
+    Authenticator, BoxFuture, ChangeVersion, Outbox, Outcome, RateStore, RemoteAddress, Request,
+    Service,
+};
+use wharf_server::{RateKey, RateLimit, Rates, layered};
+use wharf_transport::{
+    ServerContext,
+    server::{
+        http,
+        http::{Http, HttpService},
+        tcp,
+        tcp::Exposure,
+    },
+};
+
+use crate::{Endpoint, Result, Server};
+
+impl Server {
+    /// Sets the HTTP options: path, allowed clients, limits.
+    ///
+    /// ```no_run
+    /// # async fn example() -> wharf::Result<()> {
+    /// use wharf::{Server, http::Http};
+    ///
+    /// let http = Http::new().host("mcp.example.com").cors(["https://app.example.com"]);
+    /// Server::new("harbour", "1.0.0").http(http).serve_http("127.0.0.1:8000").await
+    /// # }
+    /// ```
+    pub fn http(mut self, http: Http) -> Self {
+        self.http = http;
+        self
+    }
+
+    /// Requires authentication by `authority` for each HTTP request, on every route. Handlers
+    /// receive the caller as [`Principal`](crate::Principal). Stdin and line sockets are not
+    /// authenticated: a process that can start the server or connect to it may call it.
+    ///
+    /// ```
+    /// use wharf::{Principal, Server};
+    /// use wharf::auth::{AuthDecision, AuthRejection, AuthRequest, Authenticated, Authenticator};
+    ///
+    /// struct Badge;
+    ///
+    /// impl Authenticator for Badge {
+    ///     fn admit(&self, knock: &AuthRequest<'_>) -> AuthDecision {
+    ///         AuthDecision::Now(match knock.headers.get("x-badge") {
+    ///             Some(badge) if badge == "alice's" => Ok(Authenticated::new(Principal::new("alice"))),
+    ///             _ => Err(AuthRejection::new(401, "Show your badge")),
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// let server = Server::new("harbour", "1.0.0").auth(Badge);
+    /// # let _ = server.build();
+    /// ```
+    pub fn auth(mut self, authority: impl Authenticator) -> Self {
+        self.authority = Some(Arc::new(authority));
+        self
+    }
+
+    /// Sets the HTTP rate limit of remote callers; `None` for unlimited.
+    /// [`Limits::rates`](crate::server::Limits::rates) take precedence where set.
+    pub fn http_rates(mut self, rates: impl Into<Option<Rates>>) -> Self {
+        self.http_rates = rates.into();
+        self
+    }
+
+    /// [Builds](Server::build) the server and [serves](Endpoint::serve_http) it over HTTP.
+    ///
+    /// # Errors
+    /// If the server cannot be built, or the address cannot be bound.
+    pub async fn serve_http(self, address: impl ToSocketAddrs) -> Result<()> {
+        Ok(self.build()?.serve_http(address).await?)
+    }
+
+    /// [Builds](Server::build) the server and [routes](Endpoint::axum) its path to it.
+    ///
+    /// Streams stay open until the server is stopped. For graceful shutdown, an application builds
+    /// the server itself, keeps the [`Endpoint`], and ends with
+    /// [`shutdown_on_signals`](Endpoint::shutdown_on_signals) or [`shutdown`](Endpoint::shutdown).
+    ///
+    /// ```
+    /// # fn main() -> wharf::Result<()> {
+    /// # use wharf::Server;
+    /// let app: axum::Router = Server::new("harbour", "1.0.0").into_axum()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// If the server cannot be built.
+    #[cfg(feature = "axum")]
+    pub fn into_axum(self) -> Result<axum::Router, crate::server::BuildError> {
+        Ok(self.build()?.axum())
+    }
+}
+
+impl Endpoint {
+    /// Server as a tower service over `http::Request`. It handles every request as one to the
+    /// endpoint, regardless of its path; the request's extensions reach handlers as `Extension<T>`.
+    #[must_use]
+    pub fn http(&self) -> HttpService {
+        self.start_tasks();
+        self.http.clone()
+    }
+
+    /// Axum application that routes only the endpoint's path to the server. Nest it, merge it, and
+    /// put layers around it. A nested server with an authenticator needs [its
+    /// pages](Endpoint::axum_pages) beside it.
+    ///
+    /// Connection timeouts are up to the code that serves the application: `axum::serve` has none,
+    /// so a public server needs a reverse proxy. Callers are rate-limited by their principal, or by
+    /// the [`RemoteAddress`] that a layer put into the request's extensions.
+    #[cfg(feature = "axum")]
+    pub fn axum(&self) -> axum::Router {
+        self.routed(self.http.options().paths())
+    }
+
+    /// Axum application that routes only the pages of the authenticator: its metadata, and those of
+    /// an OAuth proxy. Clients request them at the root of the origin, so an application that nests
+    /// the endpoint merges them there:
+    ///
+    /// ```
+    /// # fn main() -> wharf::Result<()> {
+    /// # use wharf::Server;
+    /// let endpoint = Server::new("harbour", "1.0.0").build()?;
+    /// let app: axum::Router = axum::Router::new()
+    ///     .nest("/api", endpoint.axum())
+    ///     .merge(endpoint.axum_pages());
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Two servers at one origin would both have the metadata page without a path: [`Http::pages`]
+    /// names all pages, to route each explicitly.
+    #[cfg(feature = "axum")]
+    pub fn axum_pages(&self) -> axum::Router {
+        self.routed(self.http.options().pages())
+    }
+
+    #[cfg(feature = "axum")]
+    fn routed(&self, paths: Vec<&str>) -> axum::Router {
+        let route = |app: axum::Router, path: &str| app.route_service(path, self.http());
+        paths.into_iter().fold(axum::Router::new(), route)
+    }
+
+    /// Serves HTTP at `address` until shut down.
+    ///
+    /// # Errors
+    /// If the address cannot be bound.
+    pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
+        self.serve_http_on(Endpoint::listen_http(address).await?).await;
+        Ok(())
+    }
+
+    /// Binds `address`, for [`serve_http_on`](Endpoint::serve_http_on): the listener has the
+    /// assigned port.
+    ///
+    /// # Errors
+    /// If the address cannot be bound.
+    pub async fn listen_http(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+        tcp::bind(address, Exposure::Anyone).await
+    }
+
+    /// Serves HTTP to all clients of `listener`, until shut down.
+    pub async fn serve_http_on(&self, listener: TcpListener) {
+        http::serve(self.http(), listener).await;
+    }
+
+    /// URL of the server at `listener`, with notes on which clients can use it.
+    pub(crate) fn http_url(&self, listener: &TcpListener) -> io::Result<String> {
+        let options = self.http.options();
+        let scheme = if options.is_encrypted() { "https" } else { "http" };
+        let address = listener.local_addr()?;
+        let host = match address.ip().is_unspecified() {
+            true => format!("localhost:{}", address.port()),
+            false => address.to_string(),
+        };
+        let mut told = format!("{scheme}://{host}{}", options.paths()[0]);
+        if !address.ip().is_loopback() {
+            if !options.is_guarded() {
+                told.push_str("\n(anybody who reaches this port can call it: there is no login)");
+            }
+            if options.is_for_loopback_only() {
+                told.push_str(
+                    "\n(requests must have localhost or a loopback address in their Host header, \
+                     which stops web pages but no other program; --allow-host NAME or Http::host \
+                     lets clients use another name)",
+                );
+            }
+        }
+        Ok(told)
+    }
+}
+
+/// Adds a rate limit for callers that are not on the loopback.
+pub(crate) fn counted(
+    host: &ServerContext,
+    rates: Option<Rates>,
+    counts: Option<Arc<dyn RateStore>>,
+) -> Arc<ServerContext> {
+    let near = host.service.clone();
+    let limit = |rates| match counts {
+        Some(store) => RateLimit::new(rates).store(store),
+        None => RateLimit::new(rates),
+    };
+    let far = match rates {
+        Some(rates) => layered(near.clone(), limit(rates)),
+        None => near.clone(),
+    };
+    Arc::new(ServerContext { service: Arc::new(Distance { near, far }), ..host.clone() })
+}
+
+struct Distance {
+    near: Arc<dyn Service>,
+    far: Arc<dyn Service>,
+}
+
+impl Service for Distance {
+    fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+        let address = request.scope.get::<RemoteAddress>().map(|it| it.0.ip().to_canonical());
+        match address {
+            Some(ip) if ip.is_loopback() => self.near.call(request, outbox),
+            Some(ip) => {
+                request.scope.insert(RateKey(ip.to_string().into()));
+                self.far.call(request, outbox)
+            }
+            // Limited by its principal, if it has one.
+            None => self.far.call(request, outbox),
+        }
+    }
+
+    fn moment(&self) -> Option<ChangeVersion> {
+        self.near.moment()
+    }
+}

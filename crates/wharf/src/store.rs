@@ -1,0 +1,11 @@
+//! Stores of a server: in memory, in SQLite, on Redis, or an implementation of your own.
+
+pub use wharf_model::{
+    Bus, BusSubscriber, EventStore, Events, Health, NonceStore, PutResult, Rate, RateDecision,
+    RateResult, RateStore, Record, RecordStore, Retention, Sharing, StateCipher, Stored, Stores,
+};
+#[cfg(feature = "contract")]
+pub use wharf_store::contract;
+pub use wharf_store::{
+    MemoryBus, MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords, memory_stores, open, sealed,
+};

@@ -1,0 +1,3 @@
+//! Support for tests of servers.
+
+pub use wharf_server::{Trial, TrialReport, TrialRound};
