@@ -19,8 +19,3 @@ mod url;
 
 pub use crate::encrypted::sealed;
 pub use crate::{memory::*, open::open};
-
-/// Runs the examples of the guide as tests.
-#[cfg(all(doctest, feature = "contract"))]
-#[doc = include_str!("../../../docs/stores.md")]
-struct GuideExamples;
