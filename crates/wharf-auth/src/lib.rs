@@ -1,4 +1,6 @@
 //! OAuth 2.1 authorization for servers (token verification) and for clients (obtaining tokens).
+#![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod fetch;
 pub mod jose;

@@ -5,6 +5,7 @@
 //! requests over it, answers requests of the server with a [`ClientHandler`], caches results and
 //! retries calls that are safe to repeat.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod api;
 mod cache;

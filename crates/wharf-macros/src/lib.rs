@@ -35,6 +35,7 @@
 //! | `mime = "…"`, `size = 10`, `audience = "user"`, `priority = 0.5` | resources | metadata |
 //! | `crate = path` | all | path of the `wharf` crate, if it was renamed |
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod args;
 mod check;

@@ -4,6 +4,7 @@
 //! [`Request`] and an [`Outbox`] for notifications and client requests, and returns one [`Outcome`]. An
 //! [`ActiveCall`] is such a call in flight.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod auth;
 mod budget;

@@ -3,6 +3,7 @@
 //! A server before it publishes a schema and a client that receives one share most of the checks.
 //! This crate contains these checks and its own validator, [`validate`].
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod elicitation_form;
 pub mod header;

@@ -21,6 +21,7 @@
 //! # Ok::<(), wharf::server::BuildError>(())
 //! ```
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod builder;
 mod context;

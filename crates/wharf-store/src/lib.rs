@@ -3,6 +3,7 @@
 //! [`open`] takes a URL and returns all [`Stores`](wharf_model::Stores) of a server. The traits are
 //! in `wharf-model`; their contract is in `contract`, as tests that a custom store can run.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod clock;
 #[cfg(feature = "contract")]

@@ -8,6 +8,7 @@
 //! module `http`) carries one message per request. The client side is the feature and module
 //! `client`.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "server")]
 pub mod server;

@@ -5,6 +5,7 @@
 //! to start, together with the [`Codec`] that encodes its events, or bytes to write at once. Protocol revisions
 //! stay in this crate: routers and handlers never see one.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
 mod framing;
