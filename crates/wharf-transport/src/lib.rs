@@ -13,7 +13,7 @@
 #[cfg(feature = "server")]
 pub mod server;
 mod shutdown;
-#[cfg(all(feature = "http", feature = "server"))]
+#[cfg(feature = "http")]
 pub(crate) mod task_set;
 mod timer;
 

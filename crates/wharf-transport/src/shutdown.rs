@@ -8,9 +8,6 @@ use std::{
 };
 
 use tokio::{sync::watch, task::coop::unconstrained};
-use wharf_model::{Error, ErrorKind};
-
-use crate::server::jsonl::in_flight::RETRY_AFTER;
 
 /// Requests a graceful shutdown of all servers that share it. Clones share one state.
 ///
@@ -66,16 +63,7 @@ impl Shutdown {
     }
 }
 
-/// Error for a call that is still in flight when the graceful shutdown timeout expires.
-pub(crate) fn shutting_down() -> Error {
-    let mut error = Error::overloaded(RETRY_AFTER);
-    error.kind = ErrorKind::TemporarilyUnavailable;
-    error.with_message(
-        "The server is shutting down, and the call did not end in time: send it again if it is safe to repeat",
-    )
-}
-
-#[cfg(feature = "http")]
+#[cfg(all(feature = "http", feature = "server"))]
 impl Shutdown {
     /// Completes when the graceful shutdown timeout of the calls in flight has expired.
     pub(crate) fn after_grace(

@@ -14,8 +14,8 @@ use wharf_wire::{Codec, sse};
 
 use crate::server::http::auth::{AuthExpiry, expired};
 use crate::{
-    MessageReplies, ReplyMessage, Shutdown, server::jsonl::write_queue::reserve_for,
-    shutdown::shutting_down,
+    MessageReplies, ReplyMessage, Shutdown,
+    server::jsonl::{in_flight::shutting_down, write_queue::reserve_for},
 };
 
 /// Largest chunk of a stream, in bytes.

@@ -19,12 +19,11 @@ use crate::{
         jsonl::{
             batch::BatchReplies,
             client_requests::OpenClientRequests,
-            in_flight::InFlight,
+            in_flight::{InFlight, shutting_down},
             write_queue::{WriteQueue, reserve_for, yield_after},
         },
         limits::message_memory::MessageCharge,
     },
-    shutdown::shutting_down,
 };
 
 /// Maximum output of a call that is polled in place, before the reader continues with the next

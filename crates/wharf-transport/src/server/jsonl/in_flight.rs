@@ -342,3 +342,12 @@ pub(crate) fn duplicate_id() -> Error {
 pub(crate) fn overloaded() -> Error {
     Error::overloaded(RETRY_AFTER)
 }
+
+/// Error for a call that is still in flight when the graceful shutdown timeout expires.
+pub(crate) fn shutting_down() -> Error {
+    let mut error = Error::overloaded(RETRY_AFTER);
+    error.kind = ErrorKind::TemporarilyUnavailable;
+    error.with_message(
+        "The server is shutting down, and the call did not end in time: send it again if it is safe to repeat",
+    )
+}

@@ -25,10 +25,10 @@ use crate::{
         http::auth::{AuthExpiry, expired},
         jsonl::{
             client_requests::OpenClientRequests,
+            in_flight::shutting_down,
             write_queue::{reserve_for, yield_after},
         },
     },
-    shutdown::shutting_down,
     task_set::TaskSet,
 };
 
