@@ -20,7 +20,7 @@ pub use crate::server::config::{
 };
 pub use crate::server::connection::Connection;
 pub use crate::server::headers::{HeaderField, McpHeaders, encode_header};
-pub use crate::versions::revision::Revision;
+pub use crate::versions::revision::{Era, Revision};
 pub use client::{
     ClientCodec, ClientIdentity, Negotiation, NegotiationEvent, NegotiationStep,
     NegotiationTimeout, ServerMessage, ServerNotification, TransportKind,

@@ -2,16 +2,8 @@
 
 use std::{error::Error, fmt, str::FromStr};
 
+pub use wharf_wire::Era;
 use wharf_wire::Revision;
-
-/// Eras of the protocol: before and after requests became self-contained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Era {
-    /// Every request is self-contained: no handshake, no session.
-    Modern,
-    /// A connection begins with an `initialize` handshake.
-    Legacy,
-}
 
 /// One dated protocol version, identified only by its date.
 ///
@@ -36,10 +28,7 @@ pub struct ProtocolVersion(pub(crate) Revision);
 impl ProtocolVersion {
     /// Newest protocol version of an era.
     pub(crate) fn newest(era: Era) -> Self {
-        ProtocolVersion(match era {
-            Era::Modern => Revision::MODERN,
-            Era::Legacy => Revision::NEWEST_LEGACY,
-        })
+        ProtocolVersion(Revision::newest(era))
     }
 }
 
@@ -54,7 +43,7 @@ impl ProtocolVersion {
     /// ```
     #[must_use]
     pub fn era(self) -> Era {
-        if self.0.is_modern() { Era::Modern } else { Era::Legacy }
+        self.0.era()
     }
 }
 
@@ -74,7 +63,7 @@ impl fmt::Display for ProtocolVersion {
 
 impl fmt::Debug for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pin({self})")
+        write!(f, "ProtocolVersion({self})")
     }
 }
 

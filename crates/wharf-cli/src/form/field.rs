@@ -115,8 +115,8 @@ impl Field<'_> {
             Kind::Text => match self.schema.text("format") {
                 Some("email") => "an email address".to_owned(),
                 Some("uri") => "a URL".to_owned(),
-                Some("date") => "a date, as 2026-07-28".to_owned(),
-                Some("date-time") => "a time, as 2026-07-28T12:00:00Z".to_owned(),
+                Some("date") => "a date, as 2030-01-31".to_owned(),
+                Some("date-time") => "a time, as 2030-01-31T12:00:00Z".to_owned(),
                 _ => "text".to_owned(),
             },
             Kind::Integer => self.bounded("a whole number"),

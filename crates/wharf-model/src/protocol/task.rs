@@ -198,7 +198,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, Error> {
         parse(text).ok_or_else(|| {
             Error::new(ErrorKind::ValidationFailed)
-                .with_message("a time must look like 2025-11-25T10:30:00Z")
+                .with_message("a time must look like 2030-01-31T10:30:00Z")
         })
     }
 }

@@ -106,7 +106,7 @@ async fn listen_once(
 ) -> Result<(), Error> {
     let pending = transport.pending();
     let id = pending.next_id();
-    if !codec.is_modern() {
+    if !codec.has(Method::Listen) {
         return emulate(transport, codec, id, request, outbox, acknowledged).await;
     }
     let mut message = Vec::new();
@@ -117,7 +117,7 @@ async fn listen_once(
     Ok(())
 }
 
-/// Emulates a subscription on a legacy server.
+/// Emulates a subscription on a server without `subscriptions/listen`.
 async fn emulate(
     transport: &Arc<dyn SubscriptionTransport>,
     codec: &ClientCodec,

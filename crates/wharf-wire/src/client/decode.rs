@@ -58,7 +58,9 @@ impl ClientCodec {
     fn decode_batch(&self, body: &ByteString) -> Result<Vec<ServerMessage>, Error> {
         use ErrorKind::{ContentTooLarge, InvalidRequest, ParseError};
         if !self.revision.has(Feature::Batches) {
-            return Err(unreadable(InvalidRequest, "batches exist in revision 2025-03-26 only"));
+            let problem =
+                format!("batches exist in revision {} only", Feature::Batches.revisions());
+            return Err(unreadable(InvalidRequest, &problem));
         }
         let Ok(spans) = scanner::elements(body, MAX_DEPTH, MAX_BATCH_MESSAGES) else {
             return Err(unreadable(ParseError, "malformed JSON"));
@@ -129,8 +131,8 @@ impl ClientCodec {
                 Err(invalid_field("params", "is nested too deeply"))
             }
             "ping" => return ServerMessage::Ping { id },
-            // In the modern era, client requests travel in results.
-            _ if self.is_modern() => Err(unknown_method(method)),
+            // Without server requests, client requests travel in results.
+            _ if !self.has_server_requests() => Err(unknown_method(method)),
             _ => read_client_request(method, params, self.revision),
         };
         match ask {
@@ -155,6 +157,6 @@ impl ClientCodec {
     }
 }
 
-fn unreadable(kind: ErrorKind, problem: &'static str) -> Error {
+fn unreadable(kind: ErrorKind, problem: &str) -> Error {
     Error::new(kind).with_message(format!("The server sent an invalid message: {problem}"))
 }

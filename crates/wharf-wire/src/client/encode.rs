@@ -58,7 +58,7 @@ impl ClientCodec {
     /// parameters are not a JSON object.
     pub fn call(&self, request: &Request, id: &CallId, out: &mut Vec<u8>) -> Result<(), Error> {
         let name = request.method.name();
-        if !self.has(name) {
+        if !self.has_request(name) {
             let message = format!("Revision {} does not have `{name}`", self.revision);
             return Err(Error::method_not_found(name).with_message(message));
         }
@@ -125,9 +125,8 @@ impl ClientCodec {
 
     /// Writes a request that every server answers, to check that the connection is alive.
     pub fn ping(&self, id: &CallId, out: &mut Vec<u8>) {
-        let method = if self.is_modern() { Method::Discover.name() } else { "ping" };
         // Fails only for invalid parameters, and there are none.
-        let _ = self.request(method, None, id, out);
+        let _ = self.request(self.ping_method(), None, id, out);
     }
 
     /// Writes `logging/setLevel`. Returns false, and writes nothing, where each request carries its level.
@@ -202,7 +201,7 @@ impl ClientCodec {
         open(out, None, "notifications/initialized").close();
     }
 
-    fn has(&self, method: &str) -> bool {
+    pub(super) fn has_request(&self, method: &str) -> bool {
         RequestKind::named(method).is_some_and(|(_, revisions)| revisions.has(self.revision))
     }
 
@@ -214,7 +213,7 @@ impl ClientCodec {
         id: &CallId,
         out: &mut Vec<u8>,
     ) -> bool {
-        let due = self.has(method);
+        let due = self.has_request(method);
         if due {
             let mut message = open(out, Some(id), method);
             let mut params = message.object("params");

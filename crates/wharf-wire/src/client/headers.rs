@@ -37,7 +37,7 @@ impl ClientCodec {
         if self.revision.has(Feature::VersionHeader) && method != "initialize" {
             put(VERSION.to_owned(), self.revision.as_str());
         }
-        if !self.is_modern() {
+        if !self.revision.has(Feature::RoutingHeaders) {
             return headers;
         }
         put(METHOD.to_owned(), method);

@@ -13,12 +13,15 @@ use std::sync::Arc;
 
 use bytestring::ByteString;
 use serde::{Deserialize, de::Error as _};
-use wharf_model::{ClientCapabilities, ClientRequest, Error, Implementation, Notification};
+use wharf_model::{
+    ClientCapabilities, ClientRequest, Error, Implementation, Method, Notification,
+    ServerCapabilities, TASKS_EXTENSION,
+};
 
 pub use crate::client::negotiation::{
     Negotiation, NegotiationEvent, NegotiationStep, NegotiationTimeout, TransportKind,
 };
-use crate::{CallId, Revision};
+use crate::{CallId, Revision, versions::revision::Feature};
 
 /// Identity and capabilities of a client. Each revision receives the fields that it has.
 ///
@@ -74,9 +77,56 @@ impl ClientCodec {
         self.revision
     }
 
-    /// Returns whether requests carry version, identity and capabilities.
+    /// Returns whether the revision has the request `method`.
+    ///
+    /// ```
+    /// use wharf_model::Method;
+    /// use wharf_wire::{ClientCodec, ClientIdentity, Revision};
+    ///
+    /// let codec = ClientCodec::new(Revision::NEWEST_LEGACY, ClientIdentity::default().into());
+    /// assert!(codec.has(Method::CallTool) && !codec.has(Method::Discover));
+    /// ```
     #[must_use]
-    pub fn is_modern(&self) -> bool {
+    pub fn has(&self, method: Method) -> bool {
+        self.has_request(method.name())
+    }
+
+    /// Returns whether a handshake opened a session, which may end and then has to be opened again.
+    #[must_use]
+    pub fn has_sessions(&self) -> bool {
+        self.revision.has(Feature::Sessions)
+    }
+
+    /// Returns whether the server may send requests, which the client answers.
+    #[must_use]
+    pub fn has_server_requests(&self) -> bool {
+        self.revision.has(Feature::ServerRequests)
+    }
+
+    /// Returns whether `Mcp-Param-*` headers repeat the arguments that a tool's schema marks.
+    #[must_use]
+    pub fn has_param_headers(&self) -> bool {
+        self.revision.has(Feature::RoutingHeaders)
+    }
+
+    /// Returns the method that every server answers without doing anything: see [`ClientCodec::ping`].
+    #[must_use]
+    pub fn ping_method(&self) -> &'static str {
+        if self.has_request("ping") { "ping" } else { Method::Discover.name() }
+    }
+
+    /// Removes the declaration of tasks that this revision does not have. Each era has its own tasks, and
+    /// servers of both eras may declare both.
+    pub fn remove_foreign_tasks(&self, capabilities: &mut ServerCapabilities) {
+        match self.has(Method::UpdateTask) {
+            true => capabilities.tasks = None,
+            false => {
+                capabilities.extensions.remove(TASKS_EXTENSION);
+            }
+        }
+    }
+
+    fn is_modern(&self) -> bool {
         self.revision.is_modern()
     }
 }

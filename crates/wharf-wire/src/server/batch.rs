@@ -1,17 +1,17 @@
 //! JSON-RPC batches, which only revision 2025-03-26 has.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use bytestring::ByteString;
 use wharf_model::ErrorKind;
 
 use crate::{
-    Received, ServerProtocol,
+    Era, Received, ServerProtocol,
     json::{
         envelope::{MessageFault, MessageField},
         scanner,
     },
-    server::{decode::Era, message::Message, message_source::MessageSource},
+    server::{message::Message, message_source::MessageSource},
     versions::revision::{Feature, RequestKind},
 };
 
@@ -30,7 +30,7 @@ impl ServerProtocol {
         let members = members.iter().filter_map(|span| span.of(body));
         match self.read_members(members.map(|one| body.slice_ref(one)).collect(), source) {
             Ok(each) => Received::Batch(each),
-            Err(problem) => self.refuse_unparsed(None, ErrorKind::InvalidRequest, problem),
+            Err(problem) => self.refuse_unparsed(None, ErrorKind::InvalidRequest, &problem),
         }
     }
 
@@ -39,21 +39,22 @@ impl ServerProtocol {
         self: &Arc<Self>,
         members: Vec<ByteString>,
         source: &mut MessageSource<'_>,
-    ) -> Result<Vec<Received>, &'static str> {
+    ) -> Result<Vec<Received>, Cow<'static, str>> {
         let revision = source.revision().filter(|revision| self.supports(*revision));
         match members.len() {
             _ if !revision.is_some_and(|it| it.has(Feature::Batches)) => {
-                return Err("batches exist in revision 2025-03-26 only");
+                let revisions = Feature::Batches.revisions();
+                return Err(format!("batches exist in revision {revisions} only").into());
             }
-            0 => return Err("the batch is empty"),
-            count if count > self.limits.batch => return Err("the batch is too long"),
+            0 => return Err("the batch is empty".into()),
+            count if count > self.limits.batch => return Err("the batch is too long".into()),
             _ => {}
         }
         // Reading a message may change the session, so all are checked before any is read.
         let requests: Vec<Message> =
             members.iter().filter_map(|one| self.request_in(one)).collect();
         if requests.iter().any(|request| self.stands_alone(request, source)) {
-            return Err("`initialize` and modern requests must not be part of a batch");
+            return Err("`initialize` and modern requests must not be part of a batch".into());
         }
         let each: Vec<_> = members.into_iter().map(|one| self.read_one(one, source)).collect();
         let idle = |it: &Received| matches!(it, Received::Reply(..) | Received::Ignore);
@@ -61,7 +62,7 @@ impl ServerProtocol {
         let unanswered = source.headers.is_some() && requests.is_empty();
         // On HTTP, a batch without requests is accepted or refused by the status alone.
         match unanswered && each.iter().all(idle) && each.iter().any(refused) {
-            true => Err("the batch has no request, and a message that cannot be accepted"),
+            true => Err("the batch has no request, and a message that cannot be accepted".into()),
             false => Ok(each),
         }
     }

@@ -160,9 +160,9 @@ impl ServerProtocol {
         ServerProtocol { streams: false, ..self.clone() }
     }
 
-    /// Returns whether the server supports any revision with a handshake.
+    /// Returns whether the server supports any revision with sessions.
     #[must_use]
-    pub fn speaks_legacy(&self) -> bool {
+    pub fn has_sessions(&self) -> bool {
         self.eras != SupportedEras::Modern
     }
 

@@ -478,12 +478,14 @@ fn unrestricted_filter() -> SubscriptionFilter {
 
 /// Error for a request before the handshake.
 pub(crate) fn not_initialized(wire: &ServerProtocol) -> Error {
-    Error::new(ErrorKind::NotInitialized).with_message(match wire.supports(Revision::MODERN) {
-        false => "Not initialized: send `initialize` first",
-        true => {
-            "Not initialized: send `initialize` first (2025-11-25 and older), or put \
+    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::MODERN);
+    let what = match wire.supports(modern) {
+        false => "send `initialize` first".to_owned(),
+        true => format!(
+            "send `initialize` first ({legacy} and older), or put \
              `io.modelcontextprotocol/protocolVersion` and \
-             `io.modelcontextprotocol/clientCapabilities` into the request's `_meta` (2026-07-28)"
-        }
-    })
+             `io.modelcontextprotocol/clientCapabilities` into the request's `_meta` ({modern})"
+        ),
+    };
+    Error::new(ErrorKind::NotInitialized).with_message(format!("Not initialized: {what}"))
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use wharf_model::{Error, ErrorKind, excerpt};
 
 use crate::{
-    Received, Revision, ServerProtocol, SupportedEras,
+    Era, Received, Revision, ServerProtocol, SupportedEras,
     json::envelope::{FieldSet, MessageFault, MessageField},
     server::{
         connection::{LegacyContext, not_initialized},
@@ -286,10 +286,4 @@ const MODERN_FIELDS: FieldSet = FieldSet::of(&[
 /// Returns whether the request has any field that only modern requests have.
 fn has_modern_fields(message: &Message) -> bool {
     message.members.has_any(MODERN_FIELDS)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Era {
-    Modern,
-    Legacy,
 }

@@ -10,6 +10,7 @@ use crate::{
     Revision, ServerProtocol,
     json::envelope::MessageField,
     server::message::{Message, target_field},
+    versions::revision::Feature,
 };
 
 /// MCP headers of an HTTP request.
@@ -62,18 +63,19 @@ pub(crate) const NAME: &str = "Mcp-Name";
 const MISSING: &str = "is missing";
 
 impl McpHeaders<'_> {
-    /// Returns whether the version header names a modern revision.
+    /// Returns whether the request may belong to a session: the version header names no revision without
+    /// sessions.
     ///
     /// ```
     /// use wharf_wire::{HeaderField, McpHeaders};
     ///
     /// let version = HeaderField::One(b"2026-07-28");
-    /// assert!(McpHeaders { version, ..McpHeaders::default() }.is_modern());
-    /// assert!(!McpHeaders::default().is_modern());
+    /// assert!(!McpHeaders { version, ..McpHeaders::default() }.may_have_session());
+    /// assert!(McpHeaders::default().may_have_session());
     /// ```
     #[must_use]
-    pub fn is_modern(&self) -> bool {
-        self.revision().is_some_and(Revision::is_modern)
+    pub fn may_have_session(&self) -> bool {
+        self.revision().is_none_or(|revision| revision.has(Feature::Sessions))
     }
 
     /// Returns whether `wire` supports the version header, if there is one. For requests without a body:

@@ -255,7 +255,7 @@ pub(crate) fn is_id(json: &str, limit: usize) -> bool {
     json.len() <= limit && if json.starts_with('"') { unquote(json).is_some() } else { integer() }
 }
 
-pub(crate) fn invalid_request(problem: &'static str) -> Error {
+pub(crate) fn invalid_request(problem: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidRequest).with_message(problem)
 }
 

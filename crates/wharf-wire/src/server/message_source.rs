@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use wharf_model::Error;
+
 use crate::{
     HeaderField, McpHeaders, Received, Revision, ServerProtocol,
     server::{
@@ -18,17 +20,11 @@ pub(crate) struct MessageSource<'a> {
     pub(crate) headers: Option<&'a McpHeaders<'a>>,
 }
 
-const NO_SESSION: &str = "Invalid request: missing `Mcp-Session-Id` header, which the response to \
-     `initialize` carries";
-const NO_SESSION_OR_MODERN: &str = "Invalid request: missing `Mcp-Session-Id` header, which the \
-     response to `initialize` carries (2025-11-25 and older); a request of 2026-07-28 needs none, \
-     but an `MCP-Protocol-Version` header with that version";
-
 impl MessageSource<'_> {
     /// Returns the revision of the context; the message may override it.
     pub(crate) fn revision(&self) -> Option<Revision> {
         match self.headers {
-            Some(headers) if headers.is_modern() => Some(Revision::MODERN),
+            Some(headers) if !headers.may_have_session() => Some(Revision::MODERN),
             _ => self.legacy.revision(),
         }
     }
@@ -67,13 +63,9 @@ impl MessageSource<'_> {
 
     /// Refuses a message that needs a session if none is open on HTTP.
     pub(crate) fn check_session(&self, wire: &ServerProtocol) -> Result<(), RequestRejection> {
-        let problem = match wire.supports(Revision::MODERN) {
-            true => NO_SESSION_OR_MODERN,
-            false => NO_SESSION,
-        };
         match (&self.legacy, self.headers) {
             (LegacyContext::Session(None), Some(_)) if !self.is_modern() => {
-                Err(RequestRejection::new(invalid_request(problem), Revision::MODERN))
+                Err(RequestRejection::new(no_session(wire), Revision::MODERN))
             }
             _ => Ok(()),
         }
@@ -112,4 +104,19 @@ impl MessageSource<'_> {
             LegacyContext::Session(_) => self.legacy.handle_notification(wire, message),
         }
     }
+}
+
+fn no_session(wire: &ServerProtocol) -> Error {
+    let (legacy, modern) = (Revision::NEWEST_LEGACY, Revision::MODERN);
+    let hint = match wire.supports(modern) {
+        false => String::new(),
+        true => format!(
+            " ({legacy} and older); a request of {modern} needs none, but an \
+             `MCP-Protocol-Version` header with that version"
+        ),
+    };
+    invalid_request(format!(
+        "Invalid request: missing `Mcp-Session-Id` header, which the response to `initialize` \
+         carries{hint}"
+    ))
 }

@@ -24,7 +24,7 @@ pub(crate) fn begin(
     headers: Option<&McpHeaders<'_>>,
 ) -> Result<Received, RequestRejection> {
     let refused = |error: Error| RequestRejection::new(error, Revision::MODERN);
-    if let Some(headers) = headers.filter(|_| !wire.speaks_legacy()) {
+    if let Some(headers) = headers.filter(|_| !wire.has_sessions()) {
         // The header may be missing only on servers with legacy clients, where that means the legacy era.
         headers.require_version().map_err(refused)?;
     }

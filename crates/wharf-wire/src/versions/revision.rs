@@ -7,15 +7,30 @@ use wharf_model::{Error, ErrorKind, Method};
 /// Protocol revision, identified by its date.
 ///
 /// ```
-/// use wharf_wire::Revision;
+/// use wharf_wire::{Era, Revision};
 ///
 /// let revision: Revision = "2025-06-18".parse().unwrap();
 /// assert!(revision < Revision::MODERN);
-/// assert!(!revision.is_modern());
+/// assert_eq!(revision.era(), Era::Legacy);
 /// assert_eq!(Revision::ALL.map(Revision::as_str).last(), Some(&"2026-07-28"));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision(u8);
+
+/// Group of revisions: before and after requests became self-contained.
+///
+/// ```
+/// use wharf_wire::{Era, Revision};
+///
+/// assert_eq!(Revision::newest(Era::Legacy), Revision::NEWEST_LEGACY);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Era {
+    /// Every request is self-contained: no handshake, no session.
+    Modern,
+    /// A connection begins with an `initialize` handshake.
+    Legacy,
+}
 
 /// 2024-11-05: first revision.
 pub(crate) const R2024_11_05: Revision = Revision(0);
@@ -47,9 +62,23 @@ impl Revision {
         DATES[self.index()]
     }
 
-    /// Returns whether requests carry version, identity and capabilities.
+    /// Returns the newest revision of `era`.
     #[must_use]
-    pub fn is_modern(self) -> bool {
+    pub fn newest(era: Era) -> Revision {
+        match era {
+            Era::Modern => Revision::MODERN,
+            Era::Legacy => Revision::NEWEST_LEGACY,
+        }
+    }
+
+    /// Returns the era of the revision.
+    #[must_use]
+    pub fn era(self) -> Era {
+        if self.is_modern() { Era::Modern } else { Era::Legacy }
+    }
+
+    /// Returns whether requests carry version, identity and capabilities.
+    pub(crate) fn is_modern(self) -> bool {
         self >= Revision::MODERN
     }
 
@@ -89,6 +118,15 @@ pub(crate) struct RevisionRange {
 impl RevisionRange {
     pub(crate) fn has(self, revision: Revision) -> bool {
         self.first <= revision && revision <= self.last
+    }
+}
+
+impl fmt::Display for RevisionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.first == self.last {
+            true => write!(f, "{}", self.first),
+            false => write!(f, "{} to {}", self.first, self.last),
+        }
     }
 }
 
@@ -185,9 +223,15 @@ pub(crate) enum Feature {
     VersionHeader,
     /// Tasks that the caller requests, with the result as a separate call.
     TaskRequests,
+    /// A handshake opens a session, which has state on the server.
+    Sessions,
+    /// The server sends requests of its own to the client.
+    ServerRequests,
+    /// HTTP headers repeat the method, the target and marked arguments of a request.
+    RoutingHeaders,
 }
 
-static FEATURES: [(Feature, RevisionRange); 16] = [
+static FEATURES: [(Feature, RevisionRange); 19] = [
     (Feature::Batches, only(R2025_03_26)),
     (Feature::Audio, since(R2025_03_26)),
     (Feature::ProgressMessages, since(R2025_03_26)),
@@ -204,11 +248,21 @@ static FEATURES: [(Feature, RevisionRange); 16] = [
     (Feature::AnyJson, since(R2026_07_28)),
     (Feature::VersionHeader, since(R2025_06_18)),
     (Feature::TaskRequests, only(R2025_11_25)),
+    (Feature::Sessions, LEGACY),
+    (Feature::ServerRequests, LEGACY),
+    (Feature::RoutingHeaders, since(R2026_07_28)),
 ];
+
+impl Feature {
+    /// Returns the revisions that have the feature.
+    pub(crate) fn revisions(self) -> RevisionRange {
+        FEATURES[self as usize].1
+    }
+}
 
 impl Revision {
     pub(crate) fn has(self, feature: Feature) -> bool {
-        FEATURES[feature as usize].1.has(self)
+        feature.revisions().has(self)
     }
 }
 

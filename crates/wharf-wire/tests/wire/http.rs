@@ -213,8 +213,8 @@ fn a_session_keeps_its_revision_whatever_the_header() {
 fn one_era_only() {
     let modern_only = Arc::new(wire().eras(SupportedEras::Modern));
     let legacy_only = Arc::new(wire().eras(SupportedEras::Legacy));
-    assert!(legacy_only.speaks_legacy() && wire().speaks_legacy());
-    assert!(!modern_only.speaks_legacy());
+    assert!(legacy_only.has_sessions() && wire().has_sessions());
+    assert!(!modern_only.has_sessions());
     let list = request(1, "tools/list", json!({}));
     for pairs in [&[("version", "2025-11-25")][..], &[("version", "v9")]] {
         let (answer, code, status) = error(send_stateless(&modern_only, &list, pairs));

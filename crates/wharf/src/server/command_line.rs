@@ -44,7 +44,7 @@ static OPTIONS: &[(&str, &str, &str)] = &[
         "with --http: take the client's address from this proxy, or network",
     ),
     #[cfg(feature = "http")]
-    ("--sse", "", "with --http: serve clients of 2024-11-05 at /sse"),
+    ("--sse", "", "with --http: serve clients of the old HTTP+SSE transport at /sse"),
     #[cfg(feature = "tls")]
     ("--tls-cert", "FILE", "with --http: encrypt, with this certificate (PEM)"),
     #[cfg(feature = "tls")]

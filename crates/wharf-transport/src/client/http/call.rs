@@ -22,7 +22,7 @@ pub(super) async fn send_request(
 ) -> Result<ByteString, SendError> {
     let mut cancelling = CancelOnDrop::new(connection, &pending_reply.id);
     let replied = match connection.kind {
-        ConnectionMode::Modern | ConnectionMode::Session => {
+        ConnectionMode::Stateless | ConnectionMode::Session => {
             reply(connection, outgoing, &mut pending_reply).await
         }
         ConnectionMode::Events => {
@@ -66,7 +66,7 @@ async fn reply_from_stream(
     response: HttpResponse,
     pending_reply: &mut PendingReply,
 ) -> Result<ByteString, SendError> {
-    let kind = if connection.kind == ConnectionMode::Modern {
+    let kind = if connection.kind == ConnectionMode::Stateless {
         StreamKind::Once
     } else {
         StreamKind::Reply
@@ -139,7 +139,7 @@ struct CancelOnDrop {
 
 impl CancelOnDrop {
     fn new(connection: &HttpConnection, id: &CallId) -> CancelOnDrop {
-        let id = (connection.kind != ConnectionMode::Modern).then(|| id.clone());
+        let id = (connection.kind != ConnectionMode::Stateless).then(|| id.clone());
         CancelOnDrop { session: connection.session.clone(), tasks: connection.tasks.clone(), id }
     }
 }

@@ -27,8 +27,8 @@ const GET_STREAM_WAIT: Duration = Duration::from_millis(500);
 /// The message exchange pattern over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionMode {
-    /// Stateless: each request is independent.
-    Modern,
+    /// Each request is independent.
+    Stateless,
     /// Requests belong to a session, if the server uses one, with resumable streams.
     Session,
     /// HTTP+SSE of 2024-11-05.
@@ -52,7 +52,7 @@ impl HttpConnection {
     ) -> HttpConnection {
         let HttpHandshakeResult { codec, about, then, mode } = opened;
         let (kind, to, session, stream) = match mode {
-            DetectedMode::Modern => (ConnectionMode::Modern, http.url.clone(), None, None),
+            DetectedMode::Stateless => (ConnectionMode::Stateless, http.url.clone(), None, None),
             DetectedMode::Session(session) => {
                 (ConnectionMode::Session, http.url.clone(), session, None)
             }
@@ -76,7 +76,7 @@ impl HttpConnection {
         let (answered, is_answered) = oneshot::channel();
         let (its_session, its_tasks) = (connection.session.clone(), connection.tasks.clone());
         let reader = match (kind, stream, answered) {
-            (ConnectionMode::Modern, ..) => None,
+            (ConnectionMode::Stateless, ..) => None,
             (_, Some(stream), _) => Some(tokio::spawn(read(its_session, its_tasks, stream))),
             (_, None, answered) => {
                 Some(tokio::spawn(read_get_stream(its_session, its_tasks, answered)))

@@ -84,8 +84,9 @@ impl ErrorResponse {
         ErrorResponse { status, error, is_message, body }
     }
 
-    /// Returns whether the response cannot come from a modern server: the server was replaced.
-    pub(super) fn is_of_another_era(&self) -> bool {
+    /// Returns whether the response cannot come from the server of the handshake, which had no sessions: the
+    /// server was replaced.
+    pub(super) fn is_from_replaced_server(&self) -> bool {
         let is_foreign = matches!(self.status.as_u16(), 400 | 404 | 405) && !self.is_message;
         is_foreign || self.error.kind.is_unsupported_protocol_version()
     }

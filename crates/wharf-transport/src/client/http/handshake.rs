@@ -39,7 +39,7 @@ pub(super) struct HttpHandshakeResult {
 
 /// The detected mode.
 pub(super) enum DetectedMode {
-    Modern,
+    Stateless,
     /// With the session id, if the server assigned one.
     Session(Option<HeaderValue>),
     /// Replies arrive on the stream; messages are posted to the URL.
@@ -103,8 +103,8 @@ impl Prober<'_> {
     fn mode(self, codec: &ClientCodec) -> Result<DetectedMode, Error> {
         Ok(match self.events {
             Some((stream, to)) => DetectedMode::Events(stream, to),
-            // A modern server has no session, even if it sends a session id.
-            None if codec.is_modern() => DetectedMode::Modern,
+            // There is no session then, even if the server sends a session id.
+            None if !codec.has_sessions() => DetectedMode::Stateless,
             None => DetectedMode::Session(session_id(&self.last)?),
         })
     }
@@ -243,7 +243,8 @@ impl Prober<'_> {
             let why = format!("its endpoint event names {there}, which is another origin");
             return Err(not_mcp_server(url, &why));
         }
-        http.options.note(format_args!("HTTP+SSE of 2024-11-05: messages go to {to}"));
+        http.options
+            .note(format_args!("the server has the HTTP+SSE transport: messages go to {to}"));
         self.events = Some((Box::new(stream), to));
         Ok(())
     }

@@ -136,7 +136,7 @@ impl HttpSession {
         // Held until all requests have failed, so that requests of the next session are not
         // affected.
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if !std::mem::replace(&mut *gone, true) && !self.codec.is_modern() {
+        if !std::mem::replace(&mut *gone, true) && self.codec.has_sessions() {
             self.pending.fail_all(&closed(&error.message));
         }
     }
@@ -198,9 +198,9 @@ impl HttpSession {
     /// Converts an error response.
     pub(super) async fn error_for(&self, answer: HttpResponse) -> SendError {
         let refusal = ErrorResponse::read(answer, &self.to, Some(&self.codec)).await;
-        let is_gone = match self.codec.is_modern() {
-            true => refusal.is_of_another_era(),
-            false => self.has_server_state() && refusal.is_about_session(),
+        let is_gone = match self.codec.has_sessions() {
+            true => self.has_server_state() && refusal.is_about_session(),
+            false => refusal.is_from_replaced_server(),
         };
         if let Some(message) = refusal.message() {
             self.http.options.trace(TraceEvent::Received(message));

@@ -181,8 +181,9 @@ impl HttpTransportState {
 
     async fn call(self: &Arc<Self>, request: &Request, outbox: &Outbox) -> Result<Outcome, Error> {
         let info = request.method.info();
-        // Legacy servers describe themselves only in the handshake.
-        if request.method == Method::Discover && !self.connection().await?.session.codec.is_modern()
+        // Without `server/discover`, servers describe themselves only in the handshake.
+        if request.method == Method::Discover
+            && !self.connection().await?.session.codec.has(Method::Discover)
         {
             let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
@@ -234,8 +235,7 @@ impl HttpTransportState {
         let write = |codec: &ClientCodec, id: &CallId| {
             let mut message = Vec::new();
             codec.ping(id, &mut message);
-            let method = if codec.is_modern() { Method::Discover.name() } else { "ping" };
-            Ok(OutgoingMessage::new(message, codec.headers(method, None, None)))
+            Ok(OutgoingMessage::new(message, codec.headers(codec.ping_method(), None, None)))
         };
         self.send_with_reopen(None, PendingKind::ControlRequest, write).await.map(drop)
     }
@@ -426,7 +426,7 @@ impl ClientTransport for HttpTransport {
     }
 
     fn sends_param_headers(&self) -> bool {
-        self.0.pending.codec().is_some_and(|codec| codec.is_modern())
+        self.0.pending.codec().is_some_and(|codec| codec.has_param_headers())
     }
 
     fn close(&self) -> BoxFuture<()> {

@@ -97,11 +97,11 @@ impl PendingRequests {
                 self.on_notification(received, belongs_to).await
             }
             ServerMessage::Cancelled { id } => self.on_cancelled(&id),
-            // A modern client must not answer.
+            // The client must not answer where the server cannot send requests.
             ServerMessage::Ping { .. }
             | ServerMessage::ClientRequest { .. }
             | ServerMessage::Refused { .. }
-                if codec.is_modern() =>
+                if !codec.has_server_requests() =>
             {
                 self.options
                     .note("ignored a request: servers of this revision cannot send requests");

@@ -13,7 +13,7 @@ use std::{
 use bytestring::ByteString;
 use tokio::sync::oneshot;
 use wharf_client::{NotificationListener, ServerInfo};
-use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter, TASKS_EXTENSION};
+use wharf_model::{Error, ErrorKind, Notification, Outbox, SubscriptionFilter};
 use wharf_wire::{CallId, ClientCodec};
 
 use crate::client::ClientTransportOptions;
@@ -89,13 +89,7 @@ impl PendingRequests {
 
     /// Records a finished handshake, the first or a later one.
     pub(crate) fn opened(&self, codec: ClientCodec, mut about: ServerInfo) {
-        let can = &mut about.discovery.capabilities;
-        // Each era has its own tasks. Servers of both eras may declare both.
-        if codec.is_modern() {
-            can.tasks = None;
-        } else {
-            can.extensions.remove(TASKS_EXTENSION);
-        }
+        codec.remove_foreign_tasks(&mut about.discovery.capabilities);
         let mut state = self.lock();
         let again = state.codec.replace(codec).is_some();
         state.about = Arc::new(about);

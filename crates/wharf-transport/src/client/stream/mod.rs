@@ -193,8 +193,8 @@ impl<D: Connector> StreamTransportState<D> {
         let connection = self.connection().await?;
         let codec = connection.codec().clone();
         let method = request.method;
-        // Legacy servers describe themselves only in the handshake.
-        if method == Method::Discover && !codec.is_modern() {
+        // Without `server/discover`, servers describe themselves only in the handshake.
+        if method == Method::Discover && !codec.has(method) {
             let discovery = self.pending.about().discovery.clone();
             return Ok(Reply::Discover(Box::new(discovery)).into());
         }

@@ -87,14 +87,14 @@ impl HttpService {
             false => context,
         };
         let tasks = Arc::new(TaskSet::default());
-        let legacy = context.wire.speaks_legacy();
+        let has_sessions = context.wire.has_sessions();
         let cluster = Cluster::new(http.stores.as_ref(), &tasks, &shutdown);
-        let sessions = (legacy && http.has_sessions()).then(|| {
+        let sessions = (has_sessions && http.has_sessions()).then(|| {
             let (tasks, cluster) = (tasks.clone(), cluster.clone());
             SessionManager::new(context.clone(), http.limits, tasks, shutdown.clone(), cluster)
         });
         let budget = MessageBudget::new(http.limits.bodies, context.limits.unfinished());
-        let sse = (legacy && http.sse_2024).then(|| {
+        let sse = (has_sessions && http.sse_2024).then(|| {
             let (context, tasks, shutdown) = (context.clone(), tasks.clone(), shutdown.clone());
             LegacySse::new(context, http.limits, tasks, shutdown, budget.clone())
         });
@@ -214,8 +214,7 @@ impl HttpEndpoint {
             {
                 return crate::server::http::websocket::upgrade(self, parts, scope);
             }
-            // Modern revisions have no sessions.
-            _ if parsed.message.is_modern() => response::not_allowed("POST"),
+            _ if !parsed.message.may_have_session() => response::not_allowed("POST"),
             (&Method::GET, Some(sessions)) => sessions.get(parsed, scope).await,
             (&Method::DELETE, Some(sessions)) => sessions.delete(parsed, scope).await,
             _ => response::not_allowed(self.allowed()),
@@ -244,7 +243,9 @@ impl HttpEndpoint {
         scope: RequestExtensions,
     ) -> EventualResponse<'a> {
         match &self.sessions {
-            Some(sessions) if !parsed.message.is_modern() => sessions.post(parsed, message, scope),
+            Some(sessions) if parsed.message.may_have_session() => {
+                sessions.post(parsed, message, scope)
+            }
             _ => self.answer(message, &parsed.message, parsed.accept, scope),
         }
     }

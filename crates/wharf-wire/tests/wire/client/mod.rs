@@ -7,6 +7,7 @@ mod harmless;
 mod heads;
 mod hears;
 mod results;
+mod revisions;
 mod writes;
 
 use std::sync::Arc;

@@ -91,7 +91,7 @@ impl NegotiationCase {
             NegotiationStep::Wait(wait) => format!("wait {}", timeout(wait)),
             NegotiationStep::Open { codec: client_codec, info, then, .. } => {
                 let then = then.as_ref().map(|bytes| parse(bytes)["method"].to_string());
-                assert_eq!(then.is_some(), !client_codec.is_modern());
+                assert_eq!(then.is_some(), client_codec.has_sessions());
                 assert!(then.is_none_or(|then| then == "\"notifications/initialized\""));
                 format!("open {} {}", client_codec.revision(), info.name)
             }
