@@ -45,7 +45,7 @@ pub use crate::middleware::{TowerLayer, TowerNext};
 #[cfg(feature = "simulation")]
 pub use crate::random::seeded::seed_rng;
 pub use crate::{
-    builder::error::{BuildError, Problem},
+    builder::error::{BuildError, BuildProblem},
     context::{client_requests::*, step::*, *},
     handler::{
         Handler, PlainHandler,

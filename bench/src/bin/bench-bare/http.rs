@@ -48,7 +48,7 @@ pub(crate) async fn serve(address: SocketAddr, answers: Answers) -> Fallible {
 async fn handle(
     endpoint: Arc<Endpoint>,
     request: Request<Incoming>,
-) -> Result<Response<Reply>, Infallible> {
+) -> Result<Response<ReplyBody>, Infallible> {
     let session = request.headers().get(SESSION).map(HeaderValue::as_bytes);
     let known = session.is_none_or(|id| endpoint.sessions.has(id));
     if !known {
@@ -64,25 +64,27 @@ async fn handle(
     }
 }
 
-async fn post(endpoint: &Endpoint, request: Request<Incoming>) -> Response<Reply> {
+async fn post(endpoint: &Endpoint, request: Request<Incoming>) -> Response<ReplyBody> {
     let Ok(body) = request.into_body().collect().await else {
         return status(StatusCode::BAD_REQUEST);
     };
     match endpoint.answers.answer(&body.to_bytes()) {
-        Answer::Reply(reply) => typed(JSON, Reply::Whole(reply.into())),
+        Answer::Reply(reply) => typed(JSON, ReplyBody::Whole(reply.into())),
         Answer::Negotiation(reply) => {
-            let mut response = typed(JSON, Reply::Whole(reply.into()));
+            let mut response = typed(JSON, ReplyBody::Whole(reply.into()));
             if let Ok(id) = HeaderValue::try_from(endpoint.sessions.open()) {
                 response.headers_mut().insert(SESSION, id);
             }
             response
         }
         Answer::Nothing => status(StatusCode::ACCEPTED),
-        Answer::Progress(progress, reply) => typed(EVENTS, Reply::Events(events(progress, reply))),
+        Answer::Progress(progress, reply) => {
+            typed(EVENTS, ReplyBody::Events(events(progress, reply)))
+        }
         Answer::Waiting(reply) => {
             sleep(WAIT).await;
             sleep(WAIT).await;
-            typed(JSON, Reply::Whole(reply.into()))
+            typed(JSON, ReplyBody::Whole(reply.into()))
         }
         Answer::Unreadable => status(StatusCode::BAD_REQUEST),
     }
@@ -100,24 +102,24 @@ fn events(progress: Progress, reply: Vec<u8>) -> mpsc::Receiver<Bytes> {
     receiver
 }
 
-fn status(code: StatusCode) -> Response<Reply> {
-    let mut response = Response::new(Reply::Whole(Full::default()));
+fn status(code: StatusCode) -> Response<ReplyBody> {
+    let mut response = Response::new(ReplyBody::Whole(Full::default()));
     *response.status_mut() = code;
     response
 }
 
-fn typed(kind: HeaderValue, body: Reply) -> Response<Reply> {
+fn typed(kind: HeaderValue, body: ReplyBody) -> Response<ReplyBody> {
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
 }
 
-enum Reply {
+enum ReplyBody {
     Whole(Full<Bytes>),
     Events(mpsc::Receiver<Bytes>),
 }
 
-impl Body for Reply {
+impl Body for ReplyBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -126,8 +128,8 @@ impl Body for Reply {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match self.get_mut() {
-            Reply::Whole(body) => Pin::new(body).poll_frame(cx),
-            Reply::Events(events) => {
+            ReplyBody::Whole(body) => Pin::new(body).poll_frame(cx),
+            ReplyBody::Events(events) => {
                 events.poll_recv(cx).map(|event| event.map(|e| Ok(Frame::data(e))))
             }
         }
@@ -135,15 +137,15 @@ impl Body for Reply {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Reply::Whole(body) => body.is_end_stream(),
-            Reply::Events(_) => false,
+            ReplyBody::Whole(body) => body.is_end_stream(),
+            ReplyBody::Events(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Reply::Whole(body) => body.size_hint(),
-            Reply::Events(_) => SizeHint::default(),
+            ReplyBody::Whole(body) => body.size_hint(),
+            ReplyBody::Events(_) => SizeHint::default(),
         }
     }
 }

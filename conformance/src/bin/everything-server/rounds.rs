@@ -16,8 +16,8 @@ pub(crate) fn tools(server: Server) -> Server {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Name {
-    name: String,
+pub(crate) struct Name {
+    pub(crate) name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]

@@ -5,13 +5,13 @@ use std::fmt;
 /// Error of building a server: contains every problem, each with what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BuildError {
-    problems: Vec<Problem>,
+    problems: Vec<BuildProblem>,
 }
 
 /// One problem that must be fixed before the server can be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Problem {
+pub struct BuildProblem {
     /// The part it is about, such as "tool `add`".
     pub item: String,
     /// Description of the problem and of its solution.
@@ -21,7 +21,7 @@ pub struct Problem {
 impl BuildError {
     /// Returns the problems, in the order they were found.
     #[must_use]
-    pub fn problems(&self) -> &[Problem] {
+    pub fn problems(&self) -> &[BuildProblem] {
         &self.problems
     }
 
@@ -34,7 +34,7 @@ impl BuildError {
     }
 
     pub(crate) fn add(&mut self, item: impl Into<String>, text: impl Into<String>) {
-        self.problems.push(Problem { item: item.into(), text: text.into() });
+        self.problems.push(BuildProblem { item: item.into(), text: text.into() });
     }
 
     /// Returns `value` if there are no problems.
@@ -50,7 +50,7 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for BuildProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.item, self.text)
     }

@@ -73,11 +73,11 @@ impl Deadline {
 
     /// Pauses the timeout until the returned guard is dropped.
     #[must_use]
-    pub fn pause(&self) -> Pause {
+    pub fn pause(&self) -> DeadlinePause {
         let mut pauses = self.lock();
         pauses.open += 1;
         pauses.since.get_or_insert_with(Instant::now);
-        Pause(self.clone())
+        DeadlinePause(self.clone())
     }
 
     /// The time of expiry; `None` while paused, and without a limit.
@@ -94,9 +94,9 @@ impl Deadline {
 
 /// Guard that pauses a [`Deadline`] until it is dropped.
 #[derive(Debug)]
-pub struct Pause(Deadline);
+pub struct DeadlinePause(Deadline);
 
-impl Drop for Pause {
+impl Drop for DeadlinePause {
     fn drop(&mut self) {
         let mut pauses = self.0.lock();
         pauses.open -= 1;

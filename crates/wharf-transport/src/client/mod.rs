@@ -26,7 +26,7 @@ use wharf_model::Error;
 #[cfg(feature = "http")]
 pub use self::http::connect_http;
 pub use self::{
-    deadline::{Deadline, Pause},
+    deadline::{Deadline, DeadlinePause},
     options::{ClientLimits, ClientTransportOptions, Trace, TraceEvent, UnsolicitedRequestHandler},
 };
 pub use crate::client::{

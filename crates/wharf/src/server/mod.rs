@@ -12,9 +12,9 @@ pub use command_line::Transport;
 pub use endpoint::{ClientEnd, Endpoint};
 pub use reply_stream::ReplyStream;
 pub use wharf_server::{
-    Access, BuildError, ClientRequestError, Completer, Declaration, Extract, Handler, Incoming,
-    IntoCompletion, IntoContents, IntoPrompt, IntoToolError, IntoToolOutcome, Item, KeyError,
-    KeyRing, Limits, Part, PlainHandler, Problem, PromptFn, Rates, Registry, ResourceFn, Router,
+    Access, BuildError, BuildProblem, ClientRequestError, Completer, Declaration, Extract, Handler,
+    Incoming, IntoCompletion, IntoContents, IntoPrompt, IntoToolError, IntoToolOutcome, Item,
+    KeyError, KeyRing, Limits, Part, PlainHandler, PromptFn, Rates, Registry, ResourceFn, Router,
     RouterBuilder, StepError, ToolFn, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};

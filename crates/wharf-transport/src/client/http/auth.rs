@@ -6,7 +6,7 @@ use http::{
 use wharf_model::{AuthFailure, Error, ErrorKind, Outbox};
 
 use crate::client::ClientTransportOptions;
-use crate::client::http::response::HttpResponse;
+use crate::client::http::response::ServerResponse;
 
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 /// Maximum number of `WWW-Authenticate` challenges of one response that are read, and the maximum
@@ -16,7 +16,7 @@ const MAX_CHALLENGE_BYTES: usize = 8 << 10;
 
 /// A response, and the mark of the credentials that its request carried.
 pub(super) struct AuthAttempt {
-    pub(super) response: HttpResponse,
+    pub(super) response: ServerResponse,
     pub(super) mark: u64,
 }
 

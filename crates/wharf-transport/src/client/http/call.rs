@@ -8,7 +8,7 @@ use wharf_wire::CallId;
 
 use crate::client::http::{
     connection::{ConnectionMode, HttpConnection},
-    response::{HttpResponse, MediaKind},
+    response::{MediaKind, ServerResponse},
     resume::{ResumableStream, StreamKind},
     session::{HttpSession, OutgoingMessage, SendError, unexpected},
 };
@@ -63,7 +63,7 @@ async fn reply(
 /// Receives the events of a reply stream until the reply arrives, on this or another stream.
 async fn reply_from_stream(
     connection: &HttpConnection,
-    response: HttpResponse,
+    response: ServerResponse,
     pending_reply: &mut PendingReply,
 ) -> Result<ByteString, SendError> {
     let kind = if connection.kind == ConnectionMode::Stateless {

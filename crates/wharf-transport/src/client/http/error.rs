@@ -13,7 +13,7 @@ use wharf_model::{Error, ErrorKind};
 use wharf_wire::{ClientCodec, ServerMessage, error_codes};
 
 use crate::client::http::{
-    response::{HttpResponse, printable_excerpt},
+    response::{ServerResponse, printable_excerpt},
     server_url::ServerUrl,
 };
 
@@ -58,7 +58,7 @@ pub(super) struct ErrorResponse {
 
 impl ErrorResponse {
     pub(super) async fn read(
-        response: HttpResponse,
+        response: ServerResponse,
         from: &ServerUrl,
         codec: Option<&ClientCodec>,
     ) -> ErrorResponse {

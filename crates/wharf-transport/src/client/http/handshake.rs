@@ -16,7 +16,7 @@ use crate::client::http::{
     auth,
     auth::AuthWait,
     error::{ErrorResponse, is_inconclusive},
-    response::{HttpResponse, MediaKind, SseStream, printable_excerpt},
+    response::{MediaKind, ServerResponse, SseStream, printable_excerpt},
     send::HttpSender,
     server_url::ServerUrl,
     session::{closed, session_id, to_header_map},
@@ -144,7 +144,7 @@ impl Prober<'_> {
         heads: &HeaderMap,
         message: &Bytes,
         patience: Duration,
-    ) -> Result<Option<HttpResponse>, Error> {
+    ) -> Result<Option<ServerResponse>, Error> {
         let http = self.http;
         let mut times = 0;
         loop {
@@ -199,7 +199,7 @@ impl Prober<'_> {
         }
     }
 
-    async fn body(&self, response: HttpResponse) -> Result<Bytes, Error> {
+    async fn body(&self, response: ServerResponse) -> Result<Bytes, Error> {
         let limit = self.http.options.limits.message;
         match response.media() {
             _ if is_inconclusive(response.status) => {

@@ -11,7 +11,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::{task::coop::consume_budget, time::timeout};
 use wharf_model::{Error, ErrorKind, excerpt};
-use wharf_wire::sse::{Events, ServerEvent};
+use wharf_wire::sse::{EventParser, ServerEvent};
 
 /// Maximum length of an unused body that is read to reuse the connection.
 const MAX_DRAIN_BYTES: u64 = 64 << 10;
@@ -21,7 +21,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_EXCERPT_BYTES: usize = 1 << 10;
 
 /// A response with an unread body.
-pub(super) struct HttpResponse {
+pub(super) struct ServerResponse {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
     version: Version,
@@ -36,11 +36,11 @@ pub(super) enum MediaKind {
     Other,
 }
 
-impl HttpResponse {
-    pub(super) fn new(response: Response<Incoming>) -> HttpResponse {
+impl ServerResponse {
+    pub(super) fn new(response: Response<Incoming>) -> ServerResponse {
         let (parts, body) = response.into_parts();
         let (status, headers, version) = (parts.status, parts.headers, parts.version);
-        HttpResponse { status, headers, version, body }
+        ServerResponse { status, headers, version, body }
     }
 
     fn content_type(&self) -> Option<&str> {
@@ -124,7 +124,7 @@ impl HttpResponse {
 
     /// The body as an SSE stream with events of at most `limit` bytes.
     pub(super) fn events(self, limit: usize) -> SseStream {
-        SseStream { body: self.body, events: Events::new(limit), received_any: false }
+        SseStream { body: self.body, events: EventParser::new(limit), received_any: false }
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) fn printable_excerpt(text: &[u8]) -> String {
 /// A stream of server-sent events (SSE).
 pub(super) struct SseStream {
     body: Incoming,
-    events: Events,
+    events: EventParser,
     /// Set once any bytes were received.
     received_any: bool,
 }

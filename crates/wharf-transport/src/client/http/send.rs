@@ -20,7 +20,7 @@ use crate::client::http::{
     auth,
     auth::{AuthAttempt, AuthWait},
     connector::{ConnectError, HttpConnector},
-    response::HttpResponse,
+    response::ServerResponse,
     server_url::ServerUrl,
 };
 
@@ -101,7 +101,7 @@ impl HttpSender {
         to: &ServerUrl,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<HttpResponse, Error> {
+    ) -> Result<ServerResponse, Error> {
         // GET streams and DELETE run in the background.
         let wait = if verb == Verb::POST { AuthWait::Interactive } else { AuthWait::Background };
         self.send_for(wait, verb, to, headers, body).await
@@ -115,7 +115,7 @@ impl HttpSender {
         to: &ServerUrl,
         headers: &HeaderMap,
         body: Bytes,
-    ) -> Result<HttpResponse, Error> {
+    ) -> Result<ServerResponse, Error> {
         let mut times = 0;
         loop {
             let tried = self.attempt(&verb, to, headers, &body).await?;
@@ -174,7 +174,7 @@ impl HttpSender {
             auth::attach_credentials(&self.options, verb, &url, request.headers_mut()).await?;
         let response =
             self.client.request(request).await.map_err(|error| request_error(to, &error))?;
-        let response = HttpResponse::new(response);
+        let response = ServerResponse::new(response);
         self.options.note(format_args!("{verb} {to}: {}", response.status_line()));
         auth::report_response(&self.options, mark, response.status, &response.headers);
         Ok(AuthAttempt { response, mark })
@@ -213,7 +213,7 @@ fn parse_user_headers(
 fn redirect_target(
     verb: &Verb,
     from: &ServerUrl,
-    response: &HttpResponse,
+    response: &ServerResponse,
 ) -> Result<Option<ServerUrl>, Error> {
     let keeps_method = match response.status {
         StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,

@@ -18,7 +18,7 @@ use wharf_wire::{CallId, ClientCodec, sse::ServerEvent};
 use crate::client::http::{
     auth::AuthWait,
     error::ErrorResponse,
-    response::{HttpResponse, MediaKind},
+    response::{MediaKind, ServerResponse},
     send::HttpSender,
     server_url::ServerUrl,
 };
@@ -141,7 +141,7 @@ impl HttpSession {
         }
     }
 
-    pub(super) async fn post(&self, outgoing: OutgoingMessage) -> Result<HttpResponse, Error> {
+    pub(super) async fn post(&self, outgoing: OutgoingMessage) -> Result<ServerResponse, Error> {
         match outgoing.call.clone() {
             Some(call) => self.post_for(AuthWait::Call(&call), outgoing).await,
             None => self.post_for(AuthWait::Interactive, outgoing).await,
@@ -152,7 +152,7 @@ impl HttpSession {
         &self,
         wait: AuthWait<'_>,
         outgoing: OutgoingMessage,
-    ) -> Result<HttpResponse, Error> {
+    ) -> Result<ServerResponse, Error> {
         let mut headers = self.session_headers.clone();
         headers.extend(to_header_map(&outgoing.headers)?);
         self.http.options.trace(TraceEvent::Sent(&outgoing.message));
@@ -161,7 +161,7 @@ impl HttpSession {
     }
 
     /// Opens the GET stream, or resumes after the event `last`.
-    pub(super) async fn get(&self, last: Option<&str>) -> Result<HttpResponse, Error> {
+    pub(super) async fn get(&self, last: Option<&str>) -> Result<ServerResponse, Error> {
         let mut headers = self.session_headers.clone();
         headers.extend(to_header_map(&self.codec.headers("", None, None))?);
         if let Some(last) = last {
@@ -171,7 +171,7 @@ impl HttpSession {
     }
 
     /// Ends the session (DELETE).
-    pub(super) async fn delete(&self) -> Result<HttpResponse, Error> {
+    pub(super) async fn delete(&self) -> Result<ServerResponse, Error> {
         let mut headers = self.session_headers.clone();
         headers.extend(to_header_map(&self.codec.headers("", None, None))?);
         self.http.send(Verb::DELETE, &self.http.url, &headers, Bytes::new()).await
@@ -196,7 +196,7 @@ impl HttpSession {
     }
 
     /// Converts an error response.
-    pub(super) async fn error_for(&self, answer: HttpResponse) -> SendError {
+    pub(super) async fn error_for(&self, answer: ServerResponse) -> SendError {
         let refusal = ErrorResponse::read(answer, &self.to, Some(&self.codec)).await;
         let is_gone = match self.codec.has_sessions() {
             true => self.has_server_state() && refusal.is_about_session(),
@@ -291,7 +291,7 @@ pub(super) fn closed(why: &str) -> Error {
 }
 
 /// Error for a response that is neither a message nor an SSE stream.
-pub(super) async fn unexpected(answer: HttpResponse, from: &ServerUrl) -> Error {
+pub(super) async fn unexpected(answer: ServerResponse, from: &ServerUrl) -> Error {
     let (status_line, media) = (answer.status_line(), answer.media());
     let wanted = if media == MediaKind::Other { "a message or an SSE stream" } else { "a reply" };
     let shown = answer.read_start().await;

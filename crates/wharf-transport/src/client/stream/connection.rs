@@ -34,9 +34,9 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An open connection. Clones share it.
 #[derive(Clone)]
-pub(crate) struct StreamConnection(Arc<ConnectionState>);
+pub(crate) struct StreamConnection(Arc<StreamConnectionState>);
 
-struct ConnectionState {
+struct StreamConnectionState {
     codec: ClientCodec,
     outgoing: mpsc::Sender<Vec<u8>>,
     dead: AtomicBool,
@@ -60,7 +60,7 @@ impl StreamConnection {
     ) -> StreamConnection {
         let room = pending.options().limits.outgoing.clamp(1, Semaphore::MAX_PERMITS);
         let (outgoing, queue) = mpsc::channel(room);
-        let connection = StreamConnection(Arc::new(ConnectionState {
+        let connection = StreamConnection(Arc::new(StreamConnectionState {
             codec,
             outgoing,
             dead: AtomicBool::new(false),
@@ -136,7 +136,7 @@ struct ConnectionCleanup {
 impl ConnectionCleanup {
     fn fail_pending(&mut self) {
         let Some(on_end) = self.on_end.take() else { return };
-        let ConnectionState { dead, closing, pending_failed, .. } = &*self.connection.0;
+        let StreamConnectionState { dead, closing, pending_failed, .. } = &*self.connection.0;
         dead.store(true, Ordering::Release);
         closing.stop();
         on_end(self.began.elapsed());

@@ -44,7 +44,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 const BUFFER_BYTES: usize = 16 << 10;
 
 type ClientWebSocket = WebSocketStream<ClientStream>;
-type FrameWriter = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
+type WebSocketSink = Arc<Mutex<SplitSink<ClientWebSocket, Message>>>;
 
 /// The result of a WebSocket handshake.
 enum HandshakeAttempt {
@@ -165,8 +165,8 @@ impl WebSocketConnector {
 }
 
 impl Connector for WebSocketConnector {
-    type Source = FrameReader;
-    type Sink = FrameWriter;
+    type Source = WebSocketSource;
+    type Sink = WebSocketSink;
     type Guard = ();
 
     fn name(&self) -> String {
@@ -181,7 +181,7 @@ impl Connector for WebSocketConnector {
         let (sink, stream) = self.connect(options).await?.split();
         let writer = Arc::new(Mutex::new(sink));
         let limit = options.limits.message;
-        let source = FrameReader { stream, writer: writer.clone(), pinged: false, limit };
+        let source = WebSocketSource { stream, writer: writer.clone(), pinged: false, limit };
         Ok(ConnectionParts { source, sink: writer, guard: () })
     }
 }
@@ -201,15 +201,15 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
 }
 
 /// Reads messages from a WebSocket, and answers pings.
-pub(crate) struct FrameReader {
+pub(crate) struct WebSocketSource {
     stream: SplitStream<ClientWebSocket>,
-    writer: FrameWriter,
+    writer: WebSocketSink,
     /// Set while a ping is unanswered.
     pinged: bool,
     limit: usize,
 }
 
-impl MessageSource for FrameReader {
+impl MessageSource for WebSocketSource {
     async fn next(&mut self) -> Result<Option<Line>, Error> {
         loop {
             // A server that never pauses must not starve other futures of the task.
@@ -232,7 +232,7 @@ impl MessageSource for FrameReader {
     }
 }
 
-impl FrameReader {
+impl WebSocketSource {
     /// Sends a heartbeat ping; fails if the last one is unanswered.
     async fn ping(&mut self) -> Result<(), Error> {
         let ping = async { self.writer.lock().await.send(Message::Ping(Bytes::new())).await };
@@ -245,7 +245,7 @@ impl FrameReader {
     }
 }
 
-impl MessageSink for FrameWriter {
+impl MessageSink for WebSocketSink {
     async fn send(&mut self, messages: Vec<Vec<u8>>) -> io::Result<()> {
         let mut writer = self.lock().await;
         for message in messages {

@@ -4,7 +4,7 @@ pub(crate) mod parser;
 
 use std::time::Duration;
 
-pub use crate::framing::sse::parser::{Events, ServerEvent};
+pub use crate::framing::sse::parser::{EventParser, ServerEvent};
 use crate::json::writer;
 
 /// Keep-alive comment for idle connections. No blank line follows, because some readers take a blank line for

@@ -24,9 +24,9 @@ pub struct ServerEvent {
 /// Parses a `text/event-stream`. Buffers at most one event of the maximum length.
 ///
 /// ```
-/// use wharf_wire::sse::Events;
+/// use wharf_wire::sse::EventParser;
 ///
-/// let mut events = Events::new(1024);
+/// let mut events = EventParser::new(1024);
 /// events.push(b"\xef\xbb\xbf: hello\r\nid: 7\r\ndata: {\"a\":\r\ndata: 1}\r\n\r\ndata: cut o");
 /// let event = events.next().unwrap().unwrap();
 /// assert_eq!(event.data, "{\"a\":\n1}");
@@ -34,7 +34,7 @@ pub struct ServerEvent {
 /// assert_eq!(events.last_id(), Some("7"));
 /// ```
 #[derive(Debug)]
-pub struct Events {
+pub struct EventParser {
     buffer: BytesMut,
     limit: usize,
     /// Number of buffered bytes already searched for a line ending.
@@ -67,11 +67,11 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Upper limit for the reconnect delay that a server may request.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
-impl Events {
+impl EventParser {
     /// Creates a parser for events of at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Events {
+        EventParser {
             buffer: BytesMut::new(),
             limit,
             searched: 0,

@@ -1,7 +1,7 @@
 //! Event streams, split at any byte.
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use wharf_wire::sse::{self, Events, ServerEvent};
+use wharf_wire::sse::{self, EventParser, ServerEvent};
 
 /// Lines with and without meaning, and line endings of every kind.
 fn piece() -> impl Strategy<Value = Vec<u8>> {
@@ -34,7 +34,7 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
 
 /// Parses a stream given in chunks; returns its events and the maximum memory used.
 fn read(limit: usize, chunks: &[&[u8]]) -> (Vec<Option<ServerEvent>>, Option<String>, Option<u64>) {
-    let mut events = Events::new(limit);
+    let mut events = EventParser::new(limit);
     let mut found = Vec::new();
     for chunk in chunks {
         events.push(chunk);

@@ -3,7 +3,7 @@
 use crate::framing::sse::parser::*;
 
 /// Parses `bytes` into `name|data|id` for each event, or `!` for an oversized one.
-fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
+fn read(events: &mut EventParser, bytes: &[u8]) -> Vec<String> {
     events.push(bytes);
     let shown = |found: Result<ServerEvent, Error>| match found {
         Ok(ServerEvent { name, data, id }) => {
@@ -19,7 +19,7 @@ fn read(events: &mut Events, bytes: &[u8]) -> Vec<String> {
 }
 
 fn all(bytes: &[u8]) -> Vec<String> {
-    read(&mut Events::new(1000), bytes)
+    read(&mut EventParser::new(1000), bytes)
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn the_format() {
         ("data: ä€😀\n\n", &["|ä€😀|"]),
     ] {
         assert_eq!(all(stream.as_bytes()), expected, "{stream:?}");
-        let mut events = Events::new(1000);
+        let mut events = EventParser::new(1000);
         let bytewise: Vec<_> = stream.bytes().flat_map(|byte| read(&mut events, &[byte])).collect();
         assert_eq!(bytewise, expected, "{stream:?}, byte by byte");
     }
@@ -56,7 +56,7 @@ fn the_format() {
 
 #[test]
 fn an_event_is_there_as_soon_as_its_blank_line_is() {
-    let mut events = Events::new(100);
+    let mut events = EventParser::new(100);
     assert_eq!(read(&mut events, b"data: a\r\n\r"), ["|a|"]);
     assert!(read(&mut events, b"\nda").is_empty());
     assert_eq!(read(&mut events, b"ta: b\n\n"), ["|b|"]);
@@ -75,7 +75,7 @@ fn last_event_id() {
         ("id:ä b\n\n", Some("ä b")),
         ("data: a\n\n", None),
     ] {
-        let mut events = Events::new(100);
+        let mut events = EventParser::new(100);
         read(&mut events, stream.as_bytes());
         assert_eq!(events.last_id(), expected, "{stream:?}");
     }
@@ -92,7 +92,7 @@ fn reconnect_delay() {
         ("retry: 10\nretry: 1.5\n", Some(10)),
         ("retry:\nretry\nretry: -1\nretry: +1\nretry:  1\nretry: 1s\n", None),
     ] {
-        let mut events = Events::new(100);
+        let mut events = EventParser::new(100);
         read(&mut events, stream.as_bytes());
         assert_eq!(events.retry(), expected.map(Duration::from_millis), "{stream:?}");
     }
@@ -113,9 +113,9 @@ fn oversized_events_are_errors() {
         (format!(": {long}\n\n:{long}"), &[]),
         (event(&long) + &event(&long) + &event("b"), &["!", "!", "|b|9"]),
     ] {
-        let mut events = Events::new(20);
+        let mut events = EventParser::new(20);
         assert_eq!(read(&mut events, stream.as_bytes()), expected, "{stream:?}");
-        let mut events = Events::new(20);
+        let mut events = EventParser::new(20);
         let mut found = Vec::new();
         for byte in stream.bytes() {
             found.extend(read(&mut events, &[byte]));
@@ -123,14 +123,14 @@ fn oversized_events_are_errors() {
         }
         assert_eq!(found, expected, "{stream:?}, byte by byte");
     }
-    let mut events = Events::new(20);
+    let mut events = EventParser::new(20);
     read(&mut events, event(&long).as_bytes());
     assert_eq!(events.last_id(), None, "nothing of what is refused counts");
 }
 
 #[test]
 fn an_event_without_end_is_refused_once() {
-    let mut events = Events::new(16);
+    let mut events = EventParser::new(16);
     let mut found = read(&mut events, b"data: ");
     for _ in 0..100 {
         found.extend(read(&mut events, b"xxxxxxxxx"));
