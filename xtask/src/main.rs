@@ -47,7 +47,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "tidy",
-        about: "checks that paths in ARCHITECTURE.md exist, headers of source files, and dependencies between the crates",
+        about: "checks names and paths in documents, names of types, sizes of files, where revisions are named, and dependencies",
         stages: &[stage::TIDY],
     },
     Task {

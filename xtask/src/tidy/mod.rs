@@ -1,0 +1,33 @@
+//! `cargo xtask tidy`: rules of the repository that the compiler does not check.
+
+mod document_items;
+mod document_paths;
+mod headers;
+mod manifests;
+mod markdown;
+mod repository;
+mod revisions;
+mod sizes;
+mod source;
+mod type_names;
+mod vocabulary;
+
+use crate::workspace::Workspace;
+use repository::Repository;
+
+/// Rules, each of which returns its problems.
+const RULES: [fn(&Repository) -> Vec<String>; 7] = [
+    headers::check,
+    sizes::check,
+    type_names::check,
+    revisions::check,
+    manifests::check,
+    document_paths::check,
+    document_items::check,
+];
+
+pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
+    let repository = Repository::read(&workspace.root)?;
+    let problems: Vec<String> = RULES.iter().flat_map(|check| check(&repository)).collect();
+    if problems.is_empty() { Ok(()) } else { Err(format!("\n  {}\n", problems.join("\n  "))) }
+}
