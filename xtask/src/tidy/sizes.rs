@@ -1,4 +1,4 @@
-//! Rule: files and functions stay short.
+//! Rule: files, functions and the map of the repository stay short.
 
 use super::repository::Repository;
 use super::source::{SourceFile, item_length, line_of, position_in, words};
@@ -7,6 +7,9 @@ use super::source::{SourceFile, item_length, line_of, position_in, words};
 const MAX_FILE_LINES: usize = 480;
 /// Lines of a function, from its name to its end.
 const MAX_FUNCTION_LINES: usize = 70;
+
+/// Documents with a limit, in lines.
+const DOCUMENTS: [(&str, usize); 1] = [("ARCHITECTURE.md", 250)];
 
 /// Files or functions (`path` or `path name`) that may be longer, with their limit and the reason.
 const LONGER: [(&str, usize, &str); 0] = [];
@@ -21,6 +24,11 @@ pub(super) fn check(repository: &Repository) -> Vec<String> {
             let problem = too_long(place, lines, MAX_FUNCTION_LINES);
             problems.extend(problem.map(|problem| format!("{problem} (from line {start})")));
         }
+    }
+    for (path, limit) in DOCUMENTS {
+        let document = repository.documents.iter().find(|document| document.path == path);
+        let lines = document.map_or(0, |document| document.text.lines().count());
+        problems.extend(too_long(path.to_owned(), lines, limit));
     }
     problems
 }
@@ -52,6 +60,7 @@ fn functions(file: &SourceFile) -> impl Iterator<Item = (&str, usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::repository::TextFile;
     use super::*;
 
     #[test]
@@ -73,5 +82,13 @@ mod tests {
         let found = check(&Repository::of_sources(&[("a/src/b.rs", &text)]));
         assert_eq!(found, ["a/src/b.rs has 481 lines; at most 480 are allowed"]);
         assert_eq!(check(&Repository::of_sources(&[("a/tests/b.rs", &text)])), [""; 0]);
+    }
+
+    #[test]
+    fn a_long_document_is_found() {
+        let mut repository = Repository::of_sources(&[]);
+        let (path, text) = ("ARCHITECTURE.md".to_owned(), "a\n".repeat(251));
+        repository.documents.push(TextFile { path, text });
+        assert_eq!(check(&repository), ["ARCHITECTURE.md has 251 lines; at most 250 are allowed"]);
     }
 }
