@@ -21,7 +21,7 @@ Stdout carries the result: tables and text at a terminal, JSON when it is piped 
 Exit codes: 0 done, 1 wrong usage, 3 not authorized, 4 unreachable, 5 the server or tool failed.";
 
 const TASKS: &str = "\
-list    All of your tasks, where the server lists them
+list    All of your tasks, where the server lists them (2025-11-25)
 get     Where the task ID stands, with its result or its questions
 cancel  Ask the server to stop it
 watch   A line each time it stands otherwise, up to its end

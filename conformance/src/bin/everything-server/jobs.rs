@@ -5,8 +5,6 @@ use std::time::Duration;
 use tokio::time::sleep;
 use wharf::{Error, ErrorKind, prelude::*};
 
-use crate::rounds::Name;
-
 pub(crate) fn tools(server: Server) -> Server {
     server
         .tool::<greet>()
@@ -19,8 +17,13 @@ pub(crate) fn tools(server: Server) -> Server {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct DeleteConfirmation {
+struct Confirm {
     confirm: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Name {
+    name: String,
 }
 
 /// Greets at once, and never as a task.
@@ -53,7 +56,7 @@ async fn protocol_error_job() -> Result<String, Error> {
 /// Deletes nothing, once the user agrees.
 #[tool(task)]
 async fn confirm_delete(filename: String, ctx: Ctx) -> Result<String, ToolError> {
-    let DeleteConfirmation { confirm } = ctx.ask("confirm", format!("Delete {filename}?")).await?;
+    let Confirm { confirm } = ctx.ask("confirm", format!("Delete {filename}?")).await?;
     Ok(format!("{filename} was {}.", if confirm { "deleted" } else { "kept" }))
 }
 
@@ -62,7 +65,7 @@ async fn confirm_delete(filename: String, ctx: Ctx) -> Result<String, ToolError>
 async fn multi_input(ctx: Ctx) -> Result<String, ToolError> {
     let (name, confirm) =
         tokio::join!(ctx.ask("name", "What is your name?"), ctx.ask("confirm", "Shall we go on?"),);
-    let (Name { name }, DeleteConfirmation { confirm }) = (name?, confirm?);
+    let (Name { name }, Confirm { confirm }) = (name?, confirm?);
     Ok(format!("{name} said {}.", if confirm { "yes" } else { "no" }))
 }
 

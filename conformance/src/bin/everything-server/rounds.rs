@@ -16,8 +16,8 @@ pub(crate) fn tools(server: Server) -> Server {
 }
 
 #[derive(Deserialize, JsonSchema)]
-pub(crate) struct Name {
-    pub(crate) name: String,
+struct Name {
+    name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
