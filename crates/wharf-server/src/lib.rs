@@ -70,7 +70,8 @@ pub use crate::{
     builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
     limits::{Limits, Rates},
     middleware::{
-        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, layered,
+        Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, from_fn,
+        layered,
     },
     router::Router,
     tasks::{SpawnedTask, TaskMode, TaskOptions},

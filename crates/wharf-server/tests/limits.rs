@@ -203,9 +203,9 @@ async fn blocking_functions_are_bounded_even_after_their_calls_are_dropped() {
 struct RecordingLayer(&'static str, Arc<Mutex<Vec<String>>>);
 
 impl Middleware for RecordingLayer {
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
         self.1.lock().unwrap().push(format!("{} {}", self.0, request.method.name()));
-        next.run(request, outbox)
+        next.run(request)
     }
 }
 
@@ -233,7 +233,7 @@ fn the_first_layer_is_the_outermost() {
 fn a_layer_may_answer_itself() {
     struct Closed;
     impl Middleware for Closed {
-        fn call(&self, _: Request, _: Outbox, _: Next) -> BoxFuture<Outcome> {
+        fn call(&self, _: Request, _: Next) -> BoxFuture<Outcome> {
             Box::pin(async { Error::new(ErrorKind::TemporarilyUnavailable).into() })
         }
     }
@@ -351,10 +351,10 @@ fn any_service_can_have_a_layer() {
 fn the_panic_guard_shows_panics_to_outer_layers() {
     struct Count(Arc<AtomicUsize>);
     impl Middleware for Count {
-        fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+        fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
             let count = self.0.clone();
             Box::pin(async move {
-                let outcome = next.run(request, outbox).await;
+                let outcome = next.run(request).await;
                 count.fetch_add(1, Ordering::SeqCst);
                 outcome
             })
@@ -406,7 +406,7 @@ mod tower {
 
     use tower_layer::Layer;
     use tower_service::Service;
-    use wharf_model::{Outbox, Request};
+    use wharf_model::Request;
     use wharf_server::TowerLayer;
 
     use super::*;
@@ -426,7 +426,7 @@ mod tower {
         }
     }
 
-    impl<S: Service<(Request, Outbox)>> Service<(Request, Outbox)> for Count<S> {
+    impl<S: Service<Request>> Service<Request> for Count<S> {
         type Response = S::Response;
         type Error = S::Error;
         type Future = S::Future;
@@ -435,7 +435,7 @@ mod tower {
             self.0.poll_ready(cx)
         }
 
-        fn call(&mut self, call: (Request, Outbox)) -> S::Future {
+        fn call(&mut self, call: Request) -> S::Future {
             self.1.fetch_add(1, Ordering::SeqCst);
             self.0.call(call)
         }

@@ -67,7 +67,6 @@ impl Middleware for Meanwhile {
     fn call(
         &self,
         request: wharf::model::Request,
-        outbox: Outbox,
         next: Next,
     ) -> BoxFuture<Outcome> {
         let mut deed = self.0.lock().unwrap();
@@ -84,7 +83,7 @@ impl Middleware for Meanwhile {
             }
             *deed = Deed::Begun(begun);
         }
-        next.run(request, outbox)
+        next.run(request)
     }
 }
 
@@ -95,12 +94,11 @@ impl Middleware for Unhurried {
     fn call(
         &self,
         request: wharf::model::Request,
-        outbox: Outbox,
         next: Next,
     ) -> BoxFuture<Outcome> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            next.run(request, outbox).await
+            next.run(request).await
         })
     }
 }
@@ -112,11 +110,10 @@ impl Middleware for OneCaller {
     fn call(
         &self,
         mut request: wharf::model::Request,
-        outbox: Outbox,
         next: Next,
     ) -> BoxFuture<Outcome> {
         request.scope.insert(RateKey("everybody".into()));
-        next.run(request, outbox)
+        next.run(request)
     }
 }
 

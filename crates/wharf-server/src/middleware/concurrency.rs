@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, Request};
+use wharf_model::{BoxFuture, Error, Method, Outcome, Request};
 
 use crate::middleware::{Middleware, Next};
 use crate::{
@@ -27,24 +27,24 @@ impl Concurrency {
 }
 
 impl Middleware for Concurrency {
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
         if request.method == Method::Listen {
-            return next.run(request, outbox);
+            return next.run(request);
         }
         match self.call_limit.acquire(&request.scope) {
             AcquireResult::Now => {
-                outbox.hold(self.call_limit.clone());
-                next.run(request, outbox)
+                next.outbox().hold(self.call_limit.clone());
+                next.run(request)
             }
             AcquireResult::Counted(permit) => {
-                permit.hold(&outbox);
-                next.run(request, outbox)
+                permit.hold(next.outbox());
+                next.run(request)
             }
             AcquireResult::Later(queued) => Box::pin(async move {
                 if let Some(permit) = queued.await {
-                    permit.hold(&outbox);
+                    permit.hold(next.outbox());
                 }
-                next.run(request, outbox).await
+                next.run(request).await
             }),
             AcquireResult::Never => now(Error::overloaded(Duration::from_secs(1)).into()),
         }

@@ -1,6 +1,7 @@
 //! Middleware around the router.
 
 mod concurrency;
+mod from_fn;
 mod panic_guard;
 mod rate_limit;
 mod timeout;
@@ -16,6 +17,7 @@ use wharf_model::{BoxFuture, ChangeVersion, Outbox, Outcome, Request, Service};
 pub use self::tower::{TowerLayer, TowerNext};
 pub use self::{
     concurrency::Concurrency,
+    from_fn::from_fn,
     panic_guard::PanicGuard,
     rate_limit::{RateKey, RateLimit},
     timeout::Timeout,
@@ -25,22 +27,25 @@ pub use self::{
 pub(crate) use self::trace::printable;
 
 /// Middleware around the router: it receives each call before its handler, and each outcome after
-/// it.
+/// it. [`from_fn`] creates middleware from a function.
+///
+/// Implement the trait where a boxed future for each call is too much: `next.run(…)` can be
+/// returned as it is.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod middleware { pub use super::*; } pub mod model { pub use super::*; } pub mod server { pub use super::*; } }
 /// use wharf::{Error, ErrorKind};
 /// use wharf::middleware::{Middleware, Next};
-/// use wharf::model::{BoxFuture, Method, Outbox};
-/// use wharf::{model::{Outcome, Request}, server::Router};
+/// use wharf::model::{BoxFuture, Method, Outcome, Request};
+/// use wharf::server::Router;
 ///
 /// struct ReadOnly;
 ///
 /// impl Middleware for ReadOnly {
-///     fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+///     fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
 ///         match request.method {
 ///             Method::CallTool => Box::pin(async { Error::new(ErrorKind::ToolDisabled).into() }),
-///             _ => next.run(request, outbox),
+///             _ => next.run(request),
 ///         }
 ///     }
 /// }
@@ -49,56 +54,74 @@ pub(crate) use self::trace::printable;
 /// # let _ = router;
 /// # Ok::<(), wharf::server::BuildError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not middleware",
+    label = "does not implement `Middleware`",
+    note = "middleware from a function: `wharf::middleware::from_fn(|request, next| async move {{ \
+            next.run(request).await }})`",
+    note = "middleware from a tower layer: `wharf::middleware::TowerLayer::new(layer)` (feature \
+            `tower`)"
+)]
 pub trait Middleware: Send + Sync + 'static {
     /// Handles the call, or forwards it with `next`.
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome>;
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome>;
 }
 
-/// The rest of the chain behind a middleware.
+/// Rest of the chain behind a middleware, with the outbox of the call.
 #[derive(Clone)]
-pub struct Next(ChainLink);
-
-#[derive(Clone)]
-enum ChainLink {
-    ChainLayer(Arc<ChainLayer>),
-    Service(Arc<dyn Service>),
-}
-
-struct ChainLayer {
-    middleware: Box<dyn Middleware>,
-    next: Next,
+pub struct Next {
+    chain: Chain,
+    outbox: Outbox,
 }
 
 impl Next {
     /// Forwards the call.
     #[must_use]
-    pub fn run(self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        self.call(request, outbox)
+    pub fn run(self, request: Request) -> BoxFuture<Outcome> {
+        self.chain.call(request, self.outbox)
     }
 
-    /// Builds the chain of `layers`, the outermost first, around `service`.
-    pub(crate) fn chain(layers: Vec<Box<dyn Middleware>>, service: Arc<dyn Service>) -> Self {
-        let around = |next, middleware| {
-            Next(ChainLink::ChainLayer(Arc::new(ChainLayer { middleware, next })))
-        };
-        layers.into_iter().rev().fold(Next(ChainLink::Service(service)), around)
+    /// Returns the outbox of the call, for its deadlines and for messages to the client.
+    #[must_use]
+    pub fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 }
 
-impl Service for Next {
+/// Middleware around a service.
+#[derive(Clone)]
+pub(crate) enum Chain {
+    Layer(Arc<ChainLayer>),
+    Service(Arc<dyn Service>),
+}
+
+pub(crate) struct ChainLayer {
+    middleware: Box<dyn Middleware>,
+    next: Chain,
+}
+
+impl Chain {
+    /// Builds the chain of `layers`, the outermost first, around `service`.
+    pub(crate) fn new(layers: Vec<Box<dyn Middleware>>, service: Arc<dyn Service>) -> Self {
+        let around = |next, middleware| Chain::Layer(Arc::new(ChainLayer { middleware, next }));
+        layers.into_iter().rev().fold(Chain::Service(service), around)
+    }
+}
+
+impl Service for Chain {
     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
-        match &self.0 {
-            ChainLink::ChainLayer(layer) => {
-                layer.middleware.call(request, outbox, layer.next.clone())
+        match self {
+            Chain::Layer(layer) => {
+                layer.middleware.call(request, Next { chain: layer.next.clone(), outbox })
             }
-            ChainLink::Service(service) => service.call(request, outbox),
+            Chain::Service(service) => service.call(request, outbox),
         }
     }
 
     fn moment(&self) -> Option<ChangeVersion> {
-        match &self.0 {
-            ChainLink::ChainLayer(layer) => layer.next.moment(),
-            ChainLink::Service(service) => service.moment(),
+        match self {
+            Chain::Layer(layer) => layer.next.moment(),
+            Chain::Service(service) => service.moment(),
         }
     }
 }
@@ -124,5 +147,5 @@ impl fmt::Debug for Next {
 /// ```
 #[must_use]
 pub fn layered(service: Arc<dyn Service>, layer: impl Middleware) -> Arc<dyn Service> {
-    Arc::new(Next::chain(vec![Box::new(layer)], service))
+    Arc::new(Chain::new(vec![Box::new(layer)], service))
 }

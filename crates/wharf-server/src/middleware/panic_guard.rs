@@ -4,49 +4,98 @@ use std::{
     any::Any,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
-    task::Poll,
+    task::{Context, Poll},
 };
 
-use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outbox, Outcome, Request, ToolResult};
+use wharf_model::{BoxFuture, Error, ErrorKind, Method, Outcome, Request, ToolResult};
 
-use crate::handler::now;
 use crate::middleware::{Middleware, Next, printable};
 
 /// Converts a panic of a handler or of inner middleware into an outcome that outer middleware
 /// receives, and logs its text.
 ///
-/// A panic is contained without this middleware too: the call ends with the same outcome, but outer
-/// middleware does not see it.
+/// A panic is contained without this middleware too: the call ends with the same outcome, and
+/// [`Tracing`](crate::Tracing) logs it, but other outer middleware does not receive the outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PanicGuard;
 
 impl Middleware for PanicGuard {
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
-        let (method, target) = (request.method, printable(&request.target()));
-        let begun = catch_unwind(AssertUnwindSafe(|| next.run(request, outbox)));
-        let mut call = match begun {
-            Ok(call) => Some(call),
-            Err(panic) => return now(panic_outcome(method, &target, &*panic)),
-        };
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
+        let (method, target) = (request.method.name(), printable(&request.target()));
+        let mut call = GuardedCall::start(request, next);
         Box::pin(poll_fn(move |cx| {
-            let Some(running) = &mut call else { return Poll::Pending };
-            let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(cx)));
-            polled.unwrap_or_else(|panic| {
-                // A future that panicked is not polled again.
-                let _ = catch_unwind(AssertUnwindSafe(|| drop(call.take())));
-                Poll::Ready(panic_outcome(method, &target, &*panic))
+            call.poll(cx).map(|ended| {
+                ended.unwrap_or_else(|panic| {
+                    tracing::error!(method, target, panic = panic.text(), "handler panicked");
+                    panic.into_outcome()
+                })
             })
         }))
     }
 }
 
-fn panic_outcome(method: Method, target: &str, panic: &(dyn Any + Send)) -> Outcome {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    let text = printable(text.unwrap_or("panic without a message"));
-    tracing::error!(method = method.name(), target, panic = text, "handler panicked");
-    match method {
-        Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
-        _ => Error::new(ErrorKind::InternalError).into(),
+/// Call that ends with a [`CaughtPanic`] if it panics.
+pub(crate) struct GuardedCall {
+    method: Method,
+    state: CallState,
+}
+
+enum CallState {
+    Running(BoxFuture<Outcome>),
+    Panicked(Box<dyn Any + Send>),
+    Ended,
+}
+
+impl GuardedCall {
+    /// Starts the call.
+    pub(crate) fn start(request: Request, next: Next) -> Self {
+        let method = request.method;
+        let started = catch_unwind(AssertUnwindSafe(|| next.run(request)));
+        let state = started.map_or_else(CallState::Panicked, CallState::Running);
+        GuardedCall { method, state }
+    }
+
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Outcome, CaughtPanic>> {
+        if let CallState::Running(call) = &mut self.state {
+            match catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(cx))) {
+                Ok(polled) => return polled.map(Ok),
+                Err(payload) => self.fail(payload),
+            }
+        }
+        match std::mem::replace(&mut self.state, CallState::Ended) {
+            CallState::Panicked(payload) => {
+                Poll::Ready(Err(CaughtPanic { method: self.method, payload }))
+            }
+            CallState::Running(_) | CallState::Ended => Poll::Pending,
+        }
+    }
+
+    /// Drops the future that panicked; its destructors may panic too.
+    fn fail(&mut self, payload: Box<dyn Any + Send>) {
+        let call = std::mem::replace(&mut self.state, CallState::Panicked(payload));
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(call)));
+    }
+}
+
+/// Panic of a call.
+pub(crate) struct CaughtPanic {
+    method: Method,
+    payload: Box<dyn Any + Send>,
+}
+
+impl CaughtPanic {
+    /// Returns the text of the panic, for the log only: it may contain confidential data.
+    pub(crate) fn text(&self) -> String {
+        let text = self.payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| self.payload.downcast_ref::<String>().map(String::as_str));
+        printable(text.unwrap_or("panic without a message"))
+    }
+
+    /// Returns the outcome for the client.
+    pub(crate) fn into_outcome(self) -> Outcome {
+        match self.method {
+            Method::CallTool => ToolResult::error(ErrorKind::ToolPanicked.message()).into(),
+            _ => Error::new(ErrorKind::InternalError).into(),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use wharf_model::{BoxFuture, Error, Method, Outbox, Outcome, RateDecision, RateStore, Request};
+use wharf_model::{BoxFuture, Error, Method, Outcome, RateDecision, RateStore, Request};
 use wharf_store::MemoryRates;
 
 use crate::handler::now;
@@ -63,9 +63,9 @@ impl RateLimit {
 }
 
 impl Middleware for RateLimit {
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
         match self.take(&request) {
-            [RateDecision::Now(Ok(())), RateDecision::Now(Ok(()))] => next.run(request, outbox),
+            [RateDecision::Now(Ok(())), RateDecision::Now(Ok(()))] => next.run(request),
             [RateDecision::Now(Err(wait)), _] | [_, RateDecision::Now(Err(wait))] => {
                 now(Error::rate_limited(wait).into())
             }
@@ -75,7 +75,7 @@ impl Middleware for RateLimit {
                         return Error::rate_limited(wait).into();
                     }
                 }
-                next.run(request, outbox).await
+                next.run(request).await
             }),
         }
     }

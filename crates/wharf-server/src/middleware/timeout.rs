@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::{BoxFuture, Method, Outbox, Outcome, Request};
+use wharf_model::{BoxFuture, Method, Outcome, Request};
 
 use crate::middleware::{Middleware, Next};
 
@@ -28,17 +28,17 @@ impl Timeout {
 }
 
 impl Middleware for Timeout {
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
         if request.method != Method::Listen {
-            let mut deadlines = outbox.deadlines();
+            let mut deadlines = next.outbox().deadlines();
             let shorter = |old: Option<Duration>, new: Option<Duration>| match (old, new) {
                 (Some(old), Some(new)) => Some(old.min(new)),
                 (old, new) => new.or(old),
             };
             deadlines.idle = shorter(deadlines.idle, self.idle);
             deadlines.total = shorter(deadlines.total, self.total);
-            outbox.set_deadlines(deadlines);
+            next.outbox().set_deadlines(deadlines);
         }
-        next.run(request, outbox)
+        next.run(request)
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use tower_layer::Layer;
 use tower_service::Service;
-use wharf_model::{BoxFuture, Error, ErrorKind, Outbox, Outcome, Request};
+use wharf_model::{BoxFuture, Error, ErrorKind, Outcome, Request};
 
 use crate::middleware::{Middleware, Next};
 
@@ -18,7 +18,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Adapter from a tower layer to a [`Middleware`].
 ///
-/// The layer wraps a service of `(Request, Outbox)` that returns an `Outcome`. It is applied once,
+/// The layer wraps a service of `Request` that returns an `Outcome`. It is applied once,
 /// so layers that count or limit do so across calls; its service is cloned for each call. An error
 /// of the layer itself becomes an internal error.
 pub struct TowerLayer<S> {
@@ -35,11 +35,11 @@ impl<S> TowerLayer<S> {
 
 impl<S> Middleware for TowerLayer<S>
 where
-    S: Service<(Request, Outbox), Response = Outcome> + Clone + Send + 'static,
+    S: Service<Request, Response = Outcome> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
-    fn call(&self, mut request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
+    fn call(&self, mut request: Request, next: Next) -> BoxFuture<Outcome> {
         let mut service = self.service.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // The rest of the chain differs between uses of the layer, so it travels as a request
         // extension.
@@ -47,7 +47,7 @@ where
         Box::pin(async move {
             let answered = async {
                 poll_fn(|cx| service.poll_ready(cx)).await?;
-                service.call((request, outbox)).await
+                service.call(request).await
             };
             match answered.await {
                 Ok(outcome) => outcome,
@@ -71,7 +71,7 @@ impl<S> fmt::Debug for TowerLayer<S> {
 #[derive(Clone, Debug)]
 pub struct TowerNext(());
 
-impl Service<(Request, Outbox)> for TowerNext {
+impl Service<Request> for TowerNext {
     type Response = Outcome;
     type Error = Infallible;
     type Future = TowerFuture;
@@ -80,9 +80,9 @@ impl Service<(Request, Outbox)> for TowerNext {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, (mut request, outbox): (Request, Outbox)) -> TowerFuture {
+    fn call(&mut self, mut request: Request) -> TowerFuture {
         TowerFuture(match request.scope.remove::<Next>() {
-            Some(next) => next.run(request, outbox),
+            Some(next) => next.run(request),
             // A layer replaced the request extensions.
             None => Box::pin(async { Error::new(ErrorKind::InternalError).into() }),
         })

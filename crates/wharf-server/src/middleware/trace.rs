@@ -1,42 +1,54 @@
 //! Middleware that creates a `tracing` span per call.
 
-use std::{future::poll_fn, ops::RangeInclusive, task::Poll};
+use std::{
+    future::poll_fn,
+    ops::RangeInclusive,
+    time::{Duration, Instant},
+};
 
 use tracing::{Level, Span, field};
-use wharf_model::{BoxFuture, Outbox, Outcome, Reply, Request};
+use wharf_model::{BoxFuture, Outcome, Reply, Request};
 
-use crate::middleware::{Middleware, Next};
+use crate::middleware::{
+    Middleware, Next,
+    panic_guard::{CaughtPanic, GuardedCall},
+};
 
 /// Creates one `tracing` span per call, with its method, target and outcome, and never with
 /// arguments. It costs almost nothing while no `tracing` subscriber is installed.
+///
+/// The end of a call is logged at level `INFO`. If the handler panicked, it is logged at level
+/// `ERROR`, with method, target and the text of the panic, which the client does not receive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tracing;
 
 impl Middleware for Tracing {
-    fn call(&self, request: Request, outbox: Outbox, next: Next) -> BoxFuture<Outcome> {
-        if !tracing::enabled!(Level::INFO) {
-            return next.run(request, outbox);
+    fn call(&self, request: Request, next: Next) -> BoxFuture<Outcome> {
+        // Panics are logged at this level even where spans and other ends are not.
+        if !tracing::enabled!(Level::ERROR) {
+            return next.run(request);
         }
-        let span = tracing::info_span!(
-            "call",
-            method = request.method.name(),
-            target = printable(&request.target()),
-            outcome = field::Empty,
-        );
-        let mut call = span.in_scope(|| next.run(request, outbox));
-        let timer = std::time::Instant::now();
+        let (method, target) = (request.method.name(), printable(&request.target()));
+        let span = tracing::info_span!("call", method, target, outcome = field::Empty);
+        let mut call = span.in_scope(|| GuardedCall::start(request, next));
+        let timer = Instant::now();
         Box::pin(poll_fn(move |cx| {
             let _inside = span.enter();
-            let polled = call.as_mut().poll(cx);
-            if let Poll::Ready(outcome) = &polled {
-                finished(&span, outcome, timer.elapsed());
-            }
-            polled
+            call.poll(cx).map(|ended| match ended {
+                Ok(outcome) => {
+                    finished(&span, &outcome, timer.elapsed());
+                    outcome
+                }
+                Err(panic) => {
+                    panicked(&span, (method, &target), &panic, timer.elapsed());
+                    panic.into_outcome()
+                }
+            })
         }))
     }
 }
 
-fn finished(span: &Span, outcome: &Outcome, elapsed: std::time::Duration) {
+fn finished(span: &Span, outcome: &Outcome, elapsed: Duration) {
     let name = match outcome {
         Outcome::Complete(Reply::Tool(result)) if result.is_error => "tool_error",
         Outcome::Complete(_) => "complete",
@@ -46,6 +58,12 @@ fn finished(span: &Span, outcome: &Outcome, elapsed: std::time::Duration) {
     };
     span.record("outcome", name);
     tracing::info!(outcome = name, elapsed_us = elapsed.as_micros() as u64, "call finished");
+}
+
+fn panicked(span: &Span, (method, target): (&str, &str), panic: &CaughtPanic, elapsed: Duration) {
+    let (panic, elapsed_us) = (panic.text(), elapsed.as_micros() as u64);
+    span.record("outcome", "panicked");
+    tracing::error!(outcome = "panicked", method, target, panic, elapsed_us, "call finished");
 }
 
 /// Sanitizes a caller's string for the log: short, and without characters that could forge lines,

@@ -21,7 +21,7 @@ use wharf_model::{
 use crate::{
     builder::RouterBuilder,
     limits::Limits,
-    middleware::{Middleware, Next},
+    middleware::{Chain, Middleware},
     tasks,
 };
 use crate::{
@@ -55,7 +55,7 @@ use crate::{
 pub struct Router {
     pub(crate) server: Arc<ServerState>,
     /// `None` if there is no middleware: then the handler's future is returned without a wrapper.
-    pub(crate) chain: Option<Next>,
+    pub(crate) chain: Option<Chain>,
     pub(crate) stop_tasks: Arc<StopTasksOnDrop>,
 }
 
@@ -83,7 +83,7 @@ impl Router {
             return bare;
         }
         let (server, stop_tasks) = (bare.server.clone(), bare.stop_tasks.clone());
-        Router { server, chain: Some(Next::chain(layers, Arc::new(bare))), stop_tasks }
+        Router { server, chain: Some(Chain::new(layers, Arc::new(bare))), stop_tasks }
     }
 
     /// Returns the registry, to change the server while it runs.
