@@ -11,7 +11,7 @@ use crate::{AttributeKind, docs, types};
 
 /// A parameter of the handler, in the order of the signature.
 pub(crate) enum HandlerParameter {
-    /// An extractor: passed to the handler as it is.
+    /// An extractor, by its type.
     Extractor(Box<Type>),
     /// A field of the generated arguments struct.
     Argument(Box<ArgumentField>),
@@ -60,6 +60,13 @@ impl HandlerParameter {
         }
     }
 
+    pub(crate) fn extractor(&self) -> Option<&Type> {
+        match self {
+            HandlerParameter::Extractor(ty) => Some(ty),
+            HandlerParameter::Argument(_) => None,
+        }
+    }
+
     /// True for `Args<T>`, which decodes all arguments, so their names are unknown to the macro.
     pub(crate) fn reads_arguments(&self) -> bool {
         self.is_extractor("Args")
@@ -71,7 +78,7 @@ impl HandlerParameter {
     }
 
     fn is_extractor(&self, name: &str) -> bool {
-        matches!(self, HandlerParameter::Extractor(ty) if types::is_named(ty, &[name]))
+        self.extractor().is_some_and(|ty| types::is_named(ty, &[name]))
     }
 }
 
@@ -117,7 +124,11 @@ fn reject_helpers(helpers: &[Attribute], errors: &mut CompileErrors) {
 
 /// Extractors that are available to some kinds of handler only, and the error for the others.
 const KIND_RESTRICTIONS: &[(&str, &[AttributeKind], &str)] = &[
-    ("Completing", &[], "`Completing` belongs in the function that `#[complete(…)]` names"),
+    (
+        "CompletionRequest",
+        &[],
+        "`CompletionRequest` belongs in the function that `#[complete(…)]` names",
+    ),
     ("RawArgs", &[AttributeKind::Tool], "only a tool's arguments are JSON: take them one by one"),
     ("Uri", &[AttributeKind::Resource], "only a resource is read at a URI"),
 ];

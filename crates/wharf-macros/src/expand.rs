@@ -63,6 +63,7 @@ fn companion(
         ident
     );
     let arguments = build.as_ref().map(|_| arguments_struct(root, ident, parameters));
+    let extractors = build.as_ref().map(|_| extractor_structs(root, parameters));
     let sendable = build.as_ref().and_then(|_| sendable(&function.sig));
     let body = build.unwrap_or_else(|| quote!(::core::unreachable!()));
     quote! {
@@ -75,6 +76,7 @@ fn companion(
         #[allow(deprecated)]
         const _: () = {
             #arguments
+            #extractors
             #sendable
 
             #[automatically_derived]
@@ -169,9 +171,10 @@ fn handler(
     let fields: Vec<TokenStream> = fields.collect();
     let arguments = (!fields.is_empty())
         .then(|| quote!(#root::__private::Args(__Arguments { #(#fields),* }): #root::__private::Args<__Arguments>));
-    let extractors = pairs().filter_map(|(parameter, local)| match parameter {
-        HandlerParameter::Extractor(ty) => Some(quote!(#local: #ty)),
-        HandlerParameter::Argument(_) => None,
+    let extractors = pairs().enumerate().filter_map(|(index, (parameter, local))| {
+        parameter.extractor()?;
+        let wrapper = extractor_name(index);
+        Some(quote!(#wrapper(#local): #wrapper))
     });
     let inputs = arguments.into_iter().chain(extractors);
     let mut call = quote_spanned!(here=> #ident(#(#locals),*));
@@ -208,6 +211,41 @@ fn sendable(signature: &Signature) -> Option<TokenStream> {
             }
         }
     })
+}
+
+/// Generates one struct around the type of each extractor. The compiler checks the type once, at the
+/// parameter; the structs always implement `Extract`, so the builder call causes no second error.
+fn extractor_structs(root: &syn::Path, parameters: &[HandlerParameter]) -> TokenStream {
+    let private = quote!(#root::__private);
+    let structs = parameters.iter().enumerate().filter_map(|(index, parameter)| {
+        let (ty, wrapper) = (parameter.extractor()?, extractor_name(index));
+        let functions = format_ident!("__EXTRACTOR_{index}");
+        let check = quote_spanned!(ty.span()=> #private::extractor::<#ty>());
+        Some(quote! {
+            struct #wrapper(#ty);
+            const #functions: #private::Extractor<#ty> = #check;
+
+            #[automatically_derived]
+            #[diagnostic::do_not_recommend]
+            impl #private::Extract for #wrapper {
+                fn declare(declaration: &mut #private::Declaration) {
+                    (#functions.declare)(declaration);
+                }
+
+                fn extract(
+                    call: &#private::Incoming<'_>,
+                ) -> ::core::result::Result<Self, #private::Error> {
+                    (#functions.extract)(call).map(Self)
+                }
+            }
+        })
+    });
+    structs.collect()
+}
+
+/// Name of the struct around the extractor at this position.
+fn extractor_name(index: usize) -> Ident {
+    format_ident!("__Extractor{index}")
 }
 
 /// Generates the arguments struct and the functions for `#[default(…)]`.

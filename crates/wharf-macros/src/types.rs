@@ -7,7 +7,7 @@ use crate::errors::CompileErrors;
 
 /// Extractors with a type parameter. The same name without one is a type of the application.
 const GENERIC_EXTRACTORS: &[&str] = &["Args", "Extension", "State"];
-const PLAIN_EXTRACTORS: &[&str] = &["Completing", "Ctx", "Principal", "RawArgs", "Uri"];
+const PLAIN_EXTRACTORS: &[&str] = &["CompletionRequest", "Ctx", "Principal", "RawArgs", "Uri"];
 const OPTIONAL_EXTRACTORS: &[&str] = &["Extension", "Principal"];
 
 pub(crate) fn is_extractor(ty: &Type) -> bool {

@@ -50,7 +50,8 @@ pub use crate::{
     handler::{
         Handler, PlainHandler,
         extract::{
-            Args, Completing, Declaration, Extension, Extract, Incoming, RawArgs, State, Uri,
+            Args, Declaration, Extension, Extract, Extractor, Incoming, RawArgs, State, Uri,
+            extractor,
         },
         into_completion::{Completer, IntoCompletion},
         into_contents::IntoContents,

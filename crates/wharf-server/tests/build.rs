@@ -7,8 +7,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use support::*;
-use wharf_model::{CacheHint, ListCapability, Method, Outcome, Reply, ServerCapabilities};
-use wharf_server::{Args, Completing, Limits, Prompt, RawArgs, Resource, Router, State, Tool, Uri};
+use wharf_model::{
+    CacheHint, CompletionRequest, ListCapability, Method, Outcome, Reply, ServerCapabilities,
+};
+use wharf_server::{Args, Limits, Prompt, RawArgs, Resource, Router, State, Tool, Uri};
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code)]
@@ -274,13 +276,16 @@ fn completions_belong_to_arguments_that_exist() {
     let twice = prompt().complete_from("name", ["a"]).complete_from("name", ["b"]);
     assert!(one_problem(Router::builder().add(twice).build()).contains("twice"));
     let wrong = prompt().complete("name", async |_: Args<Named>| Vec::<String>::new());
-    assert!(one_problem(Router::builder().add(wrong).build()).contains("Completing"));
+    assert!(one_problem(Router::builder().add(wrong).build()).contains("CompletionRequest"));
 }
 
 #[test]
 fn unsupported_handler_parameters_are_reported() {
     assert!(one_problem(build(Tool::new("t", async |_: Uri| ()))).contains("Uri"));
-    assert!(one_problem(build(Tool::new("t", async |_: Completing| ()))).contains("Completing"));
+    assert!(
+        one_problem(build(Tool::new("t", async |_: CompletionRequest| ())))
+            .contains("CompletionRequest")
+    );
     let twice = Tool::new("t", async |_: Args<Named>, _: Args<Named>| ());
     assert!(one_problem(build(twice)).contains("twice"));
     let prompt = Prompt::new("p", async |_: RawArgs| "x");

@@ -13,12 +13,11 @@ use context_support::*;
 use futures_util::future::{join, select};
 use serde_json::json;
 use wharf_model::{
-    ClientCapability, Content, ElicitResult, ErrorKind, Event, InputMode, Method, Outcome, Reply,
-    RequestBuilder, Role, RootsResult, SamplingMessage, SamplingRequest, SamplingResult,
+    ClientCapability, CompletionRequest, Content, ElicitResult, ErrorKind, Event, InputMode,
+    Method, Outcome, Reply, RequestBuilder, Role, RootsResult, SamplingMessage, SamplingRequest,
+    SamplingResult,
 };
-use wharf_server::{
-    Args, ClientRequestError, Completing, Ctx, Prompt, Resource, Router, State, Tool, Trial,
-};
+use wharf_server::{Args, ClientRequestError, Ctx, Prompt, Resource, Router, State, Tool, Trial};
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
@@ -338,7 +337,7 @@ async fn client_requests_need_the_declared_capability() {
 
 #[test]
 fn completions_cannot_send_client_requests() {
-    async fn complete(_typing: Completing, ctx: Ctx) -> Vec<String> {
+    async fn complete(_typing: CompletionRequest, ctx: Ctx) -> Vec<String> {
         vec![format!("{:?}", ctx.roots("r").await)]
     }
     #[derive(serde::Deserialize, schemars::JsonSchema)]

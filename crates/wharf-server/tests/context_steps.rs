@@ -4,6 +4,7 @@
 mod context_support;
 
 use std::{
+    collections::BTreeMap,
     future::poll_fn,
     sync::Arc,
     task::{Context, Poll},
@@ -154,6 +155,27 @@ async fn only_the_success_of_a_try_step_is_stored() {
     let report = Trial::tool(&router, "tool").answer("c", sure()).run(InputMode::Suspend).await;
     assert_eq!(report.text(), "true 2");
     assert_eq!(effects.count(), 3, "failed, succeeded, and the failed one again");
+}
+
+/// Debug builds report a result that a retry could not restore, also where nothing is recorded.
+#[cfg(debug_assertions)]
+#[tokio::test]
+async fn a_step_whose_result_is_not_json_is_reported() {
+    async fn not_serializable(ctx: Ctx) -> String {
+        let seats = ctx.step("seats", async { BTreeMap::from([((1, 'A'), "Ada".to_owned())]) });
+        format!("{:?}", seats.await)
+    }
+    async fn not_deserializable(ctx: Ctx) -> String {
+        ctx.step("ratio", async { f64::NAN }).await.to_string()
+    }
+    for asks in BOTH {
+        let (router, _) = counted(not_serializable);
+        let report = Trial::tool(&router, "tool").run(asks).await;
+        assert_eq!(report.text(), ErrorKind::ToolPanicked.message());
+        let (router, _) = counted(not_deserializable);
+        let report = Trial::tool(&router, "tool").run(asks).await;
+        assert_eq!(report.text(), ErrorKind::ToolPanicked.message());
+    }
 }
 
 async fn redeem(State(effects): State<Counter>, ctx: Ctx) -> Result<String, ToolError> {

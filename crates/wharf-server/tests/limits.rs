@@ -20,7 +20,7 @@ use wharf_model::{
 };
 use wharf_server::{
     Concurrency, Ctx, Limits, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates,
-    RawArgs, Router, RouterBuilder, Timeout, Tool, Tracing, layered,
+    RawArgs, Router, RouterBuilder, Timeout, Tool, Tracing, from_fn, layered,
 };
 
 /// A tool that waits until its gate is opened.
@@ -239,6 +239,33 @@ fn a_layer_may_answer_itself() {
     }
     let router = hello().layer(Closed).build().unwrap();
     assert!(kind(now(&router, call("hello", "{}"))).is_temporarily_unavailable());
+}
+
+#[test]
+fn a_function_is_a_layer() {
+    async fn tools_only(request: Request, next: Next) -> Outcome {
+        match request.method {
+            Method::CallTool => next.run(request).await,
+            _ => Error::new(ErrorKind::TemporarilyUnavailable).into(),
+        }
+    }
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let seen = ends.clone();
+    let router = hello()
+        .layer(from_fn(move |request, next| {
+            let seen = seen.clone();
+            async move {
+                let outcome = next.run(request).await;
+                seen.lock().unwrap().push(matches!(outcome, Outcome::Complete(_)));
+                outcome
+            }
+        }))
+        .layer(from_fn(tools_only))
+        .build()
+        .unwrap();
+    assert_eq!(text(now(&router, call("hello", "{}"))), "hello");
+    assert!(kind(now(&router, list(Method::ListTools))).is_temporarily_unavailable());
+    assert_eq!(*ends.lock().unwrap(), [true, false]);
 }
 
 #[tokio::test(start_paused = true)]

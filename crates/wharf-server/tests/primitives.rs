@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use support::*;
 use wharf_model::{
-    Completion, Content, Error, ErrorKind, Icon, Method, Outcome, Reply, Role, ToolResult,
+    Completion, CompletionRequest, Content, Error, ErrorKind, Icon, Method, Outcome, Reply, Role,
+    ToolResult,
 };
 use wharf_server::{
-    Args, ClientRequestError, Completing, Json, Prompt, RawArgs, Resource, Router, Tool, ToolError,
+    Args, ClientRequestError, Json, Prompt, RawArgs, Resource, Router, Tool, ToolError,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -195,7 +196,10 @@ fn a_completion_has_at_most_a_hundred_values() {
         .add(prompt("hundred").complete("name", many(100)))
         .add(prompt("more").complete("name", many(101)))
         .add(prompt("hand").complete("name", by_hand))
-        .add(prompt("context").complete("name", |it: Completing| vec![format!("{:?}", it.context)]))
+        .add(
+            prompt("context")
+                .complete("name", |it: CompletionRequest| vec![format!("{:?}", it.context)]),
+        )
         .build()
         .unwrap();
     let ask = |name: &str| {
@@ -222,7 +226,9 @@ where
     let (read_fail, get_fail, complete_fail) = (fail.clone(), fail.clone(), fail);
     let prompt = Prompt::inline("p", move || failing(&get_fail));
     let template = Resource::inline("x:{type}{?limit,page_size}", |_: Args<Search>| "x")
-        .complete("type", move |_: Completing| failing(&complete_fail).map(|value| vec![value]));
+        .complete("type", move |_: CompletionRequest| {
+            failing(&complete_fail).map(|value| vec![value])
+        });
     let router = Router::builder()
         .add(Resource::inline("x:r", move || failing(&read_fail)))
         .add(prompt)

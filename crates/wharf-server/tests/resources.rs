@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use support::*;
 use wharf_model::{
-    Body, CacheHint, Content, Error, ErrorKind, Method, Outcome, PromptMessage, PromptResult,
-    ReadResult, Reply, RequestBuilder, ResourceContents, Role,
+    Body, CacheHint, CompletionRequest, Content, Error, ErrorKind, Method, Outcome, PromptMessage,
+    PromptResult, ReadResult, Reply, RequestBuilder, ResourceContents, Role,
 };
-use wharf_server::{
-    Args, Completing, Json, Limits, Prompt, Resource, Router, State, ToolError, Uri,
-};
+use wharf_server::{Args, Json, Limits, Prompt, Resource, Router, State, ToolError, Uri};
 
 #[derive(Deserialize, JsonSchema)]
 struct Note {
@@ -278,10 +276,10 @@ fn everything_a_prompt_may_return() {
 }
 
 fn completing() -> Router {
-    let languages = |typing: Completing, State(words): State<Vec<&'static str>>| {
+    let languages = |typing: CompletionRequest, State(words): State<Vec<&'static str>>| {
         typing.matching(words.iter().copied())
     };
-    let depths = async |typing: Completing| {
+    let depths = async |typing: CompletionRequest| {
         let code = typing.context.get("code").cloned().unwrap_or_default();
         vec![format!("{}:{}:{code}", typing.argument, typing.value)]
     };
@@ -349,7 +347,7 @@ fn completions_may_be_limited_to_fewer() {
     let build = |values: usize| {
         let limits = Limits { completion_values: 3, ..Limits::default() };
         let values: Vec<String> = (0..values).map(|n| n.to_string()).collect();
-        let prompt = review().complete("code", move |_: Completing| values.clone());
+        let prompt = review().complete("code", move |_: CompletionRequest| values.clone());
         Router::builder().limits(limits).add(prompt).build().unwrap()
     };
     let at = completion(now(&build(3), complete(REVIEW, "code", "")));

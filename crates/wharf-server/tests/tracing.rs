@@ -9,17 +9,18 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
 };
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use support::*;
 use tracing::{
-    Event, Metadata, Subscriber,
+    Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
-use wharf_model::{ErrorKind, ToolResult};
+use wharf_model::{ErrorKind, Event, ToolResult};
 use wharf_server::{Args, Extension, Resource, Router, Tool, ToolError, Tracing};
 
 /// Collects every span and event as text.
@@ -56,7 +57,7 @@ impl Subscriber for TraceCollector {
         self.0.lock().unwrap().push(line.0);
     }
 
-    fn event(&self, event: &Event<'_>) {
+    fn event(&self, event: &tracing::Event<'_>) {
         let mut line = LogLine("event".into());
         event.record(&mut line);
         self.0.lock().unwrap().push(line.0);
@@ -95,6 +96,47 @@ fn one_span_a_call_with_clean_names_and_no_arguments() {
     assert!(lines.contains(&"record outcome=tool_not_found".to_owned()), "{lines:#?}");
     assert!(!all.contains("hunter2") && !all.contains("welcome"), "{all}");
     assert!(!all.contains(['\r', '\n', '\u{1b}', '\u{202e}']), "{all:?}");
+}
+
+fn boom() -> String {
+    panic!("hunter2\n")
+}
+
+#[test]
+fn a_panic_is_logged_as_the_end_of_its_call() {
+    let router = Router::builder()
+        .add(Tool::new("later", async || {
+            tokio::task::yield_now().await;
+            boom()
+        }))
+        .add(Tool::inline("at-once", boom))
+        .add(Resource::new("x:broken", async || boom()))
+        .layer(Tracing)
+        .build()
+        .unwrap();
+    let calls = [
+        (call("later", "{}"), "method=tools/call target=later"),
+        (call("at-once", "{}"), "method=tools/call target=at-once"),
+        (read("x:broken"), "method=resources/read target=x:broken"),
+    ];
+    for (request, about) in calls {
+        let record = TraceCollector::default();
+        let outcome = tracing::subscriber::with_default(record.clone(), || {
+            let mut active_call = start_without_runtime(&router, request);
+            loop {
+                if let Poll::Ready(Event::Done(outcome)) = poll(&mut active_call) {
+                    break outcome;
+                }
+            }
+        });
+        assert!(!format!("{outcome:?}").contains("hunter2"), "{outcome:?}");
+        let lines = record.0.lock().unwrap().clone();
+        let ends: Vec<_> = lines.iter().filter(|line| line.starts_with("event")).collect();
+        let [end] = ends[..] else { panic!("one line, not {ends:#?}") };
+        assert!(end.contains("message=call finished outcome=panicked"), "{end}");
+        assert!(end.contains(about) && end.contains("panic=hunter2\u{fffd}"), "{end}");
+        assert!(lines.contains(&"record outcome=panicked".to_owned()), "{lines:#?}");
+    }
 }
 
 #[test]

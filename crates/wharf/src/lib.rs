@@ -82,10 +82,10 @@ pub use crate::server::{Endpoint, Server};
 pub use wharf_client::args;
 #[cfg(feature = "server")]
 pub use wharf_macros::{prompt, resource, tool};
-pub use wharf_model::{Content, Error, ErrorKind, Principal, ToolResult};
+pub use wharf_model::{CompletionRequest, Content, Error, ErrorKind, Principal, ToolResult};
 #[cfg(feature = "server")]
 pub use wharf_server::{
-    Args, Completing, Ctx, Extension, Json, Prompt, RawArgs, Resource, State, Tool, ToolError, Uri,
+    Args, Ctx, Extension, Json, Prompt, RawArgs, Resource, State, Tool, ToolError, Uri,
 };
 
 /// Compiles the examples of the README and of the guide.
@@ -96,7 +96,10 @@ mod guide;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod __private {
-    pub use wharf_model::{Icon, Role};
-    pub use wharf_server::{Args, Prompt, PromptFn, Resource, ResourceFn, TaskMode, Tool, ToolFn};
+    pub use wharf_model::{Error, Icon, Role};
+    pub use wharf_server::{
+        Args, Declaration, Extract, Extractor, Incoming, Prompt, PromptFn, Resource, ResourceFn,
+        TaskMode, Tool, ToolFn, extractor,
+    };
     pub use {schemars, serde, serde_json};
 }

@@ -2,11 +2,11 @@
 
 #[cfg(feature = "server")]
 pub use crate::{
-    Args, Completing, Ctx, Extension, Json, Prompt, RawArgs, Resource, Server, State, Tool,
-    ToolError, Uri, prompt, resource, server::ClientRequestError, tool,
+    Args, Ctx, Extension, Json, Prompt, RawArgs, Resource, Server, State, Tool, ToolError, Uri,
+    prompt, resource, server::ClientRequestError, tool,
 };
 pub use crate::{
-    Content, Error, ErrorKind, Principal, ToolResult,
+    CompletionRequest, Content, Error, ErrorKind, Principal, ToolResult,
     model::{
         Completion, Icon, LogLevel, PromptMessage, ResourceContents, Role, SamplingMessage,
         SamplingRequest,

@@ -64,11 +64,7 @@ enum Deed {
 }
 
 impl Middleware for Meanwhile {
-    fn call(
-        &self,
-        request: wharf::model::Request,
-        next: Next,
-    ) -> BoxFuture<Outcome> {
+    fn call(&self, request: wharf::model::Request, next: Next) -> BoxFuture<Outcome> {
         let mut deed = self.0.lock().unwrap();
         if request.method == Method::Listen
             && let Deed::Due(due) = std::mem::take(&mut *deed)
@@ -91,11 +87,7 @@ impl Middleware for Meanwhile {
 struct Unhurried;
 
 impl Middleware for Unhurried {
-    fn call(
-        &self,
-        request: wharf::model::Request,
-        next: Next,
-    ) -> BoxFuture<Outcome> {
+    fn call(&self, request: wharf::model::Request, next: Next) -> BoxFuture<Outcome> {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_millis(50)).await;
             next.run(request).await
@@ -107,11 +99,7 @@ impl Middleware for Unhurried {
 struct OneCaller;
 
 impl Middleware for OneCaller {
-    fn call(
-        &self,
-        mut request: wharf::model::Request,
-        next: Next,
-    ) -> BoxFuture<Outcome> {
+    fn call(&self, mut request: wharf::model::Request, next: Next) -> BoxFuture<Outcome> {
         request.scope.insert(RateKey("everybody".into()));
         next.run(request)
     }

@@ -119,7 +119,7 @@ async fn review(
     format!("{code} {} {depth}", r#type.unwrap_or_default())
 }
 
-async fn languages(typing: Completing) -> Completion {
+async fn languages(typing: CompletionRequest) -> Completion {
     typing.matching(["python", "perl", "rust"])
 }
 

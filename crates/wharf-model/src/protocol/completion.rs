@@ -12,17 +12,21 @@ use crate::{LazyJson, Meta, UnknownFields};
 /// Maximum number of values in a result.
 const MAX_VALUES: usize = 100;
 
-/// Parameters of `completion/complete`.
+/// Parameters of `completion/complete`: the argument to complete, and the value typed so far.
+///
+/// A completion function takes it, and returns the values that match:
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
-/// use wharf::model::{CompletionRef, CompletionRequest};
+/// use wharf::{CompletionRequest, model::{Completion, CompletionRef}};
 ///
-/// let asked: CompletionRequest = serde_json::from_str(
-///     r#"{"ref":{"type":"ref/prompt","name":"review"},"argument":{"name":"language","value":"py"}}"#,
-/// ).unwrap();
-/// assert_eq!(asked.reference, CompletionRef::Prompt("review".into()));
-/// assert_eq!(asked.value, "py");
+/// async fn languages(request: CompletionRequest) -> Completion {
+///     request.matching(["perl", "python", "rust"])
+/// }
+///
+/// let prompt = CompletionRef::prompt("review");
+/// let request = CompletionRequest::new(prompt, "language", "Py");
+/// assert_eq!(request.matching(["perl", "python", "rust"]).values, ["python"]);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -52,6 +56,13 @@ impl CompletionRequest {
     pub fn with_argument(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.context.insert(name.into(), value.into());
         self
+    }
+
+    /// Returns the candidates that begin with the typed value, ignoring case, in their order.
+    pub fn matching(&self, candidates: impl IntoIterator<Item: Into<String>>) -> Completion {
+        let typed = self.value.to_lowercase();
+        let matches = |candidate: &String| candidate.to_lowercase().starts_with(&typed);
+        Completion::new(candidates.into_iter().map(Into::into).filter(matches))
     }
 }
 

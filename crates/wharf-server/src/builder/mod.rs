@@ -36,18 +36,33 @@ use crate::{
 };
 
 /// Function that is a tool. Implemented by `#[tool]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function with `#[tool]`",
+    label = "not a tool",
+    note = "put `#[tool]` on the function, or build a `wharf::Tool` and register it with `.add(…)`"
+)]
 pub trait ToolFn {
     /// Returns the tool.
     fn tool() -> Tool;
 }
 
 /// Function that is a resource. Implemented by `#[resource]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function with `#[resource]`",
+    label = "not a resource",
+    note = "put `#[resource(\"…\")]` on the function, or build a `wharf::Resource` and register it with `.add(…)`"
+)]
 pub trait ResourceFn {
     /// Returns the resource.
     fn resource() -> Resource;
 }
 
 /// Function that is a prompt. Implemented by `#[prompt]`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a function with `#[prompt]`",
+    label = "not a prompt",
+    note = "put `#[prompt]` on the function, or build a `wharf::Prompt` and register it with `.add(…)`"
+)]
 pub trait PromptFn {
     /// Returns the prompt.
     fn prompt() -> Prompt;

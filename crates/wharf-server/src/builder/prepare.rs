@@ -134,8 +134,8 @@ impl PartPreparer<'_> {
         }
         check_scope_syntax(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
-        if declaration.takes_uri || declaration.takes_completing {
-            check.add("a tool cannot take `Uri` or `Completing`");
+        if declaration.takes_uri || declaration.takes_completion {
+            check.add("a tool cannot take `Uri` or `CompletionRequest`");
         }
         let before = check.count();
         self.schema(&info.input_schema, own_input, "input", &mut check);
@@ -192,8 +192,8 @@ impl PartPreparer<'_> {
         }
         check_scope_syntax(&scopes, &mut check);
         self.declaration(&declaration, &mut check);
-        if declaration.takes_uri || declaration.takes_completing || declaration.takes_raw {
-            check.add("a prompt cannot take `Uri`, `Completing` or `RawArgs`");
+        if declaration.takes_uri || declaration.takes_completion || declaration.takes_raw {
+            check.add("a prompt cannot take `Uri`, `CompletionRequest` or `RawArgs`");
         }
         let arguments: Vec<&str> = info.arguments.iter().map(|it| it.name.as_str()).collect();
         self.completions(&completions, &arguments, &mut check);
@@ -307,8 +307,8 @@ impl PartPreparer<'_> {
 
     fn reader(&self, declaration: &Declaration, check: &mut PartCheck<'_>) {
         self.declaration(declaration, check);
-        if declaration.takes_completing || declaration.takes_raw {
-            check.add("a resource cannot take `Completing` or `RawArgs`");
+        if declaration.takes_completion || declaration.takes_raw {
+            check.add("a resource cannot take `CompletionRequest` or `RawArgs`");
         }
     }
 
@@ -343,7 +343,7 @@ impl PartPreparer<'_> {
             let needs = &parts.declaration;
             self.declaration(needs, check);
             if needs.takes_uri || needs.takes_raw || !needs.arguments.is_empty() {
-                check.add(format!("the completer of `{argument}` takes `Completing`, and cannot take `Args`, `RawArgs` or `Uri`"));
+                check.add(format!("the completer of `{argument}` takes `CompletionRequest`, and cannot take `Args`, `RawArgs` or `Uri`"));
             }
         }
     }

@@ -65,12 +65,39 @@ impl From<StepError> for Error {
 impl Ctx {
     /// Runs `future`, and records its result under `name` for the retries of this call.
     ///
-    /// On a retry the recorded result is returned without running `future`. Steps of the same name
-    /// in one run are distinguished by counting, so give concurrent steps different names. The
-    /// result travels, encrypted, through the client, and should be small. A result that cannot be
-    /// serialized as JSON, or deserialized, is not recorded. Send client requests before a step,
-    /// not inside it: there they end with
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
+    /// use wharf::{Ctx, ToolError};
+    ///
+    /// # async fn reserve_seat() -> u32 { 12 }
+    /// # async fn charge(_: u32) -> Result<String, std::io::Error> { Ok("paid".into()) }
+    /// # async fn confirmed(_: &Ctx) -> Result<bool, wharf::server::ClientRequestError> { Ok(true) }
+    /// async fn book(ctx: Ctx) -> Result<String, ToolError> {
+    ///     // Runs once, even if the client answers the next request with a retry.
+    ///     let seat = ctx.step("reserve", reserve_seat()).await;
+    ///     if !confirmed(&ctx).await? {
+    ///         return Ok("Not booked.".into());
+    ///     }
+    ///     // `step` would record an `Err` too, and return it on every retry.
+    ///     Ok(ctx.try_step("charge", charge(seat)).await?)
+    /// }
+    /// # let _ = wharf::Tool::new("book", book);
+    /// ```
+    ///
+    /// On a retry the recorded result is returned without running `future`. If the result is a
+    /// `Result`, an `Err` is recorded like any other value; [`try_step`](Ctx::try_step) records
+    /// success only. Steps of the same name in one run are distinguished by counting, so give
+    /// concurrent steps different names. The result travels, encrypted, through the client, and
+    /// should be small. Send client requests before a step, not inside it: there they end with
     /// [`ClientRequestError::Invalid`](crate::ClientRequestError::Invalid).
+    ///
+    /// # Results that cannot be recorded
+    ///
+    /// A result must survive a round trip through JSON. A map whose keys are not strings or numbers
+    /// does not, nor does a `NaN`. A debug build panics at such a result, even in a call that needs no
+    /// retry, so that every test of the handler finds it. A release build logs an error and returns
+    /// the result: its effect has already happened, and a panic would fail the calls that never
+    /// retry as well.
     ///
     /// A client can send the same request state twice (replay), and then a later step runs twice.
     /// If that matters, use [`step_once`](Ctx::step_once).
@@ -87,7 +114,19 @@ impl Ctx {
         self.record(&name, result).await
     }
 
-    /// A [`step`](Ctx::step) that records success only, so the error can be of any type.
+    /// A [`step`](Ctx::step) that records success only: after an error, a retry runs it again. The
+    /// error can be of any type.
+    ///
+    /// ```
+    /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
+    /// use wharf::{Ctx, ToolError};
+    ///
+    /// async fn save(ctx: Ctx) -> Result<&'static str, ToolError> {
+    ///     ctx.try_step("save", async { std::fs::write("note.txt", "Buy milk.") }).await?;
+    ///     Ok("Saved.")
+    /// }
+    /// # let _ = wharf::Tool::new("save", save);
+    /// ```
     ///
     /// # Errors
     /// Those of `future`.
@@ -156,22 +195,32 @@ impl Ctx {
             Some(task_run) => task_run.step(name)?,
             None => self.run().steps.get(name)?.clone(),
         };
-        serde_json::from_str(json.get()).ok()
+        let parsed = serde_json::from_str(json.get());
+        parsed.map_err(|error| report_unrecorded(name, "deserialized", &error)).ok()
     }
 
     /// Records a result, and returns the one that counts: another run of the task may have recorded
     /// one before.
     async fn record<T: Serialize + DeserializeOwned>(&self, name: &str, result: T) -> T {
-        if self.promotion().is_none() && self.input_mode() != InputMode::Suspend {
+        let is_recorded = self.promotion().is_some() || self.input_mode() == InputMode::Suspend;
+        if !is_recorded && !cfg!(debug_assertions) {
             return result;
         }
         let json = match to_raw_value(&result) {
             Ok(json) => json,
             Err(error) => {
-                tracing::warn!(%error, "cannot serialize the result of a step as JSON");
+                report_unrecorded(name, "serialized", &error);
                 return result;
             }
         };
+        if cfg!(debug_assertions)
+            && let Err(error) = serde_json::from_str::<T>(json.get())
+        {
+            report_unrecorded(name, "deserialized", &error);
+        }
+        if !is_recorded {
+            return result;
+        }
         let earlier = self.save(name, json).await;
         earlier.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or(result)
     }
@@ -232,6 +281,17 @@ impl Ctx {
     pub(crate) fn is_in_step(&self) -> bool {
         STEP_OF.get() == self.id()
     }
+}
+
+/// Reports a result that does not survive a round trip through JSON: a retry would repeat its step.
+/// See [`Ctx::step`].
+fn report_unrecorded(step: &str, operation: &str, error: &serde_json::Error) {
+    tracing::error!(step, %error, "cannot record step: its result cannot be {operation} as JSON");
+    debug_assert!(
+        false,
+        "the result of step `{step}` cannot be {operation} as JSON, so a retry would repeat the \
+         step: {error}"
+    );
 }
 
 /// Step in flight: while there is one, the call is not suspended.

@@ -4,7 +4,6 @@ use std::{
     any::{Any, TypeId, type_name},
     borrow::Cow,
     cell::OnceCell,
-    collections::BTreeMap,
     fmt,
     sync::Arc,
 };
@@ -12,7 +11,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use wharf_model::{Completion, CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
+use wharf_model::{CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
 use wharf_schema::problems;
 
 use crate::{
@@ -47,9 +46,12 @@ use crate::{
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
-    label = "not an extractor",
-    note = "take arguments as `Args<T>`, shared state as `State<T>`, values from middleware as \
-            `Extension<T>`, and `Ctx`, `Principal`, `Uri`, `RawArgs` or `Completing` as they are"
+    label = "not an extractor of Wharf",
+    note = "the extractors are `wharf::Args<T>`, `wharf::State<T>`, `wharf::Extension<T>`, \
+            `wharf::Ctx`, `wharf::Principal`, `wharf::Uri`, `wharf::RawArgs`, \
+            `wharf::CompletionRequest`, and types that implement `wharf::server::Extract`",
+    note = "an import such as `use axum::extract::State` hides the type of the same name in \
+            `wharf::prelude`: write `wharf::State<T>`"
 )]
 pub trait Extract: Sized {
     /// Declares the handler's requirements when the server is built.
@@ -66,7 +68,7 @@ pub struct Declaration {
     pub(crate) states: Vec<(TypeId, &'static str)>,
     pub(crate) takes_raw: bool,
     pub(crate) takes_uri: bool,
-    pub(crate) takes_completing: bool,
+    pub(crate) takes_completion: bool,
 }
 
 impl Declaration {
@@ -335,51 +337,30 @@ impl Extract for Uri {
     }
 }
 
-/// Argument to complete, for completion functions.
-///
-/// ```
-/// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
-/// use wharf::Completing;
-///
-/// let typing = Completing { value: "Py".into(), ..Completing::default() };
-/// assert_eq!(typing.matching(["perl", "python", "rust"]).values, ["python"]);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Completing {
-    /// Value typed so far.
-    pub value: String,
-    /// Name of the argument.
-    pub argument: String,
-    /// Arguments that already have a value.
-    pub context: BTreeMap<String, String>,
-}
-
-impl Completing {
-    /// Returns the candidates that begin with the typed value, ignoring case, in their order.
-    pub fn matching(&self, candidates: impl IntoIterator<Item: Into<String>>) -> Completion {
-        let typed = self.value.to_lowercase();
-        Completion::new(
-            candidates
-                .into_iter()
-                .map(Into::into)
-                .filter(|candidate: &String| candidate.to_lowercase().starts_with(&typed)),
-        )
-    }
-}
-
-impl Extract for Completing {
+impl Extract for CompletionRequest {
     fn declare(declaration: &mut Declaration) {
-        declaration.takes_completing = true;
+        declaration.takes_completion = true;
     }
 
     fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        let CallInput::Completion(asked) = call.input else {
-            return Err(call.wrong_extractor("Completing"));
-        };
-        Ok(Completing {
-            value: asked.value.clone(),
-            argument: asked.argument.clone(),
-            context: asked.context.clone(),
-        })
+        match call.input {
+            CallInput::Completion(request) => Ok(request.clone()),
+            _ => Err(call.wrong_extractor("CompletionRequest")),
+        }
     }
+}
+
+/// Functions of an extractor, for the macros.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Extractor<T> {
+    pub declare: fn(&mut Declaration),
+    pub extract: fn(&Incoming<'_>) -> Result<T, Error>,
+}
+
+/// Returns the functions of an extractor, for the macros.
+#[doc(hidden)]
+#[must_use]
+pub const fn extractor<T: Extract>() -> Extractor<T> {
+    Extractor { declare: T::declare, extract: T::extract }
 }

@@ -56,7 +56,7 @@ impl<T: IntoCompletion, E: IntoToolError> IntoCompletion for Result<T, E> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not complete an argument",
     label = "not a function of extractors that returns a completion",
-    note = "take `Completing` (and `State<T>`, `Principal` … if needed) and return a list of \
+    note = "take `CompletionRequest` (and `State<T>`, `Principal` … if needed) and return a list of \
             strings or a `Completion`, from a plain or an async function"
 )]
 pub trait Completer<M>: Sized {

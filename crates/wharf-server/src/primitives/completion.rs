@@ -1,8 +1,9 @@
 //! Table of completion functions, by argument.
 
+use wharf_model::CompletionRequest;
+
 use crate::handler::{
     Endpoint,
-    extract::Completing,
     into_completion::{Completer, CompleterParts},
 };
 
@@ -21,7 +22,7 @@ impl CompleterTable {
         values: impl IntoIterator<Item: Into<String>>,
     ) {
         let values: Vec<String> = values.into_iter().map(Into::into).collect();
-        let complete = move |typing: Completing| typing.matching(values.iter().cloned());
+        let complete = move |request: CompletionRequest| request.matching(values.iter().cloned());
         self.add(argument, complete.into_completer());
     }
 

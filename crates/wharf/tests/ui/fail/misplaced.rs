@@ -11,7 +11,7 @@ async fn not_json(raw: RawArgs) -> String {
 }
 
 #[prompt]
-async fn not_completing(typing: Completing) -> String {
+async fn not_completing(typing: CompletionRequest) -> String {
     typing.value
 }
 

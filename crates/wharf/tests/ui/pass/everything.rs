@@ -104,7 +104,7 @@ async fn text() -> &'static str {
     "text"
 }
 
-async fn paths(typing: Completing) -> Completion {
+async fn paths(typing: CompletionRequest) -> Completion {
     typing.matching(["etc/hosts", "etc/passwd"])
 }
 
