@@ -1,6 +1,6 @@
 //! What the attributes say when they are used wrongly, and that they are quiet when used well.
 //!
-//! After a deliberate change: `TRYBUILD=overwrite cargo test -p wharf --test ui`, then read the diff.
+//! After a deliberate change: `TRYBUILD=overwrite cargo test -p wharf-mcp --test ui --all-features`, then read the diff.
 
 // Modules of this test, not cases of trybuild's: with those it would build instead of check.
 #[path = "ui/pass/everything.rs"]
