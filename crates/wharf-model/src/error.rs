@@ -266,7 +266,21 @@ pub fn excerpt(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Error that is reported to the peer.
+/// Error that is reported to the peer. A handler returns it if the protocol has an error for the
+/// case; a tool that fails in a way that the model can correct returns a `ToolError` instead.
+///
+/// ```
+/// # mod wharf { pub use wharf_model::*; }
+/// use wharf::{Error, ErrorKind};
+///
+/// fn unlock(key: &str) -> Result<&'static str, Error> {
+///     match key {
+///         "open sesame" => Ok("Open."),
+///         _ => Err(Error::new(ErrorKind::Forbidden).with_message("Wrong key")),
+///     }
+/// }
+/// assert_eq!(unlock("please").unwrap_err().message, "Wrong key");
+/// ```
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }

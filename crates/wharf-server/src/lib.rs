@@ -49,10 +49,8 @@ pub use crate::{
     context::{client_requests::*, step::*, *},
     handler::{
         Handler, PlainHandler,
-        extract::{
-            Args, Declaration, Extension, Extract, Extractor, Incoming, RawArgs, State, Uri,
-            extractor,
-        },
+        builtin_extractors::{Args, Extension, RawArgs, State, Uri},
+        extract::{Declaration, Extract, Extractor, Incoming, extractor},
         into_completion::{Completer, IntoCompletion},
         into_contents::IntoContents,
         into_prompt::IntoPrompt,

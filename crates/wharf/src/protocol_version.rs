@@ -2,8 +2,17 @@
 
 use std::{error::Error, fmt, str::FromStr};
 
-pub use wharf_wire::Era;
 use wharf_wire::Revision;
+
+/// A server supports both eras at once, unless it is restricted to one:
+///
+/// ```
+/// use wharf::{Era, Server};
+///
+/// let server = Server::new("harbour", "1.0.0").only(Era::Modern);
+/// # let _ = server;
+/// ```
+pub use wharf_wire::Era;
 
 /// One dated protocol version, identified only by its date.
 ///

@@ -3,6 +3,15 @@
 use std::{error::Error, fmt};
 
 /// Result of a server's `main`.
+///
+/// ```no_run
+/// #[tokio::main]
+/// async fn main() -> wharf::Result<()> {
+///     let port: u16 = std::env::var("PORT")?.parse()?;
+///     let server = wharf::Server::new("harbour", "1.0.0");
+///     server.run_over(wharf::server::Transport::Tcp(([127, 0, 0, 1], port).into())).await
+/// }
+/// ```
 pub type Result<T, E = RunError> = std::result::Result<T, E>;
 
 /// Error that a server's `main` returns: the reason why it did not start, or failed.

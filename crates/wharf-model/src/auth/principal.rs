@@ -2,11 +2,16 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-/// Authenticated principal, which the authenticator puts into the request's extensions.
+/// Authenticated principal, which the authenticator puts into the request's extensions. A handler
+/// takes it as a parameter: `Principal` rejects unauthenticated callers, `Option<Principal>` does not.
 ///
 /// ```
 /// # mod wharf { pub use wharf_model::*; }
 /// use wharf::Principal;
+///
+/// async fn greet(caller: Option<Principal>) -> String {
+///     caller.map_or("Who are you?".to_owned(), |caller| format!("Hello, {}.", caller.id()))
+/// }
 ///
 /// let alice = Principal::new("alice").with_scope("files:write");
 /// assert!(alice.has_scope("files:write"));

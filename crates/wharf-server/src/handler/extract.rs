@@ -1,4 +1,4 @@
-//! Extractors: parameters of handlers, read from the call before the handler runs.
+//! Extraction: reads the parameters of a handler from the call before the handler runs.
 
 use std::{
     any::{Any, TypeId, type_name},
@@ -9,15 +9,11 @@ use std::{
 };
 
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 use wharf_model::{CompletionRequest, Error, ErrorKind, Outbox, Principal, Request};
-use wharf_schema::problems;
 
 use crate::{
     context::Ctx,
-    handler::{string_args, string_args::StringArg},
-    lenient_json,
+    handler::string_args::StringArg,
     middleware::printable,
     primitives::resource::ReadMetadata,
     router::state::ServerState,
@@ -109,7 +105,7 @@ pub(crate) enum CallInput<'a> {
 
 impl CallInput<'_> {
     /// Returns the kind of the error for invalid arguments.
-    fn invalid(self) -> ErrorKind {
+    pub(crate) fn invalid(self) -> ErrorKind {
         match self {
             CallInput::Json => ErrorKind::InvalidToolArguments,
             CallInput::Prompt(_) => ErrorKind::InvalidPromptArguments,
@@ -188,20 +184,20 @@ impl<'a> Incoming<'a> {
 
     /// Logs a mistake in the configuration of the server. The client receives only an internal
     /// error.
-    fn configuration_error(&self, problem: impl fmt::Display) -> Error {
+    pub(crate) fn configuration_error(&self, problem: impl fmt::Display) -> Error {
         let (method, target) = (self.request.method.name(), self.request.target());
         tracing::error!(method, handler = printable(&target), "cannot run handler: it {problem}");
         Error::new(ErrorKind::InternalError)
     }
 
-    fn wrong_extractor(&self, extractor: &str) -> Error {
+    pub(crate) fn wrong_extractor(&self, extractor: &str) -> Error {
         self.configuration_error(format_args!(
             "takes `{extractor}`, which its kind of call does not have"
         ))
     }
 
     /// Maximum number of values in an argument tree.
-    fn max_values(&self) -> usize {
+    pub(crate) fn max_values(&self) -> usize {
         self.server.limits.argument_values
     }
 
@@ -218,135 +214,6 @@ impl<'a> Incoming<'a> {
         let ctx = self.ctx.into_inner()?;
         ctx.fill(self.request);
         Some(ctx)
-    }
-}
-
-/// Arguments of the call, as a type of the user.
-///
-/// The arguments of a tool are deserialized from JSON. Those of a prompt or a resource template are
-/// strings, parsed as the types of the fields.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Args<T>(pub T);
-
-impl<T: DeserializeOwned + JsonSchema> Extract for Args<T> {
-    fn declare(declaration: &mut Declaration) {
-        declaration.arguments::<T>();
-    }
-
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        let read = match call.input {
-            CallInput::Json => lenient_json::from_json(call.request.arguments(), call.max_values())
-                .map_err(|error| error.to_string()),
-            CallInput::Prompt(pairs) | CallInput::Resource(pairs, _) => {
-                string_args::from_strings(pairs)
-            }
-            CallInput::Completion(_) => return Err(call.wrong_extractor("Args")),
-        };
-        // The message may quote the caller's input, which may be long.
-        let invalid = |text| Error::new(call.input.invalid()).with_message(problems::shorten(text));
-        read.map(Args).map_err(invalid)
-    }
-}
-
-/// Arguments of a tool call as received: the text of a JSON object.
-#[derive(Clone, Debug)]
-pub struct RawArgs(pub Box<RawValue>);
-
-impl Extract for RawArgs {
-    fn declare(declaration: &mut Declaration) {
-        declaration.takes_raw = true;
-    }
-
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        RawValue::from_string(call.request.arguments().to_owned()).map(RawArgs).map_err(Error::from)
-    }
-}
-
-/// State shared by all handlers, set with [`RouterBuilder::state`](crate::RouterBuilder::state).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct State<T>(pub T);
-
-impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
-    fn declare(declaration: &mut Declaration) {
-        declaration.state::<T>();
-    }
-
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        // The builder checked that it exists.
-        call.state::<T>().cloned().map(State).ok_or_else(|| Error::new(ErrorKind::InternalError))
-    }
-}
-
-/// Request extension that outer middleware added. Take an `Option` of it if it may be missing.
-///
-/// Without the `Option`, a call that lacks the extension fails with an internal error, which is all
-/// that the client receives. The missing type and the handler are logged with `tracing`, so a
-/// `tracing` subscriber must be installed to see them.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Extension<T>(pub T);
-
-impl<T: Clone + Send + Sync + 'static> Extract for Extension<T> {
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        call.extension::<T>().cloned().map(Extension).ok_or_else(|| {
-            call.configuration_error(format_args!(
-                "takes `Extension<{}>`, but no middleware added one",
-                type_name::<T>()
-            ))
-        })
-    }
-}
-
-impl<T: Clone + Send + Sync + 'static> Extract for Option<Extension<T>> {
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        Ok(call.extension::<T>().cloned().map(Extension))
-    }
-}
-
-impl Extract for Principal {
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        call.principal().cloned().ok_or_else(|| Error::new(ErrorKind::Unauthenticated))
-    }
-}
-
-impl Extract for Option<Principal> {
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        Ok(call.principal().cloned())
-    }
-}
-
-impl Extract for Ctx {
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        Ok(call.ctx())
-    }
-}
-
-/// URI that is being read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Uri(pub String);
-
-impl Extract for Uri {
-    fn declare(declaration: &mut Declaration) {
-        declaration.takes_uri = true;
-    }
-
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        match call.input {
-            CallInput::Resource(..) => Ok(Uri(call.request.target().into_owned())),
-            _ => Err(call.wrong_extractor("Uri")),
-        }
-    }
-}
-
-impl Extract for CompletionRequest {
-    fn declare(declaration: &mut Declaration) {
-        declaration.takes_completion = true;
-    }
-
-    fn extract(call: &Incoming<'_>) -> Result<Self, Error> {
-        match call.input {
-            CallInput::Completion(request) => Ok(request.clone()),
-            _ => Err(call.wrong_extractor("CompletionRequest")),
-        }
     }
 }
 

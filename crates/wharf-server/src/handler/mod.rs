@@ -2,6 +2,7 @@
 
 pub(crate) mod block_on;
 pub(crate) mod blocking;
+pub(crate) mod builtin_extractors;
 pub(crate) mod extract;
 pub(crate) mod into_completion;
 pub(crate) mod into_contents;

@@ -22,6 +22,20 @@ pub use wharf_transport::server::in_memory::ClientEnd;
 
 /// Built server. It serves any transport, several at once, or handles messages one by one. Clones
 /// share the same server.
+///
+/// ```no_run
+/// use wharf::{Server, Tool};
+///
+/// #[tokio::main]
+/// async fn main() -> wharf::Result<()> {
+///     let endpoint = Server::new("harbour", "1.0.0").build()?;
+///     tokio::spawn(endpoint.shutdown_on_signals());
+///     // Tools can be added and removed while it serves.
+///     endpoint.registry().add(Tool::new("ships", async || 3))?;
+///     tokio::try_join!(endpoint.serve_stdio(), endpoint.serve_tcp("127.0.0.1:4000"))?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone)]
 pub struct Endpoint {
     pub(crate) router: Router,
