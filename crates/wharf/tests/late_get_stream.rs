@@ -18,7 +18,7 @@ use wharf::{
     Endpoint,
     http::HttpBody,
     middleware::{Middleware, Next, RateKey, RateLimit},
-    model::{BoxFuture, Method, Outbox, Outcome},
+    model::{BoxFuture, Method, Outcome},
     prelude::*,
     server::{Limits, Rates},
     store::Rate,
