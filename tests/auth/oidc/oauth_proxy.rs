@@ -98,7 +98,7 @@ async fn tokens_of_the_provider_are_renewed() {
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
         let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
         let knock = AuthRequest::new(&Method::POST, &uri, &headers, &scope);
-        let pass = proxy.admit(&knock).verdict().await.unwrap();
+        let pass = proxy.admit(&knock).resolve().await.unwrap();
         let user = pass.extensions.get::<Upstream>().unwrap().clone();
         assert_eq!(user.identity().subject, "ada");
         seen.push(user.token().await.unwrap().secret().to_owned());

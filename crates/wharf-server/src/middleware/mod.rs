@@ -95,10 +95,10 @@ impl Service for Next {
         }
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
+    fn change_version(&self) -> Option<ChangeVersion> {
         match &self.0 {
-            ChainLink::ChainLayer(layer) => layer.next.moment(),
-            ChainLink::Service(service) => service.moment(),
+            ChainLink::ChainLayer(layer) => layer.next.change_version(),
+            ChainLink::Service(service) => service.change_version(),
         }
     }
 }

@@ -51,7 +51,7 @@ static OPTIONS: &[(&str, &str, &str)] = &[
     ("--tls-key", "FILE", "with --http: encrypt, with this key (PEM)"),
     ("--tcp", "ADDRESS", "serve lines over TCP, such as 127.0.0.1:4000"),
     ("--unix", "PATH", "serve lines over a Unix socket"),
-    ("--help", "", "say this"),
+    ("--help", "", "print this help"),
 ];
 
 impl fmt::Display for Usage<'_> {
@@ -181,8 +181,9 @@ impl Transport {
 
 fn address(text: &str, example: &str) -> Result<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found
-        .ok_or_else(|| RunError::new(format!("{text:?} is no address and port, such as {example}")))
+    found.ok_or_else(|| {
+        RunError::new(format!("{text:?} is not an address with a port, such as {example}"))
+    })
 }
 
 #[cfg(test)]
@@ -222,9 +223,9 @@ mod tests {
                 "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
             ),
             ("--tcp", "--tcp needs a value, such as 127.0.0.1:4000"),
-            ("--tcp here", "\"here\" is no address and port, such as 127.0.0.1:4000"),
+            ("--tcp here", "\"here\" is not an address with a port, such as 127.0.0.1:4000"),
             #[cfg(feature = "http")]
-            ("--http 80", "\"80\" is no address and port, such as 127.0.0.1:8000"),
+            ("--http 80", "\"80\" is not an address with a port, such as 127.0.0.1:8000"),
         ] {
             assert_eq!(parse(line), Err(reason.to_owned()), "{line}");
         }

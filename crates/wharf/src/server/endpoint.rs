@@ -173,7 +173,7 @@ impl Endpoint {
         self.router.registry()
     }
 
-    /// Router of the server, which a [`Trial`](crate::testing::Trial) of one handler needs.
+    /// Router of the server, which a [`HandlerTest`](crate::testing::HandlerTest) of one handler needs.
     #[must_use]
     pub fn router(&self) -> &Router {
         &self.router

@@ -182,7 +182,7 @@ impl Endpoint {
         let mut told = format!("{scheme}://{host}{}", options.paths()[0]);
         if !address.ip().is_loopback() {
             if !options.is_guarded() {
-                told.push_str("\n(anybody who reaches this port can call it: there is no login)");
+                told.push_str("\n(every client that reaches this port can call it: there is no authentication)");
             }
             if options.is_for_loopback_only() {
                 told.push_str(
@@ -233,7 +233,7 @@ impl Service for Distance {
         }
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
-        self.near.moment()
+    fn change_version(&self) -> Option<ChangeVersion> {
+        self.near.change_version()
     }
 }
