@@ -204,7 +204,7 @@ async fn heard(stream: &mut HttpBody) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_before_the_first_stream_is_told_once() {
+async fn changes_before_the_first_stream_are_sent_once() {
     let endpoint = endpoint();
     let registry = endpoint.registry();
     registry.resources_changed();
@@ -232,7 +232,7 @@ async fn a_stream_may_be_opened_before_the_client_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_that_was_not_offered() {
+async fn only_declared_notifications_are_sent() {
     let endpoint = endpoint();
     let client = Client::new(&endpoint).await;
     endpoint.registry().add(Prompt::new("late", async || "late")).unwrap();

@@ -305,7 +305,7 @@ fn arguments_are_completed_where_they_are_declared() {
 }
 
 #[test]
-fn the_function_is_still_a_function() {
+fn a_macro_leaves_the_function_callable() {
     assert_eq!(search("ship".into(), "de".into(), vec![]), "ship de 0");
     let sum = block_on(add(1, State(Bonus(0)), 2, None, Some("eu".into())));
     assert_eq!(sum, "3 eu");
@@ -431,7 +431,7 @@ fn grid(rows: Vec<Vec<u8>>) -> String {
 }
 
 #[test]
-fn what_no_call_could_use_is_told_when_the_server_is_built() {
+fn unusable_declarations_fail_the_build() {
     let error =
         wharf::server::Router::builder().tool::<rate>().prompt::<grid>().build().unwrap_err();
     let text = error.to_string();

@@ -99,7 +99,7 @@ fn complete_gives_values() {
 }
 
 #[test]
-fn rpc_sends_anything() {
+fn rpc_sends_any_request() {
     let bed = Bed::new("rpc");
     let params = r#"{"name":"add","arguments":{"a":1,"b":2}}"#;
     let result = bed.demo(&["rpc", "tools/call", params]).json();

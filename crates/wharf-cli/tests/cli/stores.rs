@@ -37,7 +37,7 @@ fn a_server_that_was_killed_knows_its_tasks_when_it_is_back() {
 }
 
 #[test]
-fn what_is_sealed_nobody_reads_without_the_key() {
+fn encrypted_tasks_need_the_key() {
     let bed = Bed::new("stores-sealed");
     bed.write("key", &"42".repeat(32));
     let holds = |words: &[&str], file: &str| {
@@ -113,10 +113,10 @@ fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
 }
 
 #[test]
-fn people_are_told_where_tasks_are_kept() {
+fn the_task_store_is_printed() {
     let bed = Bed::new("stores-told");
     let ran = bed.run(&["serve", "--store", "sqlite:tasks.db"]);
-    assert!(ran.code == 0 && ran.err.contains("Tasks are kept in sqlite:tasks.db."), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("Tasks are stored in sqlite:tasks.db."), "{ran:?}");
 }
 
 /// Audit 17.
@@ -137,7 +137,7 @@ fn a_key_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn what_serve_says_is_true() {
+fn the_printed_serve_address_works() {
     let bed = Bed::new("serve-says");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -154,7 +154,7 @@ fn what_serve_says_is_true() {
         assert!(std::iter::from_fn(next).any(|line| line.contains(part)), "{part}");
     };
     told("serving at http://localhost:");
-    told("anybody who reaches this port can call it");
+    told("every client that reaches this port can call it");
     told("Host header");
     child.kill().unwrap();
     child.wait().unwrap();

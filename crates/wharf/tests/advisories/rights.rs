@@ -182,7 +182,7 @@ struct Month {
 }
 
 #[tokio::test]
-async fn what_may_not_be_used_is_not_completed() {
+async fn completion_requires_the_scope_of_the_prompt() {
     let known = Known::to(|server| {
         let plan = Prompt::new("plan", async |Args(it): Args<Month>| it.month).scope("plans");
         let notes = Resource::new("test://notes/{name}", async |_: wharf::Uri| "note");

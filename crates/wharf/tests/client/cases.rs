@@ -88,7 +88,7 @@ pub static CASES: &[Case] = cases! {
     answers::a_page_is_visited DIRECT URLS;
     answers::a_model_is_asked DIRECT EVERY;
     answers::roots_are_listed DIRECT EVERY;
-    answers::who_cannot_be_asked_is_not DIRECT FORMS;
+    answers::no_consent_prompt_without_a_terminal DIRECT FORMS;
     answers::an_answer_that_does_not_fit_its_form_fails_the_call DIRECT FORMS;
     listens::a_change_of_the_tools_is_heard EVERYWHERE EVERY;
     listens::a_resource_is_followed EVERYWHERE EVERY;

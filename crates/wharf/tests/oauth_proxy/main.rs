@@ -90,7 +90,7 @@ async fn a_client_gets_in_and_asks_for_more_when_it_needs_more() {
 }
 
 #[tokio::test]
-async fn who_is_not_asked_does_not_get_in() {
+async fn a_login_without_consent_is_rejected() {
     let idp = Idp::start().await;
     let public = serve(&idp).await;
     let client = Client::builder().connect(format!("{public}/mcp")).await;
