@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_or_need_not_be_has_no_problem() {
+    fn complete_notifications_have_no_problems() {
         use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (100, told("kate/0"))]),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_told_is_found() {
+    fn missing_notifications_are_detected() {
         use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (99, told("kate/0"))]),
