@@ -1,22 +1,22 @@
-//! What to do with a server.
+//! Calls to make, from the suite's context.
 
 use std::env;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::auth::Given;
+use crate::auth::SuiteCredentials;
 
-/// What to do beyond listing everything.
+/// Calls to make in addition to listing everything.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Plan {
-    /// Call, read and get all that is listed.
-    UseAll,
-    /// Make these calls, and no others.
-    Make(Vec<ToolCall>),
+pub(crate) enum CallPlan {
+    /// Use every listed tool, resource and prompt.
+    Everything,
+    /// Make only these calls.
+    Calls(Vec<ToolCall>),
 }
 
-/// A call that the suite wants to be made exactly so.
+/// Tool call that the suite specifies.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 pub(crate) struct ToolCall {
     pub(crate) name: String,
@@ -24,29 +24,29 @@ pub(crate) struct ToolCall {
     pub(crate) arguments: Map<String, Value>,
 }
 
-/// What the suite gives along.
+/// Context that the suite passes in an environment variable.
 #[derive(Default, Deserialize)]
-pub(crate) struct Situation {
+pub(crate) struct SuiteContext {
     #[serde(default, rename = "toolCalls")]
     tool_calls: Option<Vec<ToolCall>>,
     #[serde(flatten)]
-    pub(crate) given: Given,
+    pub(crate) credentials: SuiteCredentials,
 }
 
-impl Situation {
-    pub(crate) fn from_environment() -> wharf::Result<Situation> {
+impl SuiteContext {
+    pub(crate) fn from_environment() -> wharf::Result<SuiteContext> {
         match env::var("MCP_CONFORMANCE_CONTEXT") {
             Ok(json) => Ok(serde_json::from_str(&json)?),
-            Err(_) => Ok(Situation::default()),
+            Err(_) => Ok(SuiteContext::default()),
         }
     }
 }
 
-impl Plan {
-    pub(crate) fn of(situation: &Situation) -> Plan {
-        match &situation.tool_calls {
-            Some(calls) => Plan::Make(calls.clone()),
-            None => Plan::UseAll,
+impl CallPlan {
+    pub(crate) fn of(suite_context: &SuiteContext) -> CallPlan {
+        match &suite_context.tool_calls {
+            Some(calls) => CallPlan::Calls(calls.clone()),
+            None => CallPlan::Everything,
         }
     }
 }
@@ -56,11 +56,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_that_are_asked_for_go_before_everything_else() {
+    fn calls_of_the_suite_replace_the_default_plan() {
         let json = r#"{"name": "x", "toolCalls": [{"name": "a", "arguments": {"b": 1}}]}"#;
-        let situation: Situation = serde_json::from_str(json).unwrap_or_default();
-        let Plan::Make(calls) = Plan::of(&situation) else { panic!("no calls are planned") };
+        let suite_context: SuiteContext = serde_json::from_str(json).unwrap_or_default();
+        let CallPlan::Calls(calls) = CallPlan::of(&suite_context) else {
+            panic!("no calls are planned")
+        };
         assert_eq!(calls[0].arguments["b"], 1);
-        assert_eq!(Plan::of(&Situation::default()), Plan::UseAll);
+        assert_eq!(CallPlan::of(&SuiteContext::default()), CallPlan::Everything);
     }
 }
