@@ -79,7 +79,7 @@ fn text(result: &Value) -> &str {
 }
 
 #[test]
-fn simple_tools_do_as_they_are_told() {
+fn simple_tools_return_their_results() {
     let mut demo = Demo::start();
     for (name, arguments, expected) in [
         ("add", json!({"a": 2, "b": 3}), "5"),

@@ -301,7 +301,7 @@ async fn a_call_requests_missing_scopes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_never_content_is_given_up() {
+async fn endless_input_requests_are_given_up() {
     let ledger = Ledger::default();
     let play = ledger.clone();
     // It lets itself in, and nobody else.
@@ -344,7 +344,7 @@ async fn a_token_never_goes_to_another_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_shows_who_we_are() {
+async fn every_request_has_the_client_info() {
     let ledger = Ledger::default();
     let play = ledger.clone();
     let server = Played::http(move |asked| {

@@ -218,7 +218,7 @@ async fn progress_goes_on_under_the_token_of_the_call() {
 }
 
 #[tokio::test]
-async fn tasks_are_offered_to_those_who_have_them_in_the_manner_of_the_server() {
+async fn task_support_is_declared_in_the_dialect_of_the_server() {
     everywhere(&[OLD, LEGACY, MODERN], async |bed| {
         let client = bed.client().await;
         let can = client.about().discovery.capabilities.clone();

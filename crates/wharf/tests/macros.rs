@@ -165,7 +165,7 @@ fn call_as(router: &Router, tool: &str, caller: &Principal) -> Result<Reply, Str
 }
 
 #[test]
-fn a_tool_is_listed_as_its_signature_says() {
+fn a_tool_schema_follows_its_signature() {
     let listed = list(&router().tool::<add>().tool::<search>().build().unwrap(), Method::ListTools);
     let add = &listed[0];
     assert_eq!(add["name"], "add");
@@ -190,7 +190,7 @@ fn a_tool_is_listed_as_its_signature_says() {
 }
 
 #[test]
-fn options_win_over_what_the_function_says() {
+fn macro_options_override_the_function() {
     let listed = list(&router().tool::<search>().build().unwrap(), Method::ListTools);
     let search = &listed[0];
     assert_eq!(search["name"], "look-up");
@@ -452,7 +452,7 @@ async fn later_a_task() {}
 async fn never_a_task() {}
 
 #[test]
-fn tasks_are_said_in_the_attribute() {
+fn the_task_option_sets_the_task_mode() {
     use wharf::{
         server::ToolFn,
         tasks::{TaskMode, TaskSupport},

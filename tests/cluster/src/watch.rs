@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_anothers_is_found() {
+    fn data_of_other_owners_is_detected() {
         let watch = SubscriberLog::new("kate", DeliveryGuarantee::WhileOpen);
         watch.told("note://kate/1");
         assert!(watch.problems(&[], &[]).is_empty());

@@ -113,7 +113,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_passes_alone_is_flaky_and_does_not_fail_the_report() {
+    fn a_scenario_that_passes_alone_is_flaky() {
         let failed = || Scenario::new("sse-retry", &[json!({"status": "FAILURE", "id": "a"})]);
         let mut report = Report::default();
         report.rows.push(ReportRow::new("client", "all", failed()).flaky_if(true));

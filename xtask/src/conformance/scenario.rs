@@ -171,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_is_to_come_may_wait_and_warnings_count() {
+    fn only_unsupported_extensions_wait_and_warnings_count() {
         use ScenarioVerdict::{Failed, Passed, Waiting};
         for (name, statuses, expected) in [
             ("ping", &["SUCCESS", "INFO", "SKIPPED"][..], Passed),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_scenario_checks_proves_nothing() {
+    fn the_common_check_alone_is_not_a_pass() {
         let checks =
             [json!({"status": "SUCCESS", "id": SCHEMA_CHECK}), json!({"status": "SKIPPED"})];
         assert_eq!(Scenario::new("ping", &checks).verdict(), ScenarioVerdict::Failed);

@@ -35,14 +35,14 @@ async fn test_elicitation(
     ctx: Ctx,
 ) -> Result<String, ToolError> {
     let user: UserForm = ctx.ask("user", message).await?;
-    Ok(format!("UserForm response: action=accept, content={}", to_string(&user)?))
+    Ok(format!("User response: action=accept, content={}", to_string(&user)?))
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct UserForm {
-    /// UserForm's response
+    /// User's response
     username: String,
-    /// UserForm's email address
+    /// User's email address
     email: String,
 }
 
@@ -56,13 +56,13 @@ async fn test_elicitation_sep1034_defaults(ctx: Ctx) -> Result<String, ToolError
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ProfileForm {
-    /// UserForm name
+    /// User name
     name: String,
-    /// UserForm age
+    /// User age
     age: i64,
-    /// UserForm score
+    /// User score
     score: f64,
-    /// UserForm status
+    /// User status
     status: UserStatus,
     /// Verification status
     verified: bool,

@@ -25,9 +25,7 @@ async fn main() -> wharf::Result<()> {
 fn server() -> Server {
     let server = Server::new("everything-server", env!("CARGO_PKG_VERSION"))
         .title("Everything")
-        .description(
-            "Has whatever the conformance suite of the Model ContextForm Protocol looks for.",
-        );
+        .description("Has every feature that the MCP conformance suite tests.");
     // Header scenarios call the first listed tool, which must not require arguments.
     let server = content::tools(server);
     let server = notifications::tools(server);

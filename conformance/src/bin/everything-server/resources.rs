@@ -33,7 +33,7 @@ async fn watched_resource() -> &'static str {
 /// A resource template.
 #[resource("test://template/{id}/data", mime = "application/json")]
 async fn template(id: String) -> Json<TemplateData> {
-    Json(TemplateData { data: format!("TemplateData for ID: {id}"), template_test: true, id })
+    Json(TemplateData { data: format!("Data for ID: {id}"), template_test: true, id })
 }
 
 #[derive(Serialize)]

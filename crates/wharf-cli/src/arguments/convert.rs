@@ -123,9 +123,8 @@ fn missing_arguments(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> 
         })
         .collect();
     let what = if lines.len() == 1 { "this argument" } else { "these arguments" };
-    (!lines.is_empty()).then(|| {
-        CliError::usage(format!("{of} needs {what} missing_arguments:\n{}", lines.join("\n")))
-    })
+    (!lines.is_empty())
+        .then(|| CliError::usage(format!("{of} needs {what}:\n{}", lines.join("\n"))))
 }
 
 /// `  name=kind  Description.`, always one line, even if the server's description has several.
@@ -213,7 +212,7 @@ fn convert_to_type(
             Ok(object @ Value::Object(_)) => Ok(object),
             _ => Err(format!("`{shown}` is not a JSON object, such as {{\"name\":\"value\"}}")),
         },
-        other => Err(format!("the schema wants the unknown_argument type `{other}`")),
+        other => Err(format!("the schema has the unknown type `{other}`")),
     }
 }
 

@@ -263,7 +263,7 @@ fn only_web_pages_are_opened() {
 }
 
 #[test]
-fn a_program_gets_in_with_a_secret_of_its_own() {
+fn a_program_logs_in_with_client_credentials() {
     let me = Somebody::new("auth-robot");
     let url = me.gate.url.clone();
     let issuer = url.strip_suffix("/mcp").unwrap();

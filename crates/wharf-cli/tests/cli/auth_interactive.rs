@@ -73,7 +73,7 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     let mut command = me.command(&["auth", "login", &url]);
     command.env("BROWSER", "false");
     let mut pty = Pty::start(command);
-    pty.until("/authorize?").until("No browser came up").until("paste").interrupt();
+    pty.until("/authorize?").until("The browser did not start").until("paste").interrupt();
     assert_eq!(pty.end().0, 130);
     let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
     pty.until("http://127.0.0.1").until("paste");
@@ -111,7 +111,7 @@ fn redirected(page: &str) -> String {
 }
 
 #[test]
-fn a_refusal_is_told() {
+fn a_rejection_is_reported() {
     let me = Somebody::new("auth-refused");
     me.gate.state().refuses = true;
     let running = Running::start(me.command(&["auth", "login", &me.gate.url]));

@@ -23,7 +23,7 @@ fn visit(me: &Somebody) {
 }
 
 #[test]
-fn private_networks_are_for_those_who_allow_them() {
+fn private_networks_need_permission() {
     let me = Somebody::new("auth-private");
     let url = me.gate.url.clone();
     me.gate.state().authorize = Some(format!("{PRIVATE}/authorize"));

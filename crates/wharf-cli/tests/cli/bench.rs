@@ -93,7 +93,7 @@ fn an_open_loop_keeps_its_rate_and_tells_what_it_missed() {
 }
 
 #[test]
-fn errors_are_told_by_kind() {
+fn errors_are_reported_by_kind() {
     let bed = Bed::new("bench-errors");
     for era in ["modern", "legacy"] {
         let words = ["bench", "fail", "reason=rain", "--count", "20", "--era", era];
@@ -265,7 +265,7 @@ mod at_a_terminal {
     }
 
     #[test]
-    fn colour_and_the_progress_line_are_for_terminals_that_want_them() {
+    fn colour_and_progress_need_a_capable_terminal() {
         let bed = Bed::new("bench-colour");
         let words = ["bench", "--duration", "600ms", "--warmup", "0", "--connections", "1"];
         let (_, shown) = demo(&bed, &words, &[("TERM", "xterm")]).end();

@@ -74,7 +74,10 @@ fn prompt_gives_messages() {
     let prompt = bed.demo(&["prompt", "review", "code=x = 1", "language=rust"]).json();
     assert_eq!(prompt["messages"][0]["content"]["text"], "Review this rust code:\nx = 1");
     let error = bed.demo(&["prompt", "greet"]).error(1);
-    assert!(error["message"].as_str().unwrap().contains("name=string  Whom to greet."), "{error}");
+    assert!(
+        error["message"].as_str().unwrap().contains("name=string  The name to greet."),
+        "{error}"
+    );
     let error = bed.demo(&["prompt", "geet"]).error(1);
     assert_eq!(
         (&error["kind"], &error["hint"]),

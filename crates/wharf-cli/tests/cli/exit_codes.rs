@@ -206,7 +206,7 @@ fn a_closed_stdout_is_not_reported() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_result_that_cannot_be_written_is_told() {
+fn an_unwritable_output_file_is_reported() {
     let bed = Bed::new("full");
     for words in [vec!["completions", "bash"], vec!["config", "paths"]] {
         let mut command = bed.command(&words);
@@ -220,7 +220,7 @@ fn a_result_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_so_in_one_line() {
+fn a_failed_start_is_reported_in_one_line() {
     let bed = Bed::new("unservable");
     let error = bed.run(&["serve", "--tcp", "nonsense"]).error(1);
     assert!(error["message"].as_str().unwrap().contains("nonsense"), "{error}");

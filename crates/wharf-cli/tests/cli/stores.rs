@@ -18,7 +18,7 @@ use crate::{
 const STORED: [&str; 5] = ["serve", "--http", "127.0.0.1:0", "--store", "sqlite:tasks.db"];
 
 #[test]
-fn a_server_that_was_killed_knows_its_tasks_when_it_is_back() {
+fn tasks_survive_a_kill_of_the_server() {
     let bed = Bed::new("stores-killed");
     let served = Served::start(&bed, &STORED);
     let tasks = ERAS.map(|era| {
@@ -55,7 +55,7 @@ fn encrypted_tasks_need_the_key() {
 }
 
 #[test]
-fn a_store_that_is_no_good_is_told_with_what_to_do() {
+fn an_unusable_store_is_reported_with_advice() {
     let bed = Bed::new("stores-wrong");
     let key = "42".repeat(32);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -161,7 +161,7 @@ fn the_printed_serve_address_works() {
 }
 
 #[test]
-fn log_lines_are_written_as_rust_log_says() {
+fn rust_log_filters_the_log() {
     let bed = Bed::new("rust-log");
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     let err = |level: Option<&str>| {

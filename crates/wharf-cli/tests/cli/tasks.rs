@@ -143,7 +143,7 @@ fn task_progress_and_prompts_are_shown() {
 }
 
 #[test]
-fn progress_of_a_task_is_told_in_steps_and_words() {
+fn task_progress_shows_steps_and_message() {
     let bed = Bed::new("tasks-progress");
     let served = Served::http(&bed);
     let mut command = bed.command(&["call", &served.url, "voyage", "days=4", "--era", "modern"]);

@@ -28,7 +28,7 @@ fn lists_are_tables() {
 }
 
 #[test]
-fn colour_is_for_terminals_that_want_it() {
+fn colour_needs_a_capable_terminal() {
     let bed = Bed::new("colour");
     let words = ["list", "prompts", "--", WHARF, "serve"];
     let painted = |name: &str, value: &str| {
@@ -97,7 +97,7 @@ fn content_is_readable() {
     let (_, shown) = demo(&bed, &["call", "gallery"]).end();
     assert!(shown.contains("[image/png, 80 bytes; --output FILE saves it]\n"), "{shown}");
     let (_, shown) = demo(&bed, &["read", "demo://logo", "-o", "-"]).end();
-    assert!(shown.contains("Bytes are not for a terminal"), "{shown}");
+    assert!(shown.contains("Binary content is not written to a terminal"), "{shown}");
     let (_, shown) = demo(&bed, &["prompt", "greet", "name=Ann"]).end();
     assert!(shown.contains("user: Say hello to Ann.\n"), "{shown}");
     let (_, shown) = demo(&bed, &["complete", "prompt", "review", "language", "p"]).end();
@@ -190,7 +190,7 @@ fn a_listener_sees_changes_in_words() {
     let mut pty = demo(&bed, &["listen", "--uri", "demo://clock", "--tools"]);
     pty.until("Listening to tools, demo://clock. Ctrl-C stops it.").interrupt();
     let (code, shown) = pty.end();
-    assert!(code == 130 && shown.ends_with("ends it.\nInterrupted\n"), "{shown}");
+    assert!(code == 130 && shown.ends_with("stops it.\nInterrupted\n"), "{shown}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn a_terminal_without_utf8_gets_ascii() {
 }
 
 #[test]
-fn names_that_differ_by_nothing_visible_are_told_apart() {
+fn names_with_invisible_differences_are_distinguishable() {
     let bed = Bed::new("zero-width");
     let (_, shown) = demo(&bed, &["call", "echo", "text=ad\u{200b}d 👩\u{200d}🚀"]).end();
     assert_eq!(shown, "ad\\u{200b}d 👩\u{200d}🚀\n");

@@ -294,7 +294,7 @@ async fn authorization_pages_are_public() {
 
 /// A page that may read replies may also read why there is none, and may send proofs.
 #[tokio::test]
-async fn browsers_are_told_too() {
+async fn browser_errors_are_readable() {
     let issuer = Issuer::new();
     let http = Http::new().cors(["https://app.example.com"]);
     let bed = Bed::tuned(|server| server.auth(issuer.jwt()).http(http)).await;

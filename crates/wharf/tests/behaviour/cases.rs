@@ -100,7 +100,7 @@ macro_rules! cases {
 
 cases! {
     basics {
-        the_server_says_what_it_is EVERYWHERE EVERY,
+        server_info_is_returned EVERYWHERE EVERY,
         a_tool_is_listed_and_called EVERYWHERE EVERY,
         a_tool_gives_structure EVERYWHERE EVERY,
         a_tool_gives_contents_of_every_kind EVERYWHERE EVERY,

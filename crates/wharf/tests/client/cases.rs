@@ -68,7 +68,7 @@ macro_rules! cases {
 
 #[rustfmt::skip]
 pub static CASES: &[Case] = cases! {
-    basics::the_server_says_what_it_is EVERYWHERE EVERY;
+    basics::server_info_is_returned EVERYWHERE EVERY;
     basics::lists_are_walked_to_their_end EVERYWHERE EVERY;
     basics::a_tool_is_called_with_values_and_gives_values EVERYWHERE EVERY;
     basics::a_tool_that_fails_is_a_result_and_for_values_an_error EVERYWHERE EVERY;

@@ -42,7 +42,7 @@ async fn gives_up(scheme: &str, head: &'static str, drip: &'static [u8]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_accepts_and_says_nothing() {
+async fn a_server_that_accepts_and_never_responds() {
     for scheme in ["tcp", "http", "ws"] {
         gives_up(scheme, "", b"").await;
     }

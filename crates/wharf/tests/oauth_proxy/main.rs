@@ -66,7 +66,7 @@ async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
 }
 
 #[tokio::test]
-async fn a_client_gets_in_and_asks_for_more_when_it_needs_more() {
+async fn a_client_logs_in_and_requests_missing_scopes() {
     for pin in ["2025-06-18", "2026-07-28"] {
         let idp = Idp::start().await;
         let public = serve(&idp).await;

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{bed::Bed, client::only_text};
 
-pub async fn the_server_says_what_it_is(bed: Bed, revision: &'static str) {
+pub async fn server_info_is_returned(bed: Bed, revision: &'static str) {
     let (reader, writer) = bed.connect(revision).await;
     let mut client = crate::client::Client::new(reader, writer, revision);
     let mut result = client.handshake().await;
