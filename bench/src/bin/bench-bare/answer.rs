@@ -13,7 +13,7 @@ pub(crate) enum Answer {
     /// Reply to `initialize`, which starts a session.
     SessionStart(Vec<u8>),
     /// No reply: the message is a notification.
-    Nothing,
+    Accepted,
     /// Progress notifications, then the reply.
     Progress(Progress, Vec<u8>),
     /// Reply after two delays.
@@ -172,19 +172,19 @@ fn error_reply(id: &RawValue, method: &str) -> Vec<u8> {
 fn tools(extra: usize) -> Vec<Value> {
     let text =
         json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-    let args = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]});
-    let args =
+    let add_args = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]});
+    let number_args =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let result = json!({"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]});
     let plain = |name: &str, about: &str, input: &Value| json!({"name": name, "description": about, "inputSchema": input});
     let structured = |name: &str, about: &str, input: &Value| json!({"name": name, "description": about, "inputSchema": input, "outputSchema": result});
     let mut tools = vec![
         plain("echo", "Returns its text.", &text),
-        structured("add", "Adds two numbers.", &args),
+        structured("add", "Adds two numbers.", &add_args),
         plain("progress", "Sends a hundred notifications.", &json!({"type": "object"})),
-        structured("noop", "Returns the number.", &args),
-        structured("compute", "Counts prime factors.", &args),
-        structured("io", "Counts prime factors between two waits.", &args),
+        structured("noop", "Returns the number.", &number_args),
+        structured("compute", "Counts prime factors.", &number_args),
+        structured("io", "Counts prime factors between two waits.", &number_args),
     ];
     tools.extend(
         (0..extra)
