@@ -46,10 +46,10 @@ async function io({ n }) {
 function build(tools) {
     const server = new McpServer({ name: 'bench', version: '0.1.0' });
     const numbers = { inputSchema: given, outputSchema: number };
-    server.registerTool('echo', { description: 'Says what it hears.', inputSchema: said }, async ({ text: heard }) => text(heard));
+    server.registerTool('echo', { description: 'Returns its text.', inputSchema: said }, async ({ text: heard }) => text(heard));
     server.registerTool('add', { description: 'Adds two numbers.', inputSchema: terms, outputSchema: number }, async ({ a, b }) => structured(a + b));
     server.registerTool('progress', { description: 'Sends a hundred notifications.' }, progress);
-    server.registerTool('noop', { description: 'Gives the number back.', ...numbers }, async ({ n }) => structured(n));
+    server.registerTool('noop', { description: 'Returns the number.', ...numbers }, async ({ n }) => structured(n));
     server.registerTool('compute', { description: 'Counts prime factors.', ...numbers }, async ({ n }) => structured(primeFactors(n)));
     server.registerTool('io', { description: 'Counts prime factors between two waits.', ...numbers }, io);
     server.registerResource('static', 'mem://static', { mimeType: 'text/plain' }, async () => ({ contents: [{ uri: 'mem://static', text: 'static' }] }));

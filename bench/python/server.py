@@ -30,7 +30,7 @@ def build(tools: int) -> FastMCP:
 
     @server.tool
     async def echo(text: str) -> str:
-        """Says what it hears."""
+        """Returns its text."""
         return text
 
     @server.tool
@@ -47,7 +47,7 @@ def build(tools: int) -> FastMCP:
 
     @server.tool
     async def noop(n: int) -> int:
-        """Gives the number back."""
+        """Returns the number."""
         return n
 
     @server.tool
@@ -90,7 +90,7 @@ def add_tasks(server: FastMCP, store: str) -> None:
 
     @server.tool(task=TaskConfig(mode="required", poll_interval=poll_interval))
     async def job(n: int) -> int:
-        """Gives the number back, as a task."""
+        """Returns the number, as a task."""
         return n
 
 

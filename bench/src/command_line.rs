@@ -1,11 +1,11 @@
-//! The command line that every server here has: `stdio TOOLS` or `http PORT TOOLS MODE`.
+//! Command line of the benchmark servers: `stdio TOOLS` or `http PORT TOOLS MODE`.
 
 use std::env;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::str::FromStr;
 
-/// How clients talk to a server over HTTP.
+/// Protocol version and session mode of HTTP clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// 2025-11-25, with a session for each connection.
@@ -24,7 +24,7 @@ impl FromStr for Mode {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let known = MODES.iter().find(|(name, _)| *name == text);
-        known.map(|(_, mode)| *mode).ok_or_else(|| format!("`{text}` is no mode\n{USAGE}"))
+        known.map(|(_, mode)| *mode).ok_or_else(|| format!("`{text}` is not a mode\n{USAGE}"))
     }
 }
 
@@ -35,21 +35,21 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What a server is asked to do.
+/// Transport and size of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Serve {
-    /// Speak over stdin and stdout.
+    /// Serve stdin and stdout.
     Stdio {
-        /// How many tools to have beside the usual ones.
+        /// Number of generated tools.
         tools: usize,
     },
-    /// Listen at `/mcp`.
+    /// Serve HTTP at `/mcp`.
     Http {
-        /// Where to listen: on loopback.
+        /// Loopback address to bind.
         address: SocketAddr,
-        /// How many tools to have beside the usual ones.
+        /// Number of generated tools.
         tools: usize,
-        /// Who will come.
+        /// Mode of the clients.
         mode: Mode,
     },
 }
@@ -57,7 +57,7 @@ pub enum Serve {
 const USAGE: &str = "usage: stdio TOOLS | http PORT TOOLS stateful|stateless|2026";
 
 impl Serve {
-    /// What this process's command line says.
+    /// Parses the command line of this process.
     pub fn from_command_line() -> Result<Self, String> {
         let words: Vec<String> = env::args().skip(1).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -73,7 +73,7 @@ impl Serve {
         }
     }
 
-    /// How many tools to have beside the usual ones.
+    /// Number of generated tools.
     pub fn tools(&self) -> usize {
         match self {
             Serve::Stdio { tools } | Serve::Http { tools, .. } => *tools,
@@ -82,5 +82,5 @@ impl Serve {
 }
 
 fn number<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number that fits here\n{USAGE}"))
+    text.parse().map_err(|_| format!("`{text}` is not a number in range\n{USAGE}"))
 }

@@ -1,5 +1,5 @@
-//! What the programs of this package share: a command line for the servers, and the load generator.
-//! How to run them and what they say: `docs/bench/README.md`.
+//! Shared code of the benchmark programs: the command line of the servers, and the load generator. See
+//! `docs/bench/README.md`.
 #![forbid(unsafe_code)]
 
 pub mod command_line;

@@ -23,7 +23,7 @@ struct Pinned {
 }
 
 impl Cores {
-    /// The first two cores that this process may use; with fewer, nothing is pinned.
+    /// Selects the first two cores that this process may use; with fewer, nothing is pinned.
     pub fn choose() -> io::Result<Self> {
         let all = sched_getaffinity(None)?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|core| all.is_set(*core));
@@ -36,22 +36,22 @@ impl Cores {
         Ok(Cores { all, pinned })
     }
 
-    /// Whether server and generator have a core each.
+    /// True if server and generator have a core each.
     pub fn are_pinned(&self) -> bool {
         self.pinned.is_some()
     }
 
-    /// How many cores this process may use.
+    /// Number of cores that this process may use.
     pub fn count(&self) -> usize {
         self.all.count() as usize
     }
 
-    /// Moves this thread, and what it starts, to the generator's core.
+    /// Pins this thread, and the processes it starts, to the generator's core.
     pub fn generate(&self) -> io::Result<()> {
         Ok(sched_setaffinity(None, &self.pinned.map_or(self.all, |pinned| pinned.generator))?)
     }
 
-    /// Lets this thread, and what it starts, use all cores again.
+    /// Allows this thread, and the processes it starts, to use all cores.
     pub fn use_all(&self) -> io::Result<()> {
         Ok(sched_setaffinity(None, &self.all)?)
     }
@@ -72,7 +72,7 @@ fn only(core: usize) -> CpuSet {
     set
 }
 
-/// A server that runs until this is dropped.
+/// Running server process, ended on drop.
 #[derive(Debug)]
 pub struct Server {
     child: Child,
@@ -91,17 +91,17 @@ impl Server {
         Ok(Server { child: cores.start(command)? })
     }
 
-    /// The process itself: its pipes can be taken.
+    /// Child process, from which the pipes can be taken.
     pub fn child(&mut self) -> &mut Child {
         &mut self.child
     }
 
-    /// What the process has used so far.
+    /// Reads the resource usage of the process.
     pub fn usage(&self) -> io::Result<Usage> {
         Usage::of(self.child.id())
     }
 
-    /// Asks the process to end and waits until it has.
+    /// Sends SIGTERM and waits for the exit, then kills the process.
     pub fn stop(&mut self) -> io::Result<ExitStatus> {
         if let Some(status) = self.ended_within(Duration::ZERO)? {
             return Ok(status);
@@ -127,7 +127,7 @@ impl Server {
     }
 }
 
-/// Under callgrind a process needs some seconds to write what it counted.
+/// Timeout for the exit. Under callgrind a process writes its results for some seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Drop for Server {
@@ -136,19 +136,19 @@ impl Drop for Server {
     }
 }
 
-/// What a process has used.
+/// Resource usage of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
-    /// Time on a core, of all threads that live.
+    /// CPU time of all live threads.
     pub cpu: Duration,
     /// Resident memory in bytes.
     pub memory: u64,
-    /// The most resident memory so far.
+    /// Peak resident memory in bytes.
     pub peak: u64,
 }
 
 impl Usage {
-    /// What a process has used so far.
+    /// Reads the resource usage of a process.
     pub fn of(process: u32) -> io::Result<Self> {
         let status = fs::read_to_string(format!("/proc/{process}/status"))?;
         Ok(Usage {
@@ -162,7 +162,7 @@ impl Usage {
 fn cpu(process: u32) -> io::Result<Duration> {
     let mut nanoseconds = 0;
     for task in fs::read_dir(format!("/proc/{process}/task"))? {
-        // A thread may end between the listing and the reading.
+        // A thread may exit between listing and reading.
         let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
         let first = text.split(' ').next().and_then(|word| word.parse::<u64>().ok());
         nanoseconds += first.unwrap_or(0);

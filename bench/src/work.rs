@@ -1,14 +1,14 @@
-//! What the tools `compute` and `io` do, after the benchmark of MiniMCP: the same for every server.
+//! Work of the tools `compute` and `io`, taken from MiniMCP's benchmark and equal for all servers.
 
 use std::time::Duration;
 
-/// How long `io` sleeps before and after it computes.
+/// Delay of `io` before and after its computation.
 pub const WAIT: Duration = Duration::from_millis(1);
 
-/// How many notifications `progress` sends.
+/// Number of notifications that `progress` sends.
 pub const NOTIFICATIONS: u32 = 100;
 
-/// How many prime factors a number has, counted with repetition.
+/// Counts the prime factors of a number, with repetition.
 ///
 /// ```
 /// assert_eq!(bench::work::prime_factors(12), 3);

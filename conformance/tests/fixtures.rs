@@ -1,4 +1,4 @@
-//! Everything that the conformance suite looks for is there, as a client over stdio sees it.
+//! Checks over stdio that `everything-server` has every fixture of the conformance suite.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -28,7 +28,7 @@ impl Server {
         Server { child, stdin, stdout, next_id: 0 }
     }
 
-    /// A call of a modern client that can answer everything.
+    /// Calls as a modern client with every capability; returns the result.
     fn call(&mut self, method: &str, params: Value) -> Value {
         let capabilities = json!({"elicitation": {}, "sampling": {}, "roots": {}});
         self.reply(method, params, capabilities)["result"].take()
@@ -136,7 +136,7 @@ fn every_tool_is_listed_with_its_schema() {
         ("test_tool_with_task", nothing()),
     ];
     let tools = Server::start().list("tools/list", "tools");
-    // In this order: scenarios call the first tool, and the first one that has a header.
+    // The order matters: scenarios call the first tool, and the first tool with a header.
     assert_eq!(texts(&tools, "name"), expected.each_ref().map(|(name, _)| *name));
     for (tool, (name, schema)) in tools.iter().zip(expected) {
         assert_eq!(tool["inputSchema"], schema, "{name}");
@@ -144,7 +144,7 @@ fn every_tool_is_listed_with_its_schema() {
     }
 }
 
-/// As the suite has it, so that a change of the fixture shows.
+/// Copy of the schema in the suite, to detect changes of the fixture.
 fn contact_schema() -> Value {
     let schema = r##"{
         "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
@@ -193,7 +193,7 @@ fn tools_show_every_kind_of_content() {
 }
 
 #[test]
-fn forms_say_what_the_scenarios_look_for() {
+fn forms_have_the_fields_that_scenarios_expect() {
     let mut server = Server::start();
     let string = |says: &str| json!({"type": "string", "description": says});
     let choose = |values: [&str; 3]| json!({"type": "string", "enum": values});
@@ -253,7 +253,7 @@ fn forms_say_what_the_scenarios_look_for() {
 }
 
 #[test]
-fn rounds_end_with_what_was_answered() {
+fn each_round_ends_with_the_result_of_its_input() {
     let mut server = Server::start();
     let accept = |content: Value| json!({"action": "accept", "content": content});
     let said = |text: &str| json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": text}});
@@ -290,7 +290,7 @@ fn rounds_end_with_what_was_answered() {
 }
 
 #[test]
-fn only_what_the_client_can_do_is_asked() {
+fn only_declared_capabilities_are_requested() {
     let mut server = Server::start();
     let call = |name: &str| json!({"name": name, "arguments": {}});
     let missing = server.reply("tools/call", call("test_missing_capability"), json!({}));
@@ -329,7 +329,7 @@ fn resources_are_listed_and_read() {
 }
 
 #[test]
-fn prompts_are_listed_and_given() {
+fn prompts_are_listed_and_returned() {
     let mut server = Server::start();
     let prompts = server.list("prompts/list", "prompts");
     let listed: Vec<_> = prompts
@@ -395,7 +395,7 @@ fn prompts_are_listed_and_given() {
 }
 
 #[test]
-fn everything_a_scenario_would_skip_is_declared() {
+fn capabilities_that_scenarios_require_are_declared() {
     let discovery = Server::start().call("server/discover", json!({}));
     let expected = json!({
         "tools": {"listChanged": true},

@@ -1,5 +1,5 @@
-//! Wharf's client logs in at a server of FastMCP that is its own authorization server, with the token endpoint of Python's
-//! `mcp`: it wants the client's id in the form, whichever way the client authenticates.
+//! Login of Wharf's client at a FastMCP server that is its own authorization server. The token endpoint of Python's `mcp`
+//! requires the client id in the form, regardless of the client authentication.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ use crate::support::{LIMIT, program::Program};
 
 const CALLBACK: &str = "http://127.0.0.1:7/callback";
 
-/// A person's browser: the server agrees at once, so that the first answer says where to go.
+/// Browser of the user: the server consents at once, so its first response is the redirect.
 #[derive(Clone, Default)]
 struct Browser(Arc<Mutex<usize>>);
 
@@ -48,7 +48,7 @@ impl UserAgentSession for Browser {
     }
 }
 
-/// A server that runs as long as the program, and its URL.
+/// Running server and its URL.
 async fn start() -> (Program, String) {
     let mut program = Program::start("servers/fastmcp_oauth.py", &[]);
     let url = format!("http://{}", program.told("http://").await);
@@ -99,7 +99,7 @@ async fn a_client_that_registers_by_itself() {
     tokio::time::timeout(LIMIT, test).await.expect("it ends in time");
 }
 
-/// What a client gets that registers with this method.
+/// Registers a client with this authentication method and returns the response.
 async fn registered(origin: &str, method: &str) -> (String, String) {
     let metadata = json!({
         "redirect_uris": [CALLBACK],

@@ -1,24 +1,24 @@
-//! Where the programs of other people are installed. Tests of several packages include this file.
+//! Locations of the installed foreign programs. Tests of several packages include this file.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The files whose text, joined, is the stamp of an install. `xtask/src/foreign.rs` writes it.
+/// Files whose joined text is the stamp of an installation. `xtask/src/foreign.rs` writes it.
 const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
 
-/// What `cargo xtask foreign` has installed.
+/// Installation of `cargo xtask foreign`.
 pub(crate) struct Installed {
-    /// Where the scripts are.
+    /// Directory of the scripts.
     pub(crate) scripts: PathBuf,
-    /// Where the packages are.
+    /// Directory of the packages.
     pub(crate) home: PathBuf,
     node: PathBuf,
     python: PathBuf,
 }
 
 impl Installed {
-    /// What is installed, if that is what the pins say.
+    /// Finds the installation; an error if it does not match the pinned versions.
     pub(crate) fn find() -> Result<Self, String> {
         let home = home();
         Self::at(&home).ok_or_else(|| {
@@ -44,7 +44,7 @@ impl Installed {
         is_current.then(|| Self { scripts, home: home.to_owned(), node, python })
     }
 
-    /// The program that runs the script.
+    /// Interpreter of a script.
     pub(crate) fn runtime(&self, script: &str) -> &Path {
         if script.ends_with(".py") { &self.python } else { &self.node }
     }

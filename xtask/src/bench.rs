@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: builds the servers of `bench/`, each alone, and runs them.
+//! `cargo xtask bench`: builds the benchmark servers, each by itself, and runs the benchmarks.
 
 use std::env;
 use std::path::Path;
@@ -9,55 +9,55 @@ use crate::foreign;
 use crate::redis;
 use crate::workspace::{Workspace, run as run_program};
 
-/// The programs of the package, each with the feature that it is built with.
-const SERVERS: [(&str, &str); 4] = [
+/// Server programs of the package `bench`, each with the feature that builds it.
+const SERVER_PROGRAMS: [(&str, &str); 4] = [
     ("wharf", "bench-wharf"),
     ("bare", "bench-bare"),
     ("rmcp", "bench-rmcp"),
     ("tower-mcp", "bench-tower-mcp"),
 ];
 const RUNNER: (&str, &str) = ("runner", "bench");
-/// The smallest server, for its size.
-const QUICKSTART: (&str, &str) = ("wharf", "bench-quickstart");
-/// Wharf's server with a store.
-const WITH_STORE: (&str, &str) = ("tasks", "bench-wharf-tasks");
+/// Smallest server, whose file size is measured.
+const QUICKSTART_SERVER: (&str, &str) = ("wharf", "bench-quickstart");
+/// Wharf's server with a store, for the benchmarks of tasks.
+const TASK_SERVER: (&str, &str) = ("tasks", "bench-wharf-tasks");
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
-    let words: Vec<String> = env::args().skip(2).collect();
-    let has = |word: &str| words.iter().any(|it| it == word);
+    let args: Vec<String> = env::args().skip(2).collect();
+    let has = |word: &str| args.iter().any(|it| it == word);
     build(workspace, RUNNER)?;
     let mut runner = Command::new(workspace.release_program(RUNNER.1));
-    runner.args(&words);
+    runner.args(&args);
     if !has("--help") && !has("--list") {
-        build_servers(workspace, &words)?;
-        add_foreign(workspace, &mut runner, has("--python"), has("--node"))?;
+        build_servers(workspace, &args)?;
+        configure_foreign_servers(workspace, &mut runner, has("--python"), has("--node"))?;
     }
     run_program(&mut runner)
 }
 
-fn build_servers(workspace: &Workspace, words: &[String]) -> Result<(), String> {
-    let value = |option: &str| words.windows(2).find(|pair| pair[0] == option).map(|pair| &pair[1]);
+fn build_servers(workspace: &Workspace, args: &[String]) -> Result<(), String> {
+    let value = |option: &str| args.windows(2).find(|pair| pair[0] == option).map(|pair| &pair[1]);
     if value("--only").is_some_and(|only| only.starts_with("tasks")) {
         redis::install(workspace)?;
-        return build(workspace, WITH_STORE);
+        return build(workspace, TASK_SERVER);
     }
     let named = value("--servers");
     let wanted = |name: &str| named.is_none_or(|names| names.split(',').any(|it| it == name));
-    for server in SERVERS.into_iter().filter(|(name, _)| wanted(name)) {
+    for server in SERVER_PROGRAMS.into_iter().filter(|(name, _)| wanted(name)) {
         build(workspace, server)?;
     }
-    build(workspace, QUICKSTART)
+    build(workspace, QUICKSTART_SERVER)
 }
 
-/// Alone, so that no other server's features are switched on in what they share.
+/// Builds one program by itself, so that cargo does not unify the features of shared dependencies.
 fn build(workspace: &Workspace, (feature, program): (&str, &str)) -> Result<(), String> {
     workspace.cargo(&format!(
         "build --release --package bench --no-default-features --features {feature} --bin {program}"
     ))
 }
 
-/// Tells the runner about servers of other languages.
-fn add_foreign(
+/// Passes the servers of other languages to the runner, through environment variables.
+fn configure_foreign_servers(
     workspace: &Workspace,
     runner: &mut Command,
     python: bool,
@@ -68,8 +68,10 @@ fn add_foreign(
     }
     foreign::install(workspace)?;
     let paths = read(&workspace.foreign.join("paths"))?;
-    let (node_program, python_program) =
-        paths.trim().split_once('\n').ok_or("target/foreign/paths is not as it should be")?;
+    let (node_program, python_program) = paths
+        .trim()
+        .split_once('\n')
+        .ok_or("target/foreign/paths is invalid: run `cargo xtask foreign` again")?;
     let bench = workspace.root.join("bench");
     runner.env("WHARF_FOREIGN", &workspace.foreign);
     if node {
@@ -87,13 +89,13 @@ fn add_foreign(
     Ok(())
 }
 
-/// What makes uvicorn as fast as it gets, and FastMCP's tasks, beside the packages that the tests use.
+/// Installs uvicorn's optional accelerators and FastMCP's task support, in addition to the packages of the tests.
 fn install_extras(python: &str, pins: &Path, home: &Path) -> Result<(), String> {
-    let words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"];
-    // The pins are whole: with dependencies, it would install FastMCP again, in a version of its own choice.
+    let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--upgrade"];
+    // The pins are complete. With dependencies, pip would install another version of FastMCP.
     run_program(
         Command::new(python)
-            .args(words)
+            .args(args)
             .arg("--no-deps")
             .arg("--target")
             .arg(home)

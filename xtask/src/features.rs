@@ -1,10 +1,9 @@
-//! Whether the crates build without a warning with the features that users take.
+//! Checks that the crates build without warnings with the feature sets that users enable.
 
 use crate::workspace::Workspace;
 
-/// Crates, each with a set of features. Those that only switch a crate of their own on, and change nothing else, are
-/// together in one set; those that meet in one place (a client and a server, HTTP and what is on top of it) stand alone
-/// and beside each other.
+/// Feature sets by crate. Features that only enable a dependency share one set. Features that interact (client and
+/// server, HTTP and its extensions) are checked alone and in combination.
 static SETS: &[(&str, &str)] = &[
     ("wharf-mcp", ""),
     ("wharf-mcp", "server"),
@@ -32,10 +31,10 @@ static SETS: &[(&str, &str)] = &[
     ("wharf-transport", "http,server,tls,websocket"),
 ];
 
-/// Checks each set, with what is a warning as an error.
+/// Checks each set; warnings are errors.
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     for (package, features) in SETS {
-        // Clippy says what the compiler says, and takes its flags without building every dependency anew.
+        // Clippy reports the compiler's warnings too, and its flags do not rebuild the dependencies.
         let with =
             if features.is_empty() { String::new() } else { format!(" --features {features}") };
         let check = format!(

@@ -1,4 +1,4 @@
-//! Files, with errors that name them.
+//! File operations whose errors name the path.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,17 +16,17 @@ pub(crate) fn create(path: &Path) -> Result<(), String> {
     fs::create_dir_all(path).map_err(|e| format!("cannot create {}: {e}", path.display()))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file, if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), String> {
-    gone(path, fs::remove_file(path))
+    ignore_missing(path, fs::remove_file(path))
 }
 
-/// Removes a directory with all that is in it, if it is there.
+/// Removes a directory with its contents, if it exists.
 pub(crate) fn remove_directory(path: &Path) -> Result<(), String> {
-    gone(path, fs::remove_dir_all(path))
+    ignore_missing(path, fs::remove_dir_all(path))
 }
 
-fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), String> {
+fn ignore_missing(path: &Path, removed: std::io::Result<()>) -> Result<(), String> {
     match removed {
         Err(e) if e.kind() != ErrorKind::NotFound => {
             Err(format!("cannot remove {}: {e}", path.display()))

@@ -1,4 +1,4 @@
-//! Installs what the tests in `tests/foreign` need: a Node, the npm packages and a Python with its packages.
+//! Installs the foreign programs of the tests (`tests/foreign`): Node and npm packages, a Python venv with its packages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::files::{create, read, remove, write};
 use crate::node::Node;
 use crate::workspace::{Workspace, output, run};
 
-/// The files that pin the versions. `tests/foreign/install.rs` compares the same files with the stamp.
+/// Files that pin the versions. `tests/foreign/install.rs` compares the same files with the stamp.
 const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
 
 pub(crate) fn install(workspace: &Workspace) -> Result<(), String> {
@@ -27,7 +27,7 @@ pub(crate) fn install(workspace: &Workspace) -> Result<(), String> {
     node.install(&drivers, home)?;
     let python = python(home, &drivers)?;
     write(&home.join("paths"), &format!("{}\n{}\n", node.program.display(), python.display()))?;
-    // Last, so that an interrupted install is not taken for a whole one.
+    // Written last, so that an interrupted installation is repeated.
     write(&home.join("stamp"), &pins)
 }
 

@@ -27,7 +27,7 @@ struct Task {
 const TASKS: &[Task] = &[
     Task {
         name: "test",
-        about: "all that CI runs",
+        about: "runs everything that CI runs",
         stages: &[
             stage::FORMAT,
             stage::TIDY,
@@ -42,7 +42,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "lint",
-        about: "the format, tidy and clippy alone",
+        about: "checks format, tidy and clippy",
         stages: &[stage::FORMAT, stage::TIDY, stage::CLIPPY],
     },
     Task {
@@ -52,22 +52,22 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "features",
-        about: "checks that the crates build without a warning with the features that users take",
+        about: "checks that the crates build without warnings with the feature sets that users enable",
         stages: &[stage::FEATURES],
     },
     Task {
         name: "foreign",
-        about: "installs the clients and servers of other people that the tests run, into target/foreign",
+        about: "installs the clients and servers of other projects that the tests run, into target/foreign",
         stages: &[stage::FOREIGN],
     },
     Task {
         name: "redis",
-        about: "installs the redis-server that the tests of stores start, if there is none",
+        about: "installs redis-server for the tests of stores, if it is missing",
         stages: &[stage::REDIS],
     },
     Task {
         name: "sqlite",
-        about: "checks that the SQLite store builds beside sqlx and the last rusqlites: after a change of their versions",
+        about: "checks that the SQLite store builds together with sqlx and recent versions of rusqlite",
         stages: &[stage::SQLITE],
     },
     Task {
@@ -77,7 +77,7 @@ const TASKS: &[Task] = &[
     },
     Task {
         name: "bench",
-        about: "measures Wharf beside its peers and writes docs/bench; `bench --help` has the options",
+        about: "measures Wharf and its peers and writes docs/bench; `bench --help` lists the options",
         stages: &[stage::BENCH],
     },
 ];

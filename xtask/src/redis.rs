@@ -1,24 +1,24 @@
-//! Installs the Redis that the tests of stores start.
+//! Installs `redis-server` for the tests of stores.
 
 use std::process::Command;
 
 use crate::workspace::{Workspace, output, run};
 
-const PROGRAM: &str = "redis-server";
+const REDIS_SERVER: &str = "redis-server";
 
 pub(crate) fn install(_: &Workspace) -> Result<(), String> {
-    if let Some(version) = output(PROGRAM, &["--version"]) {
-        println!("redis: the system's, {version}");
+    if let Some(version) = output(REDIS_SERVER, &["--version"]) {
+        println!("redis: using {version}");
         return Ok(());
     }
-    println!("redis: Debian's package {PROGRAM}");
-    // A package list that is out of date, or none, is the usual reason for a failure.
-    let installed = apt(&["install", "--yes", PROGRAM])
-        .or_else(|_| apt(&["update"]).and_then(|()| apt(&["install", "--yes", PROGRAM])));
-    installed.map_err(|why| format!("{PROGRAM} could not be installed: {why}"))?;
-    match output(PROGRAM, &["--version"]) {
+    println!("redis: installing Debian's package {REDIS_SERVER}");
+    // A missing or outdated package list is the usual reason for a failure.
+    let installed = apt(&["install", "--yes", REDIS_SERVER])
+        .or_else(|_| apt(&["update"]).and_then(|()| apt(&["install", "--yes", REDIS_SERVER])));
+    installed.map_err(|why| format!("{REDIS_SERVER} could not be installed: {why}"))?;
+    match output(REDIS_SERVER, &["--version"]) {
         Some(_) => Ok(()),
-        None => Err(format!("{PROGRAM} was installed, but does not run")),
+        None => Err(format!("{REDIS_SERVER} was installed, but does not run")),
     }
 }
 

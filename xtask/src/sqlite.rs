@@ -1,4 +1,4 @@
-//! Checks that the store in SQLite builds beside the SQLite crates of applications: one build has one `libsqlite3-sys`.
+//! Checks that the SQLite store builds together with the SQLite crates of applications: a build links one `libsqlite3-sys`.
 
 use std::env;
 use std::fs;
@@ -6,9 +6,9 @@ use std::process::Command;
 
 use crate::workspace::{Workspace, run};
 
-/// What applications have, and what cargo does with it. To resolve `sqlx` is enough: the `rusqlite` that is chosen for it
-/// is checked beside.
-const NEIGHBOURS: [(&str, &str, &str); 4] = [
+/// Dependencies of applications, each with the cargo command that checks it. For `sqlx`, resolving the versions is enough:
+/// the `rusqlite` versions that it allows are compiled separately.
+const APPLICATION_DEPENDENCIES: [(&str, &str, &str); 4] = [
     (
         "sqlx",
         r#"{ version = "0.9", default-features = false, features = ["sqlite", "runtime-tokio"] }"#,
@@ -22,12 +22,12 @@ const NEIGHBOURS: [(&str, &str, &str); 4] = [
 pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
     let home = workspace.target.join("sqlite");
     let store = workspace.root.join("crates/wharf-store");
-    for (number, (name, dependency, task)) in NEIGHBOURS.iter().enumerate() {
-        println!("sqlite: beside {name} = {dependency}");
+    for (number, (name, dependency, task)) in APPLICATION_DEPENDENCIES.iter().enumerate() {
+        println!("sqlite: checking with {name} = {dependency}");
         let package = home.join(number.to_string());
         let manifest = package.join("Cargo.toml");
         let text = format!(
-            "[package]\nname = \"beside-{number}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
+            "[package]\nname = \"application-{number}\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\n[workspace]\n\n\
              [dependencies]\nwharf-store = {{ path = {store:?}, features = [\"sqlite\"] }}\n\
              {name} = {dependency}\n"
         );
@@ -35,7 +35,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<(), String> {
             .and_then(|()| fs::write(package.join("src/lib.rs"), ""))
             .and_then(|()| fs::write(&manifest, text))
             .map_err(|e| format!("cannot write {}: {e}", manifest.display()))?;
-        // What an earlier run chose must not hide what is chosen today.
+        // An old lock file would keep old versions.
         let _ = fs::remove_file(package.join("Cargo.lock"));
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);

@@ -1,4 +1,4 @@
-//! The stages that tasks are made of.
+//! Stages of the tasks.
 
 use std::time::Instant;
 
@@ -11,12 +11,12 @@ use crate::sqlite;
 use crate::tidy;
 use crate::workspace::Workspace;
 
-/// One step of a task.
+/// Stage of a task.
 #[derive(Clone, Copy)]
 pub(crate) struct Stage {
     name: &'static str,
     run: fn(&Workspace) -> Result<(), String>,
-    /// What to do when it fails.
+    /// Advice that is printed if the stage fails.
     advice: &'static str,
 }
 
@@ -27,26 +27,26 @@ pub(crate) const FORMAT: Stage = Stage {
 };
 
 pub(crate) const TIDY: Stage =
-    Stage { name: "tidy", run: tidy::run, advice: "correct what is listed above" };
+    Stage { name: "tidy", run: tidy::run, advice: "fix the problems listed above" };
 
 pub(crate) const CLIPPY: Stage = Stage {
     name: "clippy",
     run: |workspace| {
         workspace.cargo("clippy --workspace --all-targets --all-features -- -D warnings")
     },
-    advice: "mend what it printed above (if cargo has no clippy: `rustup component add clippy`)",
+    advice: "fix the warnings printed above (if cargo has no clippy: `rustup component add clippy`)",
 };
 
 pub(crate) const FEATURES: Stage = Stage {
     name: "features",
     run: features::run,
-    advice: "mend what it printed above; `cargo xtask features` tries again",
+    advice: "fix the warnings printed above, then run `cargo xtask features` again",
 };
 
 pub(crate) const FOREIGN: Stage = Stage {
     name: "foreign programs",
     run: foreign::install,
-    advice: "mend that, then run `cargo xtask foreign` to try again",
+    advice: "fix the cause, then run `cargo xtask foreign` again",
 };
 
 pub(crate) const REDIS: Stage = Stage {
@@ -58,28 +58,28 @@ pub(crate) const REDIS: Stage = Stage {
 pub(crate) const SQLITE: Stage = Stage {
     name: "sqlite",
     run: sqlite::check,
-    advice: "change the range of rusqlite in Cargo.toml, or the store's code, so that each of them builds",
+    advice: "change the version range of rusqlite in Cargo.toml, or the code of the store, so that every version builds",
 };
 
 pub(crate) const TESTS: Stage =
-    Stage { name: "tests", run: tests, advice: "mend what the tests printed above" };
+    Stage { name: "tests", run: tests, advice: "fix the failed tests above" };
 
 pub(crate) const CONFORMANCE: Stage = Stage {
     name: "conformance",
     run: conformance::run,
-    advice: "mend what failed above, then run `cargo xtask conformance` to try again",
+    advice: "fix the failed scenarios above, then run `cargo xtask conformance` again",
 };
 
 pub(crate) const DOC_TESTS: Stage = Stage {
     name: "doc tests",
     run: |workspace| workspace.cargo("test --doc --workspace --all-features"),
-    advice: "mend the examples named above",
+    advice: "fix the examples named above",
 };
 
 pub(crate) const DOCS: Stage = Stage {
     name: "documentation",
     run: |workspace| workspace.cargo("doc --no-deps --workspace --all-features"),
-    advice: "mend what rustdoc printed above",
+    advice: "fix the rustdoc warnings printed above",
 };
 
 pub(crate) const BENCH: Stage =
@@ -95,7 +95,7 @@ pub(crate) fn run(stages: &[Stage], workspace: &Workspace) -> Result<(), String>
             .map_err(|why| format!("{} failed: {why}; {}", stage.name, stage.advice))?;
         println!("== {}: {:.1} s", stage.name, began.elapsed().as_secs_f32());
     }
-    println!("== all well: {:.1} s", start.elapsed().as_secs_f32());
+    println!("== passed: {:.1} s", start.elapsed().as_secs_f32());
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn tests(workspace: &Workspace) -> Result<(), String> {
     if workspace.has_cargo("nextest") {
         return workspace.cargo("nextest run --workspace --all-features");
     }
-    println!("cargo-nextest is missing, so `cargo test` runs the tests, more slowly");
-    println!("(to have it: `cargo install cargo-nextest --locked`)");
+    println!("cargo-nextest is missing: running the tests with `cargo test`, which is slower");
+    println!("(to install it: `cargo install cargo-nextest --locked`)");
     workspace.cargo("test --workspace --all-features --lib --bins --tests --examples")
 }

@@ -1,4 +1,4 @@
-//! Where things are, and how to run programs there.
+//! Paths of the workspace, and running programs in it.
 
 use std::env;
 use std::io::ErrorKind;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 pub(crate) struct Workspace {
     pub(crate) root: PathBuf,
     pub(crate) target: PathBuf,
-    /// The home of the foreign programs.
+    /// Installation directory of the foreign programs.
     pub(crate) foreign: PathBuf,
 }
 
@@ -31,12 +31,12 @@ impl Workspace {
         run(self.command().args(arguments.split(' ')))
     }
 
-    /// A program that cargo has built.
+    /// Path of a program in the debug profile.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.target.join("debug").join(name).with_extension(env::consts::EXE_EXTENSION)
     }
 
-    /// A program that cargo has built for release.
+    /// Path of a program in the release profile.
     pub(crate) fn release_program(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name).with_extension(env::consts::EXE_EXTENSION)
     }
@@ -58,7 +58,7 @@ impl Workspace {
     }
 }
 
-/// Runs a program; its output goes where ours goes.
+/// Runs a program with inherited stdout and stderr.
 pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let status = command.status().map_err(|e| cannot_run(command, &e))?;
     if status.success() {

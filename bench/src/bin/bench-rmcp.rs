@@ -1,5 +1,5 @@
-//! The server of the benchmarks, on rmcp, at its best: the routers are built once and shared. The factory
-//! of its documentation, which builds them anew, costs more with every tool.
+//! Benchmark server on rmcp, in its fastest setup: the routers are built once and shared. The factory in rmcp's
+//! documentation rebuilds them for each session, which costs more with every tool.
 
 use std::error::Error;
 use std::io;
@@ -31,28 +31,28 @@ use tokio::net::TcpListener;
 use tokio::time::sleep;
 
 #[derive(Deserialize, JsonSchema)]
-struct Said {
+struct EchoArgs {
     text: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Terms {
+struct AddArgs {
     a: i64,
     b: i64,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Given {
+struct NumberArgs {
     n: u64,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Sum {
+struct AddResult {
     result: i64,
 }
 
 #[derive(Serialize, JsonSchema)]
-struct Count {
+struct CountResult {
     result: u64,
 }
 
@@ -73,24 +73,24 @@ impl Bench {
             let about = format!("Generated tool number {i}");
             let tool = Tool::new(format!("tool_{i}"), about, Arc::clone(&schema));
             tools.add_route(ToolRoute::new_dyn(tool, |call| {
-                let said = call.arguments.as_ref().and_then(|said| said.get("text")?.as_str());
-                let said = said.unwrap_or_default().to_owned();
+                let args = call.arguments.as_ref().and_then(|args| args.get("text")?.as_str());
+                let args = args.unwrap_or_default().to_owned();
                 Box::pin(async {
-                    Ok(CallToolResult::success(vec![ContentBlock::text(said)]).into())
+                    Ok(CallToolResult::success(vec![ContentBlock::text(args)]).into())
                 })
             }));
         }
         Ok(Bench { tools, prompts: Self::prompt_router() })
     }
 
-    #[tool(description = "Says what it hears.")]
-    async fn echo(&self, Parameters(said): Parameters<Said>) -> String {
-        said.text
+    #[tool(description = "Returns its text.")]
+    async fn echo(&self, Parameters(args): Parameters<EchoArgs>) -> String {
+        args.text
     }
 
     #[tool(description = "Adds two numbers.")]
-    async fn add(&self, Parameters(terms): Parameters<Terms>) -> Json<Sum> {
-        Json(Sum { result: terms.a + terms.b })
+    async fn add(&self, Parameters(args): Parameters<AddArgs>) -> Json<AddResult> {
+        Json(AddResult { result: args.a + args.b })
     }
 
     #[tool(description = "Sends a hundred notifications.")]
@@ -109,22 +109,22 @@ impl Bench {
         Ok("done".to_owned())
     }
 
-    #[tool(description = "Gives the number back.")]
-    async fn noop(&self, Parameters(given): Parameters<Given>) -> Json<Count> {
-        Json(Count { result: given.n })
+    #[tool(description = "Returns the number.")]
+    async fn noop(&self, Parameters(args): Parameters<NumberArgs>) -> Json<CountResult> {
+        Json(CountResult { result: args.n })
     }
 
     #[tool(description = "Counts prime factors.")]
-    async fn compute(&self, Parameters(given): Parameters<Given>) -> Json<Count> {
-        Json(Count { result: prime_factors(given.n) })
+    async fn compute(&self, Parameters(args): Parameters<NumberArgs>) -> Json<CountResult> {
+        Json(CountResult { result: prime_factors(args.n) })
     }
 
     #[tool(description = "Counts prime factors between two waits.")]
-    async fn io(&self, Parameters(given): Parameters<Given>) -> Json<Count> {
+    async fn io(&self, Parameters(args): Parameters<NumberArgs>) -> Json<CountResult> {
         sleep(WAIT).await;
-        let result = prime_factors(given.n);
+        let result = prime_factors(args.n);
         sleep(WAIT).await;
-        Json(Count { result })
+        Json(CountResult { result })
     }
 }
 

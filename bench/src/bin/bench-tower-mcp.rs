@@ -1,4 +1,4 @@
-//! The server of the benchmarks, on tower-mcp.
+//! Benchmark server on tower-mcp.
 
 use std::net::SocketAddr;
 
@@ -17,44 +17,44 @@ use tower_mcp::{
 };
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Said {
+struct EchoArgs {
     text: String,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Terms {
+struct AddArgs {
     a: i64,
     b: i64,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Given {
+struct NumberArgs {
     n: u64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Sum {
+struct AddResult {
     result: i64,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Count {
+struct CountResult {
     result: u64,
 }
 
-fn saying(name: impl Into<String>, about: impl Into<String>) -> Tool {
+fn echo_tool(name: impl Into<String>, about: impl Into<String>) -> Tool {
     ToolBuilder::new(name)
         .description(about)
-        .handler(|said: Said| async move { Ok(CallToolResult::text(said.text)) })
+        .handler(|args: EchoArgs| async move { Ok(CallToolResult::text(args.text)) })
         .build()
 }
 
 fn add() -> Tool {
     ToolBuilder::new("add")
         .description("Adds two numbers.")
-        .output_schema_for::<Sum>()
-        .handler(|terms: Terms| async move {
-            CallToolResult::from_serialize(&Sum { result: terms.a + terms.b })
+        .output_schema_for::<AddResult>()
+        .handler(|args: AddArgs| async move {
+            CallToolResult::from_serialize(&AddResult { result: args.a + args.b })
         })
         .build()
 }
@@ -73,10 +73,10 @@ fn progress() -> Tool {
 
 fn noop() -> Tool {
     ToolBuilder::new("noop")
-        .description("Gives the number back.")
-        .output_schema_for::<Count>()
-        .handler(|given: Given| async move {
-            CallToolResult::from_serialize(&Count { result: given.n })
+        .description("Returns the number.")
+        .output_schema_for::<CountResult>()
+        .handler(|args: NumberArgs| async move {
+            CallToolResult::from_serialize(&CountResult { result: args.n })
         })
         .build()
 }
@@ -84,9 +84,9 @@ fn noop() -> Tool {
 fn compute() -> Tool {
     ToolBuilder::new("compute")
         .description("Counts prime factors.")
-        .output_schema_for::<Count>()
-        .handler(|given: Given| async move {
-            CallToolResult::from_serialize(&Count { result: prime_factors(given.n) })
+        .output_schema_for::<CountResult>()
+        .handler(|args: NumberArgs| async move {
+            CallToolResult::from_serialize(&CountResult { result: prime_factors(args.n) })
         })
         .build()
 }
@@ -94,12 +94,12 @@ fn compute() -> Tool {
 fn io() -> Tool {
     ToolBuilder::new("io")
         .description("Counts prime factors between two waits.")
-        .output_schema_for::<Count>()
-        .handler(|given: Given| async move {
+        .output_schema_for::<CountResult>()
+        .handler(|args: NumberArgs| async move {
             sleep(WAIT).await;
-            let result = prime_factors(given.n);
+            let result = prime_factors(args.n);
             sleep(WAIT).await;
-            CallToolResult::from_serialize(&Count { result })
+            CallToolResult::from_serialize(&CountResult { result })
         })
         .build()
 }
@@ -109,7 +109,7 @@ fn router(extra: usize) -> McpRouter {
     let prompt = PromptBuilder::new("hello").description("A greeting.").user_message("hello");
     let router = McpRouter::new()
         .server_info("bench", "0.1.0")
-        .tool(saying("echo", "Says what it hears."))
+        .tool(echo_tool("echo", "Returns its text."))
         .tool(add())
         .tool(progress())
         .tool(noop())
@@ -118,11 +118,11 @@ fn router(extra: usize) -> McpRouter {
         .resource(resource.text("static"))
         .prompt(prompt);
     (0..extra).fold(router, |router, i| {
-        router.tool(saying(format!("tool_{i}"), format!("Generated tool number {i}")))
+        router.tool(echo_tool(format!("tool_{i}"), format!("Generated tool number {i}")))
     })
 }
 
-/// One transport for all modes. Its limits are raised to what the workloads need.
+/// Serves HTTP in all modes, with limits that the workloads need.
 async fn serve_http(router: McpRouter, address: SocketAddr) -> Result<(), BoxError> {
     let transport = HttpTransport::new(router).max_body_size(16 << 20).max_sessions(1_000_000);
     let listener = TcpListener::bind(address).await?.tap_io(|stream| {

@@ -1,4 +1,4 @@
-//! The server of the benchmarks of tasks, on Wharf: they are kept in the store that BENCH_STORE names.
+//! Benchmark server for tasks, on Wharf. `BENCH_STORE` is the URL of the task store.
 
 use std::env;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use wharf::prelude::*;
 use wharf::{RunError, tasks::TaskOptions};
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Count {
+struct CountResult {
     result: u64,
 }
 
-/// Gives the number back, as a task of one step.
+/// Returns the number, as a task of one step.
 #[tool(task = "required")]
-async fn job(n: u64, ctx: Ctx) -> Json<Count> {
-    Json(Count { result: ctx.step("count", async { n }).await })
+async fn job(n: u64, ctx: Ctx) -> Json<CountResult> {
+    Json(CountResult { result: ctx.step("count", async { n }).await })
 }
 
 #[tokio::main]
@@ -25,7 +25,7 @@ async fn main() -> wharf::Result<()> {
     };
     let options = TaskOptions {
         poll_interval: Duration::from_millis(env::var("BENCH_POLL_MS")?.parse()?),
-        // All clients are one owner here, and tasks are kept for an hour.
+        // All clients are one owner, and tasks are kept for an hour.
         per_owner: 100_000_000,
         ..TaskOptions::default()
     };

@@ -1,4 +1,4 @@
-//! The server of the benchmarks, on Wharf.
+//! Benchmark server on Wharf.
 
 use bench::command_line::{Mode, Serve};
 use bench::work::{NOTIFICATIONS, WAIT, prime_factors};
@@ -11,11 +11,11 @@ struct Number {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Count {
+struct CountResult {
     result: u64,
 }
 
-/// Says what it hears.
+/// Returns its text.
 #[tool]
 async fn echo(text: String) -> String {
     text
@@ -36,25 +36,25 @@ async fn progress(ctx: Ctx) -> &'static str {
     "done"
 }
 
-/// Gives the number back.
+/// Returns the number.
 #[tool]
-async fn noop(n: u64) -> Json<Count> {
-    Json(Count { result: n })
+async fn noop(n: u64) -> Json<CountResult> {
+    Json(CountResult { result: n })
 }
 
 /// Counts prime factors.
 #[tool]
-async fn compute(n: u64) -> Json<Count> {
-    Json(Count { result: prime_factors(n) })
+async fn compute(n: u64) -> Json<CountResult> {
+    Json(CountResult { result: prime_factors(n) })
 }
 
 /// Counts prime factors between two waits.
 #[tool]
-async fn io(n: u64) -> Json<Count> {
+async fn io(n: u64) -> Json<CountResult> {
     tokio::time::sleep(WAIT).await;
     let result = prime_factors(n);
     tokio::time::sleep(WAIT).await;
-    Json(Count { result })
+    Json(CountResult { result })
 }
 
 #[resource("mem://static", mime = "text/plain")]
@@ -69,12 +69,12 @@ async fn hello() -> &'static str {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Said {
+struct EchoArgs {
     text: String,
 }
 
-fn numbered(i: usize) -> Tool {
-    Tool::new(format!("tool_{i}"), |Args(said): Args<Said>| async move { said.text })
+fn generated_tool(i: usize) -> Tool {
+    Tool::new(format!("tool_{i}"), |Args(args): Args<EchoArgs>| async move { args.text })
         .description(format!("Generated tool number {i}"))
 }
 
@@ -90,7 +90,7 @@ async fn main() -> wharf::Result<()> {
         .tool::<io>()
         .resource::<fixed>()
         .prompt::<hello>();
-    let server = (0..serve.tools()).fold(server, |server, i| server.add(numbered(i)));
+    let server = (0..serve.tools()).fold(server, |server, i| server.add(generated_tool(i)));
     match serve {
         Serve::Stdio { .. } => server.serve_stdio().await,
         Serve::Http { address, mode: Mode::Stateless, .. } => {

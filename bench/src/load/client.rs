@@ -1,4 +1,4 @@
-//! One client over one connection.
+//! HTTP client with one connection.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::message::{Check, INITIALIZE, INITIALIZED, Operation, Protocol, Template};
 use crate::command_line::Mode;
 
-/// A client, connected, with a session if its mode has one.
+/// Connected client, with a session if its mode has one.
 #[derive(Debug)]
 pub struct Client {
     pub(super) connection: Connection,
@@ -27,15 +27,15 @@ pub(super) struct Prepared {
     streams: bool,
 }
 
-/// What the headers of a modern request repeat of it: the method, and the name if there is one.
+/// Values of the `Mcp-Method` and `Mcp-Name` headers.
 type Mirrored<'a> = (&'a str, Option<&'a str>);
 
-/// What one request brought.
+/// Result of one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Turn {
     /// Notifications before the reply.
     pub notifications: u64,
-    /// How often a task was looked at.
+    /// Number of polls of a task.
     pub looks: u64,
 }
 
@@ -51,7 +51,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Prepares what to send in turn.
+    /// Prepares the requests that are sent in turn.
     pub fn prepare(&mut self, operations: &[Operation]) {
         let prepared = operations.iter().map(|operation| {
             let body = operation.request(self.mode.protocol());
@@ -81,13 +81,13 @@ impl Client {
         Ok(Turn { notifications, looks: 0 })
     }
 
-    /// Opens a session, and forgets the one before without closing it.
+    /// Opens a session; the previous one stays open.
     pub async fn open_session(&mut self) -> Result<(), String> {
         self.session = None;
         let reply = self.send("POST", INITIALIZE).await?;
         self.session = reply;
         if self.session.is_none() {
-            return Err("initialize brought no session".to_owned());
+            return Err("the reply to initialize has no session id".to_owned());
         }
         self.send("POST", INITIALIZED).await.map(|_| ())
     }
@@ -99,7 +99,7 @@ impl Client {
         Ok(())
     }
 
-    /// Opens a stream that does not end: `subscriptions/listen` or, with a session, GET.
+    /// Opens an endless stream: `subscriptions/listen` or, with a session, GET.
     pub async fn listen(&mut self) -> Result<(), String> {
         let request = match self.mode.protocol() {
             Protocol::Modern => {
@@ -158,5 +158,5 @@ fn mirrored(operation: Operation) -> Mirrored<'static> {
 
 pub(super) fn wrong(status: u16, body: &[u8]) -> String {
     let body = &body[..body.len().min(300)];
-    format!("a wrong answer, status {status}: {}", String::from_utf8_lossy(body))
+    format!("unexpected reply with status {status}: {}", String::from_utf8_lossy(body))
 }

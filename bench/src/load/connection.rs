@@ -1,4 +1,4 @@
-//! A client of HTTP/1.1 that does only what the generator needs, at little cost.
+//! Minimal HTTP/1.1 client connection with low overhead.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,25 +8,25 @@ use memchr::{memchr, memmem};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A connection that stays open from request to request.
+/// Persistent connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    /// What was read and not yet used begins at `used`.
+    /// Input; the unread part starts at `used`.
     buffer: Vec<u8>,
     used: usize,
-    /// The body of a reply that came in chunks.
+    /// Decoded body of a chunked reply.
     chunks: Vec<u8>,
 }
 
-/// A reply, read whole.
+/// Complete reply.
 #[derive(Debug)]
 pub struct Reply<'a> {
     /// The status code.
     pub status: u16,
-    /// The session that it opened.
+    /// Id of the session that the request opened.
     pub session: Option<String>,
-    /// The body, its chunks joined.
+    /// Body, without chunk framing.
     pub body: &'a [u8],
 }
 
@@ -39,7 +39,7 @@ struct Head {
 }
 
 impl Connection {
-    /// Connects, without Nagle's delay.
+    /// Connects with `TCP_NODELAY`.
     pub async fn open(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -47,7 +47,7 @@ impl Connection {
         Ok(Connection { stream, buffer, used: 0, chunks: Vec::new() })
     }
 
-    /// Sends a request and reads the whole reply.
+    /// Sends a request and reads the complete reply.
     pub async fn exchange(&mut self, request: &[u8]) -> io::Result<Reply<'_>> {
         let head = self.begin(request).await?;
         let body = if head.chunked {
@@ -60,14 +60,17 @@ impl Connection {
         Ok(Reply { status: head.status, session: head.session, body })
     }
 
-    /// Sends a request whose reply is a stream of events that does not end, and reads its head. A reply
-    /// of another kind is an error with its status.
+    /// Sends a request whose reply is an endless event stream, and reads its head. Any other reply is an error
+    /// with its status.
     pub async fn open_stream(&mut self, request: &[u8]) -> io::Result<()> {
         let head = self.begin(request).await?;
         if head.status == 200 && head.is_stream {
             return Ok(());
         }
-        Err(io::Error::other(format!("no stream, but a reply with status {}", head.status)))
+        Err(io::Error::other(format!(
+            "expected an event stream, got a reply with status {}",
+            head.status
+        )))
     }
 
     async fn begin(&mut self, request: &[u8]) -> io::Result<Head> {
@@ -118,14 +121,17 @@ impl Connection {
     async fn read(&mut self) -> io::Result<()> {
         self.buffer.reserve(8 * 1024);
         match self.stream.read_buf(&mut self.buffer).await? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server hung up")),
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the server closed the connection",
+            )),
             _ => Ok(()),
         }
     }
 }
 
 fn unreadable() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the reply is no HTTP/1.1")
+    io::Error::new(io::ErrorKind::InvalidData, "the reply is not HTTP/1.1")
 }
 
 fn read_head(head: &[u8]) -> Option<Head> {

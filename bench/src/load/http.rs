@@ -1,4 +1,4 @@
-//! Many clients at once, in one thread.
+//! Load of concurrent HTTP clients in one thread.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -15,45 +15,45 @@ use super::sample::{Meter, Sample, Tally};
 use crate::command_line::Mode;
 use crate::process::Server;
 
-/// How long a run takes.
+/// Length of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Span {
-    /// So long, after a while that is not measured.
+    /// Measured time after a warm-up.
     Time {
-        /// Not measured.
+        /// Duration of the warm-up.
         warm: Duration,
-        /// Measured.
+        /// Duration of the measurement.
         measured: Duration,
     },
-    /// So many calls on each connection, all of them measured.
+    /// Number of calls on each connection, without a warm-up.
     Calls(u64),
 }
 
-/// What the clients do in turn.
+/// Operations of the clients.
 #[derive(Clone, Debug)]
 pub enum Script {
-    /// The operations of the client with this number, over and over, in one session where there are sessions.
+    /// Repeats the operations of the client with this number, in one session if the mode has sessions.
     Calls(fn(u64) -> Vec<Operation>),
-    /// One operation, over and over.
+    /// Repeats one operation.
     Same(Operation),
-    /// A session for each call: opened, used, closed.
+    /// Opens and closes a session for each call.
     Sessions(Operation),
-    /// A task for each call, followed to its end.
+    /// Starts a task with each call and polls it until it ends.
     Tasks(Operation),
 }
 
-/// A load over HTTP.
+/// HTTP load.
 #[derive(Clone, Debug)]
 pub struct HttpLoad {
-    /// Where the server listens.
+    /// Address of the server.
     pub address: SocketAddr,
-    /// How to talk to it.
+    /// Mode of the clients.
     pub mode: Mode,
-    /// What to do.
+    /// Operations of the clients.
     pub script: Script,
-    /// How many clients, each with a connection of its own.
+    /// Number of clients, each with its own connection.
     pub connections: u64,
-    /// How long.
+    /// Length of the run.
     pub span: Span,
 }
 
@@ -72,12 +72,12 @@ enum Phase {
 }
 
 impl HttpLoad {
-    /// Runs the load. Any wrong answer ends it.
+    /// Runs the load; the first unexpected reply is an error.
     pub fn run(&self, server: &Server) -> Result<Sample, String> {
         self.run_with(server, None)
     }
 
-    /// The same with a server that keeps things in another process.
+    /// Runs the load and also measures the process of the server's store.
     pub fn run_with(&self, server: &Server, store: Option<&Server>) -> Result<Sample, String> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| format!("no runtime: {e}"))?;
@@ -115,7 +115,7 @@ impl HttpLoad {
         sample.map_err(|e| format!("the server is gone: {e}"))
     }
 
-    /// A script that opens sessions itself wants clients without.
+    /// Mode of the initial connections: without a session if the script opens sessions itself.
     fn mode_of_clients(&self) -> Mode {
         match self.script {
             Script::Sessions(_) => Mode::Stateless,
@@ -156,8 +156,8 @@ impl HttpLoad {
     }
 }
 
-/// Keeps this thread from sleeping, as the kernel bills the server for waking it: a server that is a little
-/// slower would wake it more often, and look much slower.
+/// Keeps this thread busy. The kernel charges the cost of waking a sleeping thread to the server, so a slightly
+/// slower server would wake it more often and look much slower.
 async fn stay_awake(board: Rc<Board>) {
     while board.phase.get() != Phase::Over {
         yield_now().await;
@@ -174,7 +174,7 @@ async fn session(client: &mut Client, operations: &[Operation], id: u64) -> Resu
 
 type Clients = JoinSet<Result<(), String>>;
 
-/// Waits, unless a client ends before its time.
+/// Waits for `time`; returns early with an error if a client fails.
 async fn patiently(clients: &mut Clients, time: Duration) -> Result<(), String> {
     tokio::select! {
         () = sleep(time) => Ok(()),

@@ -1,11 +1,11 @@
-//! What the generator sends, and how it knows a right answer.
+//! Requests of the load generator, and the validation of replies.
 
 use memchr::memmem::{self, Finder};
 
 use crate::command_line::Mode;
 use crate::work::{NOTIFICATIONS, prime_factors};
 
-/// Which of the two eras a request is written in.
+/// Era of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// 2025-11-25, after `initialize`.
@@ -15,7 +15,7 @@ pub enum Protocol {
 }
 
 impl Mode {
-    /// The era of this mode.
+    /// Era of the mode.
     pub fn protocol(self) -> Protocol {
         match self {
             Mode::Stateful | Mode::Stateless => Protocol::Legacy,
@@ -25,7 +25,7 @@ impl Mode {
 }
 
 impl Protocol {
-    /// The version as the header says it.
+    /// Value of the `MCP-Protocol-Version` header.
     pub fn version(self) -> &'static str {
         match self {
             Protocol::Legacy => "2025-11-25",
@@ -34,22 +34,22 @@ impl Protocol {
     }
 }
 
-/// The message that begins a legacy session.
+/// `initialize` request of a legacy session.
 pub(super) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"0.1.0"}}}"#;
 
-/// The message that ends the handshake.
+/// `notifications/initialized`, which completes the handshake.
 pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 const META: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"0.1.0"},"io.modelcontextprotocol/clientCapabilities":{}"#;
 
-/// One kind of request.
+/// Type of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Calls `echo` with a text of so many bytes.
+    /// Calls `echo` with a text of this many bytes.
     Echo(usize),
     /// Calls `add`.
     Add,
-    /// Lists at least so many tools.
+    /// Lists at least this many tools.
     List(usize),
     /// Calls `progress` and counts its notifications.
     Progress,
@@ -61,12 +61,12 @@ pub enum Operation {
     Io(u64),
     /// Calls `job` with a number, as a task (modern only).
     Job(u64),
-    /// Listens for changes (modern only); there is no reply until the connection ends.
+    /// Subscribes to changes (modern only); the reply comes when the connection ends.
     Listen,
 }
 
 impl Operation {
-    /// The method of the request.
+    /// Method of the request.
     pub fn method(self) -> &'static str {
         match self {
             Operation::List(_) => "tools/list",
@@ -75,7 +75,7 @@ impl Operation {
         }
     }
 
-    /// The name of the tool.
+    /// Name of the tool.
     pub fn name(self) -> Option<&'static str> {
         Some(match self {
             Operation::Echo(_) => "echo",
@@ -100,7 +100,7 @@ impl Operation {
         }
     }
 
-    /// The request, with a place for the id.
+    /// Request with a placeholder for the id.
     pub fn request(self, protocol: Protocol) -> String {
         let mut fields = Vec::new();
         if let Some(name) = self.name() {
@@ -123,7 +123,7 @@ impl Operation {
         message(PLACE, self.method(), &fields.join(","))
     }
 
-    /// How to tell a right answer.
+    /// Validation of the reply.
     pub fn check(self) -> Check {
         // Servers of some languages write JSON with spaces.
         let number = |n: u64| vec![format!("\"result\":{n}}}"), format!("\"result\": {n}}}")];
@@ -139,19 +139,19 @@ impl Operation {
         Check::new(&wanted, times)
     }
 
-    /// How many notifications come before the reply.
+    /// Number of notifications before the reply.
     pub fn notifications(self) -> u64 {
         if self == Operation::Progress { NOTIFICATIONS.into() } else { 0 }
     }
 }
 
-/// The request for the state of a task.
+/// `tasks/get` request.
 pub(super) fn get_task(id: u64, task: &str) -> String {
     let params = format!(r#""taskId":"{task}","_meta":{{{}}}"#, follower());
     message(&id.to_string(), "tasks/get", &params)
 }
 
-/// What a client that follows tasks says about itself.
+/// Client capabilities with task support.
 fn follower() -> String {
     const FOLLOWS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
     META.strip_suffix("{}").map_or_else(String::new, |rest| format!("{rest}{FOLLOWS}"))
@@ -165,10 +165,10 @@ fn text(bytes: usize) -> String {
     "the quick brown fox jumps over a lazy dog. ".chars().cycle().take(bytes).collect()
 }
 
-/// What a right answer has in it.
+/// Strings that a valid reply contains.
 #[derive(Clone, Debug)]
 pub struct Check {
-    /// One of these, so many times.
+    /// Alternative strings, and the required number of occurrences.
     wanted: Vec<Finder<'static>>,
     times: usize,
     result: Finder<'static>,
@@ -188,12 +188,12 @@ impl Check {
         }
     }
 
-    /// Whether a reply, or a stream that ends with one, is the right answer to the request `id`.
+    /// True if a reply, or a stream that ends with one, is a valid response to the request `id`.
     pub fn is_met(&self, reply: &[u8], id: u64) -> bool {
         self.id(reply) == Some(id) && self.is_well(reply)
     }
 
-    /// Whether the answer is right, whatever its id.
+    /// True if the reply is valid, regardless of its id.
     pub fn is_well(&self, reply: &[u8]) -> bool {
         let often = |wanted: &Finder<'_>| match self.times {
             1 => wanted.find(reply).is_some(),
@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_right_only_with_its_text_and_its_id() {
+    fn a_reply_needs_the_expected_text_and_id() {
         let check = Operation::Echo(9).check();
         let reply = br#"{"jsonrpc":"2.0","id":1000000007,"result":{"content":[{"type":"text","text":"the quick"}]}}"#;
         assert!(check.is_met(reply, 1_000_000_007));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_call_is_no_right_answer() {
+    fn a_failed_call_is_not_a_valid_reply() {
         let check = Operation::Echo(9).check();
         let reply =
             br#"{"id":1000000007,"result":{"content":[{"text":"the quick"}],"isError":true}}"#;
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_wants_a_task_says_that_it_can_follow_one() {
+    fn a_task_requires_the_client_capability() {
         let message: serde_json::Value = serde_json::from_str(&get_task(7, "t")).unwrap();
         let meta = &message["params"]["_meta"];
         let capabilities = &meta["io.modelcontextprotocol/clientCapabilities"];
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_is_put_wherever_it_belongs() {
+    fn the_id_is_inserted_at_every_placeholder() {
         let request = Operation::Progress.request(Protocol::Legacy);
         let mut template = Template::new(request.into_bytes());
         let text = String::from_utf8(template.with_id(1_234_567_890).to_vec()).unwrap();

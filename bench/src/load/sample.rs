@@ -1,4 +1,4 @@
-//! What a run measured.
+//! Measurements of a run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -7,26 +7,26 @@ use std::time::{Duration, Instant};
 use super::client::Turn;
 use crate::process::Server;
 
-/// Named figures.
+/// Figures by key.
 pub type Sample = BTreeMap<&'static str, f64>;
 
-/// What the generator counted while it measured.
+/// Counters of the load generator.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Calls that ended well.
+    /// Successful calls.
     pub calls: u64,
-    /// Notifications that came before replies.
+    /// Received notifications.
     pub notifications: u64,
-    /// Notifications that should have come, and did not.
+    /// Missing notifications.
     pub lost: u64,
-    /// How often tasks were looked at.
+    /// Number of task polls.
     pub looks: u64,
-    /// How long each call took.
+    /// Latency of each call.
     pub latencies: Vec<Duration>,
 }
 
 impl Tally {
-    /// Adds a call that ended well.
+    /// Adds a successful call.
     pub fn add(&mut self, latency: Duration, turn: Turn, expected: u64) {
         self.calls += 1;
         self.notifications += turn.notifications;
@@ -42,7 +42,7 @@ impl Tally {
     }
 }
 
-/// The clocks at the beginning of what is measured.
+/// Clocks and CPU times at the start of the measurement.
 #[derive(Debug)]
 pub struct Meter {
     began: Instant,
@@ -51,13 +51,13 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Reads the clocks: that of the server and, if it keeps things in another process, that one's.
+    /// Reads the wall clock and the CPU times of the server and its store.
     pub fn start(server: &Server, store: Option<&Server>) -> io::Result<Self> {
         let (server_cpu, store_cpu) = (server.usage()?.cpu, cpu(store)?);
         Ok(Meter { began: Instant::now(), server_cpu, store_cpu })
     }
 
-    /// Reads them again, and says what the calls in between cost.
+    /// Reads them again and computes the figures per call.
     pub fn stop(
         self,
         server: &Server,

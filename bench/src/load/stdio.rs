@@ -1,4 +1,4 @@
-//! One client over a child's stdin and stdout.
+//! Client over stdin and stdout of a child process.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command};
@@ -13,7 +13,7 @@ use super::message::{Check, INITIALIZE, INITIALIZED, Operation, Protocol, Templa
 use super::sample::{Meter, Sample, Tally};
 use crate::process::{Cores, Server};
 
-/// A child that is spoken to in lines.
+/// Connection to a child process with line-delimited messages.
 #[derive(Debug)]
 pub struct Lines {
     server: Server,
@@ -23,7 +23,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Starts a child and, in the legacy era, introduces itself.
+    /// Starts a child and, in the legacy era, performs the handshake.
     pub fn open(cores: &Cores, command: &mut Command, protocol: Protocol) -> Result<Self, String> {
         let mut lines = Self::start(cores, command).map_err(|e| format!("cannot start: {e}"))?;
         if protocol == Protocol::Legacy {
@@ -32,7 +32,7 @@ impl Lines {
         Ok(lines)
     }
 
-    /// How long a child takes from its start to its first word, and its memory then.
+    /// Measures the time from the start of a child to its first reply, and its memory.
     pub fn cold_start(cores: &Cores, command: &mut Command) -> io::Result<Sample> {
         let began = Instant::now();
         let mut lines = Self::start(cores, command)?;
@@ -59,7 +59,7 @@ impl Lines {
         self.write(format!("{INITIALIZED}\n").as_bytes())
     }
 
-    /// One call after the other.
+    /// Runs calls one after the other.
     pub fn one_by_one(
         &mut self,
         operation: Operation,
@@ -96,7 +96,7 @@ impl Lines {
         Ok(tally)
     }
 
-    /// So many calls in one go, written and read at the same time.
+    /// Runs `count` pipelined calls, written and read concurrently.
     pub fn pipelined(
         &mut self,
         operation: Operation,
@@ -131,7 +131,7 @@ impl Lines {
         sample
     }
 
-    /// Reads up to the next reply, and says how many notifications came before it.
+    /// Reads up to the next reply; returns the number of notifications before it.
     fn read(&mut self) -> io::Result<u64> {
         let mut notifications = 0;
         loop {
@@ -150,7 +150,7 @@ impl Lines {
         self.input.as_mut().ok_or_else(closed)?.write_all(bytes)
     }
 
-    /// Closes the pipe, which should end the child.
+    /// Closes stdin, which ends the child.
     pub fn close(mut self) -> io::Result<()> {
         self.input = None;
         self.server.ended_within(Duration::from_secs(10))?;
@@ -158,7 +158,7 @@ impl Lines {
     }
 }
 
-/// Calls of one kind.
+/// Generator of calls of one operation.
 #[derive(Clone, Debug)]
 struct Calls {
     template: Template,
@@ -176,7 +176,7 @@ impl Calls {
     }
 }
 
-/// Writes in large pieces, as a client that has much to ask would.
+/// Writes the calls in large chunks.
 fn write_calls(input: &mut ChildStdin, mut calls: Calls, count: u64) -> io::Result<()> {
     const PIECE: usize = 60 * 1024;
     let mut piece = Vec::with_capacity(2 * PIECE);

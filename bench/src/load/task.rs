@@ -1,4 +1,4 @@
-//! A task, from the call that starts it to its result.
+//! Starts a task and polls it until its result.
 
 use std::time::{Duration, Instant};
 
@@ -8,13 +8,12 @@ use tokio::time::sleep;
 use super::client::{Client, Turn, wrong};
 use super::message::get_task;
 
-/// A task that is not over by then is lost.
+/// Timeout of a task.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Client {
-    /// Starts a task with the first request that was prepared, and looks at it, as often as the server
-    /// says, until it is over. A task that ends otherwise than with the right result, or not at all, is
-    /// an error. Takes as many ids as it needs.
+    /// Starts a task with the first prepared request and polls it at the server's interval until it ends. Any end
+    /// other than the expected result, and a timeout, are errors. Uses one request id per message.
     pub async fn follow(&mut self, id: &mut u64) -> Result<Turn, String> {
         let late = Instant::now() + PATIENCE;
         let template = &mut self.requests[0].template;
@@ -34,7 +33,7 @@ impl Client {
         }
     }
 
-    /// The new task's id, and how long to wait between two looks at it.
+    /// Starts the task; returns its id and poll interval.
     async fn start(&mut self, request: &[u8]) -> Result<(String, Duration), String> {
         let reply = self.connection.exchange(request).await.map_err(|e| e.to_string())?;
         let message: Value = serde_json::from_slice(reply.body).unwrap_or_default();

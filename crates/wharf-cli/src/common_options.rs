@@ -8,66 +8,70 @@ use wharf::{
     model::{LogLevel, Root},
 };
 
-use crate::error::Fail;
+use crate::error::CliError;
 
-/// Options that every verb with a server has.
+/// Options of every command that connects to a server.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Shared {
-    /// Start this as the server
+pub(crate) struct CommonOptions {
+    /// Command that starts the server
     #[arg(last = true, hide = true, value_name = "COMMAND")]
     pub(crate) command: Vec<String>,
     /// Print JSON, at a terminal too
-    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) json: bool,
-    /// Speak only this: modern, legacy, or a revision by its date
-    #[arg(long, value_parser = Speak::parse, value_name = "ERA", help_heading = "Every verb that speaks with a server")]
-    pub(crate) era: Option<Speak>,
-    /// Give up when the whole command has taken this long; without it, after 60 seconds without a sign of life
-    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Every verb that speaks with a server")]
+    /// Negotiate only this: modern, legacy, or a revision by its date
+    #[arg(long, value_parser = VersionChoice::parse, value_name = "ERA", help_heading = "Options of every command that connects to a server")]
+    pub(crate) era: Option<VersionChoice>,
+    /// Timeout of the whole command; without it, 60 seconds without a message from the server
+    #[arg(long, value_parser = seconds, value_name = "SECONDS", help_heading = "Options of every command that connects to a server")]
     pub(crate) timeout: Option<Duration>,
-    /// Send this header, 'Name: value'; @env:VARIABLE at its end is read from the environment
-    #[arg(long, value_parser = header, value_name = "HEADER", help_heading = "Every verb that speaks with a server")]
+    /// Send this HTTP header, 'Name: value'; a final @env:VARIABLE is read from the environment
+    #[arg(long, value_parser = header, value_name = "HEADER", help_heading = "Options of every command that connects to a server")]
     pub(crate) header: Vec<(String, String)>,
-    /// Get in also where that leads into a private network, as at a company's own servers
-    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    /// Allow authorization servers in a private network, such as a company's own
+    #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) allow_private: bool,
-    /// Let the server know that it may work in this directory
-    #[arg(long, value_name = "DIR", help_heading = "Every verb that speaks with a server")]
+    /// Declare this directory as a root; may be repeated
+    #[arg(
+        long,
+        value_name = "DIR",
+        help_heading = "Options of every command that connects to a server"
+    )]
     pub(crate) root: Vec<PathBuf>,
-    /// Show the server's log messages from this level on: debug, info, notice, warning, error ...
-    #[arg(long, value_parser = level, value_name = "LEVEL", help_heading = "Every verb that speaks with a server")]
+    /// Show the server's log messages of this level and above: debug, info, notice, warning, error ...
+    #[arg(long, value_parser = level, value_name = "LEVEL", help_heading = "Options of every command that connects to a server")]
     pub(crate) log_level: Option<LogLevel>,
-    /// Give this variable to a server that is started: NAME as it is here, or NAME=VALUE
-    #[arg(long, value_parser = variable, value_name = "NAME[=VALUE]", help_heading = "Every verb that speaks with a server")]
+    /// Pass an environment variable to a started server: NAME with its current value, or NAME=VALUE
+    #[arg(long, value_parser = variable, value_name = "NAME[=VALUE]", help_heading = "Options of every command that connects to a server")]
     pub(crate) env: Vec<(String, String)>,
-    /// Use a configuration file of a project without a question, this time
-    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    /// Trust the project's configuration file for this run, without a prompt
+    #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) trust: bool,
-    /// Show what a server that is started writes to its stderr
-    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    /// Show the stderr of a started server
+    #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) stderr: bool,
-    /// Show every message, both ways, with times
-    #[arg(long, help_heading = "Every verb that speaks with a server")]
+    /// Show every message in both directions, with timestamps
+    #[arg(long, help_heading = "Options of every command that connects to a server")]
     pub(crate) trace: bool,
 }
 
 /// Protocol versions to negotiate with the server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Speak {
-    Any(Era),
-    Only(ProtocolVersion),
+pub(crate) enum VersionChoice {
+    Era(Era),
+    Exact(ProtocolVersion),
 }
 
-impl Speak {
+impl VersionChoice {
     fn parse(text: &str) -> Result<Self, String> {
         match text {
-            "modern" => Ok(Speak::Any(Era::Modern)),
-            "legacy" => Ok(Speak::Any(Era::Legacy)),
-            date => {
-                date.parse().map(Speak::Only).map_err(|error: wharf::model::UnknownRevision| {
-                    format!("{error}; or say modern or legacy")
-                })
-            }
+            "modern" => Ok(VersionChoice::Era(Era::Modern)),
+            "legacy" => Ok(VersionChoice::Era(Era::Legacy)),
+            date => date.parse().map(VersionChoice::Exact).map_err(
+                |error: wharf::model::UnknownRevision| {
+                    format!("{error}; or write modern or legacy")
+                },
+            ),
         }
     }
 }
@@ -88,7 +92,7 @@ pub(crate) fn seconds_or_none(text: &str) -> Result<Duration, String> {
     let with_unit =
         UNITS.iter().find_map(|(unit, length)| Some((text.strip_suffix(unit)?, *length)));
     let (number, length) = with_unit.unwrap_or((text, 1.0));
-    let number: f64 = number.parse().map_err(|_| "this is no number of seconds".to_owned())?;
+    let number: f64 = number.parse().map_err(|_| "this is not a number of seconds".to_owned())?;
     let seconds = number * length;
     // One year is practically unlimited, and no clock overflows.
     if !(0.0..=31_536_000.0).contains(&seconds) {
@@ -125,7 +129,7 @@ fn header(text: &str) -> Result<(String, String), String> {
     let (name, value) = (name.trim(), value.trim());
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(fits) {
-        return Err(format!("{name:?} is no name of a header"));
+        return Err(format!("{name:?} is not a valid header name"));
     }
     let value = with_secret(value)?;
     if value.chars().any(char::is_control) {
@@ -142,17 +146,17 @@ pub(crate) fn with_secret(value: &str) -> Result<String, String> {
     Ok(format!("{before}{}", secret.trim()))
 }
 
-impl Shared {
+impl CommonOptions {
     /// Directories of `--root` as MCP roots.
-    pub(crate) fn roots(&self) -> Result<Vec<Root>, Fail> {
+    pub(crate) fn roots(&self) -> Result<Vec<Root>, CliError> {
         self.root.iter().map(|dir| root(dir)).collect()
     }
 }
 
-fn root(dir: &std::path::Path) -> Result<Root, Fail> {
+fn root(dir: &std::path::Path) -> Result<Root, CliError> {
     let path = dir
         .canonicalize()
-        .map_err(|error| Fail::usage(format!("--root {}: {error}", dir.display())))?;
+        .map_err(|error| CliError::usage(format!("--root {}: {error}", dir.display())))?;
     let text = path.to_string_lossy();
     let mut uri = String::from(if text.starts_with('/') { "file://" } else { "file:///" });
     for byte in text.bytes() {
@@ -176,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_read_with_their_secrets() {
+    fn headers_expand_environment_secrets() {
         assert_eq!(header("X-A:  b: c "), Ok(("X-A".into(), "b: c".into())));
         let path = std::env::var("PATH").unwrap();
         assert_eq!(header("A: Bearer @env:PATH"), Ok(("A".into(), format!("Bearer {path}"))));
@@ -186,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_taken_from_here_or_as_they_are_written() {
+    fn env_options_take_names_or_values() {
         let path = std::env::var("PATH").unwrap();
         assert_eq!(variable("PATH"), Ok(("PATH".into(), path.clone())));
         assert_eq!(variable("A=b=c"), Ok(("A".into(), "b=c".into())));
@@ -205,15 +209,17 @@ mod tests {
         }
         assert_eq!(seconds_or_none("0"), Ok(Duration::ZERO));
         assert!(seconds_or_none("-1ms").is_err());
-        assert!(Speak::parse("2025-06-18").is_ok() && Speak::parse("modern").is_ok());
-        assert!(Speak::parse("1999-01-01").unwrap_err().contains("2025-06-18"));
+        assert!(
+            VersionChoice::parse("2025-06-18").is_ok() && VersionChoice::parse("modern").is_ok()
+        );
+        assert!(VersionChoice::parse("1999-01-01").unwrap_err().contains("2025-06-18"));
         assert_eq!(level("Warning"), Ok(LogLevel::Warning));
         assert!(level("loud").is_err());
     }
 
     #[cfg(unix)]
     #[test]
-    fn roots_are_addresses_of_directories() {
+    fn roots_are_file_urls() {
         let dir = std::env::temp_dir().join("wharf root ü");
         std::fs::create_dir_all(&dir).unwrap();
         let root = root(&dir).unwrap();

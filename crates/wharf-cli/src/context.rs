@@ -17,83 +17,83 @@ use wharf::{
 };
 
 use crate::{
-    auth::{is_known, way_to},
-    show::Out,
-    terminal::{Screen, clean_line},
-    trace::Trace,
+    auth::{auth_for, has_stored_login},
+    show::ResultOutput,
+    terminal::{StderrOutput, clean_line},
+    trace::MessageTrace,
     trust,
 };
 use crate::{
-    common_options::{Shared, Speak},
-    error::Fail,
-    server_requests::Questions,
+    common_options::{CommonOptions, VersionChoice},
+    error::CliError,
+    server_requests::TerminalPrompts,
 };
 
 /// Total timeout of a call, unless `--timeout` is longer.
-const TOTAL: Duration = Duration::from_mins(10);
+const TOTAL_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Delay after which the handshake times out later than the command, whose message names the right option.
-const LATER: Duration = Duration::from_millis(250);
+const HANDSHAKE_MARGIN: Duration = Duration::from_millis(250);
 
 /// Hint for a program that exited before the handshake.
-const VARIABLES: &str = "It got only a few variables of your environment (PATH, HOME, ...): \
-                         --env NAME gives it another.";
+const ENV_HINT: &str = "It got only a few of your environment variables (PATH, HOME, ...): \
+                         --env NAME passes another.";
 
-/// Hint for a URL that the web server does not have.
-const PATH: &str = "Check the path of the URL: many servers are at /mcp.";
+/// Hint for a URL that the server does not have.
+const PATH_HINT: &str = "Check the path of the URL: many servers are at /mcp.";
 
 /// Server with its headers and its authorization.
-struct Found {
+struct ResolvedServer {
     target: Target,
     headers: Vec<(String, String)>,
-    way: Option<Auth>,
+    auth: Option<Auth>,
 }
 
 /// Server at a URL.
-struct Web {
+struct HttpTarget {
     url: String,
     /// The user's name for the server.
     word: String,
     /// Set if the user sends an `Authorization` header.
-    shows: bool,
+    sends_authorization: bool,
 }
 
 /// Context of a command.
 pub(crate) struct Context {
-    pub(crate) shared: Shared,
-    pub(crate) out: Out,
-    pub(crate) screen: Arc<Screen>,
-    pub(crate) questions: Questions,
+    pub(crate) shared: CommonOptions,
+    pub(crate) out: ResultOutput,
+    pub(crate) screen: Arc<StderrOutput>,
+    pub(crate) questions: TerminalPrompts,
     /// Deadline of the whole command, from `--timeout`.
     pub(crate) clock: Deadline,
     /// Connections, once they are open.
     clients: OnceLock<Vec<Client>>,
     /// The server, if it is at a URL.
-    web: OnceLock<Web>,
+    http_target: OnceLock<HttpTarget>,
 }
 
 impl Context {
-    pub(crate) fn new(shared: Shared) -> Self {
-        let screen = Arc::new(Screen::new());
+    pub(crate) fn new(shared: CommonOptions) -> Self {
+        let screen = Arc::new(StderrOutput::new());
         let clock = Deadline::new(shared.timeout);
         Context {
-            out: Out::new(shared.json),
-            questions: Questions::new(screen.clone(), clock.clone()),
+            out: ResultOutput::new(shared.json),
+            questions: TerminalPrompts::new(screen.clone(), clock.clone()),
             clock,
             screen,
             shared,
             clients: OnceLock::new(),
-            web: OnceLock::new(),
+            http_target: OnceLock::new(),
         }
     }
 
     /// Connects to the server.
-    pub(crate) async fn connect(&self, target: Target) -> Result<&Client, Fail> {
+    pub(crate) async fn connect(&self, target: Target) -> Result<&Client, CliError> {
         self.questions.server_is(&target.to_string());
-        let found = self.found(target).await?;
-        let builder = self.prepared(&found, self.questions.answers())?;
+        let found = self.resolve_server(target).await?;
+        let builder = self.client_builder(&found, self.questions.answers())?;
         let connecting = builder.connect(found.target.clone()).await;
-        let client = connecting.map_err(|error| Self::connecting(&found.target, error))?;
+        let client = connecting.map_err(|error| Self::connect_error(&found.target, error))?;
         self.questions.server_is(&client.about().info.name);
         let client = &self.clients.get_or_init(|| vec![client])[0];
         if let Some(level) = self.shared.log_level.filter(|_| client.capabilities().logging) {
@@ -107,14 +107,14 @@ impl Context {
         &self,
         target: Target,
         count: usize,
-    ) -> Result<&[Client], Fail> {
-        let found = self.found(target).await?;
+    ) -> Result<&[Client], CliError> {
+        let found = self.resolve_server(target).await?;
         let connect = || {
-            let builder = self.prepared(&found, ClientHandlerBuilder::new())?;
-            Ok::<_, Fail>(builder.connect(found.target.clone()))
+            let builder = self.client_builder(&found, ClientHandlerBuilder::new())?;
+            Ok::<_, CliError>(builder.connect(found.target.clone()))
         };
         // The other connections reuse the protocol version that the first one negotiated.
-        let failed = |error| Self::connecting(&found.target, error);
+        let failed = |error| Self::connect_error(&found.target, error);
         let mut clients = vec![connect()?.await.map_err(failed)?];
         let mut others = JoinSet::new();
         for _ in 1..count {
@@ -128,41 +128,44 @@ impl Context {
     }
 
     /// Connects to the server at `url` with `auth`, then disconnects.
-    pub(crate) async fn try_in(&self, url: &str, auth: &Auth) -> Result<(), Fail> {
+    pub(crate) async fn probe(&self, url: &str, auth: &Auth) -> Result<(), CliError> {
         let builder = self.builder(ClientHandlerBuilder::new())?.auth(auth.clone());
         let connecting = builder.connect(url).await;
         // `auth login` has no `--timeout` that a hint could name.
-        let client = connecting.map_err(|error| Fail::connecting(error).without_timeout_hint())?;
+        let client =
+            connecting.map_err(|error| CliError::connecting(error).without_timeout_hint())?;
         client.close().await;
         Ok(())
     }
 
     /// Resolves the server and its authorization.
-    async fn found(&self, target: Target) -> Result<Found, Fail> {
+    async fn resolve_server(&self, target: Target) -> Result<ResolvedServer, CliError> {
         let word = target.to_string();
         let target = match target {
             Target::Entry(entry) => trust::agreed(*entry, self).await?.into(),
             target => target,
         };
-        let (target, headers) = self.located(target)?;
-        let mut way = None;
+        let (target, headers) = self.resolve_target(target)?;
+        let mut auth = None;
         if let Target::Url(url) = &target {
-            way = way_to(url, &headers, self, &word).await?;
-            let shows = headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
-            let _ = self.web.set(Web { url: url.clone(), word, shows });
+            auth = auth_for(url, &headers, self, &word).await?;
+            let sends_authorization =
+                headers.iter().any(|it| it.0.eq_ignore_ascii_case("authorization"));
+            let _ =
+                self.http_target.set(HttpTarget { url: url.clone(), word, sends_authorization });
         }
-        Ok(Found { target, headers, way })
+        Ok(ResolvedServer { target, headers, auth })
     }
 
     /// Client builder for the server.
-    fn prepared(
+    fn client_builder(
         &self,
-        found: &Found,
+        found: &ResolvedServer,
         answers: ClientHandlerBuilder,
-    ) -> Result<ClientBuilder, Fail> {
+    ) -> Result<ClientBuilder, CliError> {
         let mut builder = self.builder(answers)?;
-        if let Some(way) = &found.way {
-            builder = builder.auth(way.clone());
+        if let Some(auth) = &found.auth {
+            builder = builder.auth(auth.clone());
         }
         let headers = found.headers.iter().cloned();
         Ok(headers.fold(builder, |it, (name, value)| it.header(name, value)))
@@ -170,28 +173,32 @@ impl Context {
 
     /// True if requests carry credentials: the server may then hide features that the caller is not
     /// authorized for.
-    pub(crate) async fn is_known(&self) -> bool {
-        match self.web.get() {
-            Some(web) => web.shows || is_known(&web.url).await,
+    pub(crate) async fn sends_credentials(&self) -> bool {
+        match self.http_target.get() {
+            Some(http_target) => {
+                http_target.sends_authorization || has_stored_login(&http_target.url).await
+            }
             None => false,
         }
     }
 
     /// Adds a login hint to the failure, if a login helps.
-    pub(crate) fn advised(&self, fail: Fail) -> Fail {
-        match self.web.get() {
-            Some(web) if !web.shows => fail.needs_login(&web.word),
+    pub(crate) fn with_login_hint(&self, fail: CliError) -> CliError {
+        match self.http_target.get() {
+            Some(http_target) if !http_target.sends_authorization => {
+                fail.needs_login(&http_target.word)
+            }
             _ => fail,
         }
     }
 
     /// Resolves the target and its headers.
-    fn located(&self, target: Target) -> Result<(Target, Vec<(String, String)>), Fail> {
+    fn resolve_target(&self, target: Target) -> Result<(Target, Vec<(String, String)>), CliError> {
         let mut headers = self.shared.header.clone();
         let target = match target {
             Target::Entry(entry) => {
                 let (target, more) =
-                    entry.resolve().map_err(|error| Fail::usage(error.to_string()))?;
+                    entry.resolve().map_err(|error| CliError::usage(error.to_string()))?;
                 // Headers of the command line override those of the file.
                 let said = |name: &str| headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
                 let more: Vec<_> = more.into_iter().filter(|(name, _)| !said(name)).collect();
@@ -201,40 +208,40 @@ impl Context {
             target => target,
         };
         let target = self.with_variables(target)?;
-        let web = matches!(&target, Target::Url(url)
+        let http_target = matches!(&target, Target::Url(url)
             if url.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"))
                 || url.get(..2).is_some_and(|it| it.eq_ignore_ascii_case("ws")));
-        if !web && !self.shared.header.is_empty() {
-            return Err(Fail::usage("--header is for servers at http, https, ws and wss URLs"));
+        if !http_target && !self.shared.header.is_empty() {
+            return Err(CliError::usage("--header is for servers at http, https, ws and wss URLs"));
         }
         Ok((target, headers))
     }
 
     /// Adds the variables of `--env` to a started server. They override those of a file.
-    fn with_variables(&self, target: Target) -> Result<Target, Fail> {
+    fn with_variables(&self, target: Target) -> Result<Target, CliError> {
         match target {
             Target::Command(mut command) => {
                 command.env.extend(self.shared.env.iter().cloned());
                 Ok(Target::Command(command))
             }
             _ if !self.shared.env.is_empty() => {
-                Err(Fail::usage("--env is for servers that are started"))
+                Err(CliError::usage("--env is for servers that are started"))
             }
             target => Ok(target),
         }
     }
 
     /// Error of a connection attempt, with a hint for a missing variable or a wrong path.
-    fn connecting(target: &Target, error: Error) -> Fail {
+    fn connect_error(target: &Target, error: Error) -> CliError {
         let hint = match target {
-            Target::Command(_) if error.message.contains("it ended with") => Some(VARIABLES),
-            Target::Url(_) if error.message.contains("404 Not Found") => Some(PATH),
+            Target::Command(_) if error.message.contains("it ended with") => Some(ENV_HINT),
+            Target::Url(_) if error.message.contains("404 Not Found") => Some(PATH_HINT),
             _ => None,
         };
-        Fail::connecting(error).hint(hint.map(str::to_owned))
+        CliError::connecting(error).hint(hint.map(str::to_owned))
     }
 
-    fn builder(&self, answers: ClientHandlerBuilder) -> Result<ClientBuilder, Fail> {
+    fn builder(&self, answers: ClientHandlerBuilder) -> Result<ClientBuilder, CliError> {
         let roots = self.shared.roots()?;
         let answers = if roots.is_empty() { answers } else { answers.fixed_roots(roots) };
         let mut builder = Client::builder()
@@ -242,31 +249,35 @@ impl Context {
             .answers(answers)
             .stderr(Stderr::Null);
         if self.shared.trace || self.shared.stderr {
-            let trace = Trace::new(self.shared.trace, self.screen.clone());
+            let trace = MessageTrace::new(self.shared.trace, self.screen.clone());
             builder =
                 builder.stderr(Stderr::Note).trace(move |what: TraceEvent<'_>| trace.see(what));
         }
         builder = match self.shared.era {
-            Some(Speak::Any(era)) => builder.era(era),
-            Some(Speak::Only(pin)) => builder.pin(pin),
+            Some(VersionChoice::Era(era)) => builder.era(era),
+            Some(VersionChoice::Exact(pin)) => builder.pin(pin),
             None => builder,
         };
         if let Some(timeout) = self.shared.timeout {
             // `--timeout` also applies to servers that are slow to start.
-            let handshake = timeout.saturating_add(LATER);
-            builder = builder.timeout(timeout).total(timeout.max(TOTAL)).handshake(handshake);
+            let handshake = timeout.saturating_add(HANDSHAKE_MARGIN);
+            builder =
+                builder.timeout(timeout).total(timeout.max(TOTAL_TIMEOUT)).handshake(handshake);
         }
         if let Some(level) = self.shared.log_level {
             builder = builder.log_level(level);
         }
-        Ok(match verdicts() {
-            Some(file) => builder.verdicts_in(file),
+        Ok(match revision_cache_file() {
+            Some(file) => builder.cache_revisions_in(file),
             None => builder,
         })
     }
 
     /// Makes a call and shows its progress.
-    pub(crate) async fn watch<T: 'static>(&self, mut calling: CallBuilder<T>) -> Result<T, Fail> {
+    pub(crate) async fn watch<T: 'static>(
+        &self,
+        mut calling: CallBuilder<T>,
+    ) -> Result<T, CliError> {
         if self.screen.draws() {
             let screen = self.screen.clone();
             calling = calling.on_progress(move |progress| screen.progress(&progress));
@@ -288,7 +299,7 @@ impl Context {
     }
 
     /// Error for an expired `--timeout`.
-    pub(crate) fn out_of_time(&self) -> Fail {
+    pub(crate) fn timeout_error(&self) -> CliError {
         let limit = self.shared.timeout.unwrap_or_default();
         let message = format!("The command took longer than {limit:?}");
         Error::new(ErrorKind::RequestTimeout).with_message(message).into()
@@ -311,7 +322,7 @@ impl Context {
 }
 
 /// Cache file of the protocol version of each server.
-fn verdicts() -> Option<PathBuf> {
+fn revision_cache_file() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|it| !it.is_empty()).map(PathBuf::from);
     let cache = if cfg!(windows) {
         set("LOCALAPPDATA")?

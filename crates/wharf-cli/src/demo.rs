@@ -11,8 +11,8 @@ use wharf::Server;
 pub(crate) fn server() -> Server {
     Server::new("wharf-demo", env!("CARGO_PKG_VERSION"))
         .title("Wharf demo")
-        .description("Shows everything that a server of the Model Context Protocol can offer.")
-        .instructions("A playground: every tool, resource and prompt here is safe to try.")
+        .description("Demonstrates every feature of the Model Context Protocol.")
+        .instructions("Every tool, resource and prompt of this server is safe to call.")
         .tool::<tools::add>()
         .tool::<tools::echo>()
         .tool::<tools::weather>()

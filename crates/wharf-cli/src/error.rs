@@ -5,11 +5,11 @@ use std::{borrow::Cow, io};
 use serde_json::{Map, Value};
 use wharf::{Error, ErrorKind, auth::client::Challenge, client::config::masked_url};
 
-use crate::terminal::{Paint, Screen, clean, clean_json};
+use crate::terminal::{Paint, StderrOutput, clean, clean_json};
 
 /// Exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
+pub(crate) enum ExitStatus {
     /// Invalid command line, or invalid file named on it.
     Usage = 1,
     /// The server requires authorization or denies access.
@@ -23,7 +23,7 @@ pub(crate) enum Exit {
     /// Terminated by the system or another program (SIGTERM).
     Terminated = 143,
     /// The reader closed stdout: the code that a shell reports for SIGPIPE.
-    NobodyReads = 141,
+    StdoutClosed = 141,
 }
 
 /// Marker in the error for a login that leads to a private network.
@@ -31,8 +31,8 @@ const PRIVATE: &str = "it leads to a private network";
 
 /// Failure with a hint.
 #[derive(Debug)]
-pub(crate) struct Fail {
-    pub(crate) exit: Exit,
+pub(crate) struct CliError {
+    pub(crate) exit: ExitStatus,
     kind: &'static str,
     message: Cow<'static, str>,
     hint: Option<String>,
@@ -42,35 +42,35 @@ pub(crate) struct Fail {
     data: Option<Box<Value>>,
 }
 
-impl Fail {
-    fn new(exit: Exit, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+impl CliError {
+    fn new(exit: ExitStatus, kind: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        Fail { exit, kind, message, hint: None, code: None, shows_code: false, data: None }
+        CliError { exit, kind, message, hint: None, code: None, shows_code: false, data: None }
     }
 
     /// Error for an invalid command line.
     pub(crate) fn usage(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Exit::Usage, "usage", message)
+        Self::new(ExitStatus::Usage, "usage", message)
     }
 
     /// Error for a project's configuration file that is not trusted.
     pub(crate) fn untrusted(message: String) -> Self {
-        Self::new(Exit::Usage, "untrusted_file", message)
+        Self::new(ExitStatus::Usage, "untrusted_file", message)
     }
 
     /// Shows the kind of the error and its JSON-RPC code at a terminal, too.
     pub(crate) fn with_code(self) -> Self {
-        Fail { shows_code: true, ..self }
+        CliError { shows_code: true, ..self }
     }
 
     /// Error for a name that the server does not have.
     pub(crate) fn unknown(kind: ErrorKind, message: String) -> Self {
-        Self::new(Exit::Usage, kind.name(), message)
+        Self::new(ExitStatus::Usage, kind.name(), message)
     }
 
     /// Error for a missing login.
     pub(crate) fn unauthorized(message: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Exit::Authorization, ErrorKind::Unauthenticated.name(), message)
+        Self::new(ExitStatus::Authorization, ErrorKind::Unauthenticated.name(), message)
     }
 
     /// Adds a hint to log in to the server that the user calls `word`, if that helps.
@@ -80,26 +80,28 @@ impl Fail {
         // The HTTP status line is replaced, because it does not help the user.
         let bare = self.message.contains(" answered with HTTP");
         let message =
-            |fail: &Fail, said: String| if bare { said.into() } else { fail.message.clone() };
+            |fail: &CliError, said: String| if bare { said.into() } else { fail.message.clone() };
         let wanted = self.data.as_ref().and_then(|data| wanted_scopes(data));
-        if let Some(scopes) = wanted.filter(|_| self.exit == Exit::Authorization) {
+        if let Some(scopes) = wanted.filter(|_| self.exit == ExitStatus::Authorization) {
             let hint =
-                format!("`wharf auth login {word} --scope {scopes}` asks for what it takes.");
-            let message = message(&self, format!("{word} wants more than your login is good for"));
-            return Fail { kind: ErrorKind::InsufficientScope.name(), message, ..self }.hint(hint);
+                format!("`wharf auth login {word} --scope {scopes}` requests the missing scopes.");
+            let message =
+                message(&self, format!("{word} requires more scopes than your login has"));
+            return CliError { kind: ErrorKind::InsufficientScope.name(), message, ..self }
+                .hint(hint);
         }
         if self.kind != ErrorKind::Unauthenticated.name() {
             return self;
         }
-        let message = message(&self, format!("{word} wants you to log in"));
-        Fail { message, ..self }.hint(format!(
+        let message = message(&self, format!("{word} requires a login"));
+        CliError { message, ..self }.hint(format!(
             "`wharf auth login {word}` logs you in; --header 'Authorization: Bearer @env:NAME' sends a \
              token of your own."
         ))
     }
 
     /// True if the server may not have the named item.
-    pub(crate) fn is_about_a_name(&self) -> bool {
+    pub(crate) fn is_unknown_name(&self) -> bool {
         use ErrorKind as K;
         let kinds = [K::ToolNotFound, K::PromptNotFound, K::InvalidParams, K::MethodNotFound];
         kinds.iter().any(|kind| kind.name() == self.kind)
@@ -107,31 +109,31 @@ impl Fail {
 
     /// Error for Ctrl-C (SIGINT).
     pub(crate) fn interrupted() -> Self {
-        Self::new(Exit::Interrupted, "interrupted", "Interrupted")
+        Self::new(ExitStatus::Interrupted, "interrupted", "Interrupted")
     }
 
     /// Error for a request to terminate (SIGTERM).
     pub(crate) fn terminated() -> Self {
-        Self::new(Exit::Terminated, "terminated", "Terminated")
+        Self::new(ExitStatus::Terminated, "terminated", "Terminated")
     }
 
     /// Error of a connection attempt.
     pub(crate) fn connecting(error: Error) -> Self {
         let exit = match exit(error.kind) {
-            Exit::Authorization => Exit::Authorization,
-            _ => Exit::Unreachable,
+            ExitStatus::Authorization => ExitStatus::Authorization,
+            _ => ExitStatus::Unreachable,
         };
-        Fail { exit, ..Fail::from(error) }
+        CliError { exit, ..CliError::from(error) }
     }
 
     /// Error that the tool itself returned; its own message is in the result.
     pub(crate) fn tool(message: String) -> Self {
-        Self::new(Exit::Tool, ErrorKind::ToolExecutionFailed.name(), message)
+        Self::new(ExitStatus::Tool, ErrorKind::ToolExecutionFailed.name(), message)
     }
 
     /// Error for a response that did not arrive in time.
-    pub(crate) fn unanswered(message: &'static str) -> Self {
-        Self::new(Exit::Unreachable, ErrorKind::RequestTimeout.name(), message)
+    pub(crate) fn timed_out(message: &'static str) -> Self {
+        Self::new(ExitStatus::Unreachable, ErrorKind::RequestTimeout.name(), message)
     }
 
     /// Sets the hint.
@@ -143,12 +145,12 @@ impl Fail {
     /// Removes the hint that names `--timeout`.
     pub(crate) fn without_timeout_hint(self) -> Self {
         let is_timeout = self.kind == ErrorKind::RequestTimeout.name();
-        Fail { hint: self.hint.filter(|_| !is_timeout), ..self }
+        CliError { hint: self.hint.filter(|_| !is_timeout), ..self }
     }
 
     /// Writes the failure to stderr: as text at a terminal, else as one line of JSON.
-    pub(crate) fn tell(&self, json: bool, screen: &Screen) {
-        if self.exit == Exit::NobodyReads {
+    pub(crate) fn tell(&self, json: bool, screen: &StderrOutput) {
+        if self.exit == ExitStatus::StdoutClosed {
             return;
         }
         screen.line(&match (screen.is_terminal(), json) {
@@ -179,7 +181,7 @@ impl Fail {
 
     /// Failure as lines of text.
     pub(crate) fn text(&self, paint: Paint) -> String {
-        if matches!(self.exit, Exit::Interrupted | Exit::Terminated) {
+        if matches!(self.exit, ExitStatus::Interrupted | ExitStatus::Terminated) {
             return self.message.to_string();
         }
         let mut text = format!("{} {}", paint.red("error:"), clean(&self.message));
@@ -193,7 +195,7 @@ impl Fail {
     }
 }
 
-impl From<Error> for Fail {
+impl From<Error> for CliError {
     fn from(error: Error) -> Self {
         let Error { kind, message, data, code, .. } = error;
         let advice = match kind {
@@ -201,27 +203,27 @@ impl From<Error> for Fail {
             ErrorKind::TransportError | ErrorKind::AuthorizationFailed
                 if message.contains(PRIVATE) =>
             {
-                Some("--allow-private allows it, if you know the server.")
+                Some("--allow-private allows it; use it only for a server you trust.")
             }
             _ => advice(kind),
         };
         let advice = advice.map(str::to_owned);
-        Fail { code, data, ..Fail::new(exit(kind), kind.name(), message) }.hint(advice)
+        CliError { code, data, ..CliError::new(exit(kind), kind.name(), message) }.hint(advice)
     }
 }
 
 /// I/O error of stdin, stdout or a file.
-impl From<io::Error> for Fail {
+impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
         let exit = match error.kind() {
-            io::ErrorKind::BrokenPipe => Exit::NobodyReads,
-            _ => Exit::Usage,
+            io::ErrorKind::BrokenPipe => ExitStatus::StdoutClosed,
+            _ => ExitStatus::Usage,
         };
         Self::new(exit, "io", error.to_string())
     }
 }
 
-fn exit(kind: ErrorKind) -> Exit {
+fn exit(kind: ErrorKind) -> ExitStatus {
     use ErrorKind as K;
     match kind {
         K::Unauthenticated
@@ -234,15 +236,15 @@ fn exit(kind: ErrorKind) -> Exit {
         | K::InvalidToken
         | K::InsufficientPermissions
         | K::AccessDenied
-        | K::UnauthorizedOperation => Exit::Authorization,
+        | K::UnauthorizedOperation => ExitStatus::Authorization,
         K::TransportError
         | K::ConnectionClosed
         | K::RequestTimeout
         | K::Overloaded
         | K::RateLimited
         | K::TemporarilyUnavailable
-        | K::UnsupportedProtocolVersion => Exit::Unreachable,
-        _ => Exit::Tool,
+        | K::UnsupportedProtocolVersion => ExitStatus::Unreachable,
+        _ => ExitStatus::Tool,
     }
 }
 
@@ -252,13 +254,13 @@ fn advice(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Unauthenticated => {
             Some("Send a token: --header 'Authorization: Bearer @env:NAME' reads it from $NAME.")
         }
-        ErrorKind::RequestTimeout => Some("--timeout SECONDS gives it longer."),
+        ErrorKind::RequestTimeout => Some("--timeout SECONDS sets a longer timeout."),
         ErrorKind::UnsupportedProtocolVersion => {
-            Some("Without --era, one that both speak is found.")
+            Some("Without --era, a version that both support is negotiated.")
         }
-        ErrorKind::MissingClientCapability => {
-            Some("The server wants to ask something: run this at a terminal, or give --root DIR.")
-        }
+        ErrorKind::MissingClientCapability => Some(
+            "The tool needs input from the client: run this at a terminal, or pass --root DIR.",
+        ),
         _ => None,
     }
 }
@@ -294,23 +296,26 @@ mod tests {
             (ErrorKind::InvalidParams, 5),
             (ErrorKind::ToolNotFound, 5),
         ] {
-            assert_eq!(Fail::from(Error::new(kind)).exit as i32, code, "{kind}");
+            assert_eq!(CliError::from(Error::new(kind)).exit as i32, code, "{kind}");
         }
-        assert_eq!(Fail::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
-        assert_eq!(Fail::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
-        let timeout = Fail::connecting(Error::new(ErrorKind::RequestTimeout));
+        assert_eq!(CliError::connecting(Error::new(ErrorKind::InvalidRequest)).exit as i32, 4);
+        assert_eq!(CliError::connecting(Error::new(ErrorKind::Forbidden)).exit as i32, 3);
+        let timeout = CliError::connecting(Error::new(ErrorKind::RequestTimeout));
         assert!(timeout.json().contains("--timeout"));
         assert!(!timeout.without_timeout_hint().json().contains("--timeout"));
-        assert_eq!((Fail::usage("x").exit as i32, Fail::interrupted().exit as i32), (1, 130));
+        assert_eq!(
+            (CliError::usage("x").exit as i32, CliError::interrupted().exit as i32),
+            (1, 130)
+        );
     }
 
     #[test]
-    fn what_a_server_wants_is_never_a_command() {
+    fn server_scopes_are_never_shell_code() {
         let refused = |scope: &str| {
             let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{scope}\"");
             let data = json!({"httpStatus": 403, "wwwAuthenticate": challenge});
             let error = Error::new(ErrorKind::Forbidden).with_data(data);
-            Fail::from(error).needs_login("demo").json()
+            CliError::from(error).needs_login("demo").json()
         };
         assert!(refused("a:b").contains("`wharf auth login demo --scope a:b`"));
         assert!(refused("a b").contains("--scope 'a b'`"));
@@ -321,14 +326,14 @@ mod tests {
                 "{told}"
             );
         }
-        let told = Fail::from(Error::new(ErrorKind::Forbidden)).needs_login("demo").json();
+        let told = CliError::from(Error::new(ErrorKind::Forbidden)).needs_login("demo").json();
         assert!(!told.contains("wharf auth"), "{told}");
     }
 
     #[test]
-    fn programs_get_one_line() {
+    fn json_errors_are_one_line() {
         let error = Error::custom(42, "two\nlines").with_data(json!({"a": 1}));
-        let line = Fail::from(error).hint("Try again.".to_owned()).json();
+        let line = CliError::from(error).hint("Try again.".to_owned()).json();
         assert!(!line.contains('\n'));
         let told: Value = serde_json::from_str(&line).unwrap();
         let expected = json!({"error": {"kind": "refused_custom", "message": "two\nlines",
@@ -337,10 +342,10 @@ mod tests {
     }
 
     #[test]
-    fn kind_and_code_stand_beside_each_other() {
+    fn errors_show_kind_and_code() {
         let mut error = Error::new(ErrorKind::InvalidParams).with_message("no");
         error.code = Some(-32602);
-        let fail = Fail::from(error);
+        let fail = CliError::from(error);
         let start = r#"{"error":{"kind":"invalid_params","code":-32602,"message":"no""#;
         assert!(fail.json().starts_with(start), "{}", fail.json());
         assert_eq!(fail.text(Paint::PLAIN), "error: no");
@@ -349,9 +354,9 @@ mod tests {
     }
 
     #[test]
-    fn people_get_words_and_no_escape_sequences() {
+    fn text_errors_have_no_escape_sequences() {
         let error = Error::new(ErrorKind::TransportError).with_message("no \x1b[31mroute");
-        let text = Fail::from(error).hint("Try \x07again.".to_owned()).text(Paint::PLAIN);
+        let text = CliError::from(error).hint("Try \x07again.".to_owned()).text(Paint::PLAIN);
         let expected = "error: no \\x1b[31mroute\nTry \\x07again.";
         assert_eq!(text, expected);
     }

@@ -9,50 +9,50 @@ use clap::{
 use tokio::{runtime, signal};
 
 use crate::{
-    cli::{Cli, Verb},
+    cli::{Cli, CliCommand},
     context::Context,
     logging,
-    show::Out,
-    terminal::Screen,
+    show::ResultOutput,
+    terminal::StderrOutput,
 };
 use crate::{
     commands::{Run, configured},
-    common_options::Shared,
-    error::Fail,
+    common_options::CommonOptions,
+    error::CliError,
 };
 
 /// Timeouts for closing the connection: normally, and after `--timeout` expired. A child that does
 /// not exit is killed meanwhile.
-const GOODBYE: Duration = Duration::from_secs(6);
-const SHORT_GOODBYE: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(6);
+const SHORT_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Default log filter of a server, without `RUST_LOG`.
-const SERVED: &str = "warn";
+const SERVER_LOG_FILTER: &str = "warn";
 
 pub(crate) fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return misunderstood(error),
+        Err(error) => return report_parse_error(error),
     };
     match cli.verb {
-        Verb::Serve(serve) => serve_until_end(serve),
-        Verb::Config(config) => {
-            let (json, screen) = (config.json, Screen::new());
-            told(configured(config, &screen), json, &screen)
+        CliCommand::Serve(serve) => run_server(serve),
+        CliCommand::Config(config) => {
+            let (json, screen) = (config.json, StderrOutput::new());
+            exit_code(configured(config, &screen), json, &screen)
         }
-        Verb::Completions { shell } => {
+        CliCommand::Completions { shell } => {
             let mut script = Vec::new();
             // Generated in memory: writing directly to a closed stdout would panic.
             clap_complete::generate(shell, &mut Cli::command(), "wharf", &mut script);
-            told(Out::new(false).bytes(&script), false, &Screen::new())
+            exit_code(ResultOutput::new(false).bytes(&script), false, &StderrOutput::new())
         }
-        verb => with_server(verb),
+        verb => run_client(verb),
     }
 }
 
 /// Writes help and version to stdout, and any other parse error like other failures.
-fn misunderstood(mut error: clap::Error) -> ExitCode {
-    let screen = Screen::new();
+fn report_parse_error(mut error: clap::Error) -> ExitCode {
+    let screen = StderrOutput::new();
     // Its hint to pass the word after `--` is wrong here: server commands follow `--`.
     if error.kind() == Wrong::UnknownArgument {
         error.remove(ContextKind::Suggested);
@@ -67,15 +67,16 @@ fn misunderstood(mut error: clap::Error) -> ExitCode {
             ExitCode::from(1)
         }
         Wrong::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let fail = Fail::usage("Which verb?").hint("`wharf --help` shows them.".to_owned());
-            told(Err(fail), true, &screen)
+            let fail = CliError::usage("No command is given")
+                .hint("`wharf --help` shows them.".to_owned());
+            exit_code(Err(fail), true, &screen)
         }
         _ => {
             let text = error.render().to_string();
             let text = text.trim().strip_prefix("error: ").unwrap_or(text.trim());
             let (message, rest) = text.split_once("\n\n").unwrap_or((text, ""));
             let rest = Some(rest.trim().to_owned()).filter(|rest| !rest.is_empty());
-            told(Err(Fail::usage(message.to_owned()).hint(rest)), true, &screen)
+            exit_code(Err(CliError::usage(message.to_owned()).hint(rest)), true, &screen)
         }
     }
 }
@@ -85,7 +86,7 @@ fn wants_json() -> bool {
     env::args_os().take_while(|word| word != "--").any(|word| word == "--json")
 }
 
-fn told(result: Result<(), Fail>, json: bool, screen: &Screen) -> ExitCode {
+fn exit_code(result: Result<(), CliError>, json: bool, screen: &StderrOutput) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(fail) => {
@@ -95,116 +96,124 @@ fn told(result: Result<(), Fail>, json: bool, screen: &Screen) -> ExitCode {
     }
 }
 
-fn serve_until_end(serve: crate::serve::Serve) -> ExitCode {
+fn run_server(serve: crate::serve::Serve) -> ExitCode {
     let built = runtime::Builder::new_multi_thread().enable_all().build();
-    let served = logging::start(Some(SERVED)).and_then(|()| built?.block_on(serve.run()));
-    told(served, false, &Screen::new())
+    let served =
+        logging::start(Some(SERVER_LOG_FILTER)).and_then(|()| built?.block_on(serve.run()));
+    exit_code(served, false, &StderrOutput::new())
 }
 
-fn with_server(mut verb: Verb) -> ExitCode {
+fn run_client(mut verb: CliCommand) -> ExitCode {
     let Some(shared) = shared(&mut verb) else { return ExitCode::FAILURE };
     let context = Context::new(shared);
     let json = context.shared.json;
     if let Err(fail) = logging::start(None) {
-        return told(Err(fail), json, &context.screen);
+        return exit_code(Err(fail), json, &context.screen);
     }
     // A single call needs one thread, which starts faster than many.
     let mut runtime = match verb {
-        Verb::Bench(_) => runtime::Builder::new_multi_thread(),
+        CliCommand::Bench(_) => runtime::Builder::new_multi_thread(),
         _ => runtime::Builder::new_current_thread(),
     };
     let runtime = match runtime.enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return told(Err(error.into()), json, &context.screen),
+        Err(error) => return exit_code(Err(error.into()), json, &context.screen),
     };
     let result = runtime.block_on(interruptible(&verb, &context));
     // A thread that is not awaited may still read from the terminal.
     runtime.shutdown_background();
-    told(result, json, &context.screen)
+    exit_code(result, json, &context.screen)
 }
 
 /// Runs the command until Ctrl-C; a second Ctrl-C does not wait for the server.
-async fn interruptible(verb: &Verb, context: &Context) -> Result<(), Fail> {
+async fn interruptible(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
     let result = match verb {
         // A benchmark reports its results however it ends.
-        Verb::Bench(bench) => bench.run(context, enough()).await,
-        verb => until_enough(verb, context).await,
+        CliCommand::Bench(bench) => bench.run(context, wait_for_interrupt()).await,
+        verb => run_until_interrupted(verb, context).await,
     };
     context.screen.clear();
-    let goodbye = if context.clock.is_up() { SHORT_GOODBYE } else { GOODBYE };
+    let close_timeout = if context.clock.is_up() { SHORT_CLOSE_TIMEOUT } else { CLOSE_TIMEOUT };
     tokio::select! {
         () = context.close() => {}
-        () = tokio::time::sleep(goodbye) => {}
-        _ = enough() => {}
+        () = tokio::time::sleep(close_timeout) => {}
+        _ = wait_for_interrupt() => {}
     }
-    result.map_err(|fail| context.advised(fail))
+    result.map_err(|fail| context.with_login_hint(fail))
 }
 
-async fn until_enough(verb: &Verb, context: &Context) -> Result<(), Fail> {
+async fn run_until_interrupted(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
     let work = pin!(run(verb, context));
     // The work is polled first: until it waits, Ctrl-C ends the process by default.
     tokio::select! {
         biased;
         result = work => result,
-        () = context.clock.up(), if is_bounded(verb) => Err(context.out_of_time()),
-        enough = enough() => {
+        () = context.clock.up(), if is_bounded(verb) => Err(context.timeout_error()),
+        wait_for_interrupt = wait_for_interrupt() => {
             context.questions.end();
-            Err(enough)
+            Err(wait_for_interrupt)
         }
     }
     // Returning drops the call, which cancels it.
 }
 
 /// True if `--timeout` bounds the whole command: `listen` runs until it is interrupted.
-fn is_bounded(verb: &Verb) -> bool {
-    !matches!(verb, Verb::Listen(_))
+fn is_bounded(verb: &CliCommand) -> bool {
+    !matches!(verb, CliCommand::Listen(_))
 }
 
 /// Waits for SIGINT or SIGTERM. SIGTERM is handled too, because a started server that does not
 /// notice the exit would be left running.
-async fn enough() -> Fail {
+async fn wait_for_interrupt() -> CliError {
     #[cfg(unix)]
     if let Ok(mut end) = signal::unix::signal(signal::unix::SignalKind::terminate()) {
         return tokio::select! {
-            _ = signal::ctrl_c() => Fail::interrupted(),
-            _ = end.recv() => Fail::terminated(),
+            _ = signal::ctrl_c() => CliError::interrupted(),
+            _ = end.recv() => CliError::terminated(),
         };
     }
     let _ = signal::ctrl_c().await;
-    Fail::interrupted()
+    CliError::interrupted()
 }
 
-async fn run(verb: &Verb, context: &Context) -> Result<(), Fail> {
+async fn run(verb: &CliCommand, context: &Context) -> Result<(), CliError> {
     match verb {
-        Verb::List(verb) => verb.run(context).await,
-        Verb::Call(verb) => verb.run(context).await,
-        Verb::Read(verb) => verb.run(context).await,
-        Verb::Prompt(verb) => verb.run(context).await,
-        Verb::Complete(verb) => verb.run(context).await,
-        Verb::Listen(verb) => verb.run(context).await,
-        Verb::Rpc(verb) => verb.run(context).await,
-        Verb::Tasks(verb) => verb.run(context).await,
-        Verb::Inspect(verb) => verb.run(context).await,
-        Verb::Auth(verb) => verb.run(context).await,
-        Verb::Bench(_) | Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => Ok(()),
+        CliCommand::List(verb) => verb.run(context).await,
+        CliCommand::Call(verb) => verb.run(context).await,
+        CliCommand::Read(verb) => verb.run(context).await,
+        CliCommand::Prompt(verb) => verb.run(context).await,
+        CliCommand::Complete(verb) => verb.run(context).await,
+        CliCommand::Listen(verb) => verb.run(context).await,
+        CliCommand::Rpc(verb) => verb.run(context).await,
+        CliCommand::Tasks(verb) => verb.run(context).await,
+        CliCommand::Inspect(verb) => verb.run(context).await,
+        CliCommand::Auth(verb) => verb.run(context).await,
+        CliCommand::Bench(_)
+        | CliCommand::Serve(_)
+        | CliCommand::Config(_)
+        | CliCommand::Completions { .. } => Ok(()),
     }
 }
 
 /// Takes the options shared by every command that connects to a server.
-fn shared(verb: &mut Verb) -> Option<Shared> {
+fn shared(verb: &mut CliCommand) -> Option<CommonOptions> {
     let shared = match verb {
-        Verb::List(verb) => &mut verb.shared,
-        Verb::Call(verb) => &mut verb.shared,
-        Verb::Read(verb) => &mut verb.shared,
-        Verb::Prompt(verb) => &mut verb.shared,
-        Verb::Complete(verb) => &mut verb.shared,
-        Verb::Listen(verb) => &mut verb.shared,
-        Verb::Rpc(verb) => &mut verb.shared,
-        Verb::Tasks(verb) => &mut verb.shared,
-        Verb::Inspect(verb) => &mut verb.shared,
-        Verb::Bench(verb) => &mut verb.shared,
-        Verb::Auth(verb) => return Some(Shared { json: verb.json(), ..Shared::default() }),
-        Verb::Serve(_) | Verb::Config(_) | Verb::Completions { .. } => return None,
+        CliCommand::List(verb) => &mut verb.shared,
+        CliCommand::Call(verb) => &mut verb.shared,
+        CliCommand::Read(verb) => &mut verb.shared,
+        CliCommand::Prompt(verb) => &mut verb.shared,
+        CliCommand::Complete(verb) => &mut verb.shared,
+        CliCommand::Listen(verb) => &mut verb.shared,
+        CliCommand::Rpc(verb) => &mut verb.shared,
+        CliCommand::Tasks(verb) => &mut verb.shared,
+        CliCommand::Inspect(verb) => &mut verb.shared,
+        CliCommand::Bench(verb) => &mut verb.shared,
+        CliCommand::Auth(verb) => {
+            return Some(CommonOptions { json: verb.json(), ..CommonOptions::default() });
+        }
+        CliCommand::Serve(_) | CliCommand::Config(_) | CliCommand::Completions { .. } => {
+            return None;
+        }
     };
     Some(std::mem::take(shared))
 }

@@ -13,76 +13,76 @@ use wharf::{
 };
 
 use crate::demo;
-use crate::{error::Fail, store_options::Stored};
+use crate::{error::CliError, store_options::StoreOptions};
 
-/// How to reach the demo server.
+/// Transport options of the demo server.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Log lines go to stderr: warnings, or what RUST_LOG says, such as RUST_LOG=info."
+    after_help = "Logs go to stderr: warnings, or the levels selected by RUST_LOG, such as RUST_LOG=info."
 )]
 pub(crate) struct Serve {
-    /// Serve the client at stdin and stdout (the default)
+    /// Serve stdin and stdout (the default)
     #[arg(long, group = "transport")]
     stdio: bool,
     /// Serve HTTP at this address [default: 127.0.0.1:8000], with /live and /ready for load balancers
     #[arg(long, group = "transport", value_name = "ADDRESS", num_args = 0..=1,
           default_missing_value = "127.0.0.1:8000")]
     http: Option<String>,
-    /// Serve lines over TCP, on this machine's loopback
+    /// Serve line-delimited JSON over TCP, at a loopback address
     #[arg(long, group = "transport", value_name = "ADDRESS")]
     tcp: Option<String>,
-    /// Serve lines over a Unix socket
+    /// Serve line-delimited JSON over a Unix socket
     #[arg(long, group = "transport", value_name = "PATH")]
     unix: Option<PathBuf>,
-    /// Answer HTTP requests for this host too
+    /// Accept HTTP requests with this Host header too
     #[arg(long, requires = "http", value_name = "NAME")]
     allow_host: Vec<String>,
-    /// Let pages of this origin in, and read the replies
+    /// Allow web pages of this origin to call and read replies (CORS)
     #[arg(long, requires = "http", value_name = "ORIGIN")]
     allow_origin: Vec<String>,
-    /// Take the client's address from what this reverse proxy says (an address or a network such as 10.0.0.0/8)
+    /// Trust the client address that this reverse proxy forwards (an address, or a network such as 10.0.0.0/8)
     #[arg(long, requires = "http", value_name = "ADDRESS")]
     trusted_proxy: Vec<String>,
-    /// Serve clients of 2024-11-05 too, at /sse
+    /// Serve clients of protocol version 2024-11-05 too, at /sse
     #[arg(long, requires = "http")]
     sse: bool,
-    /// Encrypt HTTP with this certificate (PEM)
+    /// TLS certificate chain (PEM)
     #[arg(long, requires_all = ["http", "tls_key"], value_name = "FILE")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(long, requires_all = ["http", "tls_cert"], value_name = "FILE")]
     tls_key: Option<PathBuf>,
     #[command(flatten)]
-    stored: Stored,
+    stored: StoreOptions,
 }
 
 // Printed before the address is bound, which may fail, so neither claims that it is served.
-const HTTP: &str = "Ctrl-C ends it.";
-const LINES: &str = "It reads and writes one JSON-RPC message a line; Ctrl-C ends it.";
+const HTTP: &str = "Ctrl-C stops it.";
+const LINES: &str = "One JSON-RPC message per line; Ctrl-C stops it.";
 
 /// Configuration for a client that starts its servers.
 fn client_configuration() -> String {
     let program = std::env::current_exe().unwrap_or_else(|_| "wharf".into());
     let command = serde_json::Value::from(program.to_string_lossy());
     format!(
-        "Speaking over stdin and stdout. To let a client start it, configure:\n  \
+        "Serving stdin and stdout. Configuration for a client that starts it:\n  \
          {{\"mcpServers\": {{\"wharf-demo\": {{\"command\": {command}, \"args\": [\"serve\"]}}}}}}"
     )
 }
 
 impl Serve {
-    pub(crate) async fn run(self) -> Result<(), Fail> {
+    pub(crate) async fn run(self) -> Result<(), CliError> {
         self.has_private_key()?;
         let server = self.stored.keep(demo::server()).await?;
         // Errors that prevent serving concern an address, a path or a file on the command line.
-        self.serve(server).await.map_err(|failure| Fail::usage(failure.to_string()))
+        self.serve(server).await.map_err(|failure| CliError::usage(failure.to_string()))
     }
 
     /// Rejects a TLS key that other users can read.
-    fn has_private_key(&self) -> Result<(), Fail> {
+    fn has_private_key(&self) -> Result<(), CliError> {
         let Some(file) = &self.tls_key else { return Ok(()) };
         let read = wharf::server::read_private(file).map(drop);
-        read.map_err(|error| Fail::usage(format!("--tls-key {}: {error}", file.display())))
+        read.map_err(|error| CliError::usage(format!("--tls-key {}: {error}", file.display())))
     }
 
     async fn serve(self, server: Server) -> wharf::Result<()> {

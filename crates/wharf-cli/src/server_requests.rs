@@ -12,31 +12,31 @@ use wharf::{
 };
 
 use crate::{
-    error::Fail,
+    error::CliError,
     form,
-    terminal::{Dialog, Screen, Terminal, somebody_there},
+    terminal::{Dialog, StderrOutput, Terminal, is_interactive},
 };
 
 /// Prompts the user at the terminal, one prompt at a time.
 #[derive(Clone, Debug)]
-pub(crate) struct Questions {
-    screen: Arc<Screen>,
+pub(crate) struct TerminalPrompts {
+    screen: Arc<StderrOutput>,
     server: Arc<Mutex<String>>,
     one_at_a_time: Arc<Mutex<()>>,
     clock: Deadline,
     /// Set when no further output is allowed.
-    over: Arc<AtomicBool>,
+    silenced: Arc<AtomicBool>,
 }
 
-impl Questions {
-    pub(crate) fn new(screen: Arc<Screen>, clock: Deadline) -> Self {
-        let (server, one_at_a_time, over) = Default::default();
-        Questions { screen, server, one_at_a_time, clock, over }
+impl TerminalPrompts {
+    pub(crate) fn new(screen: Arc<StderrOutput>, clock: Deadline) -> Self {
+        let (server, one_at_a_time, silenced) = Default::default();
+        TerminalPrompts { screen, server, one_at_a_time, clock, silenced }
     }
 
     /// Ends all prompts without output.
     pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Release);
+        self.silenced.store(true, Ordering::Release);
         if self.screen.is_asking() {
             self.screen.line("");
         }
@@ -53,7 +53,7 @@ impl Questions {
 
     /// Elicitation handlers; none without a terminal.
     pub(crate) fn answers(&self) -> ClientHandlerBuilder {
-        if !somebody_there() {
+        if !is_interactive() {
             return ClientHandlerBuilder::new();
         }
         let (forms, pages) = (self.clone(), self.clone());
@@ -71,7 +71,7 @@ impl Questions {
     }
 
     /// Prompts for yes or no; end of input is no.
-    pub(crate) async fn agree(&self, question: String) -> Result<bool, Fail> {
+    pub(crate) async fn agree(&self, question: String) -> Result<bool, CliError> {
         let asked = self.put(move |dialog| {
             let line = dialog.ask(&format!("{question} [y]es, [N]o > ")).unwrap_or_default();
             matches!(line.trim().to_lowercase().as_str(), "y" | "yes")
@@ -104,17 +104,21 @@ impl Questions {
         // The time of the user does not count towards the timeout.
         let _paused = self.clock.pause();
         let state: Arc<AtomicU8> = Arc::default();
-        let _withdrawn = Withdrawn { questions: self.clone(), state: state.clone(), last };
+        let _withdrawn = PromptGuard { questions: self.clone(), state: state.clone(), last };
         let (screen, one) = (self.screen.clone(), self.one_at_a_time.clone());
         let talked = tokio::task::spawn_blocking(move || {
             let _one = one.lock().unwrap_or_else(PoisonError::into_inner);
             // A prompt that was withdrawn while it waited for others is not shown.
-            let still =
-                state.compare_exchange(WAITING, ASKING, Ordering::AcqRel, Ordering::Acquire);
+            let still = state.compare_exchange(
+                PROMPT_WAITING,
+                PROMPT_OPEN,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            );
             still.ok()?;
-            let open = || state.load(Ordering::Acquire) == ASKING;
+            let open = || state.load(Ordering::Acquire) == PROMPT_OPEN;
             let said = talk(&mut Terminal::open(&screen, &open));
-            state.store(OVER, Ordering::Release);
+            state.store(PROMPT_ENDED, Ordering::Release);
             Some(said)
         });
         let talked = talked.await.ok().flatten();
@@ -122,23 +126,22 @@ impl Questions {
     }
 }
 
-const WAITING: u8 = 0;
-const ASKING: u8 = 1;
-const OVER: u8 = 2;
+const PROMPT_WAITING: u8 = 0;
+const PROMPT_OPEN: u8 = 1;
+const PROMPT_ENDED: u8 = 2;
 
 /// Notifies the user when a prompt is withdrawn.
-struct Withdrawn {
-    questions: Questions,
+struct PromptGuard {
+    questions: TerminalPrompts,
     state: Arc<AtomicU8>,
     last: bool,
 }
 
-impl Drop for Withdrawn {
+impl Drop for PromptGuard {
     fn drop(&mut self) {
-        let asking = self.state.swap(OVER, Ordering::AcqRel) == ASKING;
-        if asking && !self.questions.over.load(Ordering::Acquire) {
-            let told =
-                if self.last { "" } else { "\nThe question is no longer open; press Enter." };
+        let asking = self.state.swap(PROMPT_ENDED, Ordering::AcqRel) == PROMPT_OPEN;
+        if asking && !self.questions.silenced.load(Ordering::Acquire) {
+            let told = if self.last { "" } else { "\nThe prompt was withdrawn; press Enter." };
             self.questions.screen.line(told);
         }
     }

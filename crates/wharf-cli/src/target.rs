@@ -7,14 +7,14 @@ use wharf::client::{
     config::{self, Config, ConfigError, Entry},
 };
 
-use crate::error::Fail;
+use crate::error::CliError;
 use crate::suggest;
 
 /// Supported URL schemes.
 const SCHEMES: [&str; 6] = ["http://", "https://", "ws://", "wss://", "tcp://", "unix:"];
 
 /// Interpreters of scripts that are not executable.
-const RUNNERS: [(&str, &str); 6] = [
+const INTERPRETERS: [(&str, &str); 6] = [
     ("py", "python3"),
     ("js", "node"),
     ("mjs", "node"),
@@ -23,34 +23,34 @@ const RUNNERS: [(&str, &str); 6] = [
     ("sh", "sh"),
 ];
 
-const HOW: &str = "Give a URL, the name of a configured server (`wharf config` lists them), a file to start, \
+const TARGET_HINT: &str = "Give a URL, the name of a configured server (`wharf config` lists them), a file to start, \
                    or `-- COMMAND...` at the end.";
 
 /// Splits the words into the server and the arguments of the command.
 pub(crate) fn split(
     mut words: Vec<String>,
     command: &[String],
-) -> Result<(Target, Vec<String>), Fail> {
+) -> Result<(Target, Vec<String>), CliError> {
     if let Some((program, args)) = command.split_first() {
         return Ok((ChildCommand::new(program).args(args).into(), words));
     }
     if words.is_empty() {
-        return Err(Fail::usage("Which server?").hint(HOW.to_owned()));
+        return Err(CliError::usage("No server is given").hint(TARGET_HINT.to_owned()));
     }
     let target = words.remove(0);
     Ok((find(&target)?, words))
 }
 
 /// Resolves the server that `word` names.
-pub(crate) fn find(word: &str) -> Result<Target, Fail> {
+pub(crate) fn find(word: &str) -> Result<Target, CliError> {
     let lower = word.to_ascii_lowercase();
     if SCHEMES.iter().any(|scheme| lower.starts_with(scheme)) {
         return Ok(word.into());
     }
     if word.contains("://") {
         let hint = "An address begins with http://, https://, ws://, wss://, tcp:// or unix:.";
-        return Err(Fail::usage(format!(
-            "`{}` is no address of a server",
+        return Err(CliError::usage(format!(
+            "`{}` is not a server address",
             config::masked_url(word)
         ))
         .hint(hint.to_owned()));
@@ -61,14 +61,14 @@ pub(crate) fn find(word: &str) -> Result<Target, Fail> {
     if is_json(word) {
         return entry_of(word, None).map(Into::into);
     }
-    if word.contains(['/', '\\']) || (runner(word).is_some() && Path::new(word).is_file()) {
+    if word.contains(['/', '\\']) || (interpreter(word).is_some() && Path::new(word).is_file()) {
         return program(word).map(Into::into);
     }
     entry(word).map(Into::into)
 }
 
 /// Configured server with this name, or `FILE#NAME`.
-pub(crate) fn entry(word: &str) -> Result<Entry, Fail> {
+pub(crate) fn entry(word: &str) -> Result<Entry, CliError> {
     if let Some((file, name)) = word.rsplit_once('#').filter(|(file, _)| is_json(file)) {
         return entry_of(file, Some(name));
     }
@@ -83,12 +83,12 @@ fn missing_scheme(word: &str) -> Option<String> {
     is_address.then(|| format!("For an address, write its scheme: http://{authority}/{path}"))
 }
 
-fn unknown(word: &str, error: &ConfigError) -> Fail {
-    let alike = suggest::instead(word, error.known.iter().map(String::as_str));
+fn unknown(word: &str, error: &ConfigError) -> CliError {
+    let alike = suggest::did_you_mean(word, error.known.iter().map(String::as_str));
     let file = Path::new(word).is_file();
-    let file = file.then(|| format!("To start the file of that name, write ./{word}."));
+    let file = file.then(|| format!("To start the file with that name, write ./{word}."));
     let hint = alike.or(file).or_else(|| missing_scheme(word));
-    Fail::usage(error.to_string()).hint(hint.or_else(|| Some(HOW.to_owned())))
+    CliError::usage(error.to_string()).hint(hint.or_else(|| Some(TARGET_HINT.to_owned())))
 }
 
 fn is_json(file: &str) -> bool {
@@ -97,44 +97,46 @@ fn is_json(file: &str) -> bool {
 }
 
 /// Entry `name` of a file, or its only entry.
-fn entry_of(file: &str, name: Option<&str>) -> Result<Entry, Fail> {
-    let config = Config::read(file).map_err(|error| Fail::usage(error.to_string()))?;
+fn entry_of(file: &str, name: Option<&str>) -> Result<Entry, CliError> {
+    let config = Config::read(file).map_err(|error| CliError::usage(error.to_string()))?;
     let names: Vec<&str> = config.entries.iter().map(|entry| entry.name.as_str()).collect();
     match (name, config.entries.as_slice()) {
         (Some(name), _) => config.entry(name).cloned().ok_or_else(|| {
             let there = format!("{file} has: {}", names.join(", "));
-            let hint = suggest::instead(name, names.iter().copied()).unwrap_or(there);
-            Fail::usage(format!("{file} has no server {name:?}")).hint(hint)
+            let hint = suggest::did_you_mean(name, names.iter().copied()).unwrap_or(there);
+            CliError::usage(format!("{file} has no server {name:?}")).hint(hint)
         }),
         (None, [only]) => Ok(only.clone()),
-        (None, []) => Err(Fail::usage(format!("{file} names no server"))),
-        (None, _) => Err(Fail::usage(format!("{file} names {} servers", names.len()))
-            .hint(format!("Say which: {file}#NAME, with one of {}.", names.join(", ")))),
+        (None, []) => Err(CliError::usage(format!("{file} names no server"))),
+        (None, _) => Err(CliError::usage(format!("{file} names {} servers", names.len()))
+            .hint(format!("Choose one: {file}#NAME, with one of {}.", names.join(", ")))),
     }
 }
 
 /// Command that starts a file, with an interpreter if it is not executable.
-fn program(file: &str) -> Result<ChildCommand, Fail> {
+fn program(file: &str) -> Result<ChildCommand, CliError> {
     let path = Path::new(file);
     if !path.is_file() {
-        let hint = missing_scheme(file).unwrap_or_else(|| HOW.to_owned());
-        return Err(Fail::usage(format!("There is no file {file}")).hint(hint));
+        let hint = missing_scheme(file).unwrap_or_else(|| TARGET_HINT.to_owned());
+        return Err(CliError::usage(format!("There is no file {file}")).hint(hint));
     }
     // Without a directory, the program would be searched in `PATH`.
     let here = if file.contains(['/', '\\']) { file.to_owned() } else { format!("./{file}") };
     if is_executable(path) {
         return Ok(ChildCommand::new(here));
     }
-    match runner(file) {
-        Some(runner) => Ok(ChildCommand::new(runner).args([here])),
-        None => Err(Fail::usage(format!("{file} cannot be started"))
+    match interpreter(file) {
+        Some(interpreter) => Ok(ChildCommand::new(interpreter).args([here])),
+        None => Err(CliError::usage(format!("{file} cannot be started"))
             .hint(format!("Make it executable (chmod +x {file}), or write `-- COMMAND {file}`."))),
     }
 }
 
-fn runner(file: &str) -> Option<&'static str> {
+fn interpreter(file: &str) -> Option<&'static str> {
     let extension = Path::new(file).extension()?.to_str()?;
-    RUNNERS.iter().find_map(|(known, runner)| (*known == extension).then_some(*runner))
+    INTERPRETERS
+        .iter()
+        .find_map(|(known, interpreter)| (*known == extension).then_some(*interpreter))
 }
 
 #[cfg(unix)]
@@ -165,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_taken_as_they_are() {
+    fn urls_are_used_unchanged() {
         for word in ["http://a/mcp", "HTTPS://a", "ws://a", "wss://a", "tcp://a:1", "unix:/a"] {
             assert!(matches!(find(word), Ok(Target::Url(url)) if url == word), "{word}");
         }
@@ -193,7 +195,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn files_are_started() {
+    fn program_files_are_started() {
         use std::os::unix::fs::PermissionsExt as _;
         let dir = folder("files");
         let make = |name: &str, mode: u32| {
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_told_what_to_be() {
+    fn a_missing_target_is_reported() {
         let fail = split(Vec::new(), &[]).unwrap_err();
         assert!(fail.json().contains("-- COMMAND"));
         let (target, rest) = split(vec!["add".into()], &["a".into(), "b".into()]).unwrap();

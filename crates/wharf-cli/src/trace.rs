@@ -1,27 +1,27 @@
-//! Trace of all messages.
+//! Trace of all messages (`--trace`).
 
 use std::{sync::Arc, time::Instant};
 
 use wharf::client::TraceEvent;
 
-use crate::terminal::{Screen, clean_line, ellipsis};
+use crate::terminal::{StderrOutput, clean_line, ellipsis};
 
 /// Prefix of a trace note with a line of the server's stderr.
 const STDERR: &str = "stderr: ";
 
 /// Maximum length of a message at a terminal.
-const LONGEST: usize = 16 << 10;
+const MAX_MESSAGE_BYTES: usize = 16 << 10;
 
 /// Shows every message, or only the server's stderr.
-pub(crate) struct Trace {
+pub(crate) struct MessageTrace {
     all: bool,
     started: Instant,
-    screen: Arc<Screen>,
+    screen: Arc<StderrOutput>,
 }
 
-impl Trace {
-    pub(crate) fn new(all: bool, screen: Arc<Screen>) -> Self {
-        Trace { all, started: Instant::now(), screen }
+impl MessageTrace {
+    pub(crate) fn new(all: bool, screen: Arc<StderrOutput>) -> Self {
+        MessageTrace { all, started: Instant::now(), screen }
     }
 
     pub(crate) fn see(&self, what: TraceEvent<'_>) {
@@ -51,7 +51,7 @@ impl Trace {
     /// Message on one line: complete for programs, truncated at a terminal.
     fn shown(&self, message: &[u8]) -> String {
         let all = message.len();
-        let shown = if self.screen.is_terminal() { all.min(LONGEST) } else { all };
+        let shown = if self.screen.is_terminal() { all.min(MAX_MESSAGE_BYTES) } else { all };
         let text = String::from_utf8_lossy(&message[..shown]);
         let line = clean_line(text.trim_end());
         if shown < all { format!("{line}{} ({all} bytes)", ellipsis()) } else { line.into_owned() }

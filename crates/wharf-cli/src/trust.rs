@@ -15,17 +15,17 @@ use wharf::{
     },
 };
 
-use crate::error::Fail;
+use crate::error::CliError;
 use crate::{
     context::Context,
-    terminal::{clean_line, somebody_there},
+    terminal::{clean_line, is_interactive},
 };
 
 /// Maximum number of trusted files stored, the latest first.
-const MOST: usize = 1000;
+const MAX_TRUSTED_FILES: usize = 1000;
 
 /// Returns the entry if its file is the user's own, was trusted before, or is now.
-pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fail> {
+pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, CliError> {
     // The error for an entry with a problem repeats its warnings.
     for warning in entry.warnings().iter().filter(|_| entry.problem().is_none()) {
         context.tell(&warning.to_string());
@@ -34,28 +34,28 @@ pub(crate) async fn agreed(entry: Entry, context: &Context) -> Result<Entry, Fai
     if entry.is_trusted() || entry.is_disabled() || entry.problem().is_some() {
         return Ok(entry);
     }
-    if context.shared.trust || Trusted::read().has(&entry) {
+    if context.shared.trust || TrustedFiles::read().has(&entry) {
         return Ok(entry.trust());
     }
-    if !somebody_there() {
+    if !is_interactive() {
         return Err(refused(&entry));
     }
     let question = format!("{}\nUse it, until it changes?", description(&entry)?);
     if !context.questions.agree(question).await? {
         let file = entry.source.display();
-        return Err(Fail::untrusted(format!("{file} was not trusted, so nothing was started")));
+        return Err(CliError::untrusted(format!("{file} was not trusted, so nothing was started")));
     }
-    if let Err(error) = Trusted::read().and(&entry).write() {
-        context.tell(&format!("That cannot be remembered: {error}"));
+    if let Err(error) = TrustedFiles::read().and(&entry).write() {
+        context.tell(&format!("cannot store the trusted file: {error}"));
     }
     Ok(entry.trust())
 }
 
 /// Returns the entry if its file may be used without a prompt.
-pub(crate) fn known(entry: Entry) -> Result<Entry, Fail> {
+pub(crate) fn known(entry: Entry) -> Result<Entry, CliError> {
     let usable = !entry.is_disabled() && entry.problem().is_none();
     match usable && !entry.is_trusted() {
-        true if Trusted::read().has(&entry) => Ok(entry.trust()),
+        true if TrustedFiles::read().has(&entry) => Ok(entry.trust()),
         true => Err(refused(&entry).hint(format!(
             "Run `wharf inspect {}` at a terminal to be asked once, or give the URL itself.",
             entry.name
@@ -64,23 +64,23 @@ pub(crate) fn known(entry: Entry) -> Result<Entry, Fail> {
     }
 }
 
-fn refused(entry: &Entry) -> Fail {
+fn refused(entry: &Entry) -> CliError {
     let message = format!(
         "{} is a file of a project, and was not trusted: it could start any program and send any \
          variable anywhere (this entry: {})",
         entry.source.display(),
         entry.summary()
     );
-    Fail::untrusted(message).hint(
+    CliError::untrusted(message).hint(
         "Look into it. Then run this at a terminal to be asked once, or give --trust.".to_owned(),
     )
 }
 
 /// Commands and URLs of every server of the file, with their variables. Commands are not masked:
 /// masking could hide their effect.
-fn description(entry: &Entry) -> Result<String, Fail> {
+fn description(entry: &Entry) -> Result<String, CliError> {
     let file = entry.source.display();
-    let config = Config::read(&entry.source).map_err(|error| Fail::usage(error.to_string()))?;
+    let config = Config::read(&entry.source).map_err(|error| CliError::usage(error.to_string()))?;
     let mut lines =
         vec![format!("{} is a file of a project. Its servers:", clean_line(&file.to_string()))];
     for entry in config.entries.iter().filter(|it| it.problem().is_none()) {
@@ -90,7 +90,7 @@ fn description(entry: &Entry) -> Result<String, Fail> {
     let is_same = |other: &Entry| other.digest() == entry.digest();
     match !config.entries.is_empty() && config.entries.iter().all(is_same) {
         true => Ok(lines.join("\n")),
-        false => Err(Fail::usage(format!("{file} is being changed: try again"))),
+        false => Err(CliError::usage(format!("{file} is being changed: try again"))),
     }
 }
 
@@ -130,7 +130,7 @@ fn quoted(word: &str) -> String {
 
 /// The files that were trusted.
 #[derive(Debug, Default, Deserialize, Serialize)]
-struct Trusted {
+struct TrustedFiles {
     files: Vec<TrustedFile>,
 }
 
@@ -152,7 +152,7 @@ impl TrustedFile {
     }
 }
 
-impl Trusted {
+impl TrustedFiles {
     /// Reads the trusted files; empty if the file cannot be read or others could have written it.
     fn read() -> Self {
         let read = || {
@@ -168,7 +168,7 @@ impl Trusted {
 
     fn and(mut self, entry: &Entry) -> Self {
         self.files.insert(0, TrustedFile::of(entry));
-        self.files.truncate(MOST);
+        self.files.truncate(MAX_TRUSTED_FILES);
         self
     }
 
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_word_does_not_pass_for_two() {
+    fn shell_words_are_quoted() {
         for (word, shown) in
             [("a", "a"), ("a b", "'a b'"), ("", "''"), ("it's", "'it'\\''s'"), ("${A}", "${A}")]
         {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_question_names_commands_addresses_and_variables() {
+    fn the_trust_prompt_lists_commands_urls_and_variables() {
         let text = r#"{"mcpServers": {"a": {"command": "sh", "args": ["-c", "x y"], "cwd": "/b",
             "env": {"C": "${D}"}, "envFile": ".env"}, "e": {"url": "http://h/?k=${F}",
             "headers": {"G": "h"}}}}"#;

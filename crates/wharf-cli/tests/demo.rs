@@ -79,7 +79,7 @@ fn text(result: &Value) -> &str {
 }
 
 #[test]
-fn simple_tools_do_as_they_are_told() {
+fn simple_tools_return_their_results() {
     let mut demo = Demo::start();
     for (name, arguments, expected) in [
         ("add", json!({"a": 2, "b": 3}), "5"),
@@ -159,7 +159,7 @@ fn resources_and_prompts_are_there() {
 }
 
 #[test]
-fn people_are_told_on_stderr_how_to_connect() {
+fn connection_instructions_go_to_stderr() {
     let output = Command::new(env!("CARGO_BIN_EXE_wharf"))
         .arg("serve")
         .stdin(Stdio::null())
@@ -177,7 +177,7 @@ fn people_are_told_on_stderr_how_to_connect() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_stderr_that_nobody_reads_is_no_failure() {
+fn a_closed_stderr_is_not_an_error() {
     let full = std::fs::File::options().write(true).open("/dev/full").expect("linux has it");
     let mut child = Command::new(env!("CARGO_BIN_EXE_wharf"))
         .arg("serve")
@@ -197,7 +197,7 @@ fn a_stderr_that_nobody_reads_is_no_failure() {
 }
 
 #[test]
-fn what_cannot_be_listened_at_is_named() {
+fn an_address_that_cannot_be_bound_is_named() {
     for place in [["--unix", "/nowhere/at/all"], ["--tcp", "0.0.0.0:0"]] {
         let output = Command::new(env!("CARGO_BIN_EXE_wharf")).arg("serve").args(place).output();
         let output = output.expect("the binary runs");

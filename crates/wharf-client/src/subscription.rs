@@ -135,7 +135,7 @@ impl Subscription {
                     return Poll::Ready(Some(Ok(notification)));
                 }
                 Event::ClientRequest(id, ask) => {
-                    active_call.answers().deliver(id, Err(refuse_here(&ask)));
+                    active_call.response_sender().deliver(id, Err(refuse_here(&ask)));
                 }
                 Event::Withdraw(_) | Event::LetGo => {}
                 Event::Done(outcome) => {

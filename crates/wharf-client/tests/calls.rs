@@ -254,7 +254,7 @@ async fn a_flood_of_events_does_not_prevent_a_timeout() {
             for n in 0..100_u8 {
                 outbox.notify(progress(n.into()));
             }
-            outbox.room().await;
+            outbox.wait_for_capacity().await;
             tokio::time::advance(SECOND).await;
         }
     };

@@ -133,7 +133,7 @@ async fn a_flood_of_events_before_the_acknowledgement_times_out() {
                 for _ in 0..1000 {
                     outbox.notify(Notification::PromptsChanged);
                 }
-                outbox.room().await;
+                outbox.wait_for_capacity().await;
                 tokio::time::advance(support::SECOND).await;
             }
         })

@@ -37,7 +37,7 @@ async fn front(transport: &Arc<FakeTransport>, request: Request) -> (Outcome, us
         match poll_fn(|cx| exchange.poll_event(cx)).await {
             Event::ClientRequest(id, _) => {
                 asked += 1;
-                exchange.answers().deliver(id, Ok(r#"{"roots":[]}"#.into()));
+                exchange.response_sender().deliver(id, Ok(r#"{"roots":[]}"#.into()));
             }
             Event::Done(outcome) => return (outcome, asked),
             _ => {}

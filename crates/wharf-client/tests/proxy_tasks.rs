@@ -32,7 +32,7 @@ async fn front(relay: &dyn Service, request: Request) -> (Outcome, usize) {
         match poll_fn(|cx| exchange.poll_event(cx)).await {
             Event::ClientRequest(id, _) => {
                 asked += 1;
-                exchange.answers().deliver(id, Ok(r#"{"action":"decline"}"#.into()));
+                exchange.response_sender().deliver(id, Ok(r#"{"action":"decline"}"#.into()));
             }
             Event::Done(outcome) => return (outcome, asked),
             _ => {}

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stays_nothing() {
+    fn a_missing_value_stays_missing() {
         assert_eq!(normalise("\n  \n"), "");
     }
 }

@@ -149,8 +149,8 @@ fn the_idle_timeout_is_paused_while_a_client_request_is_open() {
     assert!(next(&mut call).is_pending());
     clock.advance(600);
     assert!(next(&mut call).is_pending());
-    assert!(call.answers().deliver(id, Ok("{}".into())));
-    assert!(!call.answers().deliver(wharf_model::ClientRequestId(9), Ok("{}".into())));
+    assert!(call.response_sender().deliver(id, Ok("{}".into())));
+    assert!(!call.response_sender().deliver(wharf_model::ClientRequestId(9), Ok("{}".into())));
     assert!(matches!(next(&mut call), Poll::Ready(Event::Done(_))));
 }
 
@@ -270,7 +270,7 @@ fn back_pressure_limits_a_handler_to_the_speed_of_the_client() {
             for step in 0..10_000 {
                 outbox.notify(progress(f64::from(step)));
                 sent.fetch_add(1, Ordering::SeqCst);
-                outbox.room().await;
+                outbox.wait_for_capacity().await;
             }
             done()
         }
@@ -302,7 +302,7 @@ fn back_pressure_counts_the_bytes_of_messages() {
             for _ in 0..20 {
                 outbox.notify(log(100_000));
                 sent.fetch_add(1, Ordering::SeqCst);
-                outbox.room().await;
+                outbox.wait_for_capacity().await;
             }
             done()
         }

@@ -14,18 +14,19 @@ use wharf_model::{Error, HeaderParams};
 
 use crate::header::ANNOTATION;
 
-/// Annotated properties of a tool's input schema, as a tree of names.
+/// Parameters of a tool that are mirrored into `Mcp-Param-*` headers: the properties of its input
+/// schema with an `x-mcp-header` annotation, as a tree of names.
 #[derive(Debug, Default)]
-pub struct Mirrors {
+pub struct ParamHeaders {
     header: Option<String>,
-    inside: Vec<(String, Mirrors)>,
+    properties: Vec<(String, ParamHeaders)>,
 }
 
-impl Mirrors {
+impl ParamHeaders {
     /// Collects the annotations of `schema` down to `depth`. Only nested `properties` count.
     #[must_use]
     pub fn of(schema: &Value, depth: usize) -> Self {
-        Mirrors { header: None, inside: inside(schema, depth) }
+        ParamHeaders { header: None, properties: annotated_properties(schema, depth) }
     }
 
     /// Compares the headers with `arguments`, the text of a JSON object.
@@ -33,19 +34,19 @@ impl Mirrors {
     /// # Errors
     /// Names the header that does not match.
     pub fn check(&self, arguments: &str, mirrored: &HeaderParams) -> Result<(), Error> {
-        match self.inside.is_empty() {
+        match self.properties.is_empty() {
             true => Ok(()),
             false => self.compare(Some(arguments), mirrored),
         }
     }
 
-    /// Header values for `arguments`, the text of a JSON object.
+    /// Returns the header values for `arguments`, the text of a JSON object.
     ///
     /// # Errors
     /// Names the argument that cannot be encoded as a header.
-    pub fn read(&self, arguments: &str) -> Result<HeaderParams, String> {
+    pub fn values_for(&self, arguments: &str) -> Result<HeaderParams, String> {
         let mut pairs = Vec::new();
-        if !self.inside.is_empty() {
+        if !self.properties.is_empty() {
             self.collect(arguments, &mut pairs)?;
         }
         Ok(pairs.into_iter().collect())
@@ -60,11 +61,11 @@ impl Mirrors {
             };
             to.push((header.clone(), Some(as_header(json).ok_or_else(plain)?)));
         }
-        if self.inside.is_empty() {
+        if self.properties.is_empty() {
             return Ok(());
         }
         let values = self.values(json).map_err(|error| error.message.into_owned())?;
-        for ((_, inner), value) in self.inside.iter().zip(values) {
+        for ((_, inner), value) in self.properties.iter().zip(values) {
             if let Some(json) = value.map(RawValue::get).filter(|json| *json != "null") {
                 inner.collect(json, to)?;
             }
@@ -76,11 +77,11 @@ impl Mirrors {
         if let Some(header) = &self.header {
             compare(header, json, mirrored)?;
         }
-        if self.inside.is_empty() {
+        if self.properties.is_empty() {
             return Ok(());
         }
         let values = self.values(json.unwrap_or("null"))?;
-        for ((_, inner), value) in self.inside.iter().zip(values) {
+        for ((_, inner), value) in self.properties.iter().zip(values) {
             inner.compare(value.map(RawValue::get).filter(|json| *json != "null"), mirrored)?;
         }
         Ok(())
@@ -89,19 +90,19 @@ impl Mirrors {
     /// Raw values of the annotated properties, not decoded further.
     fn values<'a>(&self, json: &'a str) -> Result<Vec<Option<&'a RawValue>>, Error> {
         if !json.trim_start().starts_with('{') {
-            return Ok(vec![None; self.inside.len()]);
+            return Ok(vec![None; self.properties.len()]);
         }
-        let values =
-            serde_json::Deserializer::from_str(json).deserialize_map(PropertyVisitor(&self.inside));
+        let values = serde_json::Deserializer::from_str(json)
+            .deserialize_map(PropertyVisitor(&self.properties));
         // Parsers differ in the value that they take for a duplicate key.
         values.map_err(|_| {
-            let (_, inner) = &self.inside[0];
+            let (_, inner) = &self.properties[0];
             mismatch(inner.first_header(), "belongs to arguments with a duplicate key")
         })
     }
 
     fn first_header(&self) -> &str {
-        match (&self.header, self.inside.first()) {
+        match (&self.header, self.properties.first()) {
             (Some(header), _) => header,
             (None, Some((_, inner))) => inner.first_header(),
             (None, None) => "",
@@ -109,18 +110,18 @@ impl Mirrors {
     }
 }
 
-fn inside(schema: &Value, depth: usize) -> Vec<(String, Mirrors)> {
+fn annotated_properties(schema: &Value, depth: usize) -> Vec<(String, ParamHeaders)> {
     let properties = schema.get("properties").and_then(Value::as_object).filter(|_| depth > 0);
     let annotated = |(name, inner): (&String, &Value)| {
         let header = inner.get(ANNOTATION).and_then(Value::as_str).map(str::to_owned);
-        let mirrors = Mirrors { header, inside: inside(inner, depth - 1) };
-        let any = mirrors.header.is_some() || !mirrors.inside.is_empty();
-        any.then(|| (name.clone(), mirrors))
+        let headers = ParamHeaders { header, properties: annotated_properties(inner, depth - 1) };
+        let any = headers.header.is_some() || !headers.properties.is_empty();
+        any.then(|| (name.clone(), headers))
     };
     properties.into_iter().flatten().filter_map(annotated).collect()
 }
 
-struct PropertyVisitor<'m>(&'m [(String, Mirrors)]);
+struct PropertyVisitor<'m>(&'m [(String, ParamHeaders)]);
 
 impl<'de> Visitor<'de> for PropertyVisitor<'_> {
     type Value = Vec<Option<&'de RawValue>>;

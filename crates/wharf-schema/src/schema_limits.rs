@@ -65,7 +65,7 @@ pub fn subschemas(
 
 /// Size limits of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct SchemaLimits {
     /// Maximum nesting depth.
     pub depth: usize,
     /// Maximum number of subschemas.
@@ -75,32 +75,36 @@ pub struct Bounds {
 /// Reason to reject a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Problem {
+pub enum SchemaProblem {
     /// It has more subschemas than this.
-    TooMany(usize),
+    TooManySubschemas(usize),
     /// It is nested deeper than this.
     TooDeep(usize),
     /// A subschema is neither an object nor a boolean.
-    NoSchema,
+    NotASchema,
     /// Its `$schema` names this dialect, which is not supported.
-    Dialect(String),
+    UnsupportedDialect(String),
     /// A URI in it, as written or resolved, has more bytes than this.
-    LongAddress(usize),
+    UriTooLong(usize),
     /// It refers to this URI, which would have to be fetched.
-    Outside(String),
+    RemoteReference(String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for SchemaProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::TooMany(most) => write!(f, "the schema has more than {most} subschemas"),
-            Problem::TooDeep(most) => write!(f, "the schema is nested more than {most} deep"),
-            Problem::NoSchema => f.write_str("a schema is an object or a boolean"),
-            Problem::Dialect(uri) => write!(f, "the dialect `{uri}` is not supported"),
-            Problem::LongAddress(most) => {
+            SchemaProblem::TooManySubschemas(most) => {
+                write!(f, "the schema has more than {most} subschemas")
+            }
+            SchemaProblem::TooDeep(most) => write!(f, "the schema is nested more than {most} deep"),
+            SchemaProblem::NotASchema => f.write_str("a schema is an object or a boolean"),
+            SchemaProblem::UnsupportedDialect(uri) => {
+                write!(f, "the dialect `{uri}` is not supported")
+            }
+            SchemaProblem::UriTooLong(most) => {
                 write!(f, "a `$id` (resolved) or a `$ref` is longer than {most} bytes")
             }
-            Problem::Outside(to) => write!(
+            SchemaProblem::RemoteReference(to) => write!(
                 f,
                 "`$ref` to `{to}` points outside the schema, and remote schemas are not fetched"
             ),
@@ -108,17 +112,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks a foreign schema against `bounds`; never fetches a reference.
+/// Checks a foreign schema against `limits`; never fetches a reference.
 #[must_use]
-pub fn problems(schema: &Value, bounds: Bounds) -> Vec<Problem> {
+pub fn problems(schema: &Value, limits: SchemaLimits) -> Vec<SchemaProblem> {
     let mut check =
-        LimitCheck { bounds, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
+        LimitCheck { limits, count: 0, ids: HashSet::new(), refs: Vec::new(), found: vec![] };
     check.visit(schema, "", 1);
     let LimitCheck { ids, refs, mut found, .. } = check;
     let is_known =
         |address: &String| ids.contains(address) || metaschema::dialect_at(address).is_some();
     let outside = refs.into_iter().filter(|(address, _)| !is_known(address));
-    found.extend(outside.map(|(_, to)| Problem::Outside(to.to_owned())));
+    found.extend(outside.map(|(_, to)| SchemaProblem::RemoteReference(to.to_owned())));
     found
 }
 
@@ -150,45 +154,45 @@ pub(crate) fn has_longer_name(schema: &Value, most: usize) -> bool {
 }
 
 struct LimitCheck<'a> {
-    bounds: Bounds,
+    limits: SchemaLimits,
     count: usize,
     ids: HashSet<String>,
     /// Reference targets: resolved, and as written.
     refs: Vec<(String, &'a str)>,
-    found: Vec<Problem>,
+    found: Vec<SchemaProblem>,
 }
 
 impl<'a> LimitCheck<'a> {
     fn visit(&mut self, schema: &'a Value, base: &str, depth: usize) {
         self.count += 1;
         // Reported once, at the first schema beyond the limit.
-        if self.count == self.bounds.subschemas + 1 {
-            self.found.push(Problem::TooMany(self.bounds.subschemas));
+        if self.count == self.limits.subschemas + 1 {
+            self.found.push(SchemaProblem::TooManySubschemas(self.limits.subschemas));
         }
-        if depth == self.bounds.depth + 1 {
-            self.found.push(Problem::TooDeep(self.bounds.depth));
+        if depth == self.limits.depth + 1 {
+            self.found.push(SchemaProblem::TooDeep(self.limits.depth));
         }
-        if depth > self.bounds.depth || self.count > self.bounds.subschemas {
+        if depth > self.limits.depth || self.count > self.limits.subschemas {
             return;
         }
         let map = match schema {
             Value::Object(map) => map,
             // `dependencies` may list property names instead of schemas.
             Value::Bool(_) | Value::Array(_) => return,
-            _ => return self.found.push(Problem::NoSchema),
+            _ => return self.found.push(SchemaProblem::NotASchema),
         };
         let text = |keyword| map.get(keyword).and_then(Value::as_str);
         let mut addresses = ["$id", "id", "$ref", "$dynamicRef"].into_iter().filter_map(text);
         if addresses.any(|it| it.len() > MAX_URI_BYTES) {
-            return self.found.push(Problem::LongAddress(MAX_URI_BYTES));
+            return self.found.push(SchemaProblem::UriTooLong(MAX_URI_BYTES));
         }
         if let Some(dialect) = text("$schema").filter(|it| Draft::at(it).is_none()) {
-            self.found.push(Problem::Dialect(dialect.to_owned()));
+            self.found.push(SchemaProblem::UnsupportedDialect(dialect.to_owned()));
         }
         let whole = |to: &str| uri::resolve(base, uri::split(to).0);
         let base = text("$id").or_else(|| text("id")).map_or_else(|| base.to_owned(), whole);
         if base.len() > MAX_URI_BYTES {
-            return self.found.push(Problem::LongAddress(MAX_URI_BYTES));
+            return self.found.push(SchemaProblem::UriTooLong(MAX_URI_BYTES));
         }
         let refs = text("$ref").into_iter().chain(text("$dynamicRef"));
         self.refs.extend(refs.map(|to| (uri::resolve(&base, uri::split(to).0), to)));

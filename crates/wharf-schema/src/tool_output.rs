@@ -5,11 +5,11 @@
 
 use serde_json::Value;
 
-pub use crate::validate::Verdict;
-use crate::{lenient_json, problems, schema_limits, schema_limits::Bounds, validate::Schema};
+pub use crate::validate::Validity;
+use crate::{lenient_json, problems, schema_limits, schema_limits::SchemaLimits, validate::Schema};
 
 /// Limits of a foreign schema.
-const SCHEMA_BOUNDS: Bounds = Bounds { depth: 64, subschemas: 1024 };
+const SCHEMA_LIMITS: SchemaLimits = SchemaLimits { depth: 64, subschemas: 1024 };
 
 /// Maximum size of a schema: bytes and values of its JSON.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;
@@ -21,11 +21,11 @@ const MAX_NAME_BYTES: usize = 1024;
 /// Maximum number of values in one result.
 const MAX_RESULT_VALUES: usize = 250_000;
 
-/// A compiled foreign schema.
+/// Validator for the results of a remote tool: its compiled output schema.
 #[derive(Debug)]
-pub struct Checker(Schema);
+pub struct OutputValidator(Schema);
 
-impl Checker {
+impl OutputValidator {
     /// Compiles a schema that is within the limits. Nothing is fetched.
     ///
     /// # Errors
@@ -41,24 +41,24 @@ impl Checker {
         if schema_limits::has_longer_name(schema, MAX_NAME_BYTES) {
             return Err(format!("a name in the schema is longer than {MAX_NAME_BYTES} bytes"));
         }
-        if let Some(problem) = schema_limits::problems(schema, SCHEMA_BOUNDS).first() {
+        if let Some(problem) = schema_limits::problems(schema, SCHEMA_LIMITS).first() {
             return Err(problems::shorten(problem.to_string()));
         }
-        Schema::compile(schema).map(Checker)
+        Schema::compile(schema).map(OutputValidator)
     }
 
     /// Validates the text of a JSON value.
     #[must_use]
-    pub fn check(&self, json: &str) -> Verdict {
+    pub fn validate(&self, json: &str) -> Validity {
         if lenient_json::count(json) > MAX_RESULT_VALUES {
-            return Verdict::Unchecked(format!(
+            return Validity::Unchecked(format!(
                 "it has {}",
                 lenient_json::too_many(MAX_RESULT_VALUES)
             ));
         }
         match serde_json::from_str::<Value>(json) {
-            Ok(value) => self.0.judge(&value, true),
-            Err(_) => Verdict::Unchecked("it is not valid JSON".into()),
+            Ok(value) => self.0.validate(&value, true),
+            Err(_) => Validity::Unchecked("it is not valid JSON".into()),
         }
     }
 }

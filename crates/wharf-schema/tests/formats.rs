@@ -3,14 +3,14 @@
 
 use serde_json::{Value, json};
 use wharf_schema::{
-    tool_output::{Checker, Verdict},
+    tool_output::{OutputValidator, Validity},
     validate::Schema,
 };
 
 const SEVEN: &str = "http://json-schema.org/draft-07/schema#";
 
 fn fits(schema: &Value, value: &Value) -> bool {
-    Schema::compile(schema).unwrap().fits(value, 1_000_000).unwrap()
+    Schema::compile(schema).unwrap().is_valid(value, 1_000_000).unwrap()
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn content_keywords_are_checked_in_draft_7_only() {
     let told = Schema::compile(&json).unwrap().problems(&json!("{"), 1000, true).to_string();
     assert_eq!(told, "- \"{\" is not a JSON document");
     let deep = json!("[".repeat(1_000_000));
-    assert!(!Schema::compile(&json).unwrap().fits(&deep, 4_000_000).unwrap());
+    assert!(!Schema::compile(&json).unwrap().is_valid(&deep, 4_000_000).unwrap());
 }
 
 #[test]
@@ -101,12 +101,13 @@ fn metaschemas_are_built_in() {
         "http://json-schema.org/draft-06/schema#",
         "http://json-schema.org/draft-04/schema#",
     ] {
-        let checker = Checker::new(&json!({"properties": {"x": {"$ref": metaschema}}})).unwrap();
+        let validator =
+            OutputValidator::new(&json!({"properties": {"x": {"$ref": metaschema}}})).unwrap();
         let good = json!({"x": {"type": "object", "properties": {"a": {"minLength": 1}}}});
-        assert_eq!(checker.check(&good.to_string()), Verdict::Fits, "{metaschema}");
+        assert_eq!(validator.validate(&good.to_string()), Validity::Valid, "{metaschema}");
         let bad = json!({"x": {"properties": {"a": {"minLength": -1}}}});
-        let told = checker.check(&bad.to_string());
-        assert!(matches!(told, Verdict::Misfit(_)), "{metaschema}: {told:?}");
+        let told = validator.validate(&bad.to_string());
+        assert!(matches!(told, Validity::Invalid(_)), "{metaschema}: {told:?}");
     }
     let count = "http://json-schema.org/draft-07/schema#/definitions/nonNegativeInteger";
     assert!(!fits(&json!({"$ref": count}), &json!(-1)));
@@ -116,5 +117,8 @@ fn metaschemas_are_built_in() {
     // A schema of the document with that URI takes precedence.
     let own = json!({"$ref": part, "$defs": {"own": {"$id": part, "type": "string"}}});
     assert!(fits(&own, &json!("text")));
-    assert!(Checker::new(&json!({"$ref": "https://json-schema.org/draft/2020-12/other"})).is_err());
+    assert!(
+        OutputValidator::new(&json!({"$ref": "https://json-schema.org/draft/2020-12/other"}))
+            .is_err()
+    );
 }

@@ -90,7 +90,7 @@ fn run_case(case: &Value, schema: &Value, score: &mut TestScore) {
     let compiled = Schema::compile(schema);
     for test in case["tests"].as_array().unwrap() {
         let found = match &compiled {
-            Ok(schema) => schema.fits(&test["data"], 1_000_000).map_err(|it| it.to_string()),
+            Ok(schema) => schema.is_valid(&test["data"], 1_000_000).map_err(|it| it.to_string()),
             Err(problem) => Err(problem.clone()),
         };
         if found == Ok(test["valid"] == true) {

@@ -4,14 +4,14 @@
 use serde_json::{Map, Value, json};
 use wharf_schema::{
     elicitation_form, header,
-    param_headers::Mirrors,
-    schema_limits::{self, Bounds, Problem},
-    tool_output::{Checker, Verdict},
+    param_headers::ParamHeaders,
+    schema_limits::{self, SchemaLimits, SchemaProblem},
+    tool_output::{OutputValidator, Validity},
     validate::Schema,
 };
 
-fn check(schema: Value, value: &Value) -> Verdict {
-    Checker::new(&schema).unwrap().check(&value.to_string())
+fn check(schema: Value, value: &Value) -> Validity {
+    OutputValidator::new(&schema).unwrap().validate(&value.to_string())
 }
 
 #[test]
@@ -20,14 +20,14 @@ fn mismatches_are_reported_with_the_reason() {
         "day": {"type": "string", "format": "date"}, "code": {"pattern": "^[a-z]{2}$"},
         "next": {"$ref": "#"}}});
     let good = json!({"day": "2026-07-28", "code": "de", "next": {"day": "2026-07-29"}});
-    assert_eq!(check(schema.clone(), &good), Verdict::Fits);
+    assert_eq!(check(schema.clone(), &good), Validity::Valid);
     for (bad, part) in [
         (json!({}), "day"),
         (json!({"day": "soon"}), "`day`"),
         (json!({"day": "2026-07-28", "code": "deu"}), "`code`"),
         (json!({"day": "2026-07-28", "next": {}}), "`next`"),
     ] {
-        let Verdict::Misfit(told) = check(schema.clone(), &bad) else { panic!("{bad}") };
+        let Validity::Invalid(told) = check(schema.clone(), &bad) else { panic!("{bad}") };
         assert!(told.contains(part), "{told}");
     }
 }
@@ -59,7 +59,7 @@ fn schemas_beyond_the_bounds_are_not_compiled() {
         (json!({"required": "a"}), "a list of strings"),
         (json!({"items": [true]}), "prefixItems"),
     ] {
-        let error = Checker::new(&schema).unwrap_err();
+        let error = OutputValidator::new(&schema).unwrap_err();
         assert!(error.contains(reason), "{error}");
     }
 }
@@ -74,7 +74,7 @@ fn validation_ends_when_the_step_budget_is_spent() {
     for (schema, value) in
         [(twice, deep), (wide, json!(vec![19_999; 20_000])), (slow, json!("a".repeat(100_000)))]
     {
-        assert!(matches!(check(schema, &value), Verdict::Unchecked(_)));
+        assert!(matches!(check(schema, &value), Validity::Unchecked(_)));
     }
 }
 
@@ -85,7 +85,7 @@ fn results_of_references_are_memoized() {
         let node = json!({"type": "object", keyword: [turn, turn, {"not": turn}]});
         let schema = json!({"$ref": "#/$defs/node", "$defs": {"node": node}});
         let deep = (0..100).fold(json!({}), |inner, _| json!({"a": inner}));
-        assert!(!matches!(check(schema, &deep), Verdict::Unchecked(_)), "{keyword}");
+        assert!(!matches!(check(schema, &deep), Validity::Unchecked(_)), "{keyword}");
     }
 }
 
@@ -96,17 +96,17 @@ fn deep_values_and_deep_schemas_do_not_overflow_the_stack() {
     for open in ["[", "{\"a\":"] {
         let close = if open == "[" { "]" } else { "}" };
         let value = format!("{}1{}", open.repeat(120), close.repeat(120));
-        assert_eq!(Checker::new(&turn).unwrap().check(&value), Verdict::Fits);
+        assert_eq!(OutputValidator::new(&turn).unwrap().validate(&value), Validity::Valid);
     }
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let endless = json!({"$dynamicAnchor": "x", "unevaluatedItems": true,
             keyword: [{"$dynamicRef": "#x"}, false]});
         let schema = Schema::compile(&endless).unwrap();
-        assert!(schema.fits(&json!([1]), 100_000).is_err());
+        assert!(schema.is_valid(&json!([1]), 100_000).is_err());
         assert!(schema.problems(&json!([1]), 100_000, true).to_string().contains("too long"));
     }
     let groups = format!("{}{}", "(".repeat(100_000), ")".repeat(100_000));
-    assert!(Checker::new(&json!({"pattern": groups})).is_err());
+    assert!(OutputValidator::new(&json!({"pattern": groups})).is_err());
 }
 
 /// Repeated parts of a schema are stored once, and quoted text is shortened.
@@ -114,19 +114,19 @@ fn deep_values_and_deep_schemas_do_not_overflow_the_stack() {
 fn repeated_parts_are_stored_once_and_long_texts_are_shortened() {
     let class: String = (0..4000).filter_map(|n| char::from_u32(0x4E00 + 2 * n)).collect();
     let schema = json!({"pattern": format!("^[{class}]{{20000}}$")});
-    assert!(matches!(check(schema, &json!("x")), Verdict::Misfit(_)));
+    assert!(matches!(check(schema, &json!("x")), Validity::Invalid(_)));
     let traits = json!({"pattern": format!("[{}]", r"\d".repeat(8000))});
-    assert!(matches!(check(traits, &json!("a".repeat(20_000))), Verdict::Misfit(_)));
+    assert!(matches!(check(traits, &json!("a".repeat(20_000))), Validity::Invalid(_)));
     let siblings: Map<String, Value> =
         (0..1000).map(|n| (n.to_string(), json!({"type": "null"}))).collect();
     let nested = json!({"properties": {"x".repeat(100_000): {"properties": siblings}}});
-    assert_eq!(Schema::compile(&nested).unwrap().fits(&json!({}), 1000), Ok(true));
+    assert_eq!(Schema::compile(&nested).unwrap().is_valid(&json!({}), 1000), Ok(true));
     let options = vec![json!({"type": "object", "required": ["a"]}); 400];
     let named = json!({"additionalProperties": {"anyOf": options}});
     let value = json!({"k".repeat(1_000_000): {}});
-    assert!(!matches!(check(named, &value), Verdict::Fits));
+    assert!(!matches!(check(named, &value), Validity::Valid));
     let forged = json!({"a\n- `x`: fake\u{1b}[31m": 1});
-    let Verdict::Misfit(told) = check(json!({"additionalProperties": false}), &forged) else {
+    let Validity::Invalid(told) = check(json!({"additionalProperties": false}), &forged) else {
         panic!("{forged}")
     };
     assert!(!told.contains(char::is_control), "{told:?}");
@@ -193,7 +193,7 @@ fn problems_contain_the_path_and_the_reason() {
             "- `a\u{FFFD}b`: False schema does not allow 1",
         ),
     ] {
-        assert_eq!(check(schema, &value), Verdict::Misfit(told.into()));
+        assert_eq!(check(schema, &value), Validity::Invalid(told.into()));
     }
 }
 
@@ -208,23 +208,29 @@ fn values_are_not_quoted_if_quotes_are_off() {
 
 #[test]
 fn problems_of_a_schema_are_distinguished() {
-    let bounds = Bounds { depth: 3, subschemas: 8 };
+    let limits = SchemaLimits { depth: 3, subschemas: 8 };
     let nested = json!({"not": {"not": {"not": {}}}});
     let wide: Vec<Value> = vec![json!({}); 8];
     for (schema, problem) in [
-        (nested, Problem::TooDeep(3)),
-        (json!({"allOf": wide}), Problem::TooMany(8)),
-        (json!({"items": 7}), Problem::NoSchema),
-        (json!({"$schema": "https://x.test/s"}), Problem::Dialect("https://x.test/s".into())),
-        (json!({"$ref": "https://x.test/s"}), Problem::Outside("https://x.test/s".into())),
+        (nested, SchemaProblem::TooDeep(3)),
+        (json!({"allOf": wide}), SchemaProblem::TooManySubschemas(8)),
+        (json!({"items": 7}), SchemaProblem::NotASchema),
+        (
+            json!({"$schema": "https://x.test/s"}),
+            SchemaProblem::UnsupportedDialect("https://x.test/s".into()),
+        ),
+        (
+            json!({"$ref": "https://x.test/s"}),
+            SchemaProblem::RemoteReference("https://x.test/s".into()),
+        ),
     ] {
-        let found = schema_limits::problems(&schema, bounds);
+        let found = schema_limits::problems(&schema, limits);
         assert_eq!(found, [problem], "{schema}");
         assert!(!found[0].to_string().is_empty());
     }
     let inside =
         json!({"$id": "https://x.test/s", "$ref": "https://x.test/s#/$defs/a", "$defs": {"a": {}}});
-    assert!(schema_limits::problems(&inside, bounds).is_empty());
+    assert!(schema_limits::problems(&inside, limits).is_empty());
 }
 
 #[test]
@@ -234,20 +240,20 @@ fn encoded_param_headers_pass_the_server_check() {
     let schema = json!({"type": "object", "properties": {"deep": deep,
         "n": {"type": "integer", "x-mcp-header": "N"}, "s": {"type": "string", "x-mcp-header": "S"}}});
     assert!(header::problems(&schema, 64).is_empty());
-    let mirrors = Mirrors::of(&schema, 64);
+    let headers = ParamHeaders::of(&schema, 64);
     for arguments in [
         "{}",
         r#"{"n":1.0,"s":"\u00e9 \n","deep":{"on":false}}"#,
         r#"{"n":null,"deep":null,"other":[1]}"#,
         r#"{"deep":{"on":true,"n":5},"s":""}"#,
     ] {
-        let mirrored = mirrors.read(arguments).unwrap();
-        mirrors.check(arguments, &mirrored).unwrap();
+        let mirrored = headers.values_for(arguments).unwrap();
+        headers.check(arguments, &mirrored).unwrap();
     }
     for unreadable in [r#"{"n":[1]}"#, r#"{"n":1,"n":2}"#, r#"{"deep":{"on":{}}}"#] {
-        assert!(mirrors.read(unreadable).is_err(), "{unreadable}");
+        assert!(headers.values_for(unreadable).is_err(), "{unreadable}");
     }
-    assert!(Mirrors::default().read("no JSON at all").is_ok());
+    assert!(ParamHeaders::default().values_for("no JSON at all").is_ok());
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use wharf_schema::{
-    tool_output::{Checker, Verdict},
-    validate::{STEPS, Schema},
+    tool_output::{OutputValidator, Validity},
+    validate::{MAX_STEPS, Schema},
 };
 
 /// A long name that differs from others of its length only at its end.
@@ -63,10 +63,10 @@ fn pairs(length: usize) -> Vec<(&'static str, Value, Value)> {
 
 /// Smallest step budget within which the validation completes.
 fn steps(schema: &Schema, value: &Value) -> usize {
-    let (mut few, mut enough) = (0, STEPS);
+    let (mut few, mut enough) = (0, MAX_STEPS);
     while few + 1 < enough {
         let middle = few.midpoint(enough);
-        match schema.fits(value, middle) {
+        match schema.is_valid(value, middle) {
             Ok(_) => enough = middle,
             Err(_) => few = middle,
         }
@@ -79,8 +79,8 @@ fn every_keyword_counts_the_length_of_names() {
     const LENGTH: usize = 64_000;
     for ((keyword, short, small), (_, long, large)) in pairs(16).into_iter().zip(pairs(LENGTH)) {
         let (short, long) = (Schema::compile(&short).unwrap(), Schema::compile(&long).unwrap());
-        assert_eq!(short.fits(&small, STEPS), Ok(true), "{keyword}");
-        assert_eq!(long.fits(&large, STEPS), Ok(true), "{keyword}");
+        assert_eq!(short.is_valid(&small, MAX_STEPS), Ok(true), "{keyword}");
+        assert_eq!(long.is_valid(&large, MAX_STEPS), Ok(true), "{keyword}");
         let (few, many) = (steps(&short, &small), steps(&long, &large));
         assert!(many >= few + LENGTH / 33, "{keyword}: {few} and {many} steps");
     }
@@ -97,8 +97,8 @@ fn references_that_fan_out_to_long_names_exceed_the_budget() {
             // A dynamic reference disables the memo.
             "other": {"$dynamicAnchor": "other", "items": {"$dynamicRef": "#other"}}}});
         let schema = Schema::compile(&schema).unwrap();
-        assert!(schema.fits(&value, STEPS).is_err(), "{keyword}");
-        let told = schema.problems(&value, STEPS, false).to_string();
+        assert!(schema.is_valid(&value, MAX_STEPS).is_err(), "{keyword}");
+        let told = schema.problems(&value, MAX_STEPS, false).to_string();
         assert!(told.contains("too long"), "{keyword}: {told}");
     }
 }
@@ -134,7 +134,7 @@ fn foreign_schemas_with_long_names_are_rejected() {
             && !keyword.starts_with("uniqueItems")
             && keyword != "additionalProperties"
             && keyword != "propertyNames";
-        let refused = Checker::new(&schema).err();
+        let refused = OutputValidator::new(&schema).err();
         assert_eq!(
             refused.as_deref(),
             is_about_names.then_some("a name in the schema is longer than 1024 bytes"),
@@ -142,8 +142,8 @@ fn foreign_schemas_with_long_names_are_rejected() {
         );
     }
     for (keyword, schema, value) in pairs(1000) {
-        let checker = Checker::new(&schema).unwrap();
-        assert_eq!(checker.check(&value.to_string()), Verdict::Fits, "{keyword}");
+        let validator = OutputValidator::new(&schema).unwrap();
+        assert_eq!(validator.validate(&value.to_string()), Validity::Valid, "{keyword}");
     }
 }
 
@@ -154,22 +154,25 @@ fn resolved_uris_of_nested_ids_are_limited() {
     let siblings = vec![json!({"$id": "x"}); 900];
     let nested =
         (0..60).fold(json!({"allOf": siblings}), |inner, _| json!({"$id": segment, "not": inner}));
-    assert!(Checker::new(&nested).unwrap_err().contains("2048 bytes"));
+    assert!(OutputValidator::new(&nested).unwrap_err().contains("2048 bytes"));
     assert!(Schema::compile(&nested).unwrap_err().contains("2048 bytes"));
     let absolute = (0..60).fold(
         json!(true),
         |inner, at| json!({"$id": format!("https://x.test/{at}/{segment}"), "not": inner}),
     );
-    Checker::new(&absolute).unwrap();
+    OutputValidator::new(&absolute).unwrap();
 }
 
 /// A Punycode name takes many times as long as a text that is only scanned.
 #[test]
 fn internationalized_names_cost_more_steps() {
     for format in ["hostname", "idn-hostname"] {
-        let checker = Checker::new(&json!({"items": {"format": format}})).unwrap();
-        let check = |name: &str| checker.check(&json!(vec![name; 20_000]).to_string());
-        assert!(matches!(check("ihqwcrb4cv8a8dqg056pqjye.example"), Verdict::Fits), "{format}");
-        assert!(matches!(check("xn--ihqwcrb4cv8a8dqg056pqjye"), Verdict::Unchecked(_)), "{format}");
+        let validator = OutputValidator::new(&json!({"items": {"format": format}})).unwrap();
+        let check = |name: &str| validator.validate(&json!(vec![name; 20_000]).to_string());
+        assert!(matches!(check("ihqwcrb4cv8a8dqg056pqjye.example"), Validity::Valid), "{format}");
+        assert!(
+            matches!(check("xn--ihqwcrb4cv8a8dqg056pqjye"), Validity::Unchecked(_)),
+            "{format}"
+        );
     }
 }

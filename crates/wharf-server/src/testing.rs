@@ -33,7 +33,7 @@ const MAX_ROUNDS: usize = 32;
 /// use wharf::{Ctx, Tool};
 /// use wharf::model::{ElicitResult, InputMode};
 /// use wharf::server::{ClientRequestError, Router};
-/// use wharf::testing::Trial;
+/// use wharf::testing::HandlerTest;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Confirm { sure: bool }
@@ -45,10 +45,10 @@ const MAX_ROUNDS: usize = 32;
 ///
 /// # futures_util::future::FutureExt::now_or_never(async {
 /// let router = Router::builder().add(Tool::new("delete", delete)).build()?;
-/// let trial = Trial::tool(&router, "delete")
+/// let test = HandlerTest::tool(&router, "delete")
 ///     .answer("confirm", ElicitResult::accept(serde_json::json!({"sure": true})));
 /// for asks in [InputMode::Deliver, InputMode::Suspend] {
-///     let report = trial.run(asks).await;
+///     let report = test.run(asks).await;
 ///     assert_eq!(report.asked(), ["confirm"]);
 ///     assert_eq!(report.text(), "deleted: true");
 /// }
@@ -57,7 +57,7 @@ const MAX_ROUNDS: usize = 32;
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Trial {
+pub struct HandlerTest {
     router: Router,
     method: Method,
     target: String,
@@ -67,20 +67,20 @@ pub struct Trial {
     scope: RequestExtensions,
 }
 
-impl Trial {
+impl HandlerTest {
     /// Calls the tool `name`.
     pub fn tool(router: &Router, name: &str) -> Self {
-        Trial::new(router, Method::CallTool, name)
+        HandlerTest::new(router, Method::CallTool, name)
     }
 
     /// Calls the prompt `name`.
     pub fn prompt(router: &Router, name: &str) -> Self {
-        Trial::new(router, Method::GetPrompt, name)
+        HandlerTest::new(router, Method::GetPrompt, name)
     }
 
     /// Calls the resource or template that matches `uri`.
     pub fn resource(router: &Router, uri: &str) -> Self {
-        Trial::new(router, Method::ReadResource, uri)
+        HandlerTest::new(router, Method::ReadResource, uri)
     }
 
     fn new(router: &Router, method: Method, target: &str) -> Self {
@@ -89,7 +89,7 @@ impl Trial {
             "roots": {}, "sampling": {"tools": {}, "context": {}},
             "elicitation": {"form": {}, "url": {}},
         });
-        Trial {
+        HandlerTest {
             router: router.clone(),
             method,
             target: target.into(),
@@ -133,16 +133,16 @@ impl Trial {
 
     /// Runs the call, and retries it as long as there are responses to all of its client requests.
     ///
-    /// A client request without a prepared response ends a suspended trial with its
+    /// A client request without a prepared response ends a suspended call with its
     /// [`Outcome::InputRequired`]; with [`InputMode::Deliver`] it is answered with an error.
-    pub async fn run(&self, asks: InputMode) -> TrialReport {
+    pub async fn run(&self, asks: InputMode) -> HandlerTestReport {
         let mut rounds = vec![];
         let mut request = self.request();
         loop {
             let (mut round, outcome) = self.round(request.build(), asks).await;
             let Outcome::InputRequired(required) = &outcome else {
                 rounds.push(round);
-                return TrialReport { rounds, outcome };
+                return HandlerTestReport { rounds, outcome };
             };
             round.asked.clone_from(&required.requests);
             let asked = required.requests.iter();
@@ -150,7 +150,7 @@ impl Trial {
             let answers = answers.collect::<Option<Vec<_>>>();
             rounds.push(round);
             let (Some(answers), true) = (answers, rounds.len() < MAX_ROUNDS) else {
-                return TrialReport { rounds, outcome };
+                return HandlerTestReport { rounds, outcome };
             };
             let pairs: Vec<_> =
                 answers.iter().map(|(key, json)| format!("{}:{json}", json!(key))).collect();
@@ -169,7 +169,7 @@ impl Trial {
         }
     }
 
-    async fn round(&self, request: Request, asks: InputMode) -> (TrialRound, Outcome) {
+    async fn round(&self, request: Request, asks: InputMode) -> (HandlerTestRound, Outcome) {
         let keys = RequestKeys::default();
         let mut request = request.from_peer(Arc::new(Peer::new(None, self.capabilities.clone())));
         request.asks = asks;
@@ -178,15 +178,15 @@ impl Trial {
         request.scope = self.scope.clone();
         request.scope.insert(keys.clone());
         let forever = Deadlines { idle: None, total: None };
-        let clock = Arc::new(TrialClock::default());
+        let clock = Arc::new(HandlerTestClock::default());
         let mut exchange = ActiveCall::start(&self.router, request, clock, forever);
-        let mut round = TrialRound::default();
+        let mut round = HandlerTestRound::default();
         loop {
             match poll_fn(|cx| exchange.poll_event(cx)).await {
                 Event::Notify(notification) => round.notifications.push(notification),
                 Event::ClientRequest(id, ask) => {
                     let key = keys.take(&ask);
-                    exchange.answers().deliver(id, self.answer_to(&key));
+                    exchange.response_sender().deliver(id, self.answer_to(&key));
                     round.asked.push((key, ask));
                 }
                 Event::Withdraw(_) | Event::LetGo => {}
@@ -197,22 +197,22 @@ impl Trial {
 
     fn answer_to(&self, key: &str) -> Result<String, Error> {
         self.answers.get(key).cloned().ok_or_else(|| {
-            let message = format!("the trial has no response for `{key}`");
+            let message = format!("the test has no response for `{key}`");
             Error::new(ErrorKind::InvalidRequest).with_message(message)
         })
     }
 }
 
-/// Result of a [`Trial`].
+/// Result of a [`HandlerTest`].
 #[derive(Clone, Debug)]
-pub struct TrialReport {
+pub struct HandlerTestReport {
     /// Rounds: one for each run of the handler.
-    pub rounds: Vec<TrialRound>,
+    pub rounds: Vec<HandlerTestRound>,
     /// Outcome of the last round.
     pub outcome: Outcome,
 }
 
-impl TrialReport {
+impl HandlerTestReport {
     /// Returns the keys of all client requests, in order.
     #[must_use]
     pub fn asked(&self) -> Vec<&str> {
@@ -238,7 +238,7 @@ impl TrialReport {
 
 /// One run of the handler.
 #[derive(Clone, Debug, Default)]
-pub struct TrialRound {
+pub struct HandlerTestRound {
     /// Client requests of the run, each with its key.
     pub asked: Vec<(String, ClientRequest)>,
     /// Notifications of the run.
@@ -264,25 +264,25 @@ impl RequestKeys {
     }
 }
 
-/// Clock that jumps to each deadline that is awaited, so that trials take no time.
-struct TrialClock {
+/// Clock that jumps to each deadline that is awaited, so that tests take no time.
+struct HandlerTestClock {
     started: (Instant, SystemTime),
     passed: Arc<Mutex<Duration>>,
 }
 
-impl Default for TrialClock {
+impl Default for HandlerTestClock {
     fn default() -> Self {
-        TrialClock { started: (Instant::now(), SystemTime::now()), passed: Arc::default() }
+        HandlerTestClock { started: (Instant::now(), SystemTime::now()), passed: Arc::default() }
     }
 }
 
-impl TrialClock {
+impl HandlerTestClock {
     fn passed(&self) -> Duration {
         *self.passed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Timer for TrialClock {
+impl Timer for HandlerTestClock {
     fn now(&self) -> Instant {
         self.started.0 + self.passed()
     }

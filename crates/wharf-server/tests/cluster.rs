@@ -187,7 +187,7 @@ async fn changes_are_queued_while_the_bus_is_down() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_moves_to_another_process_gets_missed_changes() {
     let (_bus, [here, there, _]) = cluster(everything);
-    let since = here.moment();
+    let since = here.change_version();
     there.registry().tools_changed();
     there.registry().resource_updated("x:a");
     let heard =
@@ -223,7 +223,7 @@ async fn elicitation_completion_is_notified_in_every_process() {
     for listens_first in [true, false] {
         let (_bus, [asks, hears, completes]) = cluster(signing);
         let listener = |name| {
-            let request = listen(filter(&[]), Some(hears.moment().unwrap()));
+            let request = listen(filter(&[]), Some(hears.change_version().unwrap()));
             subscribe_and_ack(&hears, request.from_peer(peer(name)))
         };
         let mut early = listens_first.then(|| (listener("alice"), listener("bob")));

@@ -17,7 +17,9 @@ use wharf_model::{
     Method, Outcome, Reply, RequestBuilder, Role, RootsResult, SamplingMessage, SamplingRequest,
     SamplingResult,
 };
-use wharf_server::{Args, ClientRequestError, Ctx, Prompt, Resource, Router, State, Tool, Trial};
+use wharf_server::{
+    Args, ClientRequestError, Ctx, HandlerTest, Prompt, Resource, Router, State, Tool,
+};
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
@@ -43,8 +45,8 @@ async fn one_handler_serves_both_input_modes() {
     for asks in BOTH {
         let effects = Effects::default();
         let router = builder(Tool::new("deploy", deploy)).state(effects.clone()).build().unwrap();
-        let trial = Trial::tool(&router, "deploy").answer("confirm", sure());
-        let report = trial.run(asks).await;
+        let test = HandlerTest::tool(&router, "deploy").answer("confirm", sure());
+        let report = test.run(asks).await;
         assert_eq!(report.text(), "1/1/true");
         assert_eq!(report.asked(), ["confirm"]);
         assert_eq!((effects.before.count(), effects.after.count()), (1, 1), "steps run once");
@@ -63,10 +65,10 @@ async fn prompts_and_resources_send_client_requests_too() {
     let router =
         builder(Prompt::new("p", ask)).add(Resource::new("x://r", ask).name("r")).build().unwrap();
     for asks in BOTH {
-        let prompt = Trial::prompt(&router, "p").answer("c", sure()).run(asks).await;
+        let prompt = HandlerTest::prompt(&router, "p").answer("c", sure()).run(asks).await;
         let Outcome::Complete(Reply::Prompt(prompt)) = prompt.outcome else { panic!() };
         assert_eq!(prompt.messages[0].content, Content::text("true"));
-        let read = Trial::resource(&router, "x://r").answer("c", sure()).run(asks).await;
+        let read = HandlerTest::resource(&router, "x://r").answer("c", sure()).run(asks).await;
         assert!(matches!(read.outcome, Outcome::Complete(Reply::Read(_))), "{:?}", read.outcome);
     }
 }
@@ -84,7 +86,7 @@ async fn every_client_request_gets_its_response() {
     }
     let router = router(tool(all));
     for asks in BOTH {
-        let report = Trial::tool(&router, "tool")
+        let report = HandlerTest::tool(&router, "tool")
             .answer("form", ElicitResult::accept(json!({"n": 3.0, "unknown": 1})))
             .answer("url", ElicitResult::accept_url())
             .answer("sample", SamplingResult::new("m", "hi"))
@@ -108,7 +110,7 @@ async fn a_decline_and_a_cancel_are_different_answers() {
             (ElicitResult::cancel(), "Err(Cancelled)"),
             (sure(), "Ok(true)"),
         ] {
-            let report = Trial::tool(&router, "tool").answer("c", answer).run(asks).await;
+            let report = HandlerTest::tool(&router, "tool").answer("c", answer).run(asks).await;
             assert_eq!(report.text(), expected);
         }
     }
@@ -122,7 +124,7 @@ fn an_error_response_is_a_refusal() {
     let mut active_call = start(&router, request, &FakeTimer::default());
     let Some(Event::ClientRequest(id, _)) = events(&mut active_call).pop() else { panic!() };
     let refusal = wharf_model::Error::custom(7, "not you");
-    assert!(active_call.answers().deliver(id, Err(refusal)));
+    assert!(active_call.response_sender().deliver(id, Err(refusal)));
     let Some(Event::Done(outcome)) = events(&mut active_call).pop() else { panic!() };
     assert!(text(outcome).starts_with("Err(Refused("));
 }
@@ -139,7 +141,9 @@ fn an_error_response_of_the_client_is_not_an_error_of_the_server() {
     let mut active_call = start(&router, request, &FakeTimer::default());
     let Some(Event::ClientRequest(id, _)) = events(&mut active_call).pop() else { panic!() };
     let lie = wharf_model::Error::new(ErrorKind::SessionNotFound).with_message("x".repeat(9999));
-    assert!(active_call.answers().deliver(id, Err(lie.with_data(json!({"their": "data"})))));
+    assert!(
+        active_call.response_sender().deliver(id, Err(lie.with_data(json!({"their": "data"}))))
+    );
     let Some(Event::Done(Outcome::Failed(error))) = events(&mut active_call).pop() else {
         panic!()
     };
@@ -252,11 +256,11 @@ async fn a_key_is_used_for_one_client_request() {
     }
     for asks in BOTH {
         for router in [router(tool(same)), router(tool(side_by_side))] {
-            let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
+            let report = HandlerTest::tool(&router, "tool").answer("c", sure()).run(asks).await;
             assert_eq!((&*report.text(), report.asked().len()), ("true true", 1));
         }
         let router = router(tool(different));
-        let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
+        let report = HandlerTest::tool(&router, "tool").answer("c", sure()).run(asks).await;
         assert_eq!(report.text(), "`c` is used for two different client requests in one call");
     }
 }
@@ -280,7 +284,7 @@ async fn a_client_request_that_lost_its_race_is_withdrawn() {
         "raced"
     }
     let router = router(tool(race));
-    let report = Trial::tool(&router, "tool").run(InputMode::Suspend).await;
+    let report = HandlerTest::tool(&router, "tool").run(InputMode::Suspend).await;
     assert_eq!((&*report.text(), report.rounds.len()), ("raced", 1));
 }
 
@@ -296,7 +300,7 @@ async fn a_client_request_from_a_spawned_task_ends_with_suspended() {
         "never"
     }
     let router = builder(tool(spawn)).state(seen.clone()).build().unwrap();
-    let report = Trial::tool(&router, "tool").run(InputMode::Suspend).await;
+    let report = HandlerTest::tool(&router, "tool").run(InputMode::Suspend).await;
     assert_eq!(report.asked(), ["c"]);
     let task = seen.lock().unwrap().take().unwrap();
     assert!(matches!(task.await.unwrap(), Err(ClientRequestError::Suspended)));
@@ -312,7 +316,7 @@ async fn a_spawned_task_that_outlives_the_call_gets_an_error() {
         "done"
     }
     let router = builder(tool(leak)).state(send).build().unwrap();
-    assert_eq!(Trial::tool(&router, "tool").run(InputMode::Suspend).await.text(), "done");
+    assert_eq!(HandlerTest::tool(&router, "tool").run(InputMode::Suspend).await.text(), "done");
     let ctx = receive.await.unwrap();
     assert!(ctx.is_cancelled());
     ctx.cancelled().await;
@@ -327,8 +331,8 @@ async fn client_requests_need_the_declared_capability() {
     }
     let router = router(tool(ask));
     for asks in BOTH {
-        let trial = Trial::tool(&router, "tool").capabilities(Default::default());
-        let report = trial.run(asks).await;
+        let test = HandlerTest::tool(&router, "tool").capabilities(Default::default());
+        let report = test.run(asks).await;
         let Outcome::Failed(error) = &report.outcome else { panic!("{report:?}") };
         assert_eq!(error.kind, ErrorKind::MissingClientCapability);
         assert!(report.asked().is_empty());
@@ -375,8 +379,8 @@ fn a_handler_on_its_own_thread_can_send_client_requests() {
     };
     let router: Router = router(Tool::blocking("tool", blocking));
     for asks in BOTH {
-        let trial = Trial::tool(&router, "tool").answer("r", RootsResult::new([]));
-        assert_eq!(runtime.block_on(trial.run(asks)).text(), "0");
+        let test = HandlerTest::tool(&router, "tool").answer("r", RootsResult::new([]));
+        assert_eq!(runtime.block_on(test.run(asks)).text(), "0");
     }
 }
 

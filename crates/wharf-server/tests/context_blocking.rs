@@ -14,7 +14,7 @@ use wharf_model::{
     ActiveCall, ElicitResult, ErrorKind, Event, InputMode, LogLevel, Notification, Outcome,
     RootsResult,
 };
-use wharf_server::{ClientRequestError, Ctx, PanicGuard, State, Tool, Trial};
+use wharf_server::{ClientRequestError, Ctx, HandlerTest, PanicGuard, State, Tool};
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
 
@@ -33,13 +33,14 @@ async fn it_sends_client_requests_in_both_input_modes() {
         let runs = Counter::default();
         let tool = Tool::blocking("deploy", deploy);
         let router = builder(tool).state(runs.clone()).build().unwrap();
-        let trial = Trial::tool(&router, "deploy")
+        let test = HandlerTest::tool(&router, "deploy")
             .answer("confirm", sure())
             .answer("roots", RootsResult::new([]));
-        let report = trial.run(asks).await;
+        let report = test.run(asks).await;
         assert_eq!(report.text(), expected);
         assert_eq!(report.asked(), ["confirm", "roots"]);
-        let declined = Trial::tool(&router, "deploy").answer("confirm", ElicitResult::decline());
+        let declined =
+            HandlerTest::tool(&router, "deploy").answer("confirm", ElicitResult::decline());
         assert_eq!(declined.run(asks).await.text(), ClientRequestError::Declined.to_string());
     }
 }

@@ -19,8 +19,8 @@ use wharf_model::{
     StateCipher,
 };
 use wharf_server::{
-    Args, ClientRequestError, Ctx, Extract, Handler, IntoToolOutcome, KeyRing, Limits,
-    MemoryNonces, Router, State, StepError, Tool, ToolError, Trial,
+    Args, ClientRequestError, Ctx, Extract, Handler, HandlerTest, IntoToolOutcome, KeyRing, Limits,
+    MemoryNonces, Router, State, StepError, Tool, ToolError,
 };
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
@@ -52,7 +52,7 @@ async fn steps_with_the_same_name_are_numbered() {
     }
     for asks in BOTH {
         let (router, effects) = counted(handler);
-        let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
+        let report = HandlerTest::tool(&router, "tool").answer("c", sure()).run(asks).await;
         assert_eq!(report.text(), "[1, 2, 3, 5] 4");
         assert_eq!(effects.count(), 5);
     }
@@ -124,7 +124,7 @@ async fn a_client_request_inside_a_step_is_rejected() {
     }
     let router = router(tool(handler));
     for asks in BOTH {
-        let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
+        let report = HandlerTest::tool(&router, "tool").answer("c", sure()).run(asks).await;
         assert_eq!(report.text(), "`r` was asked inside a step: ask before it");
         assert_eq!(report.asked(), ["c"]);
     }
@@ -152,7 +152,8 @@ async fn only_the_success_of_a_try_step_is_stored() {
         Ok(format!("{first} {second}"))
     }
     let (router, effects) = counted(handler);
-    let report = Trial::tool(&router, "tool").answer("c", sure()).run(InputMode::Suspend).await;
+    let report =
+        HandlerTest::tool(&router, "tool").answer("c", sure()).run(InputMode::Suspend).await;
     assert_eq!(report.text(), "true 2");
     assert_eq!(effects.count(), 3, "failed, succeeded, and the failed one again");
 }
@@ -230,7 +231,7 @@ async fn a_one_time_step_before_any_client_request_is_stored() {
     }
     for asks in BOTH {
         let (router, effects) = counted(handler);
-        let report = Trial::tool(&router, "tool").answer("c", sure()).run(asks).await;
+        let report = HandlerTest::tool(&router, "tool").answer("c", sure()).run(asks).await;
         assert_eq!((&*report.text(), effects.count()), ("1", 1));
     }
 }
@@ -254,8 +255,8 @@ async fn a_store_that_fails_stops_the_step() {
     }
     let effects = Counter::default();
     let router = builder(tool(handler)).state(effects.clone()).nonces(Arc::new(Broken));
-    let trial = Trial::tool(&router.build().unwrap(), "tool").answer("c", sure());
-    assert_eq!(trial.run(InputMode::Suspend).await.text(), "refused");
+    let test = HandlerTest::tool(&router.build().unwrap(), "tool").answer("c", sure());
+    assert_eq!(test.run(InputMode::Suspend).await.text(), "refused");
     assert_eq!(effects.count(), 0);
 }
 

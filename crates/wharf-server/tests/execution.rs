@@ -170,7 +170,7 @@ async fn the_time_for_a_response_does_not_count_for_the_tool() {
         assert!(
             tokio::time::timeout(Duration::from_secs(60), next(&mut active_call)).await.is_err()
         );
-        assert!(active_call.answers().deliver(id, Ok(r#"{"roots":[]}"#.into())));
+        assert!(active_call.response_sender().deliver(id, Ok(r#"{"roots":[]}"#.into())));
         assert_eq!(tool_of(active_call).await.is_error, fails, "{name}");
     }
     // A client cannot keep a call open forever by not responding.

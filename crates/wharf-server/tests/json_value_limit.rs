@@ -13,7 +13,7 @@ use support::{call, completion, get, messages, now, text};
 use wharf_model::{
     ClientCapability, ElicitResult, ErrorKind, InputMode, Method, Outcome, Peer, RequestBuilder,
 };
-use wharf_server::{Args, Ctx, Limits, Prompt, RawArgs, Router, Tool, Trial};
+use wharf_server::{Args, Ctx, HandlerTest, Limits, Prompt, RawArgs, Router, Tool};
 
 const MOST: usize = 1_000;
 
@@ -115,9 +115,9 @@ async fn client_responses_have_the_limit_too() {
     // A response has its action and its content; the content has `n`, `x` and the items of the
     // list.
     let answer = |values: usize| ElicitResult::accept(json!({"n": 1, "x": vec![0; values - 5]}));
-    let trial = |values| Trial::tool(&router, "ask").answer("n", answer(values));
-    assert!(trial(MOST).run(InputMode::Deliver).await.text().starts_with("Ok"));
-    let refused_text = trial(MOST + 1).run(InputMode::Deliver).await.text();
+    let test = |values| HandlerTest::tool(&router, "ask").answer("n", answer(values));
+    assert!(test(MOST).run(InputMode::Deliver).await.text().starts_with("Ok"));
+    let refused_text = test(MOST + 1).run(InputMode::Deliver).await.text();
     assert!(refused_text.contains("more than 1000 values"), "{refused_text}");
 
     let responses = |values| {

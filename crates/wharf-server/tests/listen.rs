@@ -138,7 +138,7 @@ fn a_late_subscription_is_notified_once_of_missed_changes() {
     let router = everything().build().unwrap();
     let registry = router.registry();
     registry.prompts_changed();
-    let since = router.moment().unwrap();
+    let since = router.change_version().unwrap();
     registry.tools_changed();
     registry.resources_changed();
     registry.tools_changed();
@@ -155,7 +155,7 @@ fn a_late_subscription_is_notified_once_of_missed_changes() {
         SubscriptionFilter { resources: true, prompts: true, ..SubscriptionFilter::default() };
     assert_eq!(notifications(&mut late(Some(since), wants)), ["resources"]);
     assert!(notifications(&mut late(None, all())).is_empty());
-    assert!(notifications(&mut late(router.moment(), all())).is_empty());
+    assert!(notifications(&mut late(router.change_version(), all())).is_empty());
     registry.tools_changed();
     assert_eq!(notifications(&mut wants_all), ["tools"]);
 }

@@ -313,7 +313,7 @@ async fn waiting_for_the_result_delivers_client_requests() {
         panic!("no client request was sent")
     };
     assert_eq!(open_keys(&client.get(&id).await), ["c"]);
-    waiting.answers().deliver(request_id, Ok(sure().to_string()));
+    waiting.response_sender().deliver(request_id, Ok(sure().to_string()));
     // Ten minutes without an event, and no timeout.
     assert_eq!(text(&result(done(&mut waiting).await)), "sure: true");
     assert_eq!(text(&result(client.send_for_task(Method::TaskResult, &id).await)), "sure: true");
@@ -344,7 +344,7 @@ async fn a_refusal_is_a_response_and_a_disconnect_is_not() {
     let Event::ClientRequest(request_id, _) = next(&mut second).await else {
         panic!("no client request was sent")
     };
-    second.answers().deliver(request_id, Err(Error::new(ErrorKind::RefusedPolicy)));
+    second.response_sender().deliver(request_id, Err(Error::new(ErrorKind::RefusedPolicy)));
     let said = text(&result(done(&mut second).await)).to_owned();
     assert!(said.contains("RefusedPolicy"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Bounds on the data that clients and tools can make a store keep and a server load.
+//! Limits on the data that clients and tools can make a store keep and a server load.
 #![allow(clippy::unwrap_used)]
 
 mod task_support;
@@ -39,7 +39,7 @@ async fn responses_to_a_waiting_call_are_bounded_too() {
         let Event::ClientRequest(request_id, _) = next(&mut waiting).await else {
             panic!("no client request was sent")
         };
-        waiting.answers().deliver(request_id, answer);
+        waiting.response_sender().deliver(request_id, answer);
         let told = result(done(&mut waiting).await);
         assert!(text(&told).contains(said), "{}", text(&told));
         assert!(text(&told).len() < 1000);

@@ -97,7 +97,7 @@ async fn before_promotion_it_is_a_plain_call() {
     };
     // A pending client request prevents the promotion.
     pass(seconds(100)).await;
-    active_call.answers().deliver(id, Ok(sure().to_string()));
+    active_call.response_sender().deliver(id, Ok(sure().to_string()));
     assert_eq!(text(&result(done(&mut active_call).await)), "true");
 }
 
@@ -154,7 +154,7 @@ async fn detaching_has_no_effect_for_callers_without_task_support() {
         let Event::ClientRequest(id, _) = next(&mut active_call).await else {
             panic!("no client request was sent")
         };
-        active_call.answers().deliver(id, Ok(sure().to_string()));
+        active_call.response_sender().deliver(id, Ok(sure().to_string()));
     }
     assert_eq!(text(&result(done(&mut active_call).await)), "true 1 2 true false");
 }

@@ -40,7 +40,7 @@ impl Service for TimeoutService {
                     let mut changes = changes.subscribe();
                     while changes.recv().await.is_ok() {
                         outbox.notify(Notification::ToolsChanged);
-                        outbox.room().await;
+                        outbox.wait_for_capacity().await;
                     }
                     Reply::Listened.into()
                 }

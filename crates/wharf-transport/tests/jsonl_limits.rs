@@ -64,7 +64,7 @@ impl Service for LineService {
                         total: None,
                         message: Some("x".repeat(1000)),
                     });
-                    outbox.room().await;
+                    outbox.wait_for_capacity().await;
                 },
                 // Opens the gate when it starts, and sends much output.
                 (_, "loud") => {
@@ -85,7 +85,7 @@ impl Service for LineService {
                             total: None,
                             message: Some("x".repeat(20_000)),
                         });
-                        outbox.room().await;
+                        outbox.wait_for_capacity().await;
                     }
                     gate.add_permits(1);
                     ToolResult::text("through").into()

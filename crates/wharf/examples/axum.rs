@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn handlers_know_what_the_layer_knows() {
+    async fn handlers_receive_the_extensions_of_a_layer() {
         let (app, _) = application().unwrap();
         let weather = |token| call(&app, "/weather/mcp", token, "weather", json!({}));
         assert_eq!(weather("alice-secret").await, "It rains at Acme.");

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_is_an_error_with_the_causes_of_the_one_it_came_from() {
+    fn run_errors_keep_the_causes() {
         let cause = io::Error::new(io::ErrorKind::AddrInUse, "taken");
         let failure = RunError::wrap(Box::new(io::Error::other(cause)));
         let boxed: Box<dyn Error + Send + Sync> = failure.into();

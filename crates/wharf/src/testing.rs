@@ -1,3 +1,3 @@
 //! Support for tests of servers.
 
-pub use wharf_server::{Trial, TrialReport, TrialRound};
+pub use wharf_server::{HandlerTest, HandlerTestReport, HandlerTestRound};

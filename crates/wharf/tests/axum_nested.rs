@@ -60,7 +60,7 @@ async fn the_metadata_is_where_clients_look_for_it() {
 }
 
 #[tokio::test]
-async fn the_oauth_proxy_is_where_its_metadata_says() {
+async fn oauth_proxy_pages_are_at_the_metadata_urls() {
     let github = Provider::github("an id", "a secret");
     let (_endpoint, app) = nested(OAuthProxy::new("https://mcp.example/api", github));
     let issuer = metadata(&app).await["authorization_servers"][0].clone();

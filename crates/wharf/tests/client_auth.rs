@@ -153,7 +153,7 @@ async fn connect(ledger: &Ledger, url: &str, era: Option<Era>) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_gets_in_at_every_door() {
+async fn a_client_authenticates_on_every_transport() {
     for era in [None, Some(Era::Legacy), Some(Era::Modern)] {
         for scheme in ["http", "ws"] {
             let ledger = Ledger::default();
@@ -168,7 +168,7 @@ async fn a_client_gets_in_at_every_door() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn people_may_take_longer_than_servers() {
+async fn prompts_pause_the_timeout() {
     let ledger = Ledger { thinking: Duration::from_millis(1500), ..Ledger::default() };
     let (address, _issuer) = serve(&ledger).await;
     for scheme in ["http", "ws"] {
@@ -212,7 +212,7 @@ impl UserAgentSession for Slow {
 }
 
 #[tokio::test]
-async fn a_call_does_not_time_out_while_somebody_logs_in_for_it() {
+async fn a_login_pauses_the_timeout_of_its_call() {
     for era in [Era::Legacy, Era::Modern] {
         let ledger = Ledger::default();
         let (address, _issuer) = serve(&ledger).await;
@@ -226,7 +226,7 @@ async fn a_call_does_not_time_out_while_somebody_logs_in_for_it() {
 
 /// The server forgets the session and the token: the call opens a session anew, and somebody logs in for that.
 #[tokio::test]
-async fn a_call_that_opens_a_session_anew_does_not_time_out_while_somebody_logs_in() {
+async fn a_login_pauses_the_timeout_of_a_reopened_session() {
     let ledger = Ledger::default();
     let play = ledger.clone();
     let server = Played::http(move |asked| {
@@ -289,7 +289,7 @@ async fn many_calls_whose_token_ended_share_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_needs_more_asks_for_more() {
+async fn a_call_requests_missing_scopes() {
     for era in [Era::Legacy, Era::Modern] {
         let ledger = Ledger::default();
         let (address, _issuer) = serve(&ledger).await;
@@ -301,7 +301,7 @@ async fn a_call_that_needs_more_asks_for_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_never_content_is_given_up() {
+async fn endless_input_requests_are_given_up() {
     let ledger = Ledger::default();
     let play = ledger.clone();
     // It lets itself in, and nobody else.
@@ -344,7 +344,7 @@ async fn a_token_never_goes_to_another_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_request_shows_who_we_are() {
+async fn every_request_has_the_client_info() {
     let ledger = Ledger::default();
     let play = ledger.clone();
     let server = Played::http(move |asked| {

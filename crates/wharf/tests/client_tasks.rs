@@ -218,7 +218,7 @@ async fn progress_goes_on_under_the_token_of_the_call() {
 }
 
 #[tokio::test]
-async fn tasks_are_offered_to_those_who_have_them_in_the_manner_of_the_server() {
+async fn task_support_is_declared_in_the_dialect_of_the_server() {
     everywhere(&[OLD, LEGACY, MODERN], async |bed| {
         let client = bed.client().await;
         let can = client.about().discovery.capabilities.clone();
@@ -292,7 +292,7 @@ async fn a_task_is_cancelled_by_its_handle() {
 }
 
 #[tokio::test]
-async fn what_is_no_task_of_ours_is_not_found() {
+async fn an_unknown_task_id_is_not_found() {
     everywhere(&[LEGACY, MODERN], async |bed| {
         if !bed.has_tasks() {
             return;
@@ -309,7 +309,7 @@ async fn what_is_no_task_of_ours_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_task_outlives_the_connection_of_whoever_waits_for_it() {
+async fn a_task_outlives_the_connection_of_its_waiting_client() {
     for revision in [LEGACY, MODERN] {
         let bed = Bed::start(Route::Http, revision).await;
         let client = bed.client().await;

@@ -169,7 +169,7 @@ async fn a_subscription_made_anywhere_counts_everywhere() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_counts_where_nobody_has_heard_of_it_yet() {
+async fn a_subscription_applies_on_nodes_without_the_session() {
     let cluster = Cluster::new();
     let client = cluster.client(0).await;
     cluster.ports.deaf(true);
@@ -189,7 +189,7 @@ async fn a_subscription_counts_where_nobody_has_heard_of_it_yet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_while_nobody_listens_is_told_to_who_comes_next() {
+async fn changes_without_subscribers_are_sent_to_the_next_subscriber() {
     let cluster = Cluster::new();
     let client = cluster.client(0).await;
     cluster.call(&client, 1, "resources/subscribe", json!({"uri": "x:a"})).await;

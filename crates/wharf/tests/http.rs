@@ -164,7 +164,7 @@ async fn a_long_silence_turns_the_reply_into_a_stream_that_shows_life() {
 }
 
 #[tokio::test]
-async fn a_status_is_told_to_whoever_reads_what() {
+async fn task_status_reaches_the_subscribers_of_the_task() {
     let server = server(Http::new());
     for (kind, status, name, value) in [
         ("rate_limited", 429, "retry-after", "1"),
@@ -204,7 +204,7 @@ async fn a_host_that_cannot_stream_offers_nothing_that_needs_it() {
 }
 
 #[tokio::test]
-async fn verbs_are_offered_to_those_who_have_a_use_for_them() {
+async fn help_lists_every_command() {
     let version = ("mcp-protocol-version", "2026-07-28");
     let session = ("mcp-session-id", "0123456789abcdef0123456789abcdef");
     let accept = ("accept", EVENTS);

@@ -19,7 +19,7 @@ fn builders() -> [ClientBuilder; 3] {
 }
 
 #[tokio::test]
-async fn code_in_the_process_is_let_in_everywhere() {
+async fn in_process_calls_have_full_access() {
     for builder in builders() {
         let client = builder.connect(server()).await.unwrap();
         assert_eq!(client.tools().all().await.unwrap().len(), 1);
@@ -46,7 +46,7 @@ async fn a_principal_has_its_own_scopes() {
 
 /// What is relayed for others keeps what it came with: a proxy lets nobody in.
 #[tokio::test]
-async fn a_proxy_in_front_lends_nobody_its_rights() {
+async fn a_reverse_proxy_does_not_grant_loopback_rights() {
     let inner = Client::connect(server()).await.unwrap();
     let proxy = Server::from(inner).build().unwrap();
     let stranger = Principal::new("stranger");
@@ -56,7 +56,7 @@ async fn a_proxy_in_front_lends_nobody_its_rights() {
 }
 
 #[tokio::test]
-async fn another_server_decides_itself_who_is_calling() {
+async fn a_remote_server_does_not_take_a_principal() {
     let builder = Client::builder().principal(Principal::new("alice"));
     let error = builder.connect("tcp://127.0.0.1:1").await.unwrap_err();
     assert!(error.message.contains("in this process only"), "{error}");

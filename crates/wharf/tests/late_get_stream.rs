@@ -189,7 +189,7 @@ async fn heard(stream: &mut HttpBody) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changed_before_the_first_stream_is_told_once() {
+async fn changes_before_the_first_stream_are_sent_once() {
     let endpoint = endpoint();
     let registry = endpoint.registry();
     registry.resources_changed();
@@ -217,7 +217,7 @@ async fn a_stream_may_be_opened_before_the_client_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_told_that_was_not_offered() {
+async fn only_declared_notifications_are_sent() {
     let endpoint = endpoint();
     let client = Client::new(&endpoint).await;
     endpoint.registry().add(Prompt::new("late", async || "late")).unwrap();
@@ -227,7 +227,7 @@ async fn nothing_is_told_that_was_not_offered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_are_told_from_the_subscription_on() {
+async fn updates_are_sent_from_the_subscription_on() {
     let endpoint = endpoint();
     let registry = endpoint.registry();
     let client = Client::new(&endpoint).await;
@@ -259,7 +259,7 @@ async fn a_subscription_in_a_batch_counts_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_told_after_a_subscription_that_was_made_while_the_stream_was_opened() {
+async fn an_update_after_a_subscription_during_the_stream_open_is_sent() {
     let meanwhile = Meanwhile::default();
     let endpoint = server().layer(meanwhile.clone()).build().unwrap();
     let client = Client::new(&endpoint).await;
@@ -280,7 +280,7 @@ async fn an_update_is_told_after_a_subscription_that_was_made_while_the_stream_w
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_were_emptied_before_the_first_stream_are_told_of() {
+async fn emptied_lists_are_reported_on_the_first_stream() {
     let endpoint = endpoint();
     let registry = endpoint.registry();
     let client = Client::new(&endpoint).await;
@@ -306,7 +306,7 @@ async fn a_subscription_outlives_the_only_resource() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_told_after_a_subscription_however_long_the_listen_takes_to_begin() {
+async fn an_update_after_a_subscription_is_sent_even_if_the_listen_starts_late() {
     let endpoint = server().layer(Unhurried).build().unwrap();
     let subscribe = ("resources/subscribe", json!({"uri": "test://one"}));
     for is_heard in [false, true] {
@@ -320,7 +320,7 @@ async fn an_update_is_told_after_a_subscription_however_long_the_listen_takes_to
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_has_called_too_often_still_hears_of_changes() {
+async fn a_rate_limited_client_still_receives_changes() {
     let twice = Rate { per_second: 0.001, burst: 2.0 };
     let limit = RateLimit::new(Rates { calls: twice, tool_calls: twice });
     let endpoint = server().layer(OneCaller).layer(limit).build().unwrap();
@@ -332,7 +332,7 @@ async fn a_client_that_has_called_too_often_still_hears_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_hears_nothing_is_refused_and_may_be_opened_later() {
+async fn a_stream_without_subscriptions_is_rejected_and_may_be_opened_later() {
     let limits = Limits { listens: 1, ..Limits::default() };
     let endpoint = server().limits(limits).build().unwrap();
     let (first, second) = (Client::new(&endpoint).await, Client::new(&endpoint).await);
@@ -352,7 +352,7 @@ async fn a_stream_that_hears_nothing_is_refused_and_may_be_opened_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_the_session_that_was_asked_hears_that_an_elicitation_is_complete() {
+async fn elicitation_completion_reaches_only_its_session() {
     let endpoint = endpoint();
     let (asked, other) = (Client::new(&endpoint).await, Client::new(&endpoint).await);
     for id in ["one", "two"] {

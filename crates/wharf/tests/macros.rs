@@ -165,7 +165,7 @@ fn call_as(router: &Router, tool: &str, caller: &Principal) -> Result<Reply, Str
 }
 
 #[test]
-fn a_tool_is_listed_as_its_signature_says() {
+fn a_tool_schema_follows_its_signature() {
     let listed = list(&router().tool::<add>().tool::<search>().build().unwrap(), Method::ListTools);
     let add = &listed[0];
     assert_eq!(add["name"], "add");
@@ -190,7 +190,7 @@ fn a_tool_is_listed_as_its_signature_says() {
 }
 
 #[test]
-fn options_win_over_what_the_function_says() {
+fn macro_options_override_the_function() {
     let listed = list(&router().tool::<search>().build().unwrap(), Method::ListTools);
     let search = &listed[0];
     assert_eq!(search["name"], "look-up");
@@ -305,7 +305,7 @@ fn arguments_are_completed_where_they_are_declared() {
 }
 
 #[test]
-fn the_function_is_still_a_function() {
+fn a_macro_leaves_the_function_callable() {
     assert_eq!(search("ship".into(), "de".into(), vec![]), "ship de 0");
     let sum = block_on(add(1, State(Bonus(0)), 2, None, Some("eu".into())));
     assert_eq!(sum, "3 eu");
@@ -431,7 +431,7 @@ fn grid(rows: Vec<Vec<u8>>) -> String {
 }
 
 #[test]
-fn what_no_call_could_use_is_told_when_the_server_is_built() {
+fn unusable_declarations_fail_the_build() {
     let error =
         wharf::server::Router::builder().tool::<rate>().prompt::<grid>().build().unwrap_err();
     let text = error.to_string();
@@ -452,7 +452,7 @@ async fn later_a_task() {}
 async fn never_a_task() {}
 
 #[test]
-fn tasks_are_said_in_the_attribute() {
+fn the_task_option_sets_the_task_mode() {
     use wharf::{
         server::ToolFn,
         tasks::{TaskMode, TaskSupport},

@@ -105,7 +105,7 @@ async fn ask(server: Server, revision: &str, method: &str, mut params: Value) ->
 }
 
 #[tokio::test]
-async fn what_is_advertised_is_answered_and_nothing_else() {
+async fn only_declared_methods_are_supported() {
     for revision in REVISIONS {
         for (method, params, has, gated) in methods() {
             let era = if revision == MODERN { Has::Modern } else { Has::Legacy };

@@ -108,7 +108,7 @@ fn pinned(date: &str) -> RequestExtensions {
 }
 
 #[test]
-fn what_is_in_the_scope_reaches_the_handler() {
+fn request_extensions_reach_the_handler() {
     let endpoint = endpoint();
     let mut scope = RequestExtensions::new();
     scope.insert(ClientHandle("Ann"));
@@ -125,7 +125,7 @@ fn a_notification_has_no_reply() {
 }
 
 #[test]
-fn what_is_malformed_gets_its_error() {
+fn a_malformed_message_gets_an_error() {
     let reply = wait(endpoint().handle("{", RequestExtensions::new())).unwrap();
     let reply: Value = serde_json::from_slice(&reply).unwrap();
     assert_eq!(reply["error"]["code"], -32700);
@@ -184,7 +184,7 @@ fn a_pin_tells_the_revision_of_a_message_that_does_not() {
 }
 
 #[test]
-fn nobody_listens_where_there_is_one_reply_but_a_stream_can() {
+fn subscriptions_need_a_streaming_reply() {
     let endpoint = endpoint();
     let listen =
         modern("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
@@ -231,7 +231,7 @@ fn a_server_of_one_era_refuses_the_other() {
 }
 
 #[test]
-fn what_cannot_be_built_says_everything_that_is_wrong() {
+fn a_failed_build_reports_all_problems() {
     let error = server().tool::<greet>().add(Tool::new("", async || "")).build().unwrap_err();
     let text = error.to_string();
     assert!(text.contains("greet"), "{text}");

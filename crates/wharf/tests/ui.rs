@@ -11,13 +11,13 @@ mod renamed;
 mod shadowed;
 
 #[test]
-fn good_use_compiles_without_warnings() {
+fn valid_macro_use_compiles_without_warnings() {
     everything::main();
     renamed::main();
     shadowed::main();
 }
 
 #[test]
-fn bad_use_is_explained() {
+fn invalid_macro_use_has_clear_errors() {
     trybuild::TestCases::new().compile_fail("tests/ui/fail/*.rs");
 }

@@ -1,4 +1,4 @@
-//! A plain balancer: each connection goes to the next node that is there. It knows no MCP, and nobody's session.
+//! Round-robin TCP load balancer: it forwards each connection to the next reachable node, without session affinity.
 
 use std::net::SocketAddr;
 
@@ -8,11 +8,11 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) async fn run(listener: TcpListener, mut nodes: Vec<SocketAddr>) {
     while let Ok((client, _)) = listener.accept().await {
         nodes.rotate_left(1);
-        tokio::spawn(carry(client, nodes.clone()));
+        tokio::spawn(forward(client, nodes.clone()));
     }
 }
 
-async fn carry(mut client: TcpStream, nodes: Vec<SocketAddr>) {
+async fn forward(mut client: TcpStream, nodes: Vec<SocketAddr>) {
     for node in nodes {
         if let Ok(mut node) = TcpStream::connect(node).await {
             let _ = copy_bidirectional(&mut client, &mut node).await;

@@ -1,4 +1,4 @@
-//! One node of the cluster. All nodes are alike; what they share is the Redis and the key in `WHARF_STATE_KEY`.
+//! Node of the cluster. All nodes are identical; they share Redis and the key in `WHARF_STATE_KEY`.
 
 use std::net::Ipv4Addr;
 use std::process;
@@ -9,13 +9,13 @@ use tokio::time::sleep;
 use wharf::prelude::*;
 use wharf::tasks::TaskOptions;
 
-/// What a node says when it begins to lift a crate, before the crate's number.
-pub(crate) const LIFTS: &str = "lifts crate ";
+/// Output of a node when it starts to lift a crate, followed by the crate's number.
+pub(crate) const LIFT_OUTPUT: &str = "lifts crate ";
 
-/// How long lifting a crate takes.
-const LIFTING: Duration = Duration::from_millis(500);
+/// Time to lift a crate.
+const LIFT_TIME: Duration = Duration::from_millis(500);
 
-/// How long a node that shows no life keeps its tasks to itself: 30 s, unless an example is in a hurry.
+/// Lease of a task: the time after which other nodes claim the tasks of a dead one. The default is 30 s.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Clone)]
@@ -24,22 +24,22 @@ struct Crane {
 }
 
 impl Crane {
-    /// Lifts a crate onto the ship: the effect that nobody wants to happen twice.
+    /// Lifts a crate onto the ship: a side effect that must not be repeated.
     async fn lift(&self, number: u32) -> String {
-        println!("{LIFTS}{number}");
-        sleep(LIFTING).await;
+        println!("{LIFT_OUTPUT}{number}");
+        sleep(LIFT_TIME).await;
         self.node.clone()
     }
 }
 
-/// Loads a ship, crate by crate, and tells which node lifted which crate.
+/// Loads a ship, crate by crate, and returns which node lifted which crate.
 #[tool(task)]
 async fn load(crates: u32, State(crane): State<Crane>, ctx: Ctx) -> String {
     let mut loaded = Vec::new();
     for number in 1..=crates {
         let node = ctx.step(format!("crate {number}"), crane.lift(number)).await;
         if node != crane.node {
-            println!("finds crate {number} aboard: {node} lifted it");
+            println!("skips crate {number}: {node} lifted it");
         }
         loaded.push(format!("crate {number} by {node}"));
     }
@@ -47,7 +47,7 @@ async fn load(crates: u32, State(crane): State<Crane>, ctx: Ctx) -> String {
 }
 
 pub(crate) async fn run(name: &str, port: u16, store: &str) -> wharf::Result<()> {
-    end_with_the_show();
+    exit_with_parent();
     let poll_interval = Duration::from_millis(250);
     let options = TaskOptions { lease: LEASE, poll_interval, ..TaskOptions::default() };
     Server::new("cluster", "1.0.0")
@@ -59,8 +59,8 @@ pub(crate) async fn run(name: &str, port: u16, store: &str) -> wharf::Result<()>
         .await
 }
 
-/// The show holds the other end of stdin: when it is gone, however that happened, so is this node.
-fn end_with_the_show() {
+/// Exits the process when stdin closes, which happens when the parent process ends in any way.
+fn exit_with_parent() {
     thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         process::exit(0);

@@ -1,4 +1,4 @@
-//! A Redis for the show, with its files in a directory of its own.
+//! Redis process of the demonstration, with its files in a temporary directory.
 
 use std::env;
 use std::fs;
@@ -10,22 +10,22 @@ use std::process::{self, Stdio};
 use tokio::process::{Child, Command};
 use wharf::RunError;
 
-use crate::stage::{free_address, listens};
+use crate::node_process::{free_address, wait_until_listening};
 
 const MISSING: &str = "\
-This example needs a redis-server, and there is none on the PATH. To get one:
+This example needs redis-server, which is not on the PATH. To install it:
   Debian, Ubuntu:  sudo apt-get install redis-server
   Fedora:          sudo dnf install redis
   macOS:           brew install redis";
 
-/// Ends, and takes its files along, when it is dropped.
-pub(crate) struct Redis {
+/// Running Redis; dropping it ends the process and removes its files.
+pub(crate) struct RedisProcess {
     pub(crate) address: SocketAddr,
     home: PathBuf,
     process: Child,
 }
 
-impl Redis {
+impl RedisProcess {
     pub(crate) async fn start() -> wharf::Result<Self> {
         let address = free_address()?;
         let home = env::temp_dir().join(format!("wharf-cluster-{}", process::id()));
@@ -42,11 +42,11 @@ impl Redis {
             let _ = fs::remove_dir_all(&home);
             match error.kind() {
                 io::ErrorKind::NotFound => RunError::new(MISSING),
-                _ => RunError::new(format!("redis-server does not start: {error}")),
+                _ => RunError::new(format!("cannot start redis-server: {error}")),
             }
         })?;
-        let redis = Redis { address, home, process };
-        listens(address).await?;
+        let redis = RedisProcess { address, home, process };
+        wait_until_listening(address).await?;
         Ok(redis)
     }
 
@@ -55,9 +55,9 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for RedisProcess {
     fn drop(&mut self) {
-        // It may write once more before it is gone; what is left then is an empty log.
+        // A last write may recreate the directory; then an empty log remains.
         let _ = self.process.start_kill();
         let _ = fs::remove_dir_all(&self.home);
     }

@@ -1,8 +1,8 @@
-//! Notes that not everybody may read, and fewer may write.
+//! Server that requires authorization: separate scopes for reading and writing notes.
 //!
 //! ```text
-//! cargo run -p protected                                      # who has the token it prints may read
-//! cargo run -p protected -- --issuer https://id.example.com   # who signed in there may do what they agreed to
+//! cargo run -p protected                                      # accepts one static token, which it prints
+//! cargo run -p protected -- --issuer https://id.example.com   # accepts JWTs of this issuer
 //! ```
 //!
 //! `docs/authorization.md` walks through it.
@@ -14,13 +14,13 @@ use wharf::prelude::*;
 
 use notes::{Notes, list_notes, read_note, write_note};
 
-/// Where it serves, unless `--at ADDRESS` says otherwise.
+/// Default address; `--at ADDRESS` overrides it.
 const ADDRESS: &str = "127.0.0.1:8000";
 
 #[tokio::main]
 async fn main() -> wharf::Result<()> {
     let address = option("--at").unwrap_or_else(|| ADDRESS.to_owned());
-    // What tokens must be for: the address at which clients reach this server.
+    // Required audience of tokens: the URL at which clients reach this server.
     let audience = option("--audience").unwrap_or_else(|| format!("http://{address}/mcp"));
     let server = Server::new("notes", "1.0.0")
         .state(Notes::default())
@@ -28,11 +28,11 @@ async fn main() -> wharf::Result<()> {
         .tool::<read_note>()
         .tool::<write_note>();
     let server = match option("--issuer") {
-        // This is all that protection takes. Keys are fetched from the issuer, and fetched again when they change.
+        // The keys are fetched from the issuer, and again when they change.
         Some(issuer) => {
             server.auth(Jwt::issuer(issuer).audience(audience).scopes_supported(["notes:read"]))
         }
-        // One token for everybody: for development only, on this machine only.
+        // One static token for all clients: for development only.
         None => {
             let token = option("--token").unwrap_or_else(|| "let-me-in".to_owned());
             eprintln!("notes: Authorization: Bearer {token}");
@@ -44,7 +44,7 @@ async fn main() -> wharf::Result<()> {
     server.serve_http(address).await
 }
 
-/// What follows an option on the command line.
+/// Returns the value of a command-line option.
 fn option(name: &str) -> Option<String> {
     std::env::args().skip_while(|argument| argument != name).nth(1)
 }

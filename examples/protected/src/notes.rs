@@ -1,18 +1,18 @@
-//! The notes, and the tools for them.
+//! Store of notes, and its tools.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf::prelude::*;
 
-/// Whose note it is, and what it says.
+/// Note with its author.
 #[derive(Clone)]
 struct Note {
     author: String,
     text: String,
 }
 
-/// All notes. Clones are the same notes.
+/// All notes; clones share them.
 #[derive(Clone)]
 pub(crate) struct Notes(Arc<Mutex<BTreeMap<String, Note>>>);
 
@@ -29,7 +29,7 @@ impl Notes {
     }
 }
 
-/// Lists the notes by name. Everybody who was let in may do it.
+/// Lists the notes by name. Requires authentication, but no scope.
 #[tool(cheap)]
 pub(crate) fn list_notes(State(notes): State<Notes>) -> String {
     notes.with(|notes| notes.keys().cloned().collect::<Vec<_>>().join("\n"))
@@ -44,7 +44,7 @@ pub(crate) fn read_note(name: String, State(notes): State<Notes>) -> Result<Stri
     Ok(format!("{text} ({author})"))
 }
 
-/// Writes a note. A client whose user has not agreed to that yet is told to ask for `notes:write`.
+/// Writes a note. Without the scope `notes:write`, the client receives a challenge that requests it.
 #[tool(cheap, scope = "notes:write")]
 pub(crate) fn write_note(
     name: String,

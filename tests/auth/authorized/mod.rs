@@ -1,5 +1,5 @@
-//! Clients that other people wrote get into a protected server of ours, with their own OAuth code; and Wharf's client
-//! gets into theirs. Tokens come from npm `oidc-provider`; the scripts are in `tests/foreign`.
+//! Authorization between Wharf and other SDKs: their clients, with their own OAuth code, at a protected Wharf server, and
+//! Wharf's client at theirs. Tokens come from npm `oidc-provider`; the scripts are in `tests/foreign`.
 
 mod servers;
 
@@ -13,7 +13,7 @@ use crate::support::authorization::AuthorizationServer;
 use crate::support::program;
 use crate::support::protected::Place;
 
-/// One test for each client and era, at a server that takes the tokens of others, and at one behind the OAuth proxy.
+/// Defines one test per client and era: with tokens of the authorization server, and behind the OAuth proxy.
 macro_rules! clients {
     ($($test:ident: $script:literal $era:literal;)*) => {
         $(

@@ -1,4 +1,4 @@
-//! Wharf's client gets into protected servers that other people wrote.
+//! Tests Wharf's client with protected servers of other SDKs.
 
 use wharf::{Client, args};
 use wharf_auth::client::Auth;
@@ -8,7 +8,7 @@ use crate::support::authorization::AuthorizationServer;
 use crate::support::program::Program;
 use crate::support::user::Ada;
 
-/// One test for each server and era.
+/// Defines one test per server and era.
 macro_rules! servers {
     ($($test:ident: $script:literal $revision:literal $steps_up:literal;)*) => {
         $(

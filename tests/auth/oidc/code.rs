@@ -1,4 +1,4 @@
-//! A person agrees, and comes back with a code.
+//! Authorization code grant.
 
 use serde_json::json;
 use wharf::{Client, args};
@@ -11,13 +11,13 @@ use crate::support::user::Ada;
 
 mod tests {
     crate::oidc::tests! {
-        a_person_is_asked_once_and_known_from_then_on legacy_too more_is_asked_for_when_more_is_needed
-        a_person_who_says_no an_expired_token_is_replaced_and_nobody_is_asked a_lost_refresh_token_means_asking_again
+        a_person_is_asked_once_and_known_from_then_on legacy_too missing_scopes_are_requested
+        a_person_who_says_no an_expired_token_is_renewed_without_a_prompt a_lost_refresh_token_means_asking_again
         logins_outlive_the_client_and_logout_ends_them
     }
 }
 
-/// A client of ours for whom Ada agrees, in the era of this revision.
+/// Client for which the user consents, with this protocol version.
 async fn connect(server: &Protected, auth: &Auth, revision: &str) -> Client {
     let builder = Client::builder().name("tug", "1.0.0").pin(revision.parse().unwrap());
     builder.auth(auth.clone()).connect(server.resource.as_str()).await.unwrap()
@@ -67,7 +67,7 @@ async fn comes_in(issuer: &AuthorizationServer, server: &Protected, revision: &s
     assert!(exchange.params["code_verifier"].as_str().is_some_and(|it| it.len() >= 43));
 }
 
-async fn more_is_asked_for_when_more_is_needed() {
+async fn missing_scopes_are_requested() {
     let (issuer, server) = start().await;
     let ada = Ada::at(&issuer);
     let auth = Auth::code(ada.clone()).scopes(["files:read"]);
@@ -93,7 +93,7 @@ async fn a_person_who_says_no() {
     assert!(issuer.seen_at_token().await.is_empty());
 }
 
-async fn an_expired_token_is_replaced_and_nobody_is_asked() {
+async fn an_expired_token_is_renewed_without_a_prompt() {
     let (issuer, server) = start().await;
     issuer.set(json!({"ttl": 2})).await;
     let ada = Ada::at(&issuer);

@@ -1,4 +1,4 @@
-//! Tokens that are bound to a key of the client's.
+//! DPoP: tokens bound to a key of the client.
 
 use serde_json::json;
 use wharf::{Client, args};

@@ -1,4 +1,4 @@
-//! Programs that get in by themselves, and the ways in which a client says at the token endpoint who it is.
+//! Client credentials grant, and client authentication at the token endpoint.
 
 use serde_json::{Value, json};
 use wharf::{Client, args};
@@ -42,7 +42,7 @@ async fn a_program_with_a_secret() {
     assert_eq!(exchange.authorization.as_deref(), Some("Basic"));
 }
 
-/// Tells the authorization server of a client that has this key, and may what `more` says.
+/// Registers a client with this key and the settings in `more`.
 async fn know(issuer: &AuthorizationServer, key: &SigningKey, more: Value) {
     let mut client = json!({
         "client_id": "tug",

@@ -1,4 +1,4 @@
-//! Tokens that only their issuer can read, and take back.
+//! Token introspection: opaque tokens, which the issuer can revoke.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::support::protected::{Place, Protected, challenge, said};
 use crate::support::user::Ada;
 
 mod tests {
-    crate::oidc::tests! { a_revoked_token_opens_nothing a_person_with_an_opaque_token }
+    crate::oidc::tests! { a_revoked_token_is_rejected a_user_with_an_opaque_token }
 }
 
-/// An authorization server of opaque tokens, and a server of ours that asks it about each.
+/// Authorization server with opaque tokens, and a server that introspects them.
 async fn start() -> (AuthorizationServer, Protected) {
     let issuer = AuthorizationServer::start().await;
     issuer.set(json!({"format": "opaque"})).await;
@@ -41,7 +41,7 @@ async fn start() -> (AuthorizationServer, Protected) {
     (issuer, server)
 }
 
-async fn a_revoked_token_opens_nothing() {
+async fn a_revoked_token_is_rejected() {
     let (issuer, server) = start().await;
     let token = issuer.token(&server.resource, "files:read").await;
     assert!(!token.contains('.'), "the token is opaque");
@@ -64,7 +64,7 @@ async fn a_revoked_token_opens_nothing() {
     assert_eq!(server.call_with("whoami", &other).await.status, 401);
 }
 
-async fn a_person_with_an_opaque_token() {
+async fn a_user_with_an_opaque_token() {
     let (issuer, server) = start().await;
     let auth = Auth::code(Ada::at(&issuer)).scopes(["files:read"]);
     let client = Client::builder().auth(auth).connect(server.resource.as_str()).await.unwrap();

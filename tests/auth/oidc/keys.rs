@@ -1,13 +1,13 @@
-//! Keys that change.
+//! Key rotation.
 
 use super::start;
 use crate::support::protected::said;
 
 mod tests {
-    crate::oidc::tests! { a_new_key_locks_nobody_out keys_are_not_fetched_for_each_token }
+    crate::oidc::tests! { key_rotation_keeps_old_records_readable keys_are_not_fetched_for_each_token }
 }
 
-async fn a_new_key_locks_nobody_out() {
+async fn key_rotation_keeps_old_records_readable() {
     let (issuer, server) = start().await;
     let before = issuer.token(&server.resource, "files:read").await;
     assert_eq!(said(&server.call_with("whoami", &before).await), "machine: files:read");

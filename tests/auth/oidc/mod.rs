@@ -1,5 +1,5 @@
-//! Wharf's server and client with a real authorization server, npm `oidc-provider`: every token here is one that it
-//! issued, every key one that it published.
+//! Wharf's server and client with a certified authorization server, npm `oidc-provider`, which issues all tokens and
+//! publishes all keys.
 
 mod code;
 mod dpop;
@@ -19,12 +19,12 @@ use wharf_auth::server::Jwt;
 use crate::support::authorization::AuthorizationServer;
 use crate::support::protected::{Place, Protected};
 
-/// An authorization server, and a server of ours that takes its tokens.
+/// Authorization server, and a Wharf server that accepts its tokens.
 async fn start() -> (AuthorizationServer, Protected) {
     start_with(|authority| authority).await
 }
 
-/// The same, with somebody else at the door.
+/// Authorization server, and a Wharf server with this authenticator.
 async fn start_with(change: impl FnOnce(Jwt) -> Jwt) -> (AuthorizationServer, Protected) {
     let issuer = AuthorizationServer::start().await;
     let place = Place::take().await;
@@ -34,10 +34,10 @@ async fn start_with(change: impl FnOnce(Jwt) -> Jwt) -> (AuthorizationServer, Pr
     (issuer, server)
 }
 
-/// Longer than a token lives that lives for two seconds.
+/// Wait after which a token with a lifetime of two seconds has expired.
 const PAST_EXPIRY: Duration = Duration::from_millis(3100);
 
-/// Tests that end in time.
+/// Defines tests with a timeout.
 macro_rules! tests {
     ($($test:ident)*) => {
         $(

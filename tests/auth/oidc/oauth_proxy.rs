@@ -1,4 +1,4 @@
-//! The authorization server as an identity provider that knows our server alone, and the OAuth proxy in front of it.
+//! OAuth proxy in front of the authorization server, which acts as an identity provider with one client.
 
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ use crate::support::protected::{Place, Protected};
 mod tests {
     crate::oidc::tests! {
         a_client_that_the_provider_does_not_know_gets_in keys_of_the_provider_may_change
-        tokens_of_the_provider_are_renewed who_says_no_at_the_provider_is_not_let_in
+        tokens_of_the_provider_are_renewed a_denial_at_the_provider_rejects_the_login
     }
 }
 
-/// Our server behind the proxy, and the proxy itself.
+/// Server behind the proxy, and the proxy.
 async fn start(issuer: &AuthorizationServer) -> (Protected, Arc<OAuthProxy>) {
     let place = Place::take().await;
     let proxy = Arc::new(proxy(issuer, &place).await);
     (place.serve(proxy.clone()), proxy)
 }
 
-/// A proxy for a server at this place, which the authorization server knows.
+/// Proxy for a server at this address, registered at the authorization server.
 pub(crate) async fn proxy(issuer: &AuthorizationServer, place: &Place) -> OAuthProxy {
     let public = place.resource.trim_end_matches("/mcp").to_owned();
     issuer
@@ -98,7 +98,7 @@ async fn tokens_of_the_provider_are_renewed() {
         let headers = HeaderMap::from_iter([(header::AUTHORIZATION, value)]);
         let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
         let knock = AuthRequest::new(&Method::POST, &uri, &headers, &scope);
-        let pass = proxy.admit(&knock).verdict().await.unwrap();
+        let pass = proxy.admit(&knock).resolve().await.unwrap();
         let user = pass.extensions.get::<Upstream>().unwrap().clone();
         assert_eq!(user.identity().subject, "ada");
         seen.push(user.token().await.unwrap().secret().to_owned());
@@ -110,7 +110,7 @@ async fn tokens_of_the_provider_are_renewed() {
     assert!(renewed.clone().all(|it| it.status == 200) && renewed.count() == 3);
 }
 
-async fn who_says_no_at_the_provider_is_not_let_in() {
+async fn a_denial_at_the_provider_rejects_the_login() {
     let issuer = AuthorizationServer::start().await;
     issuer.set(json!({"deny": true})).await;
     let (server, _) = start(&issuer).await;
@@ -118,7 +118,7 @@ async fn who_says_no_at_the_provider_is_not_let_in() {
     assert!(error.contains("access_denied") && !error.contains("Ada said no"), "{error}");
 }
 
-/// Ada, who reads the consent page, agrees, and signs in at the provider.
+/// User agent that accepts the consent page and signs in at the provider.
 #[derive(Clone)]
 struct Ada {
     control: String,

@@ -1,4 +1,4 @@
-//! What a handler knows of its caller.
+//! Principal of the caller in a handler.
 
 use wharf::prelude::*;
 use wharf_auth::jose::Claims;
@@ -8,17 +8,17 @@ use crate::support::authorization::AuthorizationServer;
 use crate::support::protected::{Place, said};
 
 mod tests {
-    crate::oidc::tests! { roles_and_claims_are_those_of_the_token }
+    crate::oidc::tests! { principals_have_the_roles_and_claims_of_the_token }
 }
 
-/// What the caller is, and which client calls.
+/// Returns the claims of the caller and the client id.
 #[tool]
 async fn rank(caller: Principal, Extension(claims): Extension<Claims>) -> String {
     let roles: Vec<_> = caller.roles().collect();
     format!("{} by {}", roles.join(" "), claims.text("client_id").unwrap_or_default())
 }
 
-async fn roles_and_claims_are_those_of_the_token() {
+async fn principals_have_the_roles_and_claims_of_the_token() {
     let issuer = AuthorizationServer::start().await;
     let place = Place::take().await;
     let authority = Jwt::issuer(&issuer.issuer).audience(&place.resource).roles("roles");

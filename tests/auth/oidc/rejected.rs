@@ -1,4 +1,4 @@
-//! Who does not come in, and what they are told.
+//! Rejected tokens, and the challenges for them.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::support::protected::{challenge, said};
 
 mod tests {
     crate::oidc::tests! {
-        nobody a_token_for_somebody_else a_token_of_another_issuer an_expired_token a_token_that_was_changed
-        too_few_scopes a_stranger_whose_body_comes_late
+        nobody a_token_for_another_audience a_token_of_another_issuer an_expired_token a_token_that_was_changed
+        too_few_scopes an_unauthenticated_client_with_a_slow_body
     }
 }
 
@@ -31,7 +31,7 @@ async fn nobody() {
     assert_eq!(page["bearer_methods_supported"], json!(["header"]));
 }
 
-async fn a_token_for_somebody_else() {
+async fn a_token_for_another_audience() {
     let (issuer, server) = start().await;
     let ours = issuer.token(&server.resource, "files:read").await;
     assert_eq!(said(&server.call_with("whoami", &ours).await), "machine: files:read");
@@ -92,8 +92,8 @@ async fn too_few_scopes() {
     assert!(challenge.contains(&server.metadata()), "{challenge}");
 }
 
-/// Some clients send head and body apart, and ask at once for the metadata, over the same connection.
-async fn a_stranger_whose_body_comes_late() {
+/// Some clients send head and body separately, then request the metadata on the same connection.
+async fn an_unauthenticated_client_with_a_slow_body() {
     let (_issuer, server) = start().await;
     let address = server.resource.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
     let mut stream = BufReader::new(TcpStream::connect(address).await.unwrap());
@@ -111,7 +111,7 @@ async fn a_stranger_whose_body_comes_late() {
     assert_eq!(status(&mut stream).await, "HTTP/1.1 200 OK");
 }
 
-/// The first line of the next answer, all of which is read.
+/// Reads the next response completely and returns its status line.
 async fn status(stream: &mut BufReader<TcpStream>) -> String {
     let (mut status, mut line, mut length) = (String::new(), String::new(), 0);
     stream.read_line(&mut status).await.unwrap();

@@ -1,4 +1,4 @@
-//! A real authorization server: npm `oidc-provider`, run by `tests/foreign/servers/authorization.mjs`.
+//! Authorization server: npm `oidc-provider`, run by `tests/foreign/servers/authorization.mjs`.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -12,19 +12,19 @@ use super::program::Program;
 pub(crate) struct AuthorizationServer {
     _program: Program,
     pub(crate) issuer: String,
-    /// Where it is told what to do.
+    /// URL of its control endpoint.
     pub(crate) control: String,
 }
 
-/// A request that it got, and how it answered.
+/// Request that it received, and its response.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Seen {
     pub(crate) path: String,
     pub(crate) status: u16,
     pub(crate) params: Value,
-    /// Whether there was a proof with it.
+    /// True if the request had a DPoP proof.
     pub(crate) dpop: bool,
-    /// The scheme of its `Authorization`.
+    /// Scheme of the `Authorization` header.
     pub(crate) authorization: Option<String>,
     pub(crate) error: Option<String>,
 }
@@ -38,34 +38,34 @@ impl AuthorizationServer {
         Self { _program: program, issuer, control }
     }
 
-    /// How long access tokens live, whether they can be read, and so on: see the script.
+    /// Changes settings such as the lifetime and format of access tokens; see the script.
     pub(crate) async fn set(&self, settings: Value) {
         self.tell::<Value>("/settings", settings).await;
     }
 
-    /// Signs with a new key from now on.
+    /// Rotates the signing key.
     pub(crate) async fn rotate_keys(&self, keep: bool) {
         self.tell::<Value>("/keys", json!({"keep": keep})).await;
     }
 
-    /// Knows a client, as if it had been registered by hand.
+    /// Registers a client statically.
     pub(crate) async fn know(&self, client: Value) {
         self.tell::<Value>("/clients", client).await;
     }
 
-    /// All that it was asked since the last look.
+    /// Takes the requests since the last call.
     pub(crate) async fn seen(&self) -> Vec<Seen> {
         self.tell("/seen", json!({})).await
     }
 
-    /// What it was asked at its token endpoint since the last look.
+    /// Takes the requests at the token endpoint since the last call.
     pub(crate) async fn seen_at_token(&self) -> Vec<Seen> {
         let mut seen = self.seen().await;
         seen.retain(|it| it.path == "/token");
         seen
     }
 
-    /// A token that a machine gets for itself, for any resource.
+    /// Gets a token with the client credentials grant, for any resource.
     pub(crate) async fn token(&self, resource: &str, scope: &str) -> String {
         self.know(json!({
             "client_id": "machine",
@@ -94,7 +94,7 @@ impl AuthorizationServer {
     }
 }
 
-/// Tells the authorization server whose control is there what to do.
+/// Sends a request to the control endpoint of an authorization server.
 pub(crate) async fn tell<T: DeserializeOwned>(control: &str, path: &str, what: Value) -> T {
     let url = format!("{control}{path}");
     let body = Bytes::from(what.to_string());

@@ -1,4 +1,4 @@
-//! What all the tests need.
+//! Support code of the tests.
 
 pub(crate) mod authorization;
 #[path = "../../foreign/install.rs"]
@@ -9,5 +9,5 @@ pub(crate) mod user;
 
 use std::time::Duration;
 
-/// No test waits longer, whatever goes wrong.
+/// Timeout of a test.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Programs that other people wrote, run by scripts of ours.
+//! Foreign programs, run by scripts in `tests/foreign`.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use super::install::Installed;
 
-/// A script in `tests/foreign` that runs until this is dropped.
+/// Running script of `tests/foreign`, killed on drop.
 pub(crate) struct Program {
     name: String,
     /// It is killed when it is dropped.
@@ -20,7 +20,7 @@ impl Program {
         let mut command = command(script);
         let mut process = command
             .args(arguments)
-            // Its end is how a script hears that nobody needs it any more, even if the test was killed.
+            // A script exits when stdin closes, even if the test was killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -33,7 +33,7 @@ impl Program {
         Self { name: script.to_owned(), process, stderr }
     }
 
-    /// What follows the word in the next line that begins with it.
+    /// Returns the rest of the next line that starts with `word`.
     pub(crate) async fn told(&mut self, word: &str) -> String {
         let lines = self.stderr.as_mut().expect("it was not let go");
         let mut said = String::new();
@@ -44,10 +44,10 @@ impl Program {
             said = said + &line + "\n";
         }
         let ended = self.process.try_wait();
-        panic!("{} never said {word:?} ({ended:?}); it said:\n{said}", self.name);
+        panic!("{} did not print {word:?} ({ended:?}); stderr:\n{said}", self.name);
     }
 
-    /// Reads on, so that it never waits for a full pipe.
+    /// Keeps reading in the background, so that the script never blocks on a full pipe.
     pub(crate) fn release_connection(&mut self) {
         let lines = self.stderr.take();
         tokio::spawn(async move {
@@ -59,7 +59,7 @@ impl Program {
     }
 }
 
-/// How to run a script in `tests/foreign`.
+/// Command for a script in `tests/foreign`.
 pub(crate) fn command(script: &str) -> Command {
     let installed = Installed::find().unwrap_or_else(|why| panic!("{why}"));
     let mut command = Command::new(installed.runtime(script));

@@ -1,4 +1,4 @@
-//! A server of ours that is protected.
+//! Protected Wharf server.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
@@ -9,7 +9,7 @@ use wharf::auth::Authenticator;
 use wharf::prelude::*;
 use wharf_auth::fetch::{Fetch, FetchResponse};
 
-/// Who is calling, and what they may do.
+/// Returns the caller and its scopes.
 #[tool]
 async fn whoami(caller: Principal) -> String {
     format!("{}: {}", name(&caller), caller.scopes().collect::<Vec<_>>().join(" "))
@@ -27,18 +27,18 @@ async fn write_file(name: String, caller: Principal) -> String {
     format!("{name}, as {} wrote it", self::name(&caller))
 }
 
-/// What the authorization server calls them.
+/// Subject of the caller at the authorization server.
 fn name(caller: &Principal) -> &str {
     caller.id().rsplit([' ', '\t']).next().unwrap_or_default()
 }
 
-/// A protected server that runs until the test ends.
+/// Protected server that runs until the test ends.
 pub(crate) struct Protected {
-    /// What it is called, which is where it is.
+    /// Resource identifier, which is its URL.
     pub(crate) resource: String,
 }
 
-/// A place for a server: tokens are for its address, so that must be known first.
+/// Bound address for a server. The audience of tokens is its URL, so the address must be known first.
 pub(crate) struct Place {
     listener: TcpListener,
     pub(crate) resource: String,
@@ -51,12 +51,12 @@ impl Place {
         Self { listener, resource }
     }
 
-    /// Serves there, with somebody at the door.
+    /// Serves with this authenticator.
     pub(crate) fn serve(self, authority: impl Authenticator) -> Protected {
         self.serve_with(authority, |server| server)
     }
 
-    /// The same, with more in it.
+    /// Serves with this authenticator and more features.
     pub(crate) fn serve_with(
         self,
         authority: impl Authenticator,
@@ -75,7 +75,7 @@ impl Place {
 }
 
 impl Protected {
-    /// Calls a tool as a modern client would, with nothing of ours between the test and the wire.
+    /// Calls a tool like a modern client, with a plain HTTP request.
     pub(crate) async fn call(&self, tool: &str, headers: &[(&str, &str)]) -> FetchResponse {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -99,23 +99,23 @@ impl Protected {
         Fetch::new().post(&self.resource, map, Bytes::from(body.to_string())).await.unwrap()
     }
 
-    /// The same with this token.
+    /// Calls a tool with this bearer token.
     pub(crate) async fn call_with(&self, tool: &str, token: &str) -> FetchResponse {
         self.call(tool, &[("authorization", &format!("Bearer {token}"))]).await
     }
 
-    /// Where its metadata is.
+    /// URL of its metadata.
     pub(crate) fn metadata(&self) -> String {
         self.resource.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
     }
 }
 
-/// The challenge of an answer.
+/// Challenge of a response.
 pub(crate) fn challenge(answer: &FetchResponse) -> &str {
     answer.headers.get(header::WWW_AUTHENTICATE).map_or("", |it| it.to_str().unwrap())
 }
 
-/// What the tool said in an answer on the wire.
+/// Text of the tool result in a response.
 pub(crate) fn said(answer: &FetchResponse) -> String {
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     assert_eq!(answer.status, 200, "{text}");

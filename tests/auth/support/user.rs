@@ -1,4 +1,4 @@
-//! Ada, who agrees to everything, or to nothing if the authorization server was told so.
+//! Test user, who consents to everything, or to nothing if the authorization server is set so.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,10 +10,10 @@ use wharf_auth::client::{AuthorizationRequest, RedirectParams, UserAgent, UserAg
 
 use super::authorization::{AuthorizationServer, tell};
 
-/// Where Ada is sent back to. Nobody listens: she says herself where she was sent.
+/// Redirect URI. Nothing listens there: the test reads the redirect itself.
 const CALLBACK: &str = "http://127.0.0.1:7/callback";
 
-/// Clones are the same person.
+/// User agent of the test user; clones share its records.
 #[derive(Clone)]
 pub(crate) struct Ada {
     control: String,
@@ -25,7 +25,7 @@ impl Ada {
         Self { control: issuer.control.clone(), visits: Arc::default() }
     }
 
-    /// What she was asked: the value of this parameter in each URL that she was sent to.
+    /// Values of this parameter in the authorization requests.
     pub(crate) fn asked(&self, parameter: &str) -> Vec<String> {
         let visits = self.visits.lock().unwrap();
         let value =
@@ -33,7 +33,7 @@ impl Ada {
         visits.iter().map(value).collect()
     }
 
-    /// How often she was asked.
+    /// Number of authorization requests.
     pub(crate) fn visits(&self) -> usize {
         self.visits.lock().unwrap().len()
     }

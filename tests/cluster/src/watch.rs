@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_told_or_need_not_be_has_no_problem() {
+    fn complete_notifications_have_no_problems() {
         use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (100, told("kate/0"))]),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_not_told_is_found() {
+    fn missing_notifications_are_detected() {
         use {DeliveryGuarantee::*, WatchMark::*};
         for (promise, marks) in [
             (Everything, vec![(1, Opened), (99, told("kate/0"))]),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_anothers_is_found() {
+    fn data_of_other_owners_is_detected() {
         let watch = SubscriberLog::new("kate", DeliveryGuarantee::WhileOpen);
         watch.told("note://kate/1");
         assert!(watch.problems(&[], &[]).is_empty());

@@ -59,7 +59,7 @@ fn a_seed_leads_to_the_same_story_each_time() {
 }
 
 #[test]
-fn whatever_goes_wrong_tasks_keep_their_promises() {
+fn task_guarantees_hold_under_injected_faults() {
     if run_seed() {
         return;
     }

@@ -1,4 +1,4 @@
-//! An rmcp client that answers every question and tells what it hears.
+//! rmcp client that answers every server request and records what it receives.
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult,
@@ -15,7 +15,7 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// What the server sent of its own accord.
+/// Message that the server sent outside of a response.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Heard {
     Progress(f64, Option<f64>),

@@ -1,12 +1,12 @@
-//! rmcp's client drives the demo server over HTTP, in both eras.
+//! Tests the demo server with rmcp's client over HTTP, in both eras.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
-// rmcp marks what only legacy clients have as deprecated.
+// rmcp deprecates the features of legacy clients.
 #![allow(deprecated)]
 
 mod client;
 mod proxy;
 
-/// The demo server of the `wharf` binary, which the other foreign clients drive too.
+/// Demo server of the `wharf` binary, which the other foreign clients use too.
 #[path = "../../../crates/wharf-cli/src"]
 mod cli {
     pub(crate) mod demo;
@@ -44,7 +44,7 @@ impl Era {
     }
 }
 
-/// No case waits longer, whatever goes wrong.
+/// Timeout of a case.
 const LIMIT: Duration = Duration::from_secs(30);
 
 macro_rules! cases {
@@ -215,7 +215,7 @@ async fn logs(era: Era) {
     }
 }
 
-/// What `countdown` logs when so many steps are left.
+/// Log message of `countdown` with this number of steps left.
 fn log(left: u32) -> Heard {
     Heard::Log(LoggingLevel::Info, json!({ "left": left }))
 }

@@ -1,4 +1,4 @@
-//! A TCP proxy that cuts its connections once.
+//! TCP proxy that cuts its connections once.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +7,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Starts a proxy that cuts every connection when `server` sends `mark` for the first time. Tells
-/// where it is, and whether it has cut.
+/// Starts a proxy that cuts all connections when `server` first sends `mark`. Returns its address, and a flag that is
+/// set after the cut.
 pub(crate) async fn cutting_at(
     mark: &'static str,
     server: SocketAddr,
@@ -24,7 +24,7 @@ pub(crate) async fn cutting_at(
     Ok((address, has_cut))
 }
 
-/// One connection, until an end closes it or it is cut.
+/// Forwards one connection until either side closes it or it is cut.
 async fn connection(
     mut client: TcpStream,
     server: SocketAddr,

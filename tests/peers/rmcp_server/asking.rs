@@ -1,4 +1,4 @@
-//! Tools that ask the client: in the middle of the call in the legacy era, between two calls in the modern one.
+//! Tools that send client requests: during the call in the legacy era, with `input_required` in the modern era.
 
 use rmcp::model::*;
 use rmcp::service::{Peer, RequestContext};

@@ -1,4 +1,4 @@
-//! What the server lists.
+//! Lists of tools, resources and prompts.
 
 use rmcp::model::{Prompt, Resource, ResourceTemplate, Tool};
 use serde::de::DeserializeOwned;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::CLOCK;
 
-/// The tools, each with its arguments and their types.
+/// Tools with their arguments and types.
 const TOOLS: [(&str, &[(&str, &str)]); 13] = [
     ("add", &[("a", "integer"), ("b", "integer")]),
     ("echo", &[("text", "string")]),

@@ -1,4 +1,4 @@
-//! A server of rmcp with much of what the demo server has: `rmcp-server [--http]`.
+//! Server on rmcp with most features of the demo server: `rmcp-server [--http]`.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 // rmcp marks what only legacy clients have as deprecated.
 #![allow(deprecated)]
@@ -44,7 +44,7 @@ async fn main() {
     axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await.unwrap();
 }
 
-/// Everything is shared by all sessions, and by the requests that have none.
+/// State of the server, shared by all sessions and by requests without a session.
 #[derive(Clone)]
 pub(crate) struct Demo {
     pub(crate) shared: Arc<Shared>,
@@ -55,9 +55,9 @@ pub(crate) struct Shared {
     pub(crate) cancelled: AtomicU32,
     pub(crate) bonus: Mutex<bool>,
     pub(crate) subscribed: Mutex<BTreeSet<String>>,
-    /// What listens hear of.
+    /// Changes that subscribers receive.
     pub(crate) changes: broadcast::Sender<Change>,
-    /// Ears of listens that are about to begin: a change may come as soon as the client was told that it listens.
+    /// Receivers of subscriptions that are about to start, because a change may follow the acknowledgement at once.
     ears: Mutex<VecDeque<broadcast::Receiver<Change>>>,
 }
 

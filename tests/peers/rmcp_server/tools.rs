@@ -1,4 +1,4 @@
-//! What the tools do.
+//! Implementations of the tools.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) fn failed(why: &str) -> CallToolResponse {
     CallToolResult::error(vec![ContentBlock::text(why)]).into()
 }
 
-/// rmcp leaves it to the tool to see whether a client of the modern era wants to hear of it.
+/// In the modern era the tool itself must check the log level that the client set.
 async fn count_down(steps: u64, context: &RequestContext<RoleServer>) -> String {
     let wanted = !is_modern(context) || context.meta.log_level().is_some();
     for step in 1..=steps {

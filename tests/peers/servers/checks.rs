@@ -1,4 +1,4 @@
-//! What is checked of the servers that have what the demo server has.
+//! Checks of the servers that have the features of the demo server.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn finds_the_era_by_itself(subject: &Subject) {
 
 async fn speaks_older_revisions(subject: &Subject) {
     let older = ["2024-11-05", "2025-03-26", "2025-06-18"];
-    // Over stdio each of them starts the server again, which takes Python seconds.
+    // Over stdio each revision starts the server again, which takes seconds with Python.
     let count = if subject.over == Over::Stdio { 1 } else { older.len() };
     for revision in &older[..count] {
         let client = subject.connect_again(Some(revision)).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_tool_fails(subject: &Subject) {
     assert!(error.to_string().contains("no wind"), "{error}");
 }
 
-/// Some servers refuse it as a request, and some say that the tool failed.
+/// Some servers return a protocol error, and some a tool error.
 async fn an_unknown_tool(subject: &Subject) {
     match subject.client.call("nothing", args! {}).await {
         Ok(result) => assert!(result.is_error, "{result:?}"),
@@ -197,7 +197,7 @@ async fn logs(subject: &Subject) {
     assert!(logs[0].data.get().contains("left"), "{logs:?}");
 }
 
-/// The note that the answer lacks has a default.
+/// The response omits the note, which has a default.
 async fn an_elicitation_is_accepted(subject: &Subject) {
     subject.asked.answer_with(ElicitResult::accept(serde_json::json!({ "confirmed": true })));
     assert_eq!(subject.text("deploy", args! { build: "v7" }).await, "deployed v7, note: none");
@@ -253,7 +253,7 @@ async fn hears_that_a_resource_changed(subject: &Subject) {
     }
 }
 
-/// The server itself must notice: it counts the calls of `sleep` that were cancelled.
+/// The server must receive the cancellation: it counts the cancelled calls of `sleep`.
 async fn a_dropped_call_is_cancelled(subject: &Subject) {
     let before: u32 = subject.client.call_as("cancelled", args! {}).await.unwrap();
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();

@@ -1,4 +1,4 @@
-//! What servers ask, and what they are answered.
+//! Records server requests and answers them.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +7,7 @@ use wharf::{
     model::{ElicitResult, Root, SamplingResult},
 };
 
-/// What was asked, and how the next form is answered.
+/// Recorded server requests, and the response to the next form.
 #[derive(Default)]
 pub(crate) struct Asked {
     next: Mutex<Option<ElicitResult>>,
@@ -15,12 +15,12 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// The answer to the forms that come.
+    /// Response to forms.
     pub(crate) fn answer_with(&self, answer: ElicitResult) {
         *self.next.lock().unwrap() = Some(answer);
     }
 
-    /// What was asked last.
+    /// Last server request.
     pub(crate) fn last(&self) -> String {
         self.questions.lock().unwrap().last().cloned().unwrap_or_default()
     }

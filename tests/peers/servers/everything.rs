@@ -1,4 +1,4 @@
-//! What is checked of npm's `server-everything`, which has tools of its own.
+//! Checks of npm's `server-everything`, which has its own tools.
 
 use std::sync::{Arc, Mutex};
 
@@ -107,7 +107,7 @@ async fn tells_progress(subject: &Subject) {
     assert_eq!(*heard.lock().unwrap(), [1.0, 2.0, 3.0]);
 }
 
-/// The message belongs to no call: it is heard by one that happens to be under way.
+/// The message does not belong to a call, so any call in flight receives it.
 async fn logs(subject: &Subject) {
     subject.client.set_log_level(LogLevel::Debug).await.unwrap();
     let heard = Arc::new(Mutex::new(Vec::new()));
@@ -123,7 +123,7 @@ async fn logs(subject: &Subject) {
     assert!(logs[0].data.get().contains("message"), "{logs:?}");
 }
 
-/// All but the name have defaults.
+/// All fields except the name have defaults.
 async fn an_elicitation_is_accepted(subject: &Subject) {
     subject.asked.answer_with(ElicitResult::accept(json!({ "name": "Ada" })));
     let result = subject.call("trigger-elicitation-request", args! {}).await;
@@ -141,7 +141,7 @@ async fn elicits_by_url(subject: &Subject) {
     assert_eq!(subject.asked.last(), url);
 }
 
-/// The server refuses the call with -32042 until a page was visited.
+/// The server rejects the call with -32042 until the page was visited.
 async fn elicits_by_url_with_an_error(subject: &Subject) {
     let url = "https://example.com/again";
     let arguments = args! { url: url, errorPath: true };
@@ -170,7 +170,7 @@ async fn hears_that_a_resource_changed(subject: &Subject) {
     subject.text("toggle-subscriber-updates", args! {}).await;
 }
 
-/// This server has no way to tell that it noticed.
+/// This server does not report cancellations.
 async fn a_dropped_call_leaves_the_session_well(subject: &Subject) {
     let (started, mut starts) = tokio::sync::mpsc::unbounded_channel();
     let arguments = args! { duration: 600, steps: 60_000 };

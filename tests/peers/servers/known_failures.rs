@@ -1,12 +1,12 @@
-//! What does not work, and why. A check of what is here must fail: else it is here no more.
+//! Known failures with their reasons. A check listed here must fail, so that fixed entries are removed.
 
 use crate::server_under_test::{Era, Over, Server, Subject};
 
 pub(crate) struct Gap {
     server: Server,
-    /// In every era, if none.
+    /// Era; `None` for all.
     era: Option<Era>,
-    /// Over every transport, if none.
+    /// Transport; `None` for all.
     over: Option<Over>,
     checks: &'static [&'static str],
     pub(crate) why: &'static str,

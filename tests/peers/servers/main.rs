@@ -1,8 +1,8 @@
-//! Wharf's client drives servers that other people wrote, in every era that they have and over every transport.
+//! Tests Wharf's client with servers of other SDKs, in every era and over every transport that they support.
 //!
-//! The scripts are in `tests/foreign/servers`, rmcp's server is a program of this package. All but one of them
-//! have the same tools, resources and prompts, so that the same checks are made of each; npm's
-//! `server-everything` is as it is, and has checks of its own. What a server does not have is in [`gaps`].
+//! The scripts are in `tests/foreign/servers`; rmcp's server is a program of this package. All but one have the same
+//! tools, resources and prompts, and share the checks; npm's `server-everything` has its own checks. Features that a
+//! server lacks are in [`known_failures`].
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod checks;
@@ -23,10 +23,10 @@ use std::time::Duration;
 
 use server_under_test::{Era, Over, Server};
 
-/// No check waits longer, whatever goes wrong.
+/// Timeout of a check.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// One test for each server, era and transport.
+/// Defines one test per server, era and transport.
 macro_rules! servers {
     ($($test:ident: $server:ident $era:ident over $over:ident;)*) => {
         $(

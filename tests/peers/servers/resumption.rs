@@ -1,4 +1,4 @@
-//! What is checked of the legacy servers over HTTP, whose streams outlive their connections.
+//! Checks of legacy HTTP servers whose streams can be resumed.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use crate::server_under_test::{Server, Subject, list_checks, text};
 
 list_checks! { ALL: resumes_a_call_that_was_cut }
 
-/// Enough for the call to go on while the client finds its way back.
+/// Duration of the call, long enough for the client to reconnect.
 const STEPS: u32 = 150;
 
 async fn resumes_a_call_that_was_cut(subject: &Subject) {

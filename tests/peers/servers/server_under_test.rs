@@ -1,4 +1,4 @@
-//! The server that is examined, and how.
+//! Server under test, and the runner of its checks.
 
 use std::sync::Arc;
 
@@ -48,14 +48,14 @@ pub(crate) enum Over {
     Http,
     /// HTTP+SSE of 2024-11-05.
     Sse,
-    /// HTTP to a proxy of Wharf's, which speaks with the server over stdio, in the legacy era.
+    /// HTTP to a Wharf proxy, which connects to the server over stdio in the legacy era.
     ProxyToLegacy,
-    /// The same in the modern era.
+    /// HTTP to a Wharf proxy, which connects to the server over stdio in the modern era.
     ProxyToModern,
 }
 
 impl Over {
-    /// The era behind the proxy.
+    /// Era behind the proxy.
     fn behind(self) -> Option<Era> {
         match self {
             Over::Stdio | Over::Http | Over::Sse => None,
@@ -65,10 +65,10 @@ impl Over {
     }
 }
 
-/// A check by its name.
+/// Check with its name.
 pub(crate) type Check = (&'static str, fn(Arc<Subject>) -> BoxFuture<()>);
 
-/// A server that runs, and a client that is connected to it.
+/// Running server with a connected client.
 pub(crate) struct Subject {
     pub(crate) server: Server,
     pub(crate) era: Era,
@@ -80,7 +80,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// One more client of the same server, which is started again if it speaks over stdio.
+    /// Connects another client; a stdio server is started again.
     pub(crate) async fn connect_again(&self, revision: Option<&str>) -> wharf::Result<Client> {
         self.connect_to(self.running.target(), revision).await
     }
@@ -93,7 +93,7 @@ impl Subject {
         Ok(builder(&self.asked, &self.trace, revision)?.connect(target).await?)
     }
 
-    /// Where the server is, if it is at a URL.
+    /// URL of the server, if it has one.
     pub(crate) fn url(&self) -> String {
         self.running.target().to_string()
     }
@@ -102,7 +102,7 @@ impl Subject {
         self.client.call(tool, arguments).await.unwrap()
     }
 
-    /// The text that a tool gives which does not fail.
+    /// Calls a tool that succeeds and returns its text.
     pub(crate) async fn text(&self, tool: &str, arguments: impl serde::Serialize) -> String {
         let result = self.call(tool, arguments).await;
         assert!(!result.is_error, "{result:?}");
@@ -110,12 +110,12 @@ impl Subject {
     }
 }
 
-/// The first text of a result.
+/// First text of a result.
 pub(crate) fn text(result: &ToolResult) -> String {
     result.content.iter().find_map(|item| item.as_text()).unwrap_or_default().to_owned()
 }
 
-/// What the next change is of: a resource, or `tools`.
+/// Waits for the next change and returns its subject: a resource URI, or `tools`.
 pub(crate) async fn next_change(changes: &mut Subscription) -> String {
     match changes.next().await.expect("it goes on").unwrap() {
         Notification::ToolsChanged => "tools".to_owned(),
@@ -142,7 +142,7 @@ fn builder(
     Ok(builder)
 }
 
-/// Makes all checks of the server, one after the other, and fails if one of them does.
+/// Runs all checks of the server in sequence; fails if a check fails.
 pub(crate) async fn examine(server: Server, era: Era, over: Over) {
     let (asked, trace) = (Arc::new(Asked::default()), Trace::default());
     let running = match over.behind() {
@@ -192,7 +192,7 @@ fn checks_of(server: Server, era: Era, over: Over) -> Vec<&'static [Check]> {
     vec![of_era, of_all, tasks, resumption]
 }
 
-/// Whether the check passes in time. Why not is printed as panics are.
+/// Runs a check with a timeout; returns true if it passes. The reason of a failure is printed.
 async fn make(check: BoxFuture<()>) -> bool {
     let mut task = tokio::spawn(check);
     let ended = tokio::time::timeout(LIMIT, &mut task).await;
@@ -203,7 +203,7 @@ async fn make(check: BoxFuture<()>) -> bool {
     matches!(ended, Ok(Ok(())))
 }
 
-/// Checks, named after their functions.
+/// List of checks, named after their functions.
 macro_rules! list_checks {
     ($list:ident: $($name:ident)*) => {
         pub(crate) const $list: &[$crate::server_under_test::Check] =

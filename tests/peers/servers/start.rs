@@ -1,4 +1,4 @@
-//! How the servers are started.
+//! Starts the servers.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ use wharf::{
 use crate::install::Installed;
 use crate::server_under_test::{Over, Server};
 
-/// A server that runs until this is dropped, or one that the client has yet to start.
+/// Running server, ended on drop, or the command with which the client starts it.
 pub(crate) struct Running {
     target: Target,
     process: Option<Child>,
@@ -41,7 +41,7 @@ impl Running {
         Ok(running)
     }
 
-    /// A proxy in front of the server that `client` is connected to.
+    /// Starts a proxy in front of the server that `client` is connected to.
     pub(crate) async fn behind(client: Client) -> wharf::Result<Self> {
         let endpoint = wharf::Server::from(client).build()?;
         let listener = Endpoint::listen_http("127.0.0.1:0").await?;
@@ -54,7 +54,7 @@ impl Running {
         self.target.clone()
     }
 
-    /// Where it says that it is. npm's `server-everything` only says that it is where it was told to be.
+    /// URL that the server prints. npm's `server-everything` prints only that it uses the given port.
     fn address(&mut self, over: Over, port: &str) -> Result<String, String> {
         let stderr = self.process.as_mut().and_then(|process| process.stderr.take());
         let mut lines = BufReader::new(stderr.ok_or("it has no stderr")?).lines();
@@ -126,7 +126,7 @@ fn option(over: Over) -> Option<&'static str> {
     }
 }
 
-/// A port that nobody has right now: some servers cannot choose one and say which.
+/// Returns a free port, because some servers cannot choose one and print it.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     Ok(listener.map_err(|e| format!("no port is free: {e}"))?.port())

@@ -1,5 +1,5 @@
 //! Tasks of a server on the first TypeScript SDK: npm's `server-everything` has one tool that runs only as
-//! a task, and asks in the middle of it where its query is ambiguous.
+//! a task, and elicits input if its query is ambiguous.
 
 use serde_json::json;
 use wharf::{
@@ -22,8 +22,7 @@ async fn a_call_follows_its_task(subject: &Subject) {
     assert!(report.contains("Research Report: tides"), "{report}");
 }
 
-/// It says that its tools changed while it lists them, and refuses a plain call with a failure of the
-/// tool.
+/// The server sends a tool list change while it lists the tools, and rejects a plain call with a tool error.
 async fn a_fresh_client_calls_what_runs_only_as_a_task(subject: &Subject) {
     for lists in [true, false] {
         let client = subject.connect_again(None).await.unwrap();

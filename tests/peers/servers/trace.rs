@@ -1,4 +1,4 @@
-//! What went over the wire last, for a check that failed.
+//! Last messages on the wire, printed for a failed check.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use wharf::client::TraceEvent;
 
 const LINES: usize = 60;
-/// Enough of each message to know it by.
+/// Maximum length of a printed message.
 const WIDTH: usize = 600;
 
 #[derive(Clone, Default)]
@@ -27,7 +27,7 @@ impl Trace {
         lines.push_back(line);
     }
 
-    /// Prints what is there, and forgets it.
+    /// Prints and removes the recorded messages.
     pub(crate) fn print(&self) {
         self.0.lock().unwrap().drain(..).for_each(|line| println!("{line}"));
     }

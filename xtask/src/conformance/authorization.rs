@@ -1,4 +1,4 @@
-//! The suite's third side: it is an OAuth client, and wants a person with a browser.
+//! Runs the suite's authorization scenarios: the suite is an OAuth client that needs a user agent.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -6,55 +6,55 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// The client that `everything-authority` knows.
+/// Client id that `everything-authority` has registered.
 const CLIENT: &str = "conformance-suite";
 
-/// Runs the suite against the authorization server at `url`. Whichever page it wants opened, `person` opens.
+/// Runs the suite against the authorization server at `url`. `user_agent` opens the pages that the suite prints.
 pub(crate) fn run(
     mut command: Command,
     url: &str,
-    person: &Path,
+    user_agent: &Path,
     mut log: File,
 ) -> Result<ExitStatus, String> {
     let port = free_port()?.to_string();
     let resource = format!("{url}/mcp");
     command.args(["--client-id", CLIENT, "--resource", &resource, "--port", &port]);
     let child = command.stdout(Stdio::piped()).spawn();
-    let mut suite = Running(child.map_err(|e| format!("cannot run the suite: {e}"))?);
-    let said = suite.0.stdout.take().ok_or("the suite has no output")?;
+    let mut suite = SuiteProcess(child.map_err(|e| format!("cannot run the suite: {e}"))?);
+    let output = suite.0.stdout.take().ok_or("the suite has no output")?;
     let page = format!("{url}/authorize?");
-    for line in BufReader::new(said).lines().map_while(Result::ok) {
-        writeln!(log, "{line}").map_err(|e| format!("cannot write what the suite says: {e}"))?;
+    for line in BufReader::new(output).lines().map_while(Result::ok) {
+        writeln!(log, "{line}").map_err(|e| format!("cannot write the suite's log: {e}"))?;
         if line.starts_with(&page) {
-            // Without an answer the suite would wait for five minutes.
-            agree(person, &line)?;
+            // Without a response the suite would wait for five minutes.
+            approve(user_agent, &line)?;
         }
     }
     suite.0.wait().map_err(|e| format!("cannot wait for the suite: {e}"))
 }
 
-fn agree(person: &Path, page: &str) -> Result<(), String> {
-    let output = Command::new(person).arg(page).stdin(Stdio::null()).output();
-    let output = output.map_err(|e| format!("cannot run {}: {e}", person.display()))?;
+fn approve(user_agent: &Path, page: &str) -> Result<(), String> {
+    let output = Command::new(user_agent).arg(page).stdin(Stdio::null()).output();
+    let output = output.map_err(|e| format!("cannot run {}: {e}", user_agent.display()))?;
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Err(format!("nobody could agree at {page}: {}", said.trim()))
+    let output = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(format!("cannot approve the authorization at {page}: {}", output.trim()))
 }
 
-/// A port that nothing listens at: the suite cannot choose one by itself.
+/// Returns a free port, because the suite cannot choose one.
 fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
     listener.map(|it| it.port()).map_err(|e| format!("there is no free port: {e}"))
 }
 
-/// The suite, which ends with this value.
-struct Running(Child);
+/// Process of the suite, killed on drop.
+struct SuiteProcess(Child);
 
-impl Drop for Running {
+impl Drop for SuiteProcess {
     fn drop(&mut self) {
-        // If it cannot be killed, it is gone already.
+        // Fails only if the process has already exited.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,68 +1,68 @@
-//! What the suite found, as a table.
+//! Report of the suite's results, as a Markdown table.
 
 use std::fmt;
 
-use super::scenario::{Scenario, Verdict};
+use super::scenario::{Scenario, ScenarioVerdict};
 
-/// One scenario, of one set, on one side.
-pub(crate) struct Row {
+/// Result of one scenario in one set, on one side.
+pub(crate) struct ReportRow {
     side: &'static str,
     set: &'static str,
     scenario: Scenario,
-    /// Whether a second run by itself passed.
+    /// True if a second run, by itself, passed.
     flaky: bool,
 }
 
-impl Row {
+impl ReportRow {
     pub(crate) fn new(side: &'static str, set: &'static str, scenario: Scenario) -> Self {
         Self { side, set, scenario, flaky: false }
     }
 
-    /// If it failed, and `passed` by itself, it is called flaky.
-    pub(crate) fn or_flaky(self, passed: bool) -> Self {
+    /// Marks a failed scenario as flaky if it `passed` by itself.
+    pub(crate) fn flaky_if(self, passed: bool) -> Self {
         Self { flaky: passed, ..self }
     }
 
-    pub(crate) fn is_good(&self) -> bool {
-        matches!(self.verdict(), Verdict::Passed | Verdict::Flaky)
+    pub(crate) fn passed(&self) -> bool {
+        matches!(self.verdict(), ScenarioVerdict::Passed | ScenarioVerdict::Flaky)
     }
 
-    fn verdict(&self) -> Verdict {
+    fn verdict(&self) -> ScenarioVerdict {
         match self.scenario.verdict() {
-            Verdict::Failed if self.flaky => Verdict::Flaky,
+            ScenarioVerdict::Failed if self.flaky => ScenarioVerdict::Flaky,
             verdict => verdict,
         }
     }
 }
 
-/// What all scenarios of all sets found. It shows itself as Markdown.
+/// Results of all scenarios of all sets; `Display` writes Markdown.
 #[derive(Default)]
 pub(crate) struct Report {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ReportRow>,
 }
 
 impl Report {
-    /// An error if a scenario failed that is not of something to come.
-    pub(crate) fn judge(&self) -> Result<(), String> {
-        match self.count(Verdict::Failed) {
+    /// Returns an error if a scenario failed that does not wait for an extension.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.count(ScenarioVerdict::Failed) {
             0 => Ok(()),
             failed => Err(format!("{failed} of {} scenarios did not pass", self.rows.len())),
         }
     }
 
-    fn with(&self, verdict: Verdict) -> impl Iterator<Item = &Row> {
+    fn with(&self, verdict: ScenarioVerdict) -> impl Iterator<Item = &ReportRow> {
         self.rows.iter().filter(move |row| row.verdict() == verdict)
     }
 
-    fn count(&self, verdict: Verdict) -> usize {
+    fn count(&self, verdict: ScenarioVerdict) -> usize {
         self.with(verdict).count()
     }
 
-    /// Each scenario's checks that did not pass. Of those that wait, none is news.
-    fn remarks(&self, f: &mut fmt::Formatter<'_>, verdict: Verdict) -> fmt::Result {
-        for row in self.with(verdict).filter(|row| !row.scenario.remarks.is_empty()) {
+    /// Writes the failed checks of the scenarios with this verdict.
+    fn failures(&self, f: &mut fmt::Formatter<'_>, verdict: ScenarioVerdict) -> fmt::Result {
+        for row in self.with(verdict).filter(|row| !row.scenario.failures.is_empty()) {
             writeln!(f, "\n{} ({}, {}):", row.scenario.name, row.side, row.set)?;
-            for remark in &row.scenario.remarks {
+            for remark in &row.scenario.failures {
                 writeln!(f, "- {remark}")?;
             }
         }
@@ -89,12 +89,16 @@ impl fmt::Display for Report {
                 row.scenario.name, row.side, row.set,
             )?;
         }
-        for verdict in [Verdict::Passed, Verdict::Flaky, Verdict::Failed] {
-            self.remarks(f, verdict)?;
+        for verdict in [ScenarioVerdict::Passed, ScenarioVerdict::Flaky, ScenarioVerdict::Failed] {
+            self.failures(f, verdict)?;
         }
-        let [passed, flaky, failed, waiting] =
-            [Verdict::Passed, Verdict::Flaky, Verdict::Failed, Verdict::Waiting]
-                .map(|verdict| self.count(verdict));
+        let [passed, flaky, failed, waiting] = [
+            ScenarioVerdict::Passed,
+            ScenarioVerdict::Flaky,
+            ScenarioVerdict::Failed,
+            ScenarioVerdict::Waiting,
+        ]
+        .map(|verdict| self.count(verdict));
         writeln!(
             f,
             "\n{passed} scenarios passed, {flaky} failed once and passed when run again by themselves, \
@@ -109,13 +113,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_passes_alone_is_flaky_and_does_not_fail_the_report() {
+    fn a_scenario_that_passes_alone_is_flaky() {
         let failed = || Scenario::new("sse-retry", &[json!({"status": "FAILURE", "id": "a"})]);
         let mut report = Report::default();
-        report.rows.push(Row::new("client", "all", failed()).or_flaky(true));
-        assert_eq!(report.judge(), Ok(()));
+        report.rows.push(ReportRow::new("client", "all", failed()).flaky_if(true));
+        assert_eq!(report.check(), Ok(()));
         assert!(report.to_string().contains("failure a"), "{report}");
-        report.rows.push(Row::new("client", "all", failed()));
-        assert_eq!(report.judge(), Err("1 of 2 scenarios did not pass".to_owned()));
+        report.rows.push(ReportRow::new("client", "all", failed()));
+        assert_eq!(report.check(), Err("1 of 2 scenarios did not pass".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! What one scenario found.
+//! Result of one scenario.
 
 use std::fs;
 use std::path::Path;
@@ -6,35 +6,35 @@ use std::process::ExitStatus;
 
 use serde_json::Value;
 
-use super::suite::Side;
+use super::suite::SuiteSide;
 use crate::files::read;
 
-/// Scenarios of what Wharf does not have yet, by how their names begin; and one whose only check the
-/// suite always skips.
-const WAITING: [&str; 2] = ["tasks-status-notifications", "sep-2640-"];
+/// Name prefixes of scenarios for features that Wharf does not support yet, and of one whose only check
+/// the suite always skips.
+const WAITING_SCENARIOS: [&str; 2] = ["tasks-status-notifications", "sep-2640-"];
 
-/// How a check can end, other than by merely telling something.
+/// Statuses of a check, except informational ones.
 const STATUSES: [&str; 4] = ["SUCCESS", "FAILURE", "WARNING", "SKIPPED"];
 
-/// The check that every scenario has: that all messages fit the schema, however few they were.
-const COMMON: &str = "wire-schema-valid";
+/// Check of every scenario: all messages match the schema, even if there are none.
+const SCHEMA_CHECK: &str = "wire-schema-valid";
 
-const LOST: &str = "(without results)";
+const LOST_NAME: &str = "(without results)";
 
 pub(crate) struct Scenario {
     pub(crate) name: String,
-    /// Whether a check of its own passed.
-    proven: bool,
-    /// How many checks ended with each of [`STATUSES`].
+    /// True if a check passed other than [`SCHEMA_CHECK`].
+    has_own_success: bool,
+    /// Number of checks with each of [`STATUSES`].
     pub(crate) counts: [usize; STATUSES.len()],
-    /// The checks that did not pass, and why.
-    pub(crate) remarks: Vec<String>,
+    /// Checks that did not pass, each with its error.
+    pub(crate) failures: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ScenarioVerdict {
     Passed,
-    /// It failed once and passed when it was run by itself.
+    /// Failed once and passed when run by itself.
     Flaky,
     Failed,
     Waiting,
@@ -46,69 +46,75 @@ impl Scenario {
         let with = |status| checks.iter().filter(move |check| check["status"] == status);
         let remark = |check: &Value| {
             let [status, id, error] = ["status", "id", "errorMessage"].map(|key| text(check, key));
-            // Some of the client's checks say it elsewhere.
+            // Some client checks have the message in `details`.
             let why = if error.is_empty() { text(&check["details"], "message") } else { error };
             format!("{} {id}: {}", status.to_lowercase(), why.replace('\n', " "))
         };
         Self {
             name: name.to_owned(),
-            proven: with("SUCCESS").any(|check| check["id"] != COMMON),
+            has_own_success: with("SUCCESS").any(|check| check["id"] != SCHEMA_CHECK),
             counts: STATUSES.map(|status| with(status).count()),
-            remarks: STATUSES[1..].iter().flat_map(|status| with(*status)).map(remark).collect(),
+            failures: STATUSES[1..].iter().flat_map(|status| with(*status)).map(remark).collect(),
         }
     }
 
-    /// Stands for scenarios that have no results.
-    pub(crate) fn lost(why: String) -> Self {
-        Self { name: LOST.to_owned(), proven: false, counts: [0, 1, 0, 0], remarks: vec![why] }
+    /// Placeholder for scenarios without results.
+    pub(crate) fn without_results(why: String) -> Self {
+        Self {
+            name: LOST_NAME.to_owned(),
+            has_own_success: false,
+            counts: [0, 1, 0, 0],
+            failures: vec![why],
+        }
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.name == LOST
+    pub(crate) fn has_no_results(&self) -> bool {
+        self.name == LOST_NAME
     }
 
-    /// Whether it is of something that Wharf does not have yet.
+    /// True if the scenario tests a feature that Wharf does not support yet.
     pub(crate) fn is_waiting(&self) -> bool {
-        WAITING.iter().any(|start| self.name.starts_with(start))
+        WAITING_SCENARIOS.iter().any(|start| self.name.starts_with(start))
     }
 
-    /// Counts also how the suite ended: by itself it minds the client's exit code and its time.
+    /// Adds a failure if the suite failed without a failed check: it also validates the client's exit code and
+    /// its duration.
     pub(crate) fn with_exit(mut self, status: ExitStatus) -> Self {
         let [_, failed, warnings, _] = self.counts;
         if !status.success() && failed + warnings == 0 {
             self.counts[1] += 1;
-            let why = "the client did not end well, or not in time";
-            self.remarks.push(format!("failure exit: {why}; the suite ended with {status}"));
+            let why = "the client failed or timed out";
+            self.failures.push(format!("failure exit: {why}; the suite ended with {status}"));
         }
         self
     }
 
-    /// Warnings count: all that the suite recommends can be done. A scenario that has checked nothing
-    /// has not passed.
-    pub(crate) fn verdict(&self) -> Verdict {
+    /// Verdict of the scenario. Warnings count as failures, and a scenario without a passed check has not
+    /// passed.
+    pub(crate) fn verdict(&self) -> ScenarioVerdict {
         let [_, failed, warnings, skipped] = self.counts;
-        let passed = self.proven && failed == 0 && warnings == 0;
+        let passed = self.has_own_success && failed == 0 && warnings == 0;
         match (passed, self.is_waiting()) {
-            (true, true) if skipped > 0 => Verdict::Waiting,
-            (true, _) => Verdict::Passed,
-            (false, true) => Verdict::Waiting,
-            (false, false) => Verdict::Failed,
+            (true, true) if skipped > 0 => ScenarioVerdict::Waiting,
+            (true, _) => ScenarioVerdict::Passed,
+            (false, true) => ScenarioVerdict::Waiting,
+            (false, false) => ScenarioVerdict::Failed,
         }
     }
 }
 
-/// Reads what the suite wrote: a directory for each scenario, named after it and the time.
-pub(crate) fn read_all(directory: &Path, side: &Side<'_>) -> Result<Vec<Scenario>, String> {
+/// Reads the suite's results: one directory per scenario, named after the scenario and the time.
+pub(crate) fn read_all(directory: &Path, side: &SuiteSide<'_>) -> Result<Vec<Scenario>, String> {
     let mut scenarios = Vec::new();
     collect(directory, side, "", &mut scenarios)?;
     scenarios.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(scenarios)
 }
 
-/// `group` is the part of their names that is a directory's: `auth/`.
+/// `group` is the directory part of scenario names, such as `auth/`.
 fn collect(
     directory: &Path,
-    side: &Side<'_>,
+    side: &SuiteSide<'_>,
     group: &str,
     into: &mut Vec<Scenario>,
 ) -> Result<(), String> {
@@ -119,9 +125,9 @@ fn collect(
         let checks = path.join("checks.json");
         if checks.exists() {
             let name = format!("{group}{}", scenario_name(&name, side));
-            into.push(Scenario::new(&name, &read_checks(&checks)?).with_complaint(&path));
+            into.push(Scenario::new(&name, &read_checks(&checks)?).with_client_error(&path));
         } else if path.is_dir() && group.is_empty() && !path.join("stderr.txt").exists() {
-            // A scenario that broke off has no checks; only a group has neither.
+            // An aborted scenario has no checks but a stderr; a group has neither.
             collect(&path, side, &format!("{name}/"), into)?;
         }
     }
@@ -134,23 +140,25 @@ fn read_checks(path: &Path) -> Result<Vec<Value>, String> {
 }
 
 impl Scenario {
-    /// Adds the last line that a client said, if the scenario did not pass.
-    fn with_complaint(mut self, directory: &Path) -> Self {
-        let said = fs::read_to_string(directory.join("stderr.txt")).unwrap_or_default();
-        if let (Verdict::Failed, Some(line)) = (self.verdict(), said.trim().lines().last()) {
-            self.remarks.push(format!("the client said: {line}"));
+    /// Adds the last line of the client's stderr if the scenario did not pass.
+    fn with_client_error(mut self, directory: &Path) -> Self {
+        let output = fs::read_to_string(directory.join("stderr.txt")).unwrap_or_default();
+        if let (ScenarioVerdict::Failed, Some(line)) =
+            (self.verdict(), output.trim().lines().last())
+        {
+            self.failures.push(format!("stderr of the client: {line}"));
         }
         self
     }
 }
 
 /// `ping` of `server-ping-2026-11-16T00-59-12-489Z`.
-fn scenario_name<'a>(directory: &'a str, side: &Side<'_>) -> &'a str {
+fn scenario_name<'a>(directory: &'a str, side: &SuiteSide<'_>) -> &'a str {
     const TIME: usize = "-2026-11-16T00-59-12-489Z".len();
     let name = match side {
-        Side::Server { .. } => directory.strip_prefix("server-").unwrap_or(directory),
-        Side::Client => directory,
-        Side::Authorization { .. } => {
+        SuiteSide::Server { .. } => directory.strip_prefix("server-").unwrap_or(directory),
+        SuiteSide::Client => directory,
+        SuiteSide::Authorization { .. } => {
             directory.strip_prefix("authorization-server-").unwrap_or(directory)
         }
     };
@@ -163,8 +171,8 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_is_to_come_may_wait_and_warnings_count() {
-        use Verdict::{Failed, Passed, Waiting};
+    fn only_unsupported_extensions_wait_and_warnings_count() {
+        use ScenarioVerdict::{Failed, Passed, Waiting};
         for (name, statuses, expected) in [
             ("ping", &["SUCCESS", "INFO", "SKIPPED"][..], Passed),
             ("ping", &["SUCCESS", "WARNING"], Failed),
@@ -184,19 +192,20 @@ mod tests {
     }
 
     #[test]
-    fn what_every_scenario_checks_proves_nothing() {
-        let checks = [json!({"status": "SUCCESS", "id": COMMON}), json!({"status": "SKIPPED"})];
-        assert_eq!(Scenario::new("ping", &checks).verdict(), Verdict::Failed);
+    fn the_common_check_alone_is_not_a_pass() {
+        let checks =
+            [json!({"status": "SUCCESS", "id": SCHEMA_CHECK}), json!({"status": "SKIPPED"})];
+        assert_eq!(Scenario::new("ping", &checks).verdict(), ScenarioVerdict::Failed);
     }
 
     #[test]
     fn the_scenario_is_in_the_directory_name() {
-        let server = Side::Server { url: "" };
-        let authorization = Side::Authorization { url: "", person: Path::new("") };
+        let server = SuiteSide::Server { url: "" };
+        let authorization = SuiteSide::Authorization { url: "", user_agent: Path::new("") };
         for (directory, side, name) in [
             ("server-ping-2026-11-16T00-59-12-489Z", &server, "ping"),
             ("server-server-sse-polling-2026-11-16T00-59-12-489Z", &server, "server-sse-polling"),
-            ("tools_call-2026-11-16T04-29-58-664Z", &Side::Client, "tools_call"),
+            ("tools_call-2026-11-16T04-29-58-664Z", &SuiteSide::Client, "tools_call"),
             (
                 "authorization-server-authorization-server-metadata-endpoint-2026-11-18T11-47-05-823Z",
                 &authorization,

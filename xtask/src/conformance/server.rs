@@ -1,4 +1,4 @@
-//! The servers that the suite runs against.
+//! Processes of the servers under test.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -7,19 +7,19 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long it may take to start on a busy machine.
-const START: Duration = Duration::from_secs(30);
+/// Timeout for the start, on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running server. It ends with this value.
-pub(crate) struct Server {
+/// Running server, killed on drop.
+pub(crate) struct ServerProcess {
     pub(crate) url: String,
     name: String,
     child: Child,
     stderr: Receiver<String>,
 }
 
-impl Server {
-    /// Starts it at a port that the system chooses; the server says on stderr which.
+impl ServerProcess {
+    /// Starts the server at a free port, which the server prints on stderr.
     pub(crate) fn start(program: &Path, arguments: &[&str]) -> Result<Self, String> {
         let child = Command::new(program)
             .args(arguments)
@@ -33,36 +33,36 @@ impl Server {
         if let Some(pipe) = server.child.stderr.take() {
             thread::spawn(move || forward(pipe, &lines));
         }
-        while let Ok(line) = server.stderr.recv_timeout(START) {
+        while let Ok(line) = server.stderr.recv_timeout(START_TIMEOUT) {
             if let Some(url) = line.split_whitespace().find(|word| word.starts_with("http://")) {
                 url.clone_into(&mut server.url);
                 return Ok(server);
             }
             eprintln!("{line}");
         }
-        Err(format!("{} did not say where it serves", server.name))
+        Err(format!("{} did not print its URL on stderr", server.name))
     }
 
-    /// Shows what the server has said since it started, and whether it is gone.
-    pub(crate) fn explain(&mut self) {
+    /// Prints the server's stderr since the start, and its exit status if it has exited.
+    pub(crate) fn print_status(&mut self) {
         for line in self.stderr.try_iter() {
             eprintln!("{}: {line}", self.name);
         }
         if let Ok(Some(status)) = self.child.try_wait() {
-            eprintln!("{} ended by itself, with {status}", self.name);
+            eprintln!("{} exited with {status}", self.name);
         }
     }
 }
 
-impl Drop for Server {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // If it cannot be killed, it is gone already.
+        // Fails only if the process has already exited.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Reads all the time, so that the server never waits for a full pipe.
+/// Reads continuously, so that the server never blocks on a full pipe.
 fn forward(pipe: ChildStderr, lines: &Sender<String>) {
     for line in BufReader::new(pipe).lines().map_while(Result::ok) {
         let _ = lines.send(line);

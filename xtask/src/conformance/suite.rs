@@ -1,4 +1,4 @@
-//! The official suite: how it is installed and run.
+//! Installs and runs the official conformance suite.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,36 +11,36 @@ use crate::files::{create, read, write};
 use crate::node::Node;
 use crate::workspace::Workspace;
 
-/// How long a client may take for one scenario, on a busy machine.
+/// Timeout of a client for one scenario, on a busy machine.
 const CLIENT_TIMEOUT_MS: &str = "60000";
-/// Where the client says that it publishes what it is: the suite knows this URL.
+/// URL of the client's metadata document, which the suite expects.
 const CLIENT_DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 
-/// Which side of Wharf is examined.
-pub(crate) enum Side<'a> {
+/// Side under test.
+pub(crate) enum SuiteSide<'a> {
     Server {
         url: &'a str,
     },
     Client,
-    /// An authorization server, and the program that agrees to what it asks.
+    /// Authorization server, and the program that acts as its consenting user.
     Authorization {
         url: &'a str,
-        person: &'a Path,
+        user_agent: &'a Path,
     },
 }
 
 pub(crate) struct Suite {
     node: Node,
     program: PathBuf,
-    /// Where cargo puts the client.
+    /// Directory of the built programs.
     programs: PathBuf,
-    /// The client's file name.
+    /// File name of the client.
     client: String,
     pub(crate) results: PathBuf,
 }
 
 impl Suite {
-    /// Installs the suite that `conformance/package-lock.json` pins, unless it is there.
+    /// Installs the version in `conformance/package-lock.json`, unless it is already installed.
     pub(crate) fn install(workspace: &Workspace, home: &Path) -> Result<Self, String> {
         let node = Node::find(workspace)?;
         let pins = workspace.root.join("conformance");
@@ -58,20 +58,20 @@ impl Suite {
         Ok(Self { node, program, programs, client: name, results: home.join("results") })
     }
 
-    /// Runs a set, all of its scenarios at once if it is the client's.
+    /// Runs all scenarios of a set; client scenarios run concurrently.
     pub(crate) fn run_set(
         &self,
-        side: &Side<'_>,
+        side: &SuiteSide<'_>,
         name: &str,
         which: &[&str],
     ) -> Result<Vec<Scenario>, String> {
         let directory = self.results.join(format!("{side}-{name}"));
-        // Its exit code says no more than the results do, and minds extensions that are to come.
+        // The exit code is ignored: it also covers extensions that are not supported yet.
         self.run(side, which, &directory)?;
         scenario::read_all(&directory, side)
     }
 
-    /// Runs one of the client's scenarios by itself, at a revision or at the suite's choice.
+    /// Runs one client scenario by itself, with a revision or the suite's default.
     pub(crate) fn run_alone(&self, name: &str, revision: Option<&str>) -> Result<Scenario, String> {
         let set = revision.unwrap_or("any");
         let directory = self.results.join(format!("alone-{set}")).join(name.replace('/', "-"));
@@ -80,13 +80,13 @@ impl Suite {
         if let Some(revision) = revision {
             which.extend(["--spec-version", revision, "--force"]);
         }
-        let status = self.run(&Side::Client, &which, &directory)?;
-        let lost = || Scenario::lost(format!("{name} has no result"));
-        let scenario = scenario::read_all(&directory, &Side::Client)?.pop();
-        Ok(scenario.unwrap_or_else(lost).with_exit(status))
+        let status = self.run(&SuiteSide::Client, &which, &directory)?;
+        let without_results = || Scenario::without_results(format!("{name} has no result"));
+        let scenario = scenario::read_all(&directory, &SuiteSide::Client)?.pop();
+        Ok(scenario.unwrap_or_else(without_results).with_exit(status))
     }
 
-    fn run(&self, side: &Side<'_>, which: &[&str], out: &Path) -> Result<ExitStatus, String> {
+    fn run(&self, side: &SuiteSide<'_>, which: &[&str], out: &Path) -> Result<ExitStatus, String> {
         create(out)?;
         let log = out.with_extension("log");
         let file =
@@ -95,14 +95,14 @@ impl Suite {
         let mut command = Command::new(&self.node.program);
         command.arg(&self.program);
         match side {
-            Side::Server { url } => command.args(["server", "--url", url]),
-            Side::Authorization { url, person } => {
+            SuiteSide::Server { url } => command.args(["server", "--url", url]),
+            SuiteSide::Authorization { url, user_agent } => {
                 command.args(["authorization", "--url", url]).args(which);
                 command.arg("--output-dir").arg(out).stderr(err);
-                return authorization::run(command, url, person, file);
+                return authorization::run(command, url, user_agent, file);
             }
-            Side::Client => command
-                // It splits the command at its spaces, which the path may have.
+            SuiteSide::Client => command
+                // The suite splits the command at spaces, and the path may contain some.
                 .current_dir(&self.programs)
                 .env("WHARF_CLIENT_DOCUMENT", CLIENT_DOCUMENT)
                 .args(["client", "--command", &format!("./{}", self.client)])
@@ -113,12 +113,12 @@ impl Suite {
     }
 }
 
-impl fmt::Display for Side<'_> {
+impl fmt::Display for SuiteSide<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Side::Server { .. } => "server",
-            Side::Client => "client",
-            Side::Authorization { .. } => "authorization",
+            SuiteSide::Server { .. } => "server",
+            SuiteSide::Client => "client",
+            SuiteSide::Authorization { .. } => "authorization",
         })
     }
 }

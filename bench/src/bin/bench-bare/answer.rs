@@ -1,4 +1,4 @@
-//! From one message to its answer.
+//! Handles one message.
 
 use bench::work::{NOTIFICATIONS, prime_factors};
 use serde::Serialize;
@@ -6,22 +6,22 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::Fallible;
-use crate::messages::{Call, Given, Message, Number, Reply, Said, Terms, ToolResult};
+use crate::messages::{AddArgs, Call, EchoArgs, Message, Number, NumberArgs, Reply, ToolResult};
 
 pub(crate) enum Answer {
     Reply(Vec<u8>),
-    /// The reply to `initialize`: a session begins.
-    Negotiation(Vec<u8>),
-    /// For notifications.
-    Nothing,
-    /// Notifications, then the reply.
+    /// Reply to `initialize`, which starts a session.
+    SessionStart(Vec<u8>),
+    /// No reply: the message is a notification.
+    Accepted,
+    /// Progress notifications, then the reply.
     Progress(Progress, Vec<u8>),
-    /// The reply, between two waits.
+    /// Reply after two delays.
     Waiting(Vec<u8>),
-    Unreadable,
+    Invalid,
 }
 
-/// The notifications of one call.
+/// Progress notifications of one call.
 pub(crate) struct Progress {
     token: Box<RawValue>,
 }
@@ -38,12 +38,12 @@ impl Progress {
 }
 
 /// What is known before the first message comes.
-pub(crate) struct Answers {
+pub(crate) struct Responder {
     tools: String,
     modern_tools: String,
 }
 
-/// Results that are always the same.
+/// Constant results by method.
 const RESULTS: [(&str, &str); 6] = [
     ("ping", "{}"),
     (
@@ -64,14 +64,14 @@ const RESULTS: [(&str, &str); 6] = [
 
 const INITIALIZED: &str = r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"resources":{},"prompts":{}},"serverInfo":{"name":"bare","version":"0.1.0"}}"#;
 
-impl Answers {
-    /// `extra` tools beside the usual ones.
+impl Responder {
+    /// Renders the tool lists; `extra` is the number of generated tools.
     pub(crate) fn new(extra: usize) -> Fallible<Self> {
         let tools = tools(extra);
         let modern = json!({
             "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "public",
         });
-        Ok(Answers {
+        Ok(Responder {
             tools: json!({ "tools": tools }).to_string(),
             modern_tools: modern.to_string(),
         })
@@ -79,19 +79,19 @@ impl Answers {
 
     pub(crate) fn answer(&self, message: &[u8]) -> Answer {
         let Ok(message) = serde_json::from_slice::<Message>(message) else {
-            return Answer::Unreadable;
+            return Answer::Invalid;
         };
-        let Some(id) = message.id else { return Answer::Nothing };
+        let Some(id) = message.id else { return Answer::Accepted };
         let answer = match &*message.method {
             "tools/call" => call(id, message.params),
-            "tools/list" => Some(Answer::Reply(around(id, self.list(message.params)))),
-            "initialize" => Some(Answer::Negotiation(around(id, INITIALIZED))),
+            "tools/list" => Some(Answer::Reply(wrap_result(id, self.list(message.params)))),
+            "initialize" => Some(Answer::SessionStart(wrap_result(id, INITIALIZED))),
             method => {
                 let known = RESULTS.iter().find(|(name, _)| *name == method);
-                known.map(|(_, result)| Answer::Reply(around(id, result)))
+                known.map(|(_, result)| Answer::Reply(wrap_result(id, result)))
             }
         };
-        answer.unwrap_or_else(|| Answer::Reply(refusal(id, &message.method)))
+        answer.unwrap_or_else(|| Answer::Reply(error_reply(id, &message.method)))
     }
 
     fn list(&self, params: Option<&RawValue>) -> &str {
@@ -114,24 +114,28 @@ fn call(id: &RawValue, params: Option<&RawValue>) -> Option<Answer> {
     let structured = |result: i64| {
         let number = Number { result };
         let text = serde_json::to_string(&number).unwrap_or_default();
-        written(id, &ToolResult::new(&text, Some(number), modern), text.len())
+        serialize_reply(id, &ToolResult::new(&text, Some(number), modern), text.len())
     };
-    let given = || serde_json::from_str::<Given>(arguments).ok().map(|given| given.n);
+    let args = || serde_json::from_str::<NumberArgs>(arguments).ok().map(|args| args.n);
     Some(match &*call.name {
         "echo" => {
-            let said: Said = serde_json::from_str(arguments).ok()?;
-            Answer::Reply(written(id, &ToolResult::new(&said.text, None, modern), said.text.len()))
+            let args: EchoArgs = serde_json::from_str(arguments).ok()?;
+            Answer::Reply(serialize_reply(
+                id,
+                &ToolResult::new(&args.text, None, modern),
+                args.text.len(),
+            ))
         }
         "add" => {
-            let terms: Terms = serde_json::from_str(arguments).ok()?;
-            Answer::Reply(structured(terms.a + terms.b))
+            let args: AddArgs = serde_json::from_str(arguments).ok()?;
+            Answer::Reply(structured(args.a + args.b))
         }
-        "noop" => Answer::Reply(structured(given()?)),
-        "compute" => Answer::Reply(structured(factors(given()?))),
-        "io" => Answer::Waiting(structured(factors(given()?))),
+        "noop" => Answer::Reply(structured(args()?)),
+        "compute" => Answer::Reply(structured(factors(args()?))),
+        "io" => Answer::Waiting(structured(factors(args()?))),
         "progress" => {
             let token = call.meta.and_then(|meta| meta.progress_token).unwrap_or(id).to_owned();
-            let reply = written(id, &ToolResult::new("done", None, modern), 4);
+            let reply = serialize_reply(id, &ToolResult::new("done", None, modern), 4);
             Answer::Progress(Progress { token }, reply)
         }
         _ => return None,
@@ -143,20 +147,20 @@ fn factors(n: i64) -> i64 {
 }
 
 /// A reply, serialized; `text` is the length of what is not always there.
-fn written(id: &RawValue, result: &impl Serialize, text: usize) -> Vec<u8> {
+fn serialize_reply(id: &RawValue, result: &impl Serialize, text: usize) -> Vec<u8> {
     let mut reply = Vec::with_capacity(text + 160);
     // Writing into a vector cannot fail, nor can these types.
     let _ = serde_json::to_writer(&mut reply, &Reply::new(id, result));
     reply
 }
 
-/// A reply around a result that is ready.
-fn around(id: &RawValue, result: &str) -> Vec<u8> {
+/// Reply with an already serialized result.
+fn wrap_result(id: &RawValue, result: &str) -> Vec<u8> {
     let parts = [r#"{"jsonrpc":"2.0","id":"#, id.get(), r#","result":"#, result, "}"];
     parts.concat().into_bytes()
 }
 
-fn refusal(id: &RawValue, method: &str) -> Vec<u8> {
+fn error_reply(id: &RawValue, method: &str) -> Vec<u8> {
     let (code, message) = match method {
         "tools/call" => (-32602, "unknown tool or wrong arguments"),
         _ => (-32601, "unknown method"),
@@ -168,19 +172,19 @@ fn refusal(id: &RawValue, method: &str) -> Vec<u8> {
 fn tools(extra: usize) -> Vec<Value> {
     let text =
         json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
-    let terms = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]});
-    let given =
+    let add_args = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]});
+    let number_args =
         json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
     let result = json!({"type": "object", "properties": {"result": {"type": "integer"}}, "required": ["result"]});
     let plain = |name: &str, about: &str, input: &Value| json!({"name": name, "description": about, "inputSchema": input});
     let structured = |name: &str, about: &str, input: &Value| json!({"name": name, "description": about, "inputSchema": input, "outputSchema": result});
     let mut tools = vec![
-        plain("echo", "Says what it hears.", &text),
-        structured("add", "Adds two numbers.", &terms),
+        plain("echo", "Returns its text.", &text),
+        structured("add", "Adds two numbers.", &add_args),
         plain("progress", "Sends a hundred notifications.", &json!({"type": "object"})),
-        structured("noop", "Gives the number back.", &given),
-        structured("compute", "Counts prime factors.", &given),
-        structured("io", "Counts prime factors between two waits.", &given),
+        structured("noop", "Returns the number.", &number_args),
+        structured("compute", "Counts prime factors.", &number_args),
+        structured("io", "Counts prime factors between two waits.", &number_args),
     ];
     tools.extend(
         (0..extra)

@@ -1,4 +1,4 @@
-//! A hyper handler at `/mcp`.
+//! Plain hyper handler.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use crate::Fallible;
-use crate::answer::{Answer, Answers, Progress};
+use crate::answer::{Answer, Progress, Responder};
 use crate::sessions::Sessions;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -28,13 +28,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 
 struct Endpoint {
-    answers: Answers,
+    responder: Responder,
     sessions: Sessions,
 }
 
 #[tokio::main]
-pub(crate) async fn serve(address: SocketAddr, answers: Answers) -> Fallible {
-    let endpoint = Arc::new(Endpoint { answers, sessions: Sessions::default() });
+pub(crate) async fn serve(address: SocketAddr, responder: Responder) -> Fallible {
+    let endpoint = Arc::new(Endpoint { responder, sessions: Sessions::default() });
     let listener = TcpListener::bind(address).await?;
     loop {
         let (stream, _) = listener.accept().await?;
@@ -68,29 +68,27 @@ async fn post(endpoint: &Endpoint, request: Request<Incoming>) -> Response<Reply
     let Ok(body) = request.into_body().collect().await else {
         return status(StatusCode::BAD_REQUEST);
     };
-    match endpoint.answers.answer(&body.to_bytes()) {
+    match endpoint.responder.answer(&body.to_bytes()) {
         Answer::Reply(reply) => typed(JSON, ReplyBody::Whole(reply.into())),
-        Answer::Negotiation(reply) => {
+        Answer::SessionStart(reply) => {
             let mut response = typed(JSON, ReplyBody::Whole(reply.into()));
             if let Ok(id) = HeaderValue::try_from(endpoint.sessions.open()) {
                 response.headers_mut().insert(SESSION, id);
             }
             response
         }
-        Answer::Nothing => status(StatusCode::ACCEPTED),
-        Answer::Progress(progress, reply) => {
-            typed(EVENTS, ReplyBody::Events(events(progress, reply)))
-        }
+        Answer::Accepted => status(StatusCode::ACCEPTED),
+        Answer::Progress(progress, reply) => typed(EVENTS, ReplyBody::Events(events(progress, reply))),
         Answer::Waiting(reply) => {
             sleep(WAIT).await;
             sleep(WAIT).await;
             typed(JSON, ReplyBody::Whole(reply.into()))
         }
-        Answer::Unreadable => status(StatusCode::BAD_REQUEST),
+        Answer::Invalid => status(StatusCode::BAD_REQUEST),
     }
 }
 
-/// A task that sends each event as soon as it is made, as handlers of plain hyper do.
+/// Spawns a task that sends each event by itself, as a plain hyper handler does.
 fn events(progress: Progress, reply: Vec<u8>) -> mpsc::Receiver<Bytes> {
     let (sender, receiver) = mpsc::channel(16);
     tokio::spawn(async move {

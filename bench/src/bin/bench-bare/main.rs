@@ -1,5 +1,5 @@
-//! The server of the benchmarks without a framework: what parsing and answering cost at least with
-//! serde_json, over hyper and over a blocking loop.
+//! Benchmark server without a framework: the minimum cost with serde_json, over hyper and over a blocking
+//! stdio loop.
 #![forbid(unsafe_code)]
 
 mod answer;
@@ -10,16 +10,16 @@ mod stdio;
 
 use std::error::Error;
 
-use answer::Answers;
+use answer::Responder;
 use bench::command_line::Serve;
 
 type Fallible<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
 
 fn main() -> Fallible {
     let serve = Serve::from_command_line()?;
-    let answers = Answers::new(serve.tools())?;
+    let responder = Responder::new(serve.tools())?;
     match serve {
-        Serve::Stdio { .. } => stdio::serve(&answers),
-        Serve::Http { address, .. } => http::serve(address, answers),
+        Serve::Stdio { .. } => stdio::serve(&responder),
+        Serve::Http { address, .. } => http::serve(address, responder),
     }
 }

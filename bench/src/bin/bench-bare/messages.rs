@@ -1,4 +1,4 @@
-//! The shapes of what is read and written. What is read borrows from the message.
+//! Message types. Incoming messages borrow from the input.
 
 use std::borrow::Cow;
 
@@ -35,19 +35,19 @@ pub(crate) struct Meta<'a> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Said<'a> {
+pub(crate) struct EchoArgs<'a> {
     #[serde(borrow)]
     pub(crate) text: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Terms {
+pub(crate) struct AddArgs {
     pub(crate) a: i64,
     pub(crate) b: i64,
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Given {
+pub(crate) struct NumberArgs {
     pub(crate) n: i64,
 }
 

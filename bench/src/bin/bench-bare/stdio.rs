@@ -6,19 +6,19 @@ use std::thread;
 use bench::work::WAIT;
 
 use crate::Fallible;
-use crate::answer::{Answer, Answers};
+use crate::answer::{Answer, Responder};
 
 const BUFFER: usize = 64 * 1024;
 const UNREADABLE: &[u8] =
     br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"unreadable"}}"#;
 
-pub(crate) fn serve(answers: &Answers) -> Fallible {
+pub(crate) fn serve(responder: &Responder) -> Fallible {
     let mut input = BufReader::with_capacity(BUFFER, io::stdin().lock());
     // Stdout by itself would flush at every newline.
     let mut output = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let mut line = Vec::new();
     while input.read_until(b'\n', &mut line)? > 0 {
-        write(&mut output, answers.answer(&line))?;
+        write(&mut output, responder.answer(&line))?;
         line.clear();
         if input.buffer().is_empty() {
             output.flush()?;
@@ -30,8 +30,8 @@ pub(crate) fn serve(answers: &Answers) -> Fallible {
 
 fn write(output: &mut impl Write, answer: Answer) -> io::Result<()> {
     let reply = match answer {
-        Answer::Nothing => return Ok(()),
-        Answer::Reply(reply) | Answer::Negotiation(reply) => reply,
+        Answer::Accepted => return Ok(()),
+        Answer::Reply(reply) | Answer::SessionStart(reply) => reply,
         Answer::Progress(progress, reply) => {
             for notification in progress.notifications() {
                 output.write_all(notification.as_bytes())?;
@@ -43,7 +43,7 @@ fn write(output: &mut impl Write, answer: Answer) -> io::Result<()> {
             thread::sleep(2 * WAIT);
             reply
         }
-        Answer::Unreadable => UNREADABLE.to_vec(),
+        Answer::Invalid => UNREADABLE.to_vec(),
     };
     output.write_all(&reply)?;
     output.write_all(b"\n")

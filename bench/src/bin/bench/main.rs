@@ -1,4 +1,4 @@
-//! Measures the servers beside each other. `cargo xtask bench` builds them first.
+//! Measures and compares the benchmark servers. `cargo xtask bench` builds them first.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -9,7 +9,8 @@ mod runner;
 #[cfg(not(target_os = "linux"))]
 mod runner {
     pub(crate) fn run() -> Result<(), String> {
-        Err("it reads /proc and pins processes to cores, so it runs on Linux only".to_owned())
+        Err("only Linux is supported: the runner reads /proc and pins processes to cores"
+            .to_owned())
     }
 }
 

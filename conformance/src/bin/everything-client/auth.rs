@@ -1,4 +1,4 @@
-//! How to get in, with what the suite gives for it.
+//! Authorization with the credentials that the suite provides.
 
 use std::env;
 
@@ -14,15 +14,15 @@ use wharf::auth::{
 };
 use wharf::{Error, ErrorKind, model::BoxFuture};
 
-/// Says where this client would publish what it is.
-const DOCUMENT: &str = "WHARF_CLIENT_DOCUMENT";
-/// Nobody is there: the suite's authorization servers say at once where they send people.
-const REDIRECT: &str = "http://localhost:3000/callback";
+/// Environment variable with the URL of the client's metadata document.
+const CLIENT_DOCUMENT_VARIABLE: &str = "WHARF_CLIENT_DOCUMENT";
+/// Redirect URI. Nothing listens there: the suite's authorization servers redirect without a login page.
+const REDIRECT_URI: &str = "http://localhost:3000/callback";
 
-/// What the suite gives.
+/// Credentials from the suite.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Given {
+pub(crate) struct SuiteCredentials {
     client_id: Option<String>,
     client_secret: Option<String>,
     issuer: Option<String>,
@@ -34,7 +34,7 @@ pub(crate) struct Given {
     valid_jwt: Option<String>,
 }
 
-impl Given {
+impl SuiteCredentials {
     pub(crate) fn auth(self) -> wharf::Result<Auth> {
         let issuer = self.issuer.clone();
         let auth = self.credentials()?;
@@ -53,45 +53,45 @@ impl Given {
             return Ok(Auth::client_credentials_key(id, SigningKey::from_pem(&pem, algorithm)?));
         }
         if let (Some(endpoint), Some(token)) = (self.idp_token_endpoint, self.idp_id_token) {
-            let company = Enterprise::new(
+            let enterprise = Enterprise::new(
                 endpoint,
                 self.idp_client_id.unwrap_or_default(),
                 Assertion::from(token),
             );
             let secret = self.client_secret.unwrap_or_default();
-            return Ok(Auth::enterprise(company).client_secret(id, secret));
+            return Ok(Auth::enterprise(enterprise).client_secret(id, secret));
         }
         if let Some(token) = self.valid_jwt {
             return Ok(Auth::workload(id, token));
         }
         Ok(match (self.client_secret, self.issuer) {
-            (Some(secret), Some(_)) => person().client_secret(id, secret),
+            (Some(secret), Some(_)) => auth_code().client_secret(id, secret),
             (Some(secret), None) => Auth::client_credentials(id, secret),
-            _ => person(),
+            _ => auth_code(),
         })
     }
 }
 
-fn person() -> Auth {
-    let auth = Auth::code(Agreeable).name("everything-client");
-    match env::var(DOCUMENT) {
+fn auth_code() -> Auth {
+    let auth = Auth::code(ConsentingUserAgent).name("everything-client");
+    match env::var(CLIENT_DOCUMENT_VARIABLE) {
         Ok(url) => auth.client_document(url),
         Err(_) => auth,
     }
 }
 
-/// Somebody who agrees to everything at once.
-struct Agreeable;
+/// User agent that follows the authorization request without a login page.
+struct ConsentingUserAgent;
 
-impl UserAgent for Agreeable {
+impl UserAgent for ConsentingUserAgent {
     fn prepare(&self, _: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
-        Box::pin(async { Ok(Box::new(Agreeable) as Box<dyn UserAgentSession>) })
+        Box::pin(async { Ok(Box::new(ConsentingUserAgent) as Box<dyn UserAgentSession>) })
     }
 }
 
-impl UserAgentSession for Agreeable {
+impl UserAgentSession for ConsentingUserAgent {
     fn redirect_uri(&self) -> &str {
-        REDIRECT
+        REDIRECT_URI
     }
 
     fn visit(
@@ -100,9 +100,9 @@ impl UserAgentSession for Agreeable {
     ) -> BoxFuture<Result<RedirectParams, Error>> {
         Box::pin(async move {
             let answer = Fetch::new().get(to.url.as_str(), HeaderMap::new()).await?;
-            let back = answer.location().filter(|it| it.starts_with(REDIRECT));
+            let back = answer.location().filter(|it| it.starts_with(REDIRECT_URI));
             back.map(RedirectParams::from_url).ok_or_else(|| {
-                let problem = "the authorization server does not send anybody back";
+                let problem = "the authorization server does not redirect to the redirect URI";
                 Error::new(ErrorKind::AuthorizationFailed).with_message(problem)
             })
         })

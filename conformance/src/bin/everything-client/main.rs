@@ -1,13 +1,13 @@
-//! A client of everything that the official conformance suite tries out, over HTTP.
+//! Client for the official conformance suite, over HTTP.
 //!
-//! It does with any server what can be done without knowing it: lists everything, calls each tool with
-//! arguments that fit its schema, reads each resource, gets each prompt, and agrees to what it is asked.
+//! It works with any server: it lists everything, calls each tool with arguments that match its schema, reads each
+//! resource, gets each prompt, and accepts every server request.
 
-mod answers;
 mod auth;
-mod plan;
-mod tour;
-mod values;
+mod call_plan;
+mod sample_values;
+mod server_requests;
+mod use_server;
 
 use std::env;
 use std::process::ExitCode;
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use wharf::{Client, ProtocolVersion};
 
-use plan::{Plan, Situation};
+use call_plan::{CallPlan, SuiteContext};
 
-/// Below the suite's own limit, so that a server that never answers is told of.
-const LIMIT: Duration = Duration::from_secs(25);
+/// Timeout of a call: below the suite's own, so that the client reports a server that does not respond.
+const CALL_TIMEOUT: Duration = Duration::from_secs(25);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -33,19 +33,19 @@ async fn main() -> ExitCode {
 
 async fn run() -> wharf::Result<()> {
     let url = env::args().next_back().unwrap_or_default();
-    let situation = Situation::from_environment()?;
-    let (plan, auth) = (Plan::of(&situation), situation.given.auth()?);
+    let suite_context = SuiteContext::from_environment()?;
+    let (plan, auth) = (CallPlan::of(&suite_context), suite_context.credentials.auth()?);
     let mut builder = Client::builder()
         .name("everything-client", env!("CARGO_PKG_VERSION"))
-        .answers(answers::answers())
+        .answers(server_requests::handler())
         .auth(auth)
-        .timeout(LIMIT)
-        .total(LIMIT);
+        .timeout(CALL_TIMEOUT)
+        .total(CALL_TIMEOUT);
     if let Ok(revision) = env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
         builder = builder.pin(revision.parse::<ProtocolVersion>()?);
     }
     let client = builder.connect(url).await?;
-    let made = tour::make(&client, &plan).await;
+    let result = use_server::run(&client, &plan).await;
     client.close().await;
-    made
+    result
 }

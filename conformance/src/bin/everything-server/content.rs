@@ -1,4 +1,4 @@
-//! Tools that show one kind of content each.
+//! Tools that return one type of content each.
 
 use wharf::prelude::*;
 
@@ -20,19 +20,19 @@ async fn test_simple_text() -> &'static str {
     "This is a simple text response for testing."
 }
 
-/// Returns a picture.
+/// Returns an image.
 #[tool(read_only)]
 async fn test_image_content() -> Content {
     Content::image(media::PNG, "image/png")
 }
 
-/// Returns a sound.
+/// Returns audio.
 #[tool(read_only)]
 async fn test_audio_content() -> Content {
     Content::audio(media::WAV, "audio/wav")
 }
 
-/// Returns a resource with its contents.
+/// Returns an embedded resource.
 #[tool(read_only)]
 async fn test_embedded_resource() -> Content {
     let contents =
@@ -40,7 +40,7 @@ async fn test_embedded_resource() -> Content {
     Content::resource(contents.mime_type("text/plain"))
 }
 
-/// Returns text, a picture and a resource.
+/// Returns text, an image and an embedded resource.
 #[tool(read_only)]
 async fn test_multiple_content_types() -> [Content; 3] {
     let json = r#"{"test":"data","value":123}"#;
@@ -52,7 +52,7 @@ async fn test_multiple_content_types() -> [Content; 3] {
     ]
 }
 
-/// Fails, in words that a model can read.
+/// Returns a tool error.
 #[tool(read_only)]
 async fn test_error_handling() -> Result<(), ToolError> {
     Err(ToolError::new("This tool intentionally returns an error for testing"))

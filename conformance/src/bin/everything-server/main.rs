@@ -1,20 +1,19 @@
-//! The server that the official conformance suite is run against: `cargo xtask conformance`.
+//! Server for the official conformance suite: `cargo xtask conformance`.
 //!
-//! Its tools, resources and prompts are those that the suite's scenarios look for, under the names
-//! and with the words that they expect; nothing here knows how messages travel. A fixture that only
-//! one era's scenarios use says so; it works in both. The fixtures of the extension for skills come
-//! with that extension.
+//! Its tools, resources and prompts have the names and texts that the scenarios expect. A fixture that only the
+//! scenarios of one era use says so; it works in both. The fixtures for the skills extension are missing until
+//! the extension is supported.
 #![forbid(unsafe_code)]
 
-mod asking;
 mod content;
-mod jobs;
+mod elicitation;
+mod input_required;
 mod media;
+mod notifications;
 mod prompts;
 mod resources;
-mod rounds;
-mod running;
 mod schemas;
+mod tasks;
 
 use wharf::Server;
 
@@ -26,13 +25,13 @@ async fn main() -> wharf::Result<()> {
 fn server() -> Server {
     let server = Server::new("everything-server", env!("CARGO_PKG_VERSION"))
         .title("Everything")
-        .description("Has whatever the conformance suite of the Model Context Protocol looks for.");
-    // Scenarios about headers call the first tool there is: it must need nothing.
+        .description("Has every feature that the MCP conformance suite tests.");
+    // Header scenarios call the first listed tool, which must not require arguments.
     let server = content::tools(server);
-    let server = running::tools(server);
-    let server = asking::tools(server);
-    let server = rounds::tools(server);
+    let server = notifications::tools(server);
+    let server = elicitation::tools(server);
+    let server = input_required::tools(server);
     let server = schemas::tools(server);
-    let server = jobs::tools(server);
+    let server = tasks::tools(server);
     prompts::prompts(resources::resources(server))
 }

@@ -1,4 +1,4 @@
-//! A picture and a sound.
+//! Image and audio data.
 
 /// One red pixel.
 pub(crate) const PNG: &[u8] = include_bytes!("pixel.png");

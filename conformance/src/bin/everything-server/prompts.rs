@@ -1,4 +1,4 @@
-//! The prompts.
+//! Prompts.
 
 use wharf::prelude::*;
 
@@ -31,10 +31,10 @@ async fn test_prompt_with_arguments(
     format!("Prompt with arguments: arg1='{arg1}', arg2='{arg2}'")
 }
 
-/// A prompt with a resource in it.
+/// A prompt with an embedded resource.
 #[prompt]
 async fn test_prompt_with_embedded_resource(
-    /// Where the resource is said to be.
+    /// The URI of the embedded resource.
     #[serde(rename = "resourceUri")]
     resource_uri: String,
 ) -> [PromptMessage; 2] {
@@ -45,7 +45,7 @@ async fn test_prompt_with_embedded_resource(
     ]
 }
 
-/// A prompt with a picture in it.
+/// A prompt with an image.
 #[prompt]
 async fn test_prompt_with_image() -> [PromptMessage; 2] {
     [
@@ -54,14 +54,14 @@ async fn test_prompt_with_image() -> [PromptMessage; 2] {
     ]
 }
 
-/// A prompt that asks the user what it is about. For modern clients, over two calls.
+/// A prompt that elicits its context. Modern clients answer with a retry.
 #[prompt]
 async fn test_input_required_result_prompt(ctx: Ctx) -> Result<String, ClientRequestError> {
-    let Context { context } = ctx.ask("user_context", "What context should it use?").await?;
+    let ContextForm { context } = ctx.ask("user_context", "What context should it use?").await?;
     Ok(format!("Use this context: {context}"))
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Context {
+struct ContextForm {
     context: String,
 }

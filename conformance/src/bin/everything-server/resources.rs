@@ -1,4 +1,4 @@
-//! The resources.
+//! Resources.
 
 use wharf::prelude::*;
 
@@ -12,33 +12,33 @@ pub(crate) fn resources(server: Server) -> Server {
         .resource::<template>()
 }
 
-/// A text that never changes.
+/// A static text.
 #[resource("test://static-text", mime = "text/plain")]
 async fn static_text() -> &'static str {
     "This is the content of the static text resource."
 }
 
-/// A picture that never changes.
+/// A static image.
 #[resource("test://static-binary", mime = "image/png")]
 async fn static_binary() -> &'static [u8] {
     media::PNG
 }
 
-/// Something to follow. Legacy scenarios subscribe to it.
+/// A resource to subscribe to, for legacy scenarios.
 #[resource("test://watched-resource", mime = "text/plain")]
 async fn watched_resource() -> &'static str {
     "This resource is being watched."
 }
 
-/// One resource for every id.
+/// A resource template.
 #[resource("test://template/{id}/data", mime = "application/json")]
-async fn template(id: String) -> Json<Data> {
-    Json(Data { data: format!("Data for ID: {id}"), template_test: true, id })
+async fn template(id: String) -> Json<TemplateData> {
+    Json(TemplateData { data: format!("Data for ID: {id}"), template_test: true, id })
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Data {
+struct TemplateData {
     id: String,
     template_test: bool,
     data: String,

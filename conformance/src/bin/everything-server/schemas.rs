@@ -1,11 +1,11 @@
-//! Tools that are about their schema.
+//! Tools for scenarios about input schemas.
 
 use serde_json::{Value, json};
 use wharf::prelude::*;
 
 pub(crate) fn tools(server: Server) -> Server {
     let contact = Tool::dynamic("json_schema_2020_12_tool", contact_schema(), echo)
-        .description("Says how to reach somebody; its schema uses most of JSON Schema 2020-12.")
+        .description("Returns contact data; its schema uses most of JSON Schema 2020-12.")
         .read_only();
     server.add(contact).tool::<test_custom_header>()
 }
@@ -14,7 +14,7 @@ async fn echo(RawArgs(arguments): RawArgs) -> String {
     format!("Received {}", arguments.get())
 }
 
-/// Clients must see it as it is here.
+/// Clients must receive the schema unchanged.
 fn contact_schema() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -44,10 +44,10 @@ fn contact_schema() -> Value {
     })
 }
 
-/// Says what it is told; modern clients repeat it in a header. No other tool here has one.
+/// Returns its argument, which modern clients also send in a header. The only tool with a header.
 #[tool(read_only)]
 async fn test_custom_header(
-    /// What to say.
+    /// The text to return.
     #[header("Value")]
     value: String,
 ) -> String {

@@ -64,7 +64,7 @@ impl<V: TokenVerifier> TokenAuthenticator<V> {
                 let authenticator = self.clone();
                 AuthDecision::Later(Box::pin(async move {
                     let checked = checked.await;
-                    authenticator.finish(digest, checked, evidence).verdict().await
+                    authenticator.finish(digest, checked, evidence).resolve().await
                 }))
             }
         }

@@ -120,8 +120,8 @@ impl FnAuthenticator {
 }
 
 /// Adds the default challenge to a 401 rejection without one: every 401 needs a challenge.
-fn with_default_challenge(metadata: &ResourceMetadata, verdict: AuthResult) -> AuthResult {
-    verdict.map_err(|denied| {
+fn with_default_challenge(metadata: &ResourceMetadata, result: AuthResult) -> AuthResult {
+    result.map_err(|denied| {
         if denied.status != 401 || denied.headers.contains_key(http::header::WWW_AUTHENTICATE) {
             return denied;
         }
@@ -137,13 +137,13 @@ fn with_default_challenge(metadata: &ResourceMetadata, verdict: AuthResult) -> A
 impl Authenticator for FnAuthenticator {
     fn admit(&self, request: &AuthRequest<'_>) -> AuthDecision {
         match (self.decide)(request) {
-            AuthDecision::Now(verdict) => {
-                AuthDecision::Now(with_default_challenge(&self.metadata, verdict))
+            AuthDecision::Now(result) => {
+                AuthDecision::Now(with_default_challenge(&self.metadata, result))
             }
-            AuthDecision::Later(verdict) => {
+            AuthDecision::Later(result) => {
                 let metadata = self.metadata.clone();
                 AuthDecision::Later(Box::pin(async move {
-                    with_default_challenge(&metadata, verdict.await)
+                    with_default_challenge(&metadata, result.await)
                 }))
             }
         }

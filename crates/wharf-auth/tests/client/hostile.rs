@@ -55,7 +55,7 @@ async fn metadata_for_another_server_is_not_believed() {
 }
 
 #[tokio::test]
-async fn an_issuer_that_says_it_is_another_is_not_used() {
+async fn metadata_of_another_issuer_is_rejected() {
     for issuer in ["https://honest.example", "http://127.0.0.1", ""] {
         let overridden = with_metadata_field("issuer", issuer.into());
         let setup = TestSetup::with(no_override(), overridden, TestUser::consenting()).await;

@@ -183,7 +183,7 @@ async fn metadata_is_looked_for_in_the_specified_order() {
 }
 
 #[tokio::test]
-async fn a_server_says_where_its_metadata_is() {
+async fn a_challenge_has_the_metadata_url() {
     let setup = TestSetup::default_setup().await;
     // At the root, for the whole origin.
     let issuer = setup.issuer.origin.clone();

@@ -146,7 +146,7 @@ impl ProxyNode {
 
     pub(crate) async fn authenticate(&self, headers: &HeaderMap) -> AuthResult {
         let (uri, scope) = ("/mcp".parse().unwrap(), RequestExtensions::new());
-        self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).verdict().await
+        self.0.admit(&AuthRequest::new(&Method::POST, &uri, headers, &scope)).resolve().await
     }
 
     /// Runs the flow up to the code, as `user`.

@@ -194,7 +194,7 @@ impl TestRequest {
     pub(crate) async fn authenticate(&self, authenticator: &impl Authenticator) -> AuthResult {
         let uri = self.uri.parse().unwrap();
         let request = AuthRequest::new(&self.method, &uri, &self.headers, &self.scope);
-        authenticator.admit(&request).verdict().await
+        authenticator.admit(&request).resolve().await
     }
 
     /// Status and challenges of the rejection.

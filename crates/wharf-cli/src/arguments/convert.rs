@@ -7,73 +7,75 @@ pub(crate) mod tests;
 use serde_json::{Map, Number, Value};
 
 use crate::arguments::{
-    Schema, Word,
+    CliArgument, Schema,
     schema::{insert_at, plain},
 };
 use crate::{
-    error::Fail,
+    error::CliError,
     suggest,
     terminal::{clean_line, cut, ellipsis},
 };
 
 /// Maximum nesting of alternatives that are tried.
-const DEEPEST: usize = 3;
+const MAX_DEPTH: usize = 3;
 
 /// Maximum number of arguments in a signature or an error message.
-const SHOWN: usize = 12;
+const MAX_ARGUMENTS: usize = 12;
 
 /// Maximum length of an argument name in an error message.
-const LONGEST_NAME: usize = 80;
+const MAX_NAME_CHARS: usize = 80;
 
 /// Builds the arguments object from `words` under `schema`. `of` names the tool or prompt.
 pub(crate) fn arguments(
     of: &str,
     schema: &Value,
-    words: Vec<Word>,
-) -> Result<Map<String, Value>, Fail> {
+    words: Vec<CliArgument>,
+) -> Result<Map<String, Value>, CliError> {
     let root = Schema::new(schema);
     let mut object = Map::new();
-    for (key, given) in settled(words) {
+    for (key, given) in merge_by_key(words) {
         match given {
-            Given::Member(value) => _ = object.insert(key, value),
-            Given::Json(value) => {
-                let path = place(root, &key).map_or_else(|| vec![key.as_str()], |(path, _)| path);
+            KeyInput::Member(value) => _ = object.insert(key, value),
+            KeyInput::Json(value) => {
+                let path =
+                    resolve_key(root, &key).map_or_else(|| vec![key.as_str()], |(path, _)| path);
                 insert_at(&mut object, &path, value);
             }
-            Given::Texts(values) => {
-                let (path, schema) = place(root, &key).ok_or_else(|| unknown(of, root, &key))?;
-                insert_at(&mut object, &path, typed_all(schema, &key, &values)?);
+            KeyInput::Strings(values) => {
+                let (path, schema) =
+                    resolve_key(root, &key).ok_or_else(|| unknown_argument(of, root, &key))?;
+                insert_at(&mut object, &path, convert_values(schema, &key, &values)?);
             }
         }
     }
-    missing(of, root, &object).map_or(Ok(object), Err)
+    missing_arguments(of, root, &object).map_or(Ok(object), Err)
 }
 
 /// Input for one key.
-enum Given {
-    Texts(Vec<String>),
+enum KeyInput {
+    Strings(Vec<String>),
     Json(Value),
     Member(Value),
 }
 
 /// Merges the input per key: strings accumulate, a JSON value replaces earlier input.
-fn settled(words: Vec<Word>) -> Vec<(String, Given)> {
-    let mut all: Vec<(String, Given)> = Vec::new();
+fn merge_by_key(words: Vec<CliArgument>) -> Vec<(String, KeyInput)> {
+    let mut all: Vec<(String, KeyInput)> = Vec::new();
     for word in words {
         let (key, given) = match word {
-            Word::Text { key, text } => {
+            CliArgument::Text { key, text } => {
                 let known = all.iter_mut().find_map(|(known, given)| match given {
-                    Given::Texts(texts) if *known == key => Some(texts),
+                    KeyInput::Strings(texts) if *known == key => Some(texts),
                     _ => None,
                 });
                 if let Some(texts) = known {
                     texts.push(text);
                     continue;
                 }
-                (key, Given::Texts(vec![text]))
+                (key, KeyInput::Strings(vec![text]))
             }
-            Word::Json { key, value } => (key, Given::Json(value)),
-            Word::Member { name, value } => (name, Given::Member(value)),
+            CliArgument::Json { key, value } => (key, KeyInput::Json(value)),
+            CliArgument::Member { name, value } => (name, KeyInput::Member(value)),
         };
         all.retain(|(known, _)| *known != key);
         all.push((key, given));
@@ -82,97 +84,99 @@ fn settled(words: Vec<Word>) -> Vec<(String, Given)> {
 }
 
 /// Path and schema of `key`. Dots separate the levels of nested objects.
-fn place<'a, 'k>(root: Schema<'a>, key: &'k str) -> Option<(Vec<&'k str>, Schema<'a>)> {
+fn resolve_key<'a, 'k>(root: Schema<'a>, key: &'k str) -> Option<(Vec<&'k str>, Schema<'a>)> {
     if let Some(schema) = root.field(key) {
         return Some((vec![key], schema));
     }
     if let Some((first, rest)) = key.split_once('.')
         && let Some(inner) = root.field(first).filter(|field| field.is_object())
     {
-        let (mut path, schema) = place(inner.as_object(), rest)?;
+        let (mut path, schema) = resolve_key(inner.as_object(), rest)?;
         path.insert(0, first);
         return Some((path, schema));
     }
-    root.others().map(|schema| (vec![key], schema))
+    root.additional_fields().map(|schema| (vec![key], schema))
 }
 
-fn unknown(of: &str, root: Schema<'_>, key: &str) -> Fail {
+fn unknown_argument(of: &str, root: Schema<'_>, key: &str) -> CliError {
     let fields = root.fields();
     let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
     let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    let hint = suggest::instead(key, names).unwrap_or_else(|| format!("It takes: {known}."));
-    Fail::usage(format!("{of} takes no argument `{key}`"))
-        .hint(format!("{hint} To send it all the same, write {key}:=JSON."))
+    let hint = suggest::did_you_mean(key, names).unwrap_or_else(|| format!("It takes: {known}."));
+    CliError::usage(format!("{of} has no argument `{key}`"))
+        .hint(format!("{hint} To send it anyway, write {key}:=JSON."))
 }
 
-fn missing(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<Fail> {
+fn missing_arguments(of: &str, root: Schema<'_>, given: &Map<String, Value>) -> Option<CliError> {
     let required = root.required();
     let lines: Vec<String> = required
         .into_iter()
         .filter(|name| !given.contains_key(*name))
-        .take(SHOWN + 1)
+        .take(MAX_ARGUMENTS + 1)
         .enumerate()
-        .map(
-            |(at, name)| {
-                if at == SHOWN { format!("  {}", ellipsis()) } else { described(root, name) }
-            },
-        )
+        .map(|(at, name)| {
+            if at == MAX_ARGUMENTS {
+                format!("  {}", ellipsis())
+            } else {
+                describe_argument(root, name)
+            }
+        })
         .collect();
-    let what = if lines.len() == 1 { "an argument that is" } else { "arguments that are" };
+    let what = if lines.len() == 1 { "this argument" } else { "these arguments" };
     (!lines.is_empty())
-        .then(|| Fail::usage(format!("{of} needs {what} missing:\n{}", lines.join("\n"))))
+        .then(|| CliError::usage(format!("{of} needs {what}:\n{}", lines.join("\n"))))
 }
 
 /// `  name=kind  Description.`, always one line, even if the server's description has several.
-fn described(root: Schema<'_>, name: &str) -> String {
+fn describe_argument(root: Schema<'_>, name: &str) -> String {
     let field = root.field(name);
     let kind = field.map_or_else(|| "any".to_owned(), Schema::kind);
     let about = field.and_then(|it| it.text("description").or(it.text("title")));
     let short = |text: &str, most| cut(&clean_line(text), most);
-    let (name, kind) = (short(name, LONGEST_NAME), short(&kind, 80));
+    let (name, kind) = (short(name, MAX_NAME_CHARS), short(&kind, 80));
     format!("  {name}={kind}  {}", short(about.unwrap_or_default(), 200)).trim_end().to_owned()
 }
 
 /// Converts the strings of one key, one or more, to a value.
-fn typed_all(schema: Schema<'_>, key: &str, texts: &[String]) -> Result<Value, Fail> {
+fn convert_values(schema: Schema<'_>, key: &str, texts: &[String]) -> Result<Value, CliError> {
     if let [text] = texts {
-        return typed(schema, text, 0).map_err(|why| Fail::usage(format!("{key}: {why}")));
+        return convert(schema, text, 0).map_err(|why| CliError::usage(format!("{key}: {why}")));
     }
-    let Some(list) = as_list(schema) else {
-        return Err(Fail::usage(format!(
+    let Some(list) = list_schema(schema) else {
+        return Err(CliError::usage(format!(
             "{key} is given {} times, but takes one value",
             texts.len()
         )));
     };
-    let items = texts.iter().map(|text| typed(list.items(), text, 0));
+    let items = texts.iter().map(|text| convert(list.items(), text, 0));
     let items: Result<Vec<Value>, String> = items.collect();
-    items.map(Value::from).map_err(|why| Fail::usage(format!("{key}: {why}")))
+    items.map(Value::from).map_err(|why| CliError::usage(format!("{key}: {why}")))
 }
 
-fn as_list(schema: Schema<'_>) -> Option<Schema<'_>> {
-    let it = schema.telling();
+fn list_schema(schema: Schema<'_>) -> Option<Schema<'_>> {
+    let it = schema.typed_part();
     let all = std::iter::once(it).chain(it.alternatives());
     let mut lists = all.filter(|one| one.types().contains(&"array"));
     lists.next().or_else(|| (it.types().is_empty() && it.alternatives().is_empty()).then_some(it))
 }
 
 /// Converts `text` to a value under `schema`, or returns the reason why it cannot.
-pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
-    let it = schema.telling();
+pub(crate) fn convert(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
+    let it = schema.typed_part();
     if let Some(choices) = it.choices() {
         return choice(&choices, text);
     }
     let types = it.types();
     let mut reasons = Vec::new();
     for kind in &types {
-        match of_type(it, kind, text, deep) {
+        match convert_to_type(it, kind, text, deep) {
             Ok(value) => return Ok(value),
             Err(why) => reasons.push(why),
         }
     }
-    if types.is_empty() && deep < DEEPEST {
+    if types.is_empty() && deep < MAX_DEPTH {
         for alternative in it.alternatives() {
-            match typed(alternative, text, deep + 1) {
+            match convert(alternative, text, deep + 1) {
                 Ok(value) => return Ok(value),
                 Err(why) => reasons.push(why),
             }
@@ -189,21 +193,26 @@ pub(crate) fn typed(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value
     Err(reasons.join("; or: "))
 }
 
-fn of_type(schema: Schema<'_>, kind: &str, text: &str, deep: usize) -> Result<Value, String> {
+fn convert_to_type(
+    schema: Schema<'_>,
+    kind: &str,
+    text: &str,
+    deep: usize,
+) -> Result<Value, String> {
     let shown = cut(&clean_line(text), 60);
     match kind {
         "string" => Ok(text.into()),
-        "integer" => integer(text).ok_or_else(|| format!("`{shown}` is no integer")),
-        "number" => number(text).ok_or_else(|| format!("`{shown}` is no number")),
+        "integer" => integer(text).ok_or_else(|| format!("`{shown}` is not an integer")),
+        "number" => number(text).ok_or_else(|| format!("`{shown}` is not a number")),
         "boolean" => boolean(text).ok_or_else(|| format!("`{shown}` is neither true nor false")),
         "null" if text == "null" => Ok(Value::Null),
         "null" => Err(format!("`{shown}` is not null")),
         "array" => array(schema, text, deep),
         "object" => match serde_json::from_str(text) {
             Ok(object @ Value::Object(_)) => Ok(object),
-            _ => Err(format!("`{shown}` is no JSON object, such as {{\"name\":\"value\"}}")),
+            _ => Err(format!("`{shown}` is not a JSON object, such as {{\"name\":\"value\"}}")),
         },
-        other => Err(format!("the schema wants the unknown type `{other}`")),
+        other => Err(format!("the schema has the unknown type `{other}`")),
     }
 }
 
@@ -211,14 +220,14 @@ fn array(schema: Schema<'_>, text: &str, deep: usize) -> Result<Value, String> {
     if text.trim_start().starts_with('[') {
         return match serde_json::from_str(text) {
             Ok(list @ Value::Array(_)) => Ok(list),
-            Ok(_) => Err("this is no list".to_owned()),
-            Err(error) => Err(format!("this list is no JSON: {error}")),
+            Ok(_) => Err("this is not a list".to_owned()),
+            Err(error) => Err(format!("this list is not valid JSON: {error}")),
         };
     }
-    if deep >= DEEPEST {
-        return Err("lists within lists have to be given as JSON".to_owned());
+    if deep >= MAX_DEPTH {
+        return Err("nested lists must be given as JSON".to_owned());
     }
-    typed(schema.items(), text, deep + 1).map(|item| Value::from(vec![item]))
+    convert(schema.items(), text, deep + 1).map(|item| Value::from(vec![item]))
 }
 
 pub(crate) fn boolean(text: &str) -> Option<Value> {
@@ -245,12 +254,12 @@ fn choice(choices: &[&Value], text: &str) -> Result<Value, String> {
     }
     let names: Vec<String> = choices.iter().map(|value| plain(value)).collect();
     let shown = cut(&clean_line(text), 60);
-    let meant = suggest::instead(text, names.iter().map(String::as_str));
+    let meant = suggest::did_you_mean(text, names.iter().map(String::as_str));
     let meant = meant.map(|hint| format!(". {hint}")).unwrap_or_default();
-    Err(format!("`{shown}` is none of {}{meant}", cut(&clean_line(&names.join(", ")), 400)))
+    Err(format!("`{shown}` is not one of {}{meant}", cut(&clean_line(&names.join(", ")), 400)))
 }
 
-/// Signature of a tool as its arguments are typed: `a=integer [note=string]`.
+/// Signature of a tool as its arguments are convert: `a=integer [note=string]`.
 pub(crate) fn signature(schema: &Value) -> String {
     let root = Schema::new(schema);
     let required = root.required();
@@ -261,11 +270,11 @@ pub(crate) fn signature(schema: &Value) -> String {
     let all = all.chain(optional.into_iter().map(|field| (field, false)));
     let mut shown: Vec<String> = Vec::new();
     for ((name, field), needed) in all {
-        if shown.len() == SHOWN {
+        if shown.len() == MAX_ARGUMENTS {
             shown.push(ellipsis().to_owned());
             break;
         }
-        let name = cut(&clean_line(name), LONGEST_NAME);
+        let name = cut(&clean_line(name), MAX_NAME_CHARS);
         let one = format!("{name}={}", cut(&clean_line(&field.kind()), 40));
         shown.push(if needed { one } else { format!("[{one}]") });
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::arguments::convert::*;
-use crate::{arguments::read_words, terminal::Paint};
+use crate::{arguments::parse_arguments, terminal::Paint};
 
 fn schema() -> Value {
     json!({
@@ -35,7 +35,7 @@ fn schema() -> Value {
 
 fn read(words: &[&str]) -> Result<Value, String> {
     let words: Vec<String> = ["text=hi"].iter().chain(words).map(|&it| it.to_owned()).collect();
-    let words = read_words(&words).map_err(|fail| fail.json())?;
+    let words = parse_arguments(&words).map_err(|fail| fail.json())?;
     let read = arguments("tool", &schema(), words).map_err(|fail| fail.json())?;
     let mut read = Value::from(read);
     read.as_object_mut().unwrap().remove("text");
@@ -43,7 +43,7 @@ fn read(words: &[&str]) -> Result<Value, String> {
 }
 
 #[test]
-fn text_becomes_what_the_schema_wants() {
+fn strings_are_converted_by_the_schema() {
     for (words, expected) in [
         (vec!["count=3", "ratio=2.5"], json!({"count": 3, "ratio": 2.5})),
         (vec!["ratio=2", "count=-7"], json!({"ratio": 2, "count": -7})),
@@ -76,7 +76,7 @@ fn text_becomes_what_the_schema_wants() {
 }
 
 #[test]
-fn what_comes_later_wins() {
+fn later_arguments_override_earlier_ones() {
     for (words, expected) in [
         (vec!["count=2", r#"{"count":1}"#], json!({"count": 1})),
         (vec!["count=2", "count:=1"], json!({"count": 1})),
@@ -93,23 +93,23 @@ fn what_comes_later_wins() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_why() {
+fn invalid_arguments_state_the_reason() {
     for (words, why) in [
-        (vec!["count=many"], "count: `many` is no integer"),
-        (vec!["count=1.5"], "count: `1.5` is no integer"),
-        (vec!["count="], "count: `` is no integer"),
-        (vec!["ratio=NaN"], "ratio: `NaN` is no number"),
+        (vec!["count=many"], "count: `many` is not an integer"),
+        (vec!["count=1.5"], "count: `1.5` is not an integer"),
+        (vec!["count="], "count: `` is not an integer"),
+        (vec!["ratio=NaN"], "ratio: `NaN` is not a number"),
         (vec!["loud=perhaps"], "loud: `perhaps` is neither true nor false"),
         (vec!["colour=gren"], "Did you mean `green`?"),
-        (vec!["level=9"], "level: `9` is none of 1, 2, max"),
-        (vec!["place=Oslo"], "place: `Oslo` is no JSON object"),
-        (vec!["tags=[1"], "tags: this list is no JSON"),
-        (vec!["sizes=a"], "sizes: `a` is no integer"),
-        (vec!["maybe=x"], "maybe: `x` is no integer; or: `x` is neither true nor false"),
+        (vec!["level=9"], "level: `9` is not one of 1, 2, max"),
+        (vec!["place=Oslo"], "place: `Oslo` is not a JSON object"),
+        (vec!["tags=[1"], "tags: this list is not valid JSON"),
+        (vec!["sizes=a"], "sizes: `a` is not an integer"),
+        (vec!["maybe=x"], "maybe: `x` is not an integer; or: `x` is neither true nor false"),
         (vec!["count=1", "count=2"], "count is given 2 times, but takes one value"),
         (vec!["cuont=1"], "Did you mean `count`?"),
-        (vec!["place.town=x"], "tool takes no argument `place.town`"),
-        (vec!["extra.a=x"], "extra.a: `x` is no integer"),
+        (vec!["place.town=x"], "tool has no argument `place.town`"),
+        (vec!["extra.a=x"], "extra.a: `x` is not an integer"),
         (vec!["nothing=x"], "nothing: `x` is not null"),
     ] {
         let told = read(&words).unwrap_err();
@@ -118,27 +118,27 @@ fn what_does_not_fit_is_told_why() {
 }
 
 #[test]
-fn what_is_missing_is_described() {
+fn missing_arguments_are_described() {
     let fail = arguments("`say`", &schema(), Vec::new()).unwrap_err();
     let told = fail.json();
-    assert!(told.contains("needs an argument that is missing:"), "{told}");
+    assert!(told.contains("needs this argument:"), "{told}");
     assert!(told.contains("text=string  What to say."), "{told}");
 }
 
 #[test]
-fn a_server_cannot_make_the_complaint_long() {
+fn error_messages_about_server_schemas_are_limited() {
     let names: Vec<String> = (0..20_000).map(|at| format!("n{at}\nx")).collect();
     let about = json!({"type": "string", "description": "a\n".repeat(1000)});
     let fields: Map<String, Value> =
         names.iter().map(|name| (name.clone(), about.clone())).collect();
     let schema = json!({"type": "object", "properties": fields, "required": names});
     let told = arguments("`say`", &schema, Vec::new()).unwrap_err().text(Paint::PLAIN);
-    assert!(told.starts_with("error: `say` needs arguments that are missing:\n"), "{told}");
-    assert!(told.lines().count() == SHOWN + 2 && told.ends_with("\n  …"), "{told}");
+    assert!(told.starts_with("error: `say` needs these arguments:\n"), "{told}");
+    assert!(told.lines().count() == MAX_ARGUMENTS + 2 && told.ends_with("\n  …"), "{told}");
 }
 
 #[test]
-fn signatures_show_how_to_type() {
+fn signatures_list_the_arguments() {
     let shown = signature(&schema());
     assert!(shown.starts_with("text=string [count=integer] "), "{shown}");
     assert!(shown.contains("[colour=red|green|blue]") && shown.ends_with(" …"), "{shown}");

@@ -5,5 +5,5 @@ mod parse;
 mod schema;
 
 pub(crate) use crate::arguments::convert::{arguments, boolean, integer, number, signature};
-pub(crate) use crate::arguments::parse::{Word, read_words, stdin};
+pub(crate) use crate::arguments::parse::{CliArgument, parse_arguments, stdin};
 pub(crate) use schema::{Schema, plain};

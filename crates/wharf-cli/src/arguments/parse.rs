@@ -4,14 +4,14 @@ use std::io::{self, Read};
 
 use serde_json::{Map, Value};
 
-use crate::error::Fail;
+use crate::error::CliError;
 
 /// Maximum number of bytes read from stdin.
-const MOST: u64 = 64 << 20;
+const MAX_STDIN_BYTES: u64 = 64 << 20;
 
 /// One argument before its type is resolved.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Word {
+pub(crate) enum CliArgument {
     /// `key=value`: a string, converted by the schema.
     Text { key: String, text: String },
     /// `key:=json`: a JSON value, used unchanged.
@@ -21,7 +21,7 @@ pub(crate) enum Word {
 }
 
 /// Parses the arguments. `-` reads an object from stdin.
-pub(crate) fn read_words(words: &[String]) -> Result<Vec<Word>, Fail> {
+pub(crate) fn parse_arguments(words: &[String]) -> Result<Vec<CliArgument>, CliError> {
     let mut read = Vec::with_capacity(words.len());
     for word in words {
         match word.as_str() {
@@ -36,41 +36,43 @@ pub(crate) fn read_words(words: &[String]) -> Result<Vec<Word>, Fail> {
 }
 
 /// Reads JSON text from stdin.
-pub(crate) fn stdin() -> Result<String, Fail> {
+pub(crate) fn stdin() -> Result<String, CliError> {
     let mut text = String::new();
-    let read = io::stdin().lock().take(MOST).read_to_string(&mut text);
-    read.map_err(|error| Fail::usage(format!("Cannot read stdin: {error}")))?;
+    let read = io::stdin().lock().take(MAX_STDIN_BYTES).read_to_string(&mut text);
+    read.map_err(|error| CliError::usage(format!("Cannot read stdin: {error}")))?;
     Ok(text)
 }
 
-fn members(object: Map<String, Value>) -> impl Iterator<Item = Word> {
-    object.into_iter().map(|(name, value)| Word::Member { name, value })
+fn members(object: Map<String, Value>) -> impl Iterator<Item = CliArgument> {
+    object.into_iter().map(|(name, value)| CliArgument::Member { name, value })
 }
 
-fn object(text: &str, place: &str) -> Result<Map<String, Value>, Fail> {
+fn object(text: &str, place: &str) -> Result<Map<String, Value>, CliError> {
     match serde_json::from_str(text) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(other) => Err(Fail::usage(format!("Expected a JSON object in {place}, got {other}"))),
-        Err(error) => Err(Fail::usage(format!("The JSON in {place} cannot be read: {error}"))),
+        Ok(other) => {
+            Err(CliError::usage(format!("Expected a JSON object in {place}, got {other}")))
+        }
+        Err(error) => Err(CliError::usage(format!("The JSON in {place} cannot be read: {error}"))),
     }
 }
 
-fn one(word: &str) -> Result<Word, Fail> {
+fn one(word: &str) -> Result<CliArgument, CliError> {
     let Some((key, value)) = word.split_once('=').filter(|(key, _)| !matches!(*key, "" | ":"))
     else {
-        return Err(Fail::usage(format!("`{word}` is no argument")).hint(
+        return Err(CliError::usage(format!("`{word}` is not an argument")).hint(
             "Write key=value, key:=json, a whole JSON object, or - to read one from stdin."
                 .to_owned(),
         ));
     };
     let Some(key) = key.strip_suffix(':') else {
-        return Ok(Word::Text { key: key.to_owned(), text: value.to_owned() });
+        return Ok(CliArgument::Text { key: key.to_owned(), text: value.to_owned() });
     };
     let value = serde_json::from_str(value).map_err(|error| {
-        Fail::usage(format!("`{value}`, given for {key}, is no JSON: {error}"))
+        CliError::usage(format!("`{value}`, given for {key}, is not valid JSON: {error}"))
             .hint(format!("To send it as text, write {key}={value}"))
     })?;
-    Ok(Word::Json { key: key.to_owned(), value })
+    Ok(CliArgument::Json { key: key.to_owned(), value })
 }
 
 #[cfg(test)]
@@ -78,34 +80,34 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(words: &[&str]) -> Result<Vec<Word>, Fail> {
+    fn read(words: &[&str]) -> Result<Vec<CliArgument>, CliError> {
         let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        read_words(&words)
+        parse_arguments(&words)
     }
 
-    fn text(key: &str, text: &str) -> Word {
-        Word::Text { key: key.to_owned(), text: text.to_owned() }
+    fn text(key: &str, text: &str) -> CliArgument {
+        CliArgument::Text { key: key.to_owned(), text: text.to_owned() }
     }
 
-    fn value(key: &str, value: Value) -> Word {
-        Word::Json { key: key.to_owned(), value }
+    fn value(key: &str, value: Value) -> CliArgument {
+        CliArgument::Json { key: key.to_owned(), value }
     }
 
     #[test]
-    fn every_form_is_read() {
+    fn every_argument_form_is_parsed() {
         let words = read(&["a=1", "b:=[1]", "url=http://x?a=b", "e=", r#"{"c":{"d":1}}"#]).unwrap();
         let expected = [
             text("a", "1"),
             value("b", json!([1])),
             text("url", "http://x?a=b"),
             text("e", ""),
-            Word::Member { name: "c".to_owned(), value: json!({"d": 1}) },
+            CliArgument::Member { name: "c".to_owned(), value: json!({"d": 1}) },
         ];
         assert_eq!(words, expected);
     }
 
     #[test]
-    fn what_is_none_is_told_what_to_be() {
+    fn invalid_argument_forms_are_reported() {
         for word in ["nonsense", "=1", ":=1", "a:=nonsense", "{\"a\":", "{} {}"] {
             let fail = read(&[word]).unwrap_err();
             assert_eq!(fail.exit as i32, 1, "{word}");

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 /// Maximum number of references followed.
-const FARTHEST: usize = 16;
+const MAX_REFERENCES: usize = 16;
 
 /// Maximum number of alternatives or parts read of one schema, since a server may send any number.
-const MOST_PARTS: usize = 32;
+const MAX_SUBSCHEMAS: usize = 32;
 
 /// Schema together with the document that its references point into.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Schema<'a> {
     here: &'a Value,
 }
 
-static ANYTHING: Value = Value::Bool(true);
+static ANY_SCHEMA: Value = Value::Bool(true);
 
 impl<'a> Schema<'a> {
     pub(crate) fn new(root: &'a Value) -> Self {
@@ -31,12 +31,12 @@ impl<'a> Schema<'a> {
     /// Resolves references within the document. An external reference is never followed and allows
     /// any value.
     fn resolved(mut self) -> Self {
-        for _ in 0..FARTHEST {
+        for _ in 0..MAX_REFERENCES {
             let Some(Value::String(reference)) = self.here.get("$ref") else { return self };
             let target = reference.strip_prefix('#').and_then(|path| self.root.pointer(path));
-            self.here = target.unwrap_or(&ANYTHING);
+            self.here = target.unwrap_or(&ANY_SCHEMA);
         }
-        Schema { here: &ANYTHING, ..self }
+        Schema { here: &ANY_SCHEMA, ..self }
     }
 
     fn get(self, keyword: &str) -> Option<&'a Value> {
@@ -75,7 +75,7 @@ impl<'a> Schema<'a> {
     pub(crate) fn alternatives(self) -> Vec<Schema<'a>> {
         let of = |keyword| self.get(keyword).and_then(Value::as_array);
         let all = of("anyOf").or_else(|| of("oneOf"));
-        all.into_iter().flatten().take(MOST_PARTS).map(|here| self.at(here)).collect()
+        all.into_iter().flatten().take(MAX_SUBSCHEMAS).map(|here| self.at(here)).collect()
     }
 
     /// The schema and, recursively, the schemas of its `allOf`.
@@ -84,7 +84,7 @@ impl<'a> Schema<'a> {
         let mut next = 0;
         while let Some(it) = whole.get(next).copied() {
             let parts = it.get("allOf").and_then(Value::as_array).into_iter().flatten();
-            let room = MOST_PARTS.saturating_sub(whole.len());
+            let room = MAX_SUBSCHEMAS.saturating_sub(whole.len());
             whole.extend(parts.take(room).map(|here| it.at(here)));
             next += 1;
         }
@@ -92,7 +92,7 @@ impl<'a> Schema<'a> {
     }
 
     /// The first of the schema and its parts that has a type, an `enum` or alternatives.
-    pub(crate) fn telling(self) -> Schema<'a> {
+    pub(crate) fn typed_part(self) -> Schema<'a> {
         let says = |it: &Schema<'_>| {
             !it.types().is_empty() || it.choices().is_some() || !it.alternatives().is_empty()
         };
@@ -101,7 +101,7 @@ impl<'a> Schema<'a> {
 
     /// Schema of the items of an array.
     pub(crate) fn items(self) -> Schema<'a> {
-        self.at(self.get("items").unwrap_or(&ANYTHING))
+        self.at(self.get("items").unwrap_or(&ANY_SCHEMA))
     }
 
     /// Fields of an object by name, including those of its parts.
@@ -126,19 +126,19 @@ impl<'a> Schema<'a> {
     }
 
     /// Schema of fields that are not named; `None` if they are not allowed.
-    pub(crate) fn others(self) -> Option<Schema<'a>> {
+    pub(crate) fn additional_fields(self) -> Option<Schema<'a>> {
         match self.get("additionalProperties") {
             Some(Value::Bool(false)) => None,
             Some(here) => Some(self.at(here)),
             // Most schemas that name their fields omit `additionalProperties: false`.
-            None if self.fields().is_empty() => Some(self.at(&ANYTHING)),
+            None if self.fields().is_empty() => Some(self.at(&ANY_SCHEMA)),
             None => None,
         }
     }
 
     /// True if the schema allows an object.
     pub(crate) fn is_object(self) -> bool {
-        let it = self.telling();
+        let it = self.typed_part();
         it.types().contains(&"object") || it.alternatives().into_iter().any(Schema::takes_fields)
     }
 
@@ -148,7 +148,7 @@ impl<'a> Schema<'a> {
 
     /// Schema in which the fields of an object are looked up.
     pub(crate) fn as_object(self) -> Schema<'a> {
-        let it = self.telling();
+        let it = self.typed_part();
         if it.types().contains(&"object") {
             return it;
         }
@@ -161,7 +161,7 @@ impl<'a> Schema<'a> {
     }
 
     fn kind_within(self, deep: usize) -> String {
-        let it = self.telling();
+        let it = self.typed_part();
         if let Some(choices) = it.choices() {
             return choices.into_iter().map(plain).collect::<Vec<_>>().join("|");
         }
@@ -213,7 +213,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn kinds_read_well() {
+    fn type_names_are_readable() {
         for (schema, kind) in [
             (json!({"type": "integer"}), "integer"),
             (json!({"type": ["string", "null"]}), "string"),
@@ -239,11 +239,11 @@ mod tests {
         let schema = Schema::new(&schema);
         assert_eq!(schema.required(), BTreeSet::from(["a", "b"]));
         assert_eq!(schema.field("b").unwrap().kind(), "integer");
-        assert!(schema.others().is_none());
+        assert!(schema.additional_fields().is_none());
     }
 
     #[test]
-    fn a_schema_that_goes_round_in_circles_ends() {
+    fn cyclic_schemas_terminate() {
         let schema = json!({"allOf": [{"$ref": "#"}, {"$ref": "#"}], "properties": {"a": {"$ref": "#/properties/a"}}});
         let schema = Schema::new(&schema);
         assert!(schema.field("a").is_some());

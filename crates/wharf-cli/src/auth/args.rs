@@ -3,31 +3,31 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 const SERVERS: &str = "\
-TARGET is the http, https, ws or wss URL of a server, or the name of a configured one.";
+TARGET is the http, https, ws or wss URL of a server, or the name of a configured server.";
 
 const LOGIN: &str = "\
-Every other verb uses the login by itself, and renews it. Logging in again with --scope asks for
-those scopes besides what was granted before.
+All other commands use the login and renew it. Logging in again with --scope requests those scopes in
+addition to the granted ones.
 
-A SECRET is never written on the command line, which others on this machine can read:
-  FILE         the file that holds it
-  @env:NAME    the environment variable that holds it
+A SECRET is never passed on the command line, which other users of this machine can read:
+  FILE         the file that contains it
+  @env:NAME    the environment variable that contains it
   -            stdin";
 
-/// Log in at servers that ask who calls
+/// Log in to servers that require authorization
 #[derive(Debug, Args)]
 pub(crate) struct Auth {
     #[command(subcommand)]
-    pub(crate) what: AuthVerb,
+    pub(crate) what: AuthCommand,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum AuthVerb {
-    /// Log in at a server, in the browser
+pub(crate) enum AuthCommand {
+    /// Log in to a server in the browser
     Login(Login),
-    /// Show where you are logged in, for what and how long
+    /// Show the stored logins with their scopes and expiry
     Status(Status),
-    /// Log out: what lets you in is revoked, where the server offers that, and forgotten
+    /// Log out: revoke the tokens, if the authorization server supports it, and remove them
     Logout(Logout),
 }
 
@@ -36,30 +36,30 @@ pub(crate) enum AuthVerb {
 pub(crate) struct Login {
     /// The server
     pub(crate) target: String,
-    /// Ask for this scope; may be repeated [default: what the server says is needed]
+    /// Request this scope; may be repeated [default: the scopes that the server requires]
     #[arg(long, value_name = "SCOPE", value_parser = scope)]
     pub(crate) scope: Vec<String>,
-    /// The id under which the authorization server knows this client [default: it is told of us]
+    /// Client id at the authorization server [default: the client registers itself]
     #[arg(long, value_name = "ID")]
     pub(crate) client_id: Option<String>,
-    /// Where the secret that goes with the id is: FILE, @env:NAME or -
+    /// Client secret: FILE, @env:NAME or -
     #[arg(long, value_name = "SECRET", requires = "client_id")]
     pub(crate) client_secret: Option<String>,
-    /// The only authorization server that is shown the id and the secret; required with
-    /// --client-secret, unless you confirm at the terminal the one that the server names
+    /// The only authorization server that receives the id and the secret; required with
+    /// --client-secret, unless you confirm the server's choice at the terminal
     #[arg(long, value_name = "URL")]
     pub(crate) issuer: Option<String>,
-    /// Get in also where that leads into a private network, as at a company's own servers; every
-    /// other verb may from then on
+    /// Allow authorization servers in a private network, such as a company's own; stored with the
+    /// login for all other commands
     #[arg(long)]
     pub(crate) allow_private: bool,
-    /// How to get in: browser, or client-credentials for a program that has an id and a secret
+    /// Grant type: browser, or client-credentials for a program with an id and a secret
     #[arg(long, value_enum, default_value_t = Grant::Browser, hide_possible_values = true)]
     pub(crate) grant: Grant,
-    /// Start no browser: show the address, and take the one at which the browser ended
+    /// Do not start a browser: print the URL, and prompt for the address of the redirect
     #[arg(long)]
     pub(crate) no_browser: bool,
-    /// Let the browser come back to this port of 127.0.0.1 [default: any that is free]
+    /// Port of the redirect on 127.0.0.1 [default: any free port]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: Option<u16>,
     /// Print JSON, at a terminal too
@@ -76,7 +76,7 @@ pub(crate) enum Grant {
 #[derive(Debug, Args)]
 #[command(after_help = SERVERS)]
 pub(crate) struct Status {
-    /// The server [default: all of them]
+    /// The server [default: all servers]
     pub(crate) target: Option<String>,
     /// Print JSON, at a terminal too
     #[arg(long)]
@@ -89,7 +89,7 @@ pub(crate) struct Logout {
     /// The server
     #[arg(required_unless_present = "all")]
     pub(crate) target: Option<String>,
-    /// Log out everywhere
+    /// Log out of all servers
     #[arg(long, conflicts_with = "target")]
     pub(crate) all: bool,
     /// Print JSON, at a terminal too
@@ -100,9 +100,9 @@ pub(crate) struct Logout {
 impl Auth {
     pub(crate) fn json(&self) -> bool {
         match &self.what {
-            AuthVerb::Login(login) => login.json,
-            AuthVerb::Status(status) => status.json,
-            AuthVerb::Logout(logout) => logout.json,
+            AuthCommand::Login(login) => login.json,
+            AuthCommand::Status(status) => status.json,
+            AuthCommand::Logout(logout) => logout.json,
         }
     }
 }

@@ -16,26 +16,26 @@ use wharf::{
 };
 
 use crate::{
-    server_requests::Questions,
-    terminal::{Screen, clean_line, clean_url},
+    server_requests::TerminalPrompts,
+    terminal::{StderrOutput, clean_line, clean_url},
 };
 
 /// Prompt for a user whose browser runs on another machine.
-const PASTE: &str = "Or paste here the address that your browser ends at > ";
+const PASTE: &str = "Or paste the address that your browser ends at > ";
 
 /// User at the terminal.
-pub(crate) struct Person {
+pub(crate) struct TerminalUser {
     browser: Browser,
-    consent: Consent,
+    consent: LoginConsent,
 }
 
 /// Consent of the user to a login.
-pub(crate) enum Consent {
+pub(crate) enum LoginConsent {
     /// Given on the command line.
     Given,
     /// Requested at the terminal.
     Asked {
-        questions: Questions,
+        questions: TerminalPrompts,
         /// The user's name for the server.
         server: String,
         /// Set if the user is already logged in to the server.
@@ -43,21 +43,21 @@ pub(crate) enum Consent {
     },
 }
 
-impl Person {
-    pub(crate) fn new(browser: Browser, consent: Consent) -> Self {
-        Person { browser, consent }
+impl TerminalUser {
+    pub(crate) fn new(browser: Browser, consent: LoginConsent) -> Self {
+        TerminalUser { browser, consent }
     }
 }
 
-impl UserAgent for Person {
+impl UserAgent for TerminalUser {
     fn prepare(&self, last: Option<&str>) -> BoxFuture<Result<Box<dyn UserAgentSession>, Error>> {
         let (questions, server, again) = match &self.consent {
-            Consent::Given => return self.browser.prepare(last),
-            Consent::Asked { questions, server, again } => (questions, server, again.clone()),
+            LoginConsent::Given => return self.browser.prepare(last),
+            LoginConsent::Asked { questions, server, again } => (questions, server, again.clone()),
         };
         let what = match again.load(Ordering::Acquire) {
-            true => "wants more than your login there is good for",
-            false => "wants to know who you are",
+            true => "requires more scopes than your login has",
+            false => "requires a login",
         };
         let question = format!("{} {what}. Log in with a browser?", clean_line(server));
         let (questions, browser) = (questions.clone(), self.browser.clone());
@@ -65,7 +65,7 @@ impl UserAgent for Person {
         Box::pin(async move {
             if !matches!(questions.agree(question).await, Ok(true)) {
                 return Err(Error::new(ErrorKind::Unauthenticated)
-                    .with_message("The server wants you to log in, and you did not"));
+                    .with_message("The server requires a login, and you declined it"));
             }
             again.store(true, Ordering::Release);
             browser.prepare(last.as_deref()).await
@@ -74,14 +74,14 @@ impl UserAgent for Person {
 }
 
 /// Browser that reports its steps on `screen`.
-pub(crate) fn browser(screen: &Arc<Screen>) -> Browser {
+pub(crate) fn browser(screen: &Arc<StderrOutput>) -> Browser {
     let screen = screen.clone();
     Browser::new(move |to, notice| tell(&screen, to, &notice))
 }
 
 /// The same browser, plus a prompt to paste the redirect address of a browser on another machine.
 /// `last` is set if no other prompt follows.
-pub(crate) fn with_paste(browser: Browser, questions: &Questions, last: bool) -> Browser {
+pub(crate) fn with_paste(browser: Browser, questions: &TerminalPrompts, last: bool) -> Browser {
     let questions = questions.clone();
     browser.paste(move || {
         let questions = questions.clone();
@@ -89,12 +89,14 @@ pub(crate) fn with_paste(browser: Browser, questions: &Questions, last: bool) ->
     })
 }
 
-fn tell(screen: &Screen, to: &AuthorizationRequest, notice: &Notice<'_>) {
+fn tell(screen: &StderrOutput, to: &AuthorizationRequest, notice: &Notice<'_>) {
     let (url, opened) = match notice {
         Notice::Opened { url } => (url, true),
         Notice::OpenIt { url } => (url, false),
-        Notice::DidNotOpen => return screen.line("No browser came up: open that page yourself."),
-        Notice::NotThis(why) => return screen.line(&format!("This is not it: {why}.")),
+        Notice::DidNotOpen => {
+            return screen.line("The browser did not start: open that page yourself.");
+        }
+        Notice::NotThis(why) => return screen.line(&format!("That address is not usable: {why}.")),
         _ => return,
     };
     if !screen.is_terminal() {
@@ -105,16 +107,16 @@ fn tell(screen: &Screen, to: &AuthorizationRequest, notice: &Notice<'_>) {
     let issuer = paint.bold(&clean_url(&to.issuer));
     screen.line(&match opened {
         true => {
-            format!("Your browser shows a page of {issuer}: log in there. If it does not, open")
+            format!("Log in on the page of {issuer} in your browser. If it did not open, visit")
         }
         false => format!("To log in, open this page of {issuer}:"),
     });
     screen.line(&format!("  {}", paint.cyan(&clean_url(url))));
     let scopes = to.url.query_pairs().find(|(name, _)| name == "scope").map(|(_, scopes)| scopes);
     if let Some(scopes) = scopes {
-        screen.line(&format!("You will be asked for: {}", clean_line(&scopes)));
+        screen.line(&format!("Requested scopes: {}", clean_line(&scopes)));
     }
     if opened {
-        screen.line(&paint.dim("Waiting until you are back; Ctrl-C gives up."));
+        screen.line(&paint.dim("Waiting for the login; Ctrl-C cancels it."));
     }
 }

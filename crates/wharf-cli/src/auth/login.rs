@@ -7,32 +7,33 @@ use super::{
     args::{Grant, Login},
     fetch, secret,
     status::{logins, show},
-    url_of, vault, wants_keychain,
+    token_store, url_of, wants_keychain,
 };
-use crate::auth::interactive::{Consent, Person, browser, with_paste};
-use crate::error::Fail;
+use crate::auth::interactive::{LoginConsent, TerminalUser, browser, with_paste};
+use crate::error::CliError;
 use crate::{
     context::Context,
-    terminal::{clean_url, somebody_there},
+    terminal::{clean_url, is_interactive},
 };
 
 /// Grant of a login that a program obtained without a user.
 pub(super) const AS_PROGRAM: &str = "client_credentials";
 
 /// Client credentials from the command line.
-struct Client {
+struct ClientCredentials {
     id: String,
     secret: Option<String>,
 }
 
 impl Login {
-    pub(super) async fn run(&self, context: &Context) -> Result<(), Fail> {
+    pub(super) async fn run(&self, context: &Context) -> Result<(), CliError> {
         let url = url_of(&self.target)?;
         let server = server_key(&url)?;
         let client = self.client()?;
-        let vault = vault()?;
-        let before = logins(&vault, |key| key.server == server).await?;
-        let auth = self.auth(context, client.as_ref())?.name("Wharf").token_store(vault.clone());
+        let token_store = token_store()?;
+        let before = logins(&token_store, |key| key.server == server).await?;
+        let auth =
+            self.auth(context, client.as_ref())?.name("Wharf").token_store(token_store.clone());
         let auth = auth.fetch(fetch(self.allow_private, &before));
         let auth = match self.scopes() {
             scopes if scopes.is_empty() => auth,
@@ -40,18 +41,18 @@ impl Login {
         };
         let auth = match &self.issuer {
             Some(issuer) => auth.issuer(issuer),
-            None if somebody_there() => confirming(auth, context, &server),
+            None if is_interactive() => with_issuer_prompt(auth, context, &server),
             None => auth,
         };
         let login = match before.is_empty() {
-            true => first(context, &url, &auth, &vault).await?,
+            true => first_login(context, &url, &auth, &token_store).await?,
             false => auth.login(&url).await?,
         };
-        let login = self.remembered(login, client, &vault).await?;
-        show(context, &vault, &[login])?;
-        if wants_keychain() && !vault.is_sealed() {
+        let login = self.with_client_and_grant(login, client, &token_store).await?;
+        show(context, &token_store, &[login])?;
+        if wants_keychain() && !token_store.is_sealed() {
             context
-                .tell("No keychain of the system answers here, so the file alone keeps the login.");
+                .tell("No system keychain is available: the login is stored unencrypted in a file that only you can read.");
         }
         Ok(())
     }
@@ -61,19 +62,23 @@ impl Login {
         self.scope.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect()
     }
 
-    fn client(&self) -> Result<Option<Client>, Fail> {
+    fn client(&self) -> Result<Option<ClientCredentials>, CliError> {
         let secret = self.client_secret.as_deref();
         let secret = secret.map(|place| secret::read("--client-secret", place)).transpose()?;
-        Ok(self.client_id.clone().map(|id| Client { id, secret }))
+        Ok(self.client_id.clone().map(|id| ClientCredentials { id, secret }))
     }
 
-    fn auth(&self, context: &Context, client: Option<&Client>) -> Result<Auth, Fail> {
+    fn auth(
+        &self,
+        context: &Context,
+        client: Option<&ClientCredentials>,
+    ) -> Result<Auth, CliError> {
         if self.grant == Grant::ClientCredentials {
             return match client {
-                Some(Client { id, secret: Some(secret) }) => {
+                Some(ClientCredentials { id, secret: Some(secret) }) => {
                     Ok(Auth::client_credentials(id, secret))
                 }
-                _ => Err(Fail::usage("A program has to say who it is")
+                _ => Err(CliError::usage("--grant client-credentials needs an id and a secret")
                     .hint("Give --client-id ID and --client-secret FILE.".to_owned())),
             };
         }
@@ -84,34 +89,34 @@ impl Login {
         if self.no_browser {
             browser = browser.by_hand();
         }
-        if somebody_there() {
+        if is_interactive() {
             browser = with_paste(browser, &context.questions, true);
         }
-        let auth = Auth::code(Person::new(browser, Consent::Given));
+        let auth = Auth::code(TerminalUser::new(browser, LoginConsent::Given));
         Ok(match client {
-            Some(Client { id, secret: Some(secret) }) => auth.client_secret(id, secret),
-            Some(Client { id, secret: None }) => auth.client(id),
+            Some(ClientCredentials { id, secret: Some(secret) }) => auth.client_secret(id, secret),
+            Some(ClientCredentials { id, secret: None }) => auth.client(id),
             None => auth,
         })
     }
 
     /// Stores the client credentials, if given, and the grant: the next process needs them to renew
     /// the login.
-    async fn remembered(
+    async fn with_client_and_grant(
         &self,
         mut login: Kept,
-        client: Option<Client>,
-        vault: &FileTokenStore,
-    ) -> Result<Kept, Fail> {
+        client: Option<ClientCredentials>,
+        token_store: &FileTokenStore,
+    ) -> Result<Kept, CliError> {
         let before = login.clone();
-        if let Some(Client { id, secret }) = client {
+        if let Some(ClientCredentials { id, secret }) = client {
             let back = self.port.map(|port| format!("http://127.0.0.1:{port}/callback"));
             let said = json!({"client_id": id, "client_secret": secret, "redirect_uri": back});
             login.registration = serde_json::from_value(said).ok();
         }
         login.grant = (self.grant == Grant::ClientCredentials).then(|| AS_PROGRAM.to_owned());
         if login != before {
-            vault.save(&login).await?;
+            token_store.save(&login).await?;
         }
         Ok(login)
     }
@@ -119,7 +124,7 @@ impl Login {
 
 /// Requires consent before a secret is sent to an authorization server that only the MCP server
 /// names.
-fn confirming(auth: Auth, context: &Context, server: &str) -> Auth {
+fn with_issuer_prompt(auth: Auth, context: &Context, server: &str) -> Auth {
     let (questions, server) = (context.questions.clone(), clean_url(server).into_owned());
     auth.confirm_issuer(move |issuer| {
         let question = format!(
@@ -133,20 +138,21 @@ fn confirming(auth: Auth, context: &Context, server: &str) -> Auth {
 
 /// First login. Sends a request so that the server returns its authorization challenge; a server
 /// that accepts it without a login returns none.
-async fn first(
+async fn first_login(
     context: &Context,
     url: &str,
     auth: &Auth,
-    vault: &FileTokenStore,
-) -> Result<Kept, Fail> {
+    token_store: &FileTokenStore,
+) -> Result<Kept, CliError> {
     let server = server_key(url)?;
-    let tried = context.try_in(url, auth).await;
-    let mut found = logins(vault, |key| key.server == server).await?;
+    let tried = context.probe(url, auth).await;
+    let mut found = logins(token_store, |key| key.server == server).await?;
     match (found.pop(), tried) {
         (Some(login), _) => Ok(login),
         (None, Ok(())) => auth.login(url).await.map_err(|error| {
-            let message = format!("{server} lets you in without a login");
-            Fail::unauthorized(message).hint(format!("It offers none either: {}", error.message))
+            let message = format!("{server} accepts requests without a login");
+            CliError::unauthorized(message)
+                .hint(format!("It does not support one either: {}", error.message))
         }),
         (None, Err(fail)) => Err(fail),
     }

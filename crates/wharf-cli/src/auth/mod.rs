@@ -18,38 +18,41 @@ use wharf::{
     client::Target,
 };
 
-pub(crate) use crate::auth::select::{is_known, way_to};
-pub(crate) use args::{Auth, AuthVerb};
+pub(crate) use crate::auth::select::{auth_for, has_stored_login};
+pub(crate) use args::{Auth, AuthCommand};
 
-use crate::{commands::Run, error::Fail};
+use crate::{commands::Run, error::CliError};
 use crate::{context::Context, target, trust};
 
 /// Environment variable that selects the token store: `file` does not use a keychain.
-const VAULT: &str = "WHARF_VAULT";
+const TOKEN_STORE_VARIABLE: &str = "WHARF_VAULT";
 
 impl Run for Auth {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         match &self.what {
-            AuthVerb::Login(login) => login.run(context).await,
-            AuthVerb::Status(status) => status.run(context).await,
-            AuthVerb::Logout(logout) => logout.run(context).await,
+            AuthCommand::Login(login) => login.run(context).await,
+            AuthCommand::Status(status) => status.run(context).await,
+            AuthCommand::Logout(logout) => logout.run(context).await,
         }
     }
 }
 
 /// Token store.
-fn vault() -> Result<FileTokenStore, Fail> {
+fn token_store() -> Result<FileTokenStore, CliError> {
     let path = FileTokenStore::usual("wharf").ok_or_else(|| {
-        Fail::usage("Nobody says where you are at home").hint("Set HOME.".to_owned())
+        CliError::usage("The home directory is unknown, so there is no place for the logins")
+            .hint("Set HOME.".to_owned())
     })?;
-    let vault = FileTokenStore::at(path);
-    match std::env::var(VAULT).as_deref() {
-        Ok("file") => Ok(vault),
+    let token_store = FileTokenStore::at(path);
+    match std::env::var(TOKEN_STORE_VARIABLE).as_deref() {
+        Ok("file") => Ok(token_store),
         Ok("" | "keychain") | Err(_) => Ok(match Keychain::of_system() {
-            Some(keychain) => vault.keychain(keychain),
-            None => vault,
+            Some(keychain) => token_store.keychain(keychain),
+            None => token_store,
         }),
-        Ok(_) => Err(Fail::usage(format!("{VAULT} is neither `file` nor `keychain`"))),
+        Ok(_) => {
+            Err(CliError::usage(format!("{TOKEN_STORE_VARIABLE} is neither `file` nor `keychain`")))
+        }
     }
 }
 
@@ -63,33 +66,33 @@ fn fetch(allowed: bool, logins: &[Login]) -> Fetch {
 }
 
 fn wants_keychain() -> bool {
-    std::env::var_os(VAULT).is_none_or(|it| it != "file")
+    std::env::var_os(TOKEN_STORE_VARIABLE).is_none_or(|it| it != "file")
 }
 
 /// Location of the token store, as JSON.
-fn kept_at(vault: &FileTokenStore) -> Value {
-    json!({"file": vault.path(), "sealed": vault.is_sealed()})
+fn store_location(token_store: &FileTokenStore) -> Value {
+    json!({"file": token_store.path(), "sealed": token_store.is_sealed()})
 }
 
 /// URL of the server that `word` names, if it supports a login.
-fn url_of(word: &str) -> Result<String, Fail> {
+fn url_of(word: &str) -> Result<String, CliError> {
     let resolved = match target::find(word)? {
         Target::Entry(entry) => {
             let resolved = trust::known(*entry)?.resolve();
-            resolved.map_err(|error| Fail::usage(error.to_string()))?.0
+            resolved.map_err(|error| CliError::usage(error.to_string()))?.0
         }
         target => target,
     };
     match resolved {
-        Target::Url(url) => {
-            server_key(&url).map(|_| url).map_err(|error| Fail::usage(error.message.into_owned()))
-        }
-        other => Err(Fail::usage(format!("`{other}` is no server that one logs in at"))
-            .hint("Those at http, https, ws and wss URLs are.".to_owned())),
+        Target::Url(url) => server_key(&url)
+            .map(|_| url)
+            .map_err(|error| CliError::usage(error.message.into_owned())),
+        other => Err(CliError::usage(format!("`{other}` is not a server that supports a login"))
+            .hint("Only servers at http, https, ws and wss URLs do.".to_owned())),
     }
 }
 
 /// The same URL, in the form of a login's key.
-fn server_of(word: &str) -> Result<String, Fail> {
-    server_key(&url_of(word)?).map_err(|error| Fail::usage(error.message.into_owned()))
+fn server_of(word: &str) -> Result<String, CliError> {
+    server_key(&url_of(word)?).map_err(|error| CliError::usage(error.message.into_owned()))
 }

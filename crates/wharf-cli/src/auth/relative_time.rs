@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_well() {
+    fn relative_times_are_readable() {
         for (at, said) in [
             (1_001, "in 1 second"),
             (1_119, "in 119 seconds"),

@@ -2,17 +2,17 @@
 
 use std::io::Read as _;
 
-use crate::error::Fail;
+use crate::error::CliError;
 
 /// Maximum length of a secret.
-const LONGEST: u64 = 64 << 10;
+const MAX_SECRET_BYTES: u64 = 64 << 10;
 
 /// Reads the secret at `place`: a file, `@env:NAME`, or `-` for stdin.
-pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
-    let wrong = |why: String| Fail::usage(format!("{option}: {why}"));
+pub(crate) fn read(option: &str, place: &str) -> Result<String, CliError> {
+    let wrong = |why: String| CliError::usage(format!("{option}: {why}"));
     let text = if place == "-" {
         let mut text = String::new();
-        std::io::stdin().take(LONGEST).read_to_string(&mut text)?;
+        std::io::stdin().take(MAX_SECRET_BYTES).read_to_string(&mut text)?;
         text
     } else if let Some(variable) = place.strip_prefix("@env:") {
         std::env::var(variable)
@@ -28,7 +28,7 @@ pub(crate) fn read(option: &str, place: &str) -> Result<String, Fail> {
     };
     let secret = text.trim_end_matches(['\r', '\n']);
     if secret.is_empty() {
-        return Err(wrong("there is nothing in it".to_owned()));
+        return Err(wrong("the secret is empty".to_owned()));
     }
     Ok(secret.to_owned())
 }

@@ -6,44 +6,44 @@ use wharf::auth::client::{Auth, FileTokenStore, Login, server_key};
 
 use crate::auth::{
     fetch,
-    interactive::{Consent, Person, browser, with_paste},
+    interactive::{LoginConsent, TerminalUser, browser, with_paste},
     login::AS_PROGRAM,
     status::logins,
-    vault,
+    token_store,
 };
-use crate::{context::Context, error::Fail, terminal::somebody_there};
+use crate::{context::Context, error::CliError, terminal::is_interactive};
 
 /// Authorization for the server at `url`; `None` if the URL supports no login, or the user sends an
 /// `Authorization` header.
-pub(crate) async fn way_to(
+pub(crate) async fn auth_for(
     url: &str,
     headers: &[(String, String)],
     context: &Context,
     name: &str,
-) -> Result<Option<Auth>, Fail> {
+) -> Result<Option<Auth>, CliError> {
     let shown = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
     let Ok(server) = server_key(url) else { return Ok(None) };
     if shown {
         return Ok(None);
     }
-    let vault = vault()?;
-    let logins = logins(&vault, |key| key.server == server).await?;
+    let token_store = token_store()?;
+    let logins = logins(&token_store, |key| key.server == server).await?;
     let fetch = fetch(context.shared.allow_private, &logins);
     if let Some(auth) = logins.iter().find_map(as_program) {
-        return Ok(Some(auth.token_store(vault).fetch(fetch)));
+        return Ok(Some(auth.token_store(token_store).fetch(fetch)));
     }
     // With JSON output or a pipe, the user did not agree to a browser.
-    let asks = somebody_there() && context.out.is_terminal() && !context.out.is_json();
+    let asks = is_interactive() && context.out.is_terminal() && !context.out.is_json();
     let browser = browser(&context.screen);
     let auth = if asks {
         let (questions, server) = (context.questions.clone(), name.to_owned());
         let browser = with_paste(browser, &questions, false);
         let again = Arc::new(AtomicBool::new(!logins.is_empty()));
-        Auth::code(Person::new(browser, Consent::Asked { questions, server, again }))
+        Auth::code(TerminalUser::new(browser, LoginConsent::Asked { questions, server, again }))
     } else {
         Auth::code(browser).unattended()
     };
-    Ok(Some(auth.name("Wharf").token_store(vault).fetch(fetch)))
+    Ok(Some(auth.name("Wharf").token_store(token_store).fetch(fetch)))
 }
 
 /// Authorization of a program with its own secret, which was given at login.
@@ -55,11 +55,11 @@ fn as_program(login: &Login) -> Option<Auth> {
 }
 
 /// True if a login for the server at `url` is stored.
-pub(crate) async fn is_known(url: &str) -> bool {
-    let (Ok(server), Ok(vault)) = (server_key(url), vault()) else { return false };
-    has_login(&vault, &server).await
+pub(crate) async fn has_stored_login(url: &str) -> bool {
+    let (Ok(server), Ok(token_store)) = (server_key(url), token_store()) else { return false };
+    has_login(&token_store, &server).await
 }
 
-async fn has_login(vault: &FileTokenStore, server: &str) -> bool {
-    logins(vault, |key| key.server == server).await.is_ok_and(|logins| !logins.is_empty())
+async fn has_login(token_store: &FileTokenStore, server: &str) -> bool {
+    logins(token_store, |key| key.server == server).await.is_ok_and(|logins| !logins.is_empty())
 }

@@ -3,52 +3,54 @@
 use serde_json::{Value, json};
 use wharf::auth::client::{FileTokenStore, Login, LoginKey, TokenStore};
 
-use super::{args::Status, kept_at, server_of, vault};
+use super::{args::Status, server_of, store_location, token_store};
 use crate::auth::relative_time::{from_now, now};
-use crate::error::Fail;
+use crate::error::CliError;
 use crate::{
     context::Context,
     terminal::{Paint, clean_line, table},
 };
 
 impl Status {
-    pub(super) async fn run(&self, context: &Context) -> Result<(), Fail> {
-        let vault = vault()?;
-        let Some(word) = &self.target else { return all(context, &vault).await };
+    pub(super) async fn run(&self, context: &Context) -> Result<(), CliError> {
+        let token_store = token_store()?;
+        let Some(word) = &self.target else { return all(context, &token_store).await };
         let server = server_of(word)?;
-        let logins = logins(&vault, |key| key.server == server).await?;
+        let logins = logins(&token_store, |key| key.server == server).await?;
         if logins.is_empty() {
             let hint = format!("`wharf auth login {word}` logs you in.");
             let message = format!("You are not logged in at {server}");
-            return Err(Fail::unauthorized(message).hint(hint));
+            return Err(CliError::unauthorized(message).hint(hint));
         }
-        show(context, &vault, &logins)
+        show(context, &token_store, &logins)
     }
 }
 
 /// Lists the logins that match `wanted`.
 pub(super) async fn logins(
-    vault: &FileTokenStore,
+    token_store: &FileTokenStore,
     wanted: impl Fn(&LoginKey) -> bool,
-) -> Result<Vec<Login>, Fail> {
+) -> Result<Vec<Login>, CliError> {
     let mut logins = Vec::new();
-    for key in vault.list().await?.into_iter().filter(|key| wanted(key)) {
-        logins.extend(vault.load(&key).await?);
+    for key in token_store.list().await?.into_iter().filter(|key| wanted(key)) {
+        logins.extend(token_store.load(&key).await?);
     }
     // Records without tokens hold only server metadata and are not shown.
     logins.retain(|login| login.tokens.is_some());
     Ok(logins)
 }
 
-async fn all(context: &Context, vault: &FileTokenStore) -> Result<(), Fail> {
-    let logins = logins(vault, |_| true).await?;
+async fn all(context: &Context, token_store: &FileTokenStore) -> Result<(), CliError> {
+    let logins = logins(token_store, |_| true).await?;
     let out = context.out;
     if out.is_json() {
         let logins: Vec<Value> = logins.iter().map(json).collect();
-        return out.json(&json!({"logins": logins, "kept": kept_at(vault)}));
+        return out.json(&json!({"logins": logins, "kept": store_location(token_store)}));
     }
     if logins.is_empty() {
-        context.screen.line("You are logged in nowhere. `wharf auth login TARGET` logs you in.");
+        context
+            .screen
+            .line("You are not logged in anywhere. `wharf auth login TARGET` logs you in.");
         return Ok(());
     }
     let now = now();
@@ -60,27 +62,27 @@ async fn all(context: &Context, vault: &FileTokenStore) -> Result<(), Fail> {
     let rows: Vec<Vec<String>> = logins.iter().map(row).collect();
     let head = ["SERVER", "ISSUER", "SCOPES", "EXPIRES"];
     out.lines(&table(&head, &rows, out.columns(), out.paint()))?;
-    context.tell(&format!("Kept in {}.", place(vault)));
+    context.tell(&format!("Stored in {}.", place(token_store)));
     Ok(())
 }
 
 /// Shows the logins for one server.
 pub(super) fn show(
     context: &Context,
-    vault: &FileTokenStore,
+    token_store: &FileTokenStore,
     logins: &[Login],
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let out = context.out;
     if out.is_json() {
         let logins: Vec<Value> = logins.iter().map(json).collect();
-        return out.json(&json!({"logins": logins, "kept": kept_at(vault)}));
+        return out.json(&json!({"logins": logins, "kept": store_location(token_store)}));
     }
     let lines: Vec<String> =
-        logins.iter().flat_map(|login| lines(login, vault, out.paint())).collect();
+        logins.iter().flat_map(|login| lines(login, token_store, out.paint())).collect();
     out.lines(&lines)
 }
 
-fn lines(login: &Login, vault: &FileTokenStore, paint: Paint) -> Vec<String> {
+fn lines(login: &Login, token_store: &FileTokenStore, paint: Paint) -> Vec<String> {
     let mut lines = Vec::new();
     let mut row = |name: &str, text: &str| {
         if !text.is_empty() {
@@ -92,7 +94,7 @@ fn lines(login: &Login, vault: &FileTokenStore, paint: Paint) -> Vec<String> {
     row("client", login.registration.as_ref().map_or("", |it| &it.client_id));
     row("scopes", &scopes(login));
     row("expires", &expires(login, now()));
-    row("kept", &place(vault));
+    row("kept", &place(token_store));
     lines
 }
 
@@ -113,10 +115,13 @@ fn expires(login: &Login, now: u64) -> String {
     }
 }
 
-fn place(vault: &FileTokenStore) -> String {
-    let sealed =
-        if vault.is_sealed() { "sealed by a key in the keychain" } else { "readable only by you" };
-    format!("{} ({sealed})", vault.path().display())
+fn place(token_store: &FileTokenStore) -> String {
+    let sealed = if token_store.is_sealed() {
+        "encrypted with a key in the keychain"
+    } else {
+        "readable only by you"
+    };
+    format!("{} ({sealed})", token_store.path().display())
 }
 
 /// Login as JSON, without its tokens.

@@ -9,25 +9,24 @@ use wharf::{
 
 use crate::commands::Run;
 use crate::{
-    arguments::{arguments, read_words},
+    arguments::{arguments, parse_arguments},
     cli::Call,
     context::Context,
-    error::Fail,
+    error::CliError,
     show::{blobs_of_tool, is_destructive, result_lines, save},
     suggest, target,
-    terminal::{clean_line, cut, somebody_there},
+    terminal::{clean_line, cut, is_interactive},
 };
 
 impl Run for Call {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
         let Some((name, words)) = words.split_first() else {
-            return Err(
-                Fail::usage("Which tool?").hint("`wharf list TARGET tools` shows them.".to_owned())
-            );
+            return Err(CliError::usage("No tool is given")
+                .hint("`wharf list TARGET tools` shows them.".to_owned()));
         };
-        let words = read_words(words)?;
+        let words = parse_arguments(words)?;
         let client = context.connect(target).await?;
         let of = format!("The tool `{name}`");
         let (arguments, unlisted) = match look_up(client, name).await? {
@@ -38,14 +37,14 @@ impl Run for Call {
             }
             // Servers hide tools that the caller is not authorized for. The call itself returns the
             // required scopes.
-            Err(unlisted) if context.is_known().await => {
+            Err(unlisted) if context.sends_credentials().await => {
                 (arguments(&of, &Value::Bool(true), words)?, Some(unlisted))
             }
             Err(unlisted) => return Err(unlisted),
         };
         let done = self.call(context, client, name, arguments).await;
         done.map_err(|fail| match unlisted {
-            Some(unlisted) if fail.is_about_a_name() => unlisted,
+            Some(unlisted) if fail.is_unknown_name() => unlisted,
             _ => fail,
         })
     }
@@ -58,7 +57,7 @@ impl Call {
         client: &Client,
         name: &str,
         arguments: Map<String, Value>,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CliError> {
         let output = self.output.as_deref();
         if self.detach {
             let server = self.words.words.first().filter(|_| context.shared.command.is_empty());
@@ -76,10 +75,10 @@ async fn detach(
     calling: CallBuilder<TaskHandle>,
     output: Option<&Path>,
     server: &str,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let task = context.watch(calling).await?;
     let Some(id) = task.id() else {
-        context.tell("The server answered at once, so there is no task.");
+        context.tell("The server returned the result at once, so there is no task.");
         let result = task.wait().await?;
         return show(context, output, &result);
     };
@@ -97,7 +96,7 @@ pub(super) fn show(
     context: &Context,
     output: Option<&Path>,
     result: &ToolResult,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let out = context.out;
     match output {
         // An error text of the tool is not written to the output file.
@@ -111,10 +110,10 @@ pub(super) fn show(
 }
 
 /// Failure of a tool, with its own message unless the terminal already shows it.
-pub(super) fn failed(result: &ToolResult, json: bool) -> Fail {
+pub(super) fn failed(result: &ToolResult, json: bool) -> CliError {
     let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
     let text = texts.join("\n");
-    Fail::tool(if json && !text.is_empty() {
+    CliError::tool(if json && !text.is_empty() {
         cut(&text, 2000)
     } else {
         "The tool failed".to_owned()
@@ -122,29 +121,29 @@ pub(super) fn failed(result: &ToolResult, json: bool) -> Fail {
 }
 
 /// Requires consent before a destructive tool is called.
-pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Result<(), Fail> {
+pub(super) async fn agreed(context: &Context, tool: &ToolInfo, yes: bool) -> Result<(), CliError> {
     if yes || !is_destructive(tool) {
         return Ok(());
     }
     let name = clean_line(&tool.name);
-    if !somebody_there() {
-        return Err(Fail::usage(format!("The tool `{name}` is marked as destructive"))
-            .hint("Say --yes to call it all the same.".to_owned()));
+    if !is_interactive() {
+        return Err(CliError::usage(format!("The tool `{name}` is marked as destructive"))
+            .hint("Pass --yes to call it anyway.".to_owned()));
     }
     let question = format!("`{name}` may destroy something. Call it?");
     if context.questions.agree(question).await? {
         return Ok(());
     }
-    Err(Fail::usage(format!("`{name}` was not called")))
+    Err(CliError::usage(format!("`{name}` was not called")))
 }
 
 /// Finds a listed tool by name.
-pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, Fail> {
+pub(super) async fn find(client: &Client, name: &str) -> Result<Arc<ToolInfo>, CliError> {
     look_up(client, name).await?
 }
 
 /// Looks up a tool by name; the inner error means that it is not listed.
-async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<ToolInfo>, Fail>, Fail> {
+async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<ToolInfo>, CliError>, CliError> {
     let mut tools = client.tools();
     let mut names = Vec::new();
     while let Some(tool) = tools.next().await {
@@ -154,12 +153,13 @@ async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<ToolInfo>, Fa
         }
         names.push(tool.name.clone());
     }
-    let hint = suggest::instead(name, names.iter().map(String::as_str)).unwrap_or_else(|| {
-        match names.as_slice() {
-            [] => "It has no tools.".to_owned(),
-            names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
-        }
-    });
+    let hint =
+        suggest::did_you_mean(name, names.iter().map(String::as_str)).unwrap_or_else(
+            || match names.as_slice() {
+                [] => "It has no tools.".to_owned(),
+                names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
+            },
+        );
     let message = format!("The server has no tool `{name}`");
-    Ok(Err(Fail::unknown(ErrorKind::ToolNotFound, message).hint(hint)))
+    Ok(Err(CliError::unknown(ErrorKind::ToolNotFound, message).hint(hint)))
 }

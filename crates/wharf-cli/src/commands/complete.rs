@@ -4,37 +4,41 @@ use serde_json::json;
 use wharf::model::{Completion, CompletionRef};
 
 use crate::commands::Run;
-use crate::{cli::Complete, context::Context, error::Fail, target, terminal::clean_line};
+use crate::{cli::Complete, context::Context, error::CliError, target, terminal::clean_line};
 
-const HOW: &str = "Write: prompt NAME ARG VALUE, or: resource TEMPLATE ARG VALUE.";
+const USAGE_HINT: &str = "Write: prompt NAME ARG VALUE, or: resource TEMPLATE ARG VALUE.";
 
 impl Run for Complete {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
-        let (of, argument, value) = asked(&words)?;
+        let (of, argument, value) = parse(&words)?;
         let client = context.connect(target).await?;
         let calling = client.complete(of, argument, value).context(self.with.clone());
         show(context, &context.watch(calling).await?)
     }
 }
 
-fn asked(words: &[String]) -> Result<(CompletionRef, &str, &str), Fail> {
-    let how = |message: &'static str| Fail::usage(message).hint(HOW.to_owned());
+fn parse(words: &[String]) -> Result<(CompletionRef, &str, &str), CliError> {
+    let how = |message: &'static str| CliError::usage(message).hint(USAGE_HINT.to_owned());
     let (kind, name, argument, value) = match words {
         [kind, name, argument] => (kind, name, argument, ""),
         [kind, name, argument, value] => (kind, name, argument, value.as_str()),
-        _ => return Err(how("What is to be completed?")),
+        _ => return Err(how("No argument to complete is given")),
     };
     let of = match kind.as_str() {
         "prompt" => CompletionRef::Prompt(name.clone()),
         "resource" => CompletionRef::Resource(name.clone()),
-        _ => return Err(how("Only arguments of prompts and of resource templates are completed")),
+        _ => {
+            return Err(how(
+                "Only arguments of prompts and of resource templates can be completed",
+            ));
+        }
     };
     Ok((of, argument, value))
 }
 
-fn show(context: &Context, completion: &Completion) -> Result<(), Fail> {
+fn show(context: &Context, completion: &Completion) -> Result<(), CliError> {
     let out = context.out;
     if out.is_json() {
         return out.json(&json!({"completion": completion}));
@@ -43,7 +47,7 @@ fn show(context: &Context, completion: &Completion) -> Result<(), Fail> {
         completion.values.iter().map(|value| clean_line(value).into_owned()).collect();
     out.lines(&values)?;
     match (completion.total, completion.has_more, values.is_empty()) {
-        (_, _, true) => context.tell("Nothing fits."),
+        (_, _, true) => context.tell("No value matches."),
         (Some(total), Some(true), _) => context.tell(&format!("{total} in all")),
         (None, Some(true), _) => context.tell("and more"),
         _ => {}

@@ -3,43 +3,43 @@
 use serde_json::{Map, Value, json};
 use wharf::client::{
     Target,
-    config::{Config, Entry, Place, places},
+    config::{Config, ConfigLocation, Entry, config_locations},
 };
 
 use crate::{
     cli,
-    cli::ConfigVerb,
-    error::Fail,
-    show::Out,
+    cli::ConfigCommand,
+    error::CliError,
+    show::ResultOutput,
     target,
-    terminal::{Screen, clean_line, table},
+    terminal::{StderrOutput, clean_line, table},
 };
 
 /// Runs `wharf config`.
-pub(crate) fn configured(config: cli::Config, screen: &Screen) -> Result<(), Fail> {
-    let out = Out::new(config.json);
-    match config.what.unwrap_or(ConfigVerb::List) {
-        ConfigVerb::List => list(out, screen),
-        ConfigVerb::Show { name, reveal } => show(&target::entry(&name)?, reveal, out),
-        ConfigVerb::Paths => paths(out),
+pub(crate) fn configured(config: cli::Config, screen: &StderrOutput) -> Result<(), CliError> {
+    let out = ResultOutput::new(config.json);
+    match config.what.unwrap_or(ConfigCommand::List) {
+        ConfigCommand::List => list(out, screen),
+        ConfigCommand::Show { name, reveal } => show(&target::entry(&name)?, reveal, out),
+        ConfigCommand::Paths => paths(out),
     }
 }
 
 /// Configured server with its source.
-struct Found {
-    place: Place,
+struct ConfiguredServer {
+    place: ConfigLocation,
     entry: Entry,
 }
 
-impl Found {
+impl ConfiguredServer {
     fn json(&self) -> Value {
-        let Found { place, entry } = self;
+        let ConfiguredServer { place, entry } = self;
         json!({"name": entry.name, "server": entry.summary(), "program": place.program,
             "file": place.path.to_string_lossy(), "disabled": entry.is_disabled()})
     }
 
     fn row(&self) -> Vec<String> {
-        let Found { place, entry } = self;
+        let ConfiguredServer { place, entry } = self;
         let off = if entry.is_disabled() { " (disabled)" } else { "" };
         let name = format!("{}{off}", clean_line(&entry.name));
         let summary = clean_line(&entry.summary()).into_owned();
@@ -49,12 +49,13 @@ impl Found {
 }
 
 /// Files that also hold other settings and need not name servers.
-const ABOUT_MORE: [&str; 3] = ["settings.json", ".claude.json", "claude_desktop_config.json"];
+const MIXED_SETTINGS_FILES: [&str; 3] =
+    ["settings.json", ".claude.json", "claude_desktop_config.json"];
 
 /// All configured servers, and the errors of files that could not be read.
-fn all() -> (Vec<Found>, Vec<String>) {
+fn all() -> (Vec<ConfiguredServer>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
-    for place in places().into_iter().filter(|place| place.path.exists()) {
+    for place in config_locations().into_iter().filter(|place| place.path.exists()) {
         match Config::read(&place.path) {
             Ok(config) => {
                 problems.extend(config.problems.iter().map(ToString::to_string));
@@ -63,24 +64,24 @@ fn all() -> (Vec<Found>, Vec<String>) {
                         Some(problem) => problems.push(problem.to_string()),
                         None => {
                             problems.extend(entry.warnings().iter().map(ToString::to_string));
-                            found.push(Found { place: place.clone(), entry });
+                            found.push(ConfiguredServer { place: place.clone(), entry });
                         }
                     }
                 }
             }
             Err(error)
                 if error.names_no_servers()
-                    && ABOUT_MORE.iter().any(|name| place.path.ends_with(name)) => {}
+                    && MIXED_SETTINGS_FILES.iter().any(|name| place.path.ends_with(name)) => {}
             Err(error) => problems.push(error.to_string()),
         }
     }
     (found, problems)
 }
 
-fn list(out: Out, screen: &Screen) -> Result<(), Fail> {
+fn list(out: ResultOutput, screen: &StderrOutput) -> Result<(), CliError> {
     let (found, problems) = all();
     if out.is_json() {
-        let servers: Vec<Value> = found.iter().map(Found::json).collect();
+        let servers: Vec<Value> = found.iter().map(ConfiguredServer::json).collect();
         let mut all = json!({"servers": servers});
         if !problems.is_empty() {
             all["problems"] = problems.into();
@@ -94,31 +95,31 @@ fn list(out: Out, screen: &Screen) -> Result<(), Fail> {
         screen.line("No server is configured. `wharf config paths` shows where they could be.");
         return Ok(());
     }
-    let rows: Vec<Vec<String>> = found.iter().map(Found::row).collect();
+    let rows: Vec<Vec<String>> = found.iter().map(ConfiguredServer::row).collect();
     out.lines(&table(&["NAME", "SERVER", "PROGRAM", "FILE"], &rows, out.columns(), out.paint()))
 }
 
-fn paths(out: Out) -> Result<(), Fail> {
-    let places = places();
+fn paths(out: ResultOutput) -> Result<(), CliError> {
+    let locations = config_locations();
     if out.is_json() {
-        let each = places.iter().map(|place| {
+        let each = locations.iter().map(|place| {
             json!({"program": place.program, "file": place.path.to_string_lossy(),
                 "exists": place.path.exists()})
         });
         return out.json(&json!({"files": each.collect::<Vec<_>>()}));
     }
-    let row = |place: &Place| {
+    let row = |place: &ConfigLocation| {
         let there = if place.path.exists() { "yes" } else { "no" };
         vec![place.program.to_owned(), there.to_owned(), place.path.to_string_lossy().into_owned()]
     };
-    let rows: Vec<Vec<String>> = places.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = locations.iter().map(row).collect();
     out.lines(&table(&["PROGRAM", "THERE", "FILE"], &rows, out.columns(), out.paint()))
 }
 
-fn show(entry: &Entry, reveal: bool, out: Out) -> Result<(), Fail> {
+fn show(entry: &Entry, reveal: bool, out: ResultOutput) -> Result<(), CliError> {
     // Variables may occur anywhere, and their values are as secret as the rest.
     let read = if reveal { entry.reveal() } else { entry.masked() };
-    let (target, headers) = read.map_err(|error| Fail::usage(error.to_string()))?;
+    let (target, headers) = read.map_err(|error| CliError::usage(error.to_string()))?;
     let mut all = Map::new();
     all.insert("name".into(), entry.name.as_str().into());
     all.insert("file".into(), entry.source.to_string_lossy().into());

@@ -10,16 +10,16 @@ use crate::commands::{Run, list::fetch};
 use crate::{
     cli::Inspect,
     context::Context,
-    error::Fail,
+    error::CliError,
     show::{Lists, wrapped},
     target,
     terminal::{Paint, clean, clean_line, labelled, width, wrap},
 };
 
-/// Complete description of a server.
+/// JSON output of `wharf inspect`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct All<'a> {
+struct InspectReport<'a> {
     server: &'a Implementation,
     protocol_version: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -32,11 +32,11 @@ struct All<'a> {
 }
 
 impl Run for Inspect {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
         if let Some(word) = words.first() {
-            return Err(Fail::usage(format!("`{word}` is too much"))
+            return Err(CliError::usage(format!("`{word}` is an unexpected argument"))
                 .hint("`wharf list TARGET tools` lists the tools only.".to_owned()));
         }
         let client = context.connect(target).await?;
@@ -48,7 +48,7 @@ impl Run for Inspect {
             lines.extend(lists.lines(out.columns(), out.paint()));
             return out.lines(&lines);
         }
-        out.json(&All {
+        out.json(&InspectReport {
             server: &about.info,
             protocol_version: &about.revision,
             supported_versions: &about.supported,
@@ -60,7 +60,7 @@ impl Run for Inspect {
 }
 
 /// Width of the labels in the heading.
-const LABELS: usize = 14;
+const LABEL_WIDTH: usize = 14;
 
 /// Heading before the lists.
 fn heading(about: &ServerInfo, columns: usize, paint: Paint) -> Vec<String> {
@@ -79,9 +79,9 @@ fn heading(about: &ServerInfo, columns: usize, paint: Paint) -> Vec<String> {
     lines.extend(info.description.iter().flat_map(|text| wrapped(text, columns)));
     lines.extend(info.website_url.iter().map(|url| clean_line(url).into_owned()));
     let mut row = |name: &str, text: String| {
-        lines.extend(labelled(name, &clean(&text), LABELS, columns, paint));
+        lines.extend(labelled(name, &clean(&text), LABEL_WIDTH, columns, paint));
     };
-    row("Speaks", spoken(about));
+    row("Versions", protocol_versions(about));
     row("Capabilities", capabilities(&about.discovery.capabilities));
     if let Some(text) = &about.discovery.instructions {
         lines.push(paint.cyan("Instructions"));
@@ -91,27 +91,27 @@ fn heading(about: &ServerInfo, columns: usize, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn spoken(about: &ServerInfo) -> String {
+fn protocol_versions(about: &ServerInfo) -> String {
     let others: Vec<&str> =
         about.supported.iter().map(String::as_str).filter(|it| *it != about.revision).collect();
-    let spoken = clean_line(&about.revision);
+    let protocol_versions = clean_line(&about.revision);
     if others.is_empty() {
-        return spoken.into_owned();
+        return protocol_versions.into_owned();
     }
-    format!("{spoken} (and {})", clean_line(&others.join(", ")))
+    format!("{protocol_versions} (and {})", clean_line(&others.join(", ")))
 }
 
-/// `tools (tells of changes), resources (…)`.
+/// Formats the capabilities: `tools (change notifications), resources (…)`.
 fn capabilities(can: &ServerCapabilities) -> String {
-    const CHANGES: &str = "tells of changes";
+    const CHANGES: &str = "change notifications";
     let list = |name: &str, changes: bool| {
         if changes { format!("{name} ({CHANGES})") } else { name.to_owned() }
     };
     let mut all = Vec::new();
     all.extend(can.tools.as_ref().map(|it| list("tools", it.list_changed)));
     all.extend(can.resources.as_ref().map(|it| match (it.list_changed, it.subscribe) {
-        (true, true) => format!("resources ({CHANGES}, can be followed)"),
-        (false, true) => "resources (can be followed)".to_owned(),
+        (true, true) => format!("resources ({CHANGES}, subscriptions)"),
+        (false, true) => "resources (subscriptions)".to_owned(),
         (changes, false) => list("resources", changes),
     }));
     all.extend(can.prompts.as_ref().map(|it| list("prompts", it.list_changed)));

@@ -3,50 +3,51 @@
 use wharf::{Client, Error, model::ServerCapabilities};
 
 use crate::commands::Run;
-use crate::{cli::List, context::Context, error::Fail, show::Lists, suggest, target};
+use crate::{cli::List, context::Context, error::CliError, show::Lists, suggest, target};
 
 /// Kinds of lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ListKind {
     Tools,
     Resources,
     Templates,
     Prompts,
 }
 
-impl Kind {
-    const ALL: [(&'static str, Kind); 4] = [
-        ("tools", Kind::Tools),
-        ("resources", Kind::Resources),
-        ("templates", Kind::Templates),
-        ("prompts", Kind::Prompts),
+impl ListKind {
+    const ALL: [(&'static str, ListKind); 4] = [
+        ("tools", ListKind::Tools),
+        ("resources", ListKind::Resources),
+        ("templates", ListKind::Templates),
+        ("prompts", ListKind::Prompts),
     ];
 
-    fn named(word: &str) -> Result<Kind, Fail> {
-        let found = Kind::ALL.iter().find(|(name, _)| *name == word);
+    fn named(word: &str) -> Result<ListKind, CliError> {
+        let found = ListKind::ALL.iter().find(|(name, _)| *name == word);
         found.map(|(_, kind)| *kind).ok_or_else(|| {
-            let names = Kind::ALL.map(|(name, _)| name);
-            let all = format!("Say one of {}.", names.join(", "));
-            Fail::usage(format!("`{word}` cannot be listed"))
-                .hint(suggest::instead(word, names).unwrap_or(all))
+            let names = ListKind::ALL.map(|(name, _)| name);
+            let all = format!("Choose one of {}.", names.join(", "));
+            CliError::usage(format!("`{word}` cannot be listed"))
+                .hint(suggest::did_you_mean(word, names).unwrap_or(all))
         })
     }
 
     /// True if the server declares the capability.
     fn is_offered(self, by: &ServerCapabilities) -> bool {
         match self {
-            Kind::Tools => by.tools.is_some(),
-            Kind::Resources | Kind::Templates => by.resources.is_some(),
-            Kind::Prompts => by.prompts.is_some(),
+            ListKind::Tools => by.tools.is_some(),
+            ListKind::Resources | ListKind::Templates => by.resources.is_some(),
+            ListKind::Prompts => by.prompts.is_some(),
         }
     }
 }
 
 impl Run for List {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
-        let kinds = words.iter().map(|word| Kind::named(word)).collect::<Result<Vec<_>, _>>()?;
+        let kinds =
+            words.iter().map(|word| ListKind::named(word)).collect::<Result<Vec<_>, _>>()?;
         let client = context.connect(target).await?;
         let lists = fetch(client, &kinds).await?;
         let out = context.out;
@@ -62,21 +63,22 @@ impl Run for List {
 }
 
 /// Fetches these lists, or all that the server offers.
-pub(super) async fn fetch(client: &Client, kinds: &[Kind]) -> Result<Lists, Fail> {
+pub(super) async fn fetch(client: &Client, kinds: &[ListKind]) -> Result<Lists, CliError> {
     let can = client.capabilities();
-    let wanted = |kind: Kind| kinds.contains(&kind) || (kinds.is_empty() && kind.is_offered(&can));
+    let wanted =
+        |kind: ListKind| kinds.contains(&kind) || (kinds.is_empty() && kind.is_offered(&can));
     let named = !kinds.is_empty();
     let mut lists = Lists::default();
-    if wanted(Kind::Tools) {
+    if wanted(ListKind::Tools) {
         lists.tools = offered(client.tools().all().await, named)?;
     }
-    if wanted(Kind::Resources) {
+    if wanted(ListKind::Resources) {
         lists.resources = offered(client.resources().all().await, named)?;
     }
-    if wanted(Kind::Templates) {
+    if wanted(ListKind::Templates) {
         lists.resource_templates = offered(client.templates().all().await, named)?;
     }
-    if wanted(Kind::Prompts) {
+    if wanted(ListKind::Prompts) {
         lists.prompts = offered(client.prompts().all().await, named)?;
     }
     Ok(lists)
@@ -84,7 +86,7 @@ pub(super) async fn fetch(client: &Client, kinds: &[Kind]) -> Result<Lists, Fail
 
 /// Many servers with resources do not support templates, and no capability declares it. That is an
 /// error only if templates were requested by name.
-fn offered<T>(list: Result<Vec<T>, Error>, named: bool) -> Result<Option<Vec<T>>, Fail> {
+fn offered<T>(list: Result<Vec<T>, Error>, named: bool) -> Result<Option<Vec<T>>, CliError> {
     match list {
         Ok(list) => Ok(Some(list)),
         Err(error) if error.kind.is_method_not_found() && !named => Ok(None),

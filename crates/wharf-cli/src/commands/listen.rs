@@ -7,17 +7,17 @@ use crate::commands::Run;
 use crate::{
     cli::Listen,
     context::Context,
-    error::Fail,
+    error::CliError,
     target,
     terminal::{clean_json, clean_line},
 };
 
 impl Run for Listen {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
         if let Some(word) = words.first() {
-            return Err(Fail::usage(format!("`{word}` is too much"))
+            return Err(CliError::usage(format!("`{word}` is an unexpected argument"))
                 .hint("--uri URI follows a resource.".to_owned()));
         }
         let client = context.connect(target).await?;
@@ -27,7 +27,7 @@ impl Run for Listen {
         while let Some(change) = listening.next().await {
             show(context, &change?)?;
         }
-        context.tell("The server ended it.");
+        context.tell("The server ended the subscription.");
         Ok(())
     }
 }
@@ -56,16 +56,19 @@ fn tell(
     context: &Context,
     wanted: &SubscriptionFilter,
     agreed: &SubscriptionFilter,
-) -> Result<(), Fail> {
+) -> Result<(), CliError> {
     let refused: Vec<String> =
         names(wanted).into_iter().filter(|name| !names(agreed).contains(name)).collect();
     if names(agreed).is_empty() {
-        return Err(Fail::tool("The server tells of none of these changes".to_owned()));
+        return Err(CliError::tool(
+            "The server supports notifications for none of these".to_owned(),
+        ));
     }
     if !refused.is_empty() {
-        context.tell(&format!("The server does not tell of: {}", refused.join(", ")));
+        context
+            .tell(&format!("The server does not send notifications for: {}", refused.join(", ")));
     }
-    context.tell(&format!("Listening to {}. Ctrl-C ends it.", names(agreed).join(", ")));
+    context.tell(&format!("Listening to {}. Ctrl-C stops it.", names(agreed).join(", ")));
     Ok(())
 }
 
@@ -76,7 +79,7 @@ fn names(filter: &SubscriptionFilter) -> Vec<String> {
     lists.chain(filter.uris.iter().cloned()).collect()
 }
 
-fn show(context: &Context, change: &Notification) -> Result<(), Fail> {
+fn show(context: &Context, change: &Notification) -> Result<(), CliError> {
     let (method, params, words) = match change {
         Notification::ToolsChanged => {
             ("tools/list_changed", Value::Null, "tools changed".to_owned())

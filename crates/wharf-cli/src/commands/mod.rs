@@ -12,12 +12,12 @@ pub(crate) mod read;
 pub(crate) mod rpc;
 pub(crate) mod tasks;
 
-use crate::{context::Context, error::Fail};
+use crate::{context::Context, error::CliError};
 
 /// Command that connects to a server.
 pub(crate) trait Run {
     /// Runs the command and writes the result to stdout.
-    async fn run(&self, context: &Context) -> Result<(), Fail>;
+    async fn run(&self, context: &Context) -> Result<(), CliError>;
 }
 
 pub(crate) use crate::commands::config::configured;

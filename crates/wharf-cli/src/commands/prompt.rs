@@ -7,31 +7,31 @@ use wharf::{Client, ErrorKind, model::PromptInfo};
 
 use crate::commands::Run;
 use crate::{
-    arguments::{arguments, read_words},
+    arguments::{arguments, parse_arguments},
     cli::Prompt,
     context::Context,
-    error::Fail,
+    error::CliError,
     show::prompt_lines,
     suggest, target,
     terminal::{clean_line, cut},
 };
 
 impl Run for Prompt {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
         let Some((name, words)) = words.split_first() else {
-            return Err(Fail::usage("Which prompt?")
+            return Err(CliError::usage("No prompt is given")
                 .hint("`wharf list TARGET prompts` shows them.".to_owned()));
         };
-        let words = read_words(words)?;
+        let words = parse_arguments(words)?;
         let client = context.connect(target).await?;
         let of = format!("The prompt `{name}`");
         let (schema, unlisted) = match look_up(client, name).await? {
             Ok(prompt) => (schema(&prompt), None),
             // Servers hide prompts that the caller is not authorized for. The request itself
             // returns the required scopes.
-            Err(unlisted) if context.is_known().await => {
+            Err(unlisted) if context.sends_credentials().await => {
                 (json!({"additionalProperties": {"type": "string"}}), Some(unlisted))
             }
             Err(unlisted) => return Err(unlisted),
@@ -39,7 +39,7 @@ impl Run for Prompt {
         let arguments = texts(arguments(&of, &schema, words)?)?;
         let result = context.watch(client.prompt(name, arguments)).await;
         let result = result.map_err(|fail| match unlisted {
-            Some(unlisted) if fail.is_about_a_name() => unlisted,
+            Some(unlisted) if fail.is_unknown_name() => unlisted,
             _ => fail,
         })?;
         let out = context.out;
@@ -64,26 +64,30 @@ fn schema(prompt: &PromptInfo) -> Value {
 }
 
 /// Converts the arguments to strings, the only type that prompts take.
-fn texts(arguments: Map<String, Value>) -> Result<Map<String, Value>, Fail> {
+fn texts(arguments: Map<String, Value>) -> Result<Map<String, Value>, CliError> {
     match arguments.iter().find(|(_, value)| !value.is_string()) {
-        Some((name, _)) => Err(Fail::usage(format!("{name}: a prompt takes text only"))
+        Some((name, _)) => Err(CliError::usage(format!("{name}: a prompt accepts only strings"))
             .hint(format!("Write {name}=TEXT."))),
         None => Ok(arguments),
     }
 }
 
 /// Looks up a prompt by name; the inner error means that it is not listed.
-async fn look_up(client: &Client, name: &str) -> Result<Result<Arc<PromptInfo>, Fail>, Fail> {
+async fn look_up(
+    client: &Client,
+    name: &str,
+) -> Result<Result<Arc<PromptInfo>, CliError>, CliError> {
     let prompts = client.prompts().all().await?;
     if let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) {
         return Ok(Ok(prompt.clone()));
     }
     let names: Vec<&str> = prompts.iter().map(|prompt| prompt.name.as_str()).collect();
-    let hint =
-        suggest::instead(name, names.iter().copied()).unwrap_or_else(|| match names.as_slice() {
+    let hint = suggest::did_you_mean(name, names.iter().copied()).unwrap_or_else(|| {
+        match names.as_slice() {
             [] => "It has no prompts.".to_owned(),
             names => format!("It has: {}.", cut(&clean_line(&names.join(", ")), 400)),
-        });
+        }
+    });
     let message = format!("The server has no prompt `{name}`");
-    Ok(Err(Fail::unknown(ErrorKind::PromptNotFound, message).hint(hint)))
+    Ok(Err(CliError::unknown(ErrorKind::PromptNotFound, message).hint(hint)))
 }

@@ -4,17 +4,17 @@ use crate::commands::Run;
 use crate::{
     cli::Read,
     context::Context,
-    error::Fail,
+    error::CliError,
     show::{blobs_of_read, read_lines, save},
     target,
 };
 
 impl Run for Read {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
         let [uri] = words.as_slice() else {
-            return Err(Fail::usage("Which resource?")
+            return Err(CliError::usage("No resource is given, or more than one")
                 .hint("Give one URI; `wharf list TARGET resources` shows them.".to_owned()));
         };
         let client = context.connect(target).await?;

@@ -3,24 +3,24 @@
 use serde_json::Value;
 
 use crate::commands::Run;
-use crate::{arguments::stdin, cli::Rpc, context::Context, error::Fail, target};
+use crate::{arguments::stdin, cli::Rpc, context::Context, error::CliError, target};
 
 impl Run for Rpc {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = self.words.words.clone();
         let (target, words) = target::split(words, &context.shared.command)?;
         let (method, params) = match words.as_slice() {
             [method] => (method, Value::Null),
             [method, params] => (method, object(params)?),
             _ => {
-                return Err(Fail::usage("Which method?").hint(
+                return Err(CliError::usage("No method is given, or too many arguments").hint(
                     "Write: METHOD, or: METHOD '{\"key\": ...}'; - reads it from stdin.".to_owned(),
                 ));
             }
         };
         let client = context.connect(target).await?;
         let result = context.watch(client.request(method, params)).await;
-        let result = result.map_err(Fail::with_code)?;
+        let result = result.map_err(CliError::with_code)?;
         let out = context.out;
         if !out.is_terminal() {
             return out.json(&result);
@@ -30,7 +30,7 @@ impl Run for Rpc {
     }
 }
 
-fn object(text: &str) -> Result<Value, Fail> {
+fn object(text: &str) -> Result<Value, CliError> {
     let read;
     let (text, place) = if text == "-" {
         read = stdin()?;
@@ -40,7 +40,7 @@ fn object(text: &str) -> Result<Value, Fail> {
     };
     match serde_json::from_str(text) {
         Ok(object @ Value::Object(_)) => Ok(object),
-        Ok(_) => Err(Fail::usage(format!("Expected a JSON object in {place}"))),
-        Err(error) => Err(Fail::usage(format!("The JSON in {place} cannot be read: {error}"))),
+        Ok(_) => Err(CliError::usage(format!("Expected a JSON object in {place}"))),
+        Err(error) => Err(CliError::usage(format!("The JSON in {place} cannot be read: {error}"))),
     }
 }

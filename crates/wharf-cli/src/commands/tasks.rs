@@ -13,9 +13,9 @@ use crate::commands::{
     call::{failed, show},
 };
 use crate::{
-    cli::{Tasks, TasksVerb},
+    cli::{Tasks, TasksCommand},
     context::Context,
-    error::Fail,
+    error::CliError,
     show::{task_line, task_lines, task_table},
     target,
     terminal::clean_json,
@@ -25,43 +25,43 @@ use crate::{
 const YEAR: Duration = Duration::from_hours(8760);
 
 impl Run for Tasks {
-    async fn run(&self, context: &Context) -> Result<(), Fail> {
+    async fn run(&self, context: &Context) -> Result<(), CliError> {
         let words = [&self.first, &self.second].into_iter().flatten().cloned().collect();
         let (target, words) = target::split(words, &context.shared.command)?;
-        if self.output.is_some() && self.what != TasksVerb::Resume {
-            return Err(Fail::usage("--output is for `wharf tasks resume`"));
+        if self.output.is_some() && self.what != TasksCommand::Resume {
+            return Err(CliError::usage("--output is for `wharf tasks resume`"));
         }
         let id = match (self.what, &words[..]) {
-            (TasksVerb::List, []) => {
+            (TasksCommand::List, []) => {
                 let client = context.connect(target).await?;
                 return list(context, client).await;
             }
-            (TasksVerb::List, [word, ..]) | (_, [_, word, ..]) => {
-                return Err(Fail::usage(format!("`{word}` is too much")));
+            (TasksCommand::List, [word, ..]) | (_, [_, word, ..]) => {
+                return Err(CliError::usage(format!("`{word}` is an unexpected argument")));
             }
             (_, []) => {
-                return Err(Fail::usage("Which task?")
+                return Err(CliError::usage("No task id is given")
                     .hint("`wharf call --detach` gives its id.".to_owned()));
             }
             (_, [id]) => id,
         };
         let task = context.connect(target).await?.task(id);
         match self.what {
-            TasksVerb::Cancel => cancel(context, &task).await,
-            TasksVerb::Watch => watch(context, &task).await,
-            TasksVerb::Resume => {
+            TasksCommand::Cancel => cancel(context, &task).await,
+            TasksCommand::Watch => watch(context, &task).await,
+            TasksCommand::Resume => {
                 let result = context.watch(task.wait().total(YEAR)).await?;
                 show(context, self.output.as_deref(), &result)
             }
-            TasksVerb::Get | TasksVerb::List => show_task(context, &task.get().await?),
+            TasksCommand::Get | TasksCommand::List => show_task(context, &task.get().await?),
         }
     }
 }
 
-async fn list(context: &Context, client: &Client) -> Result<(), Fail> {
+async fn list(context: &Context, client: &Client) -> Result<(), CliError> {
     let listed = client.tasks().await.map_err(|error| match error.kind {
         ErrorKind::CapabilityNotSupported => {
-            Fail::from(error.with_message("This server does not list tasks"))
+            CliError::from(error.with_message("This server does not list tasks"))
                 .hint("`wharf call --detach` gives the id of a task: keep it.".to_owned())
         }
         _ => error.into(),
@@ -75,7 +75,7 @@ async fn list(context: &Context, client: &Client) -> Result<(), Fail> {
 }
 
 /// Shows the state of the task after `tasks/cancel`, which may take effect later.
-async fn cancel(context: &Context, task: &TaskHandle) -> Result<(), Fail> {
+async fn cancel(context: &Context, task: &TaskHandle) -> Result<(), CliError> {
     task.cancel().await?;
     match task.get().await {
         Ok(task) => show_task(context, &task),
@@ -85,7 +85,7 @@ async fn cancel(context: &Context, task: &TaskHandle) -> Result<(), Fail> {
     }
 }
 
-async fn watch(context: &Context, task: &TaskHandle) -> Result<(), Fail> {
+async fn watch(context: &Context, task: &TaskHandle) -> Result<(), CliError> {
     let mut changes = task.changes();
     let mut last = None;
     while let Some(task) = changes.next().await {
@@ -106,8 +106,8 @@ fn line(context: &Context, task: &Task) -> String {
     if out.is_terminal() { clean_json(&line).into_owned() } else { line }
 }
 
-/// Exit result of a watched task.
-fn ended(context: &Context, last: Option<Task>) -> Result<(), Fail> {
+/// Exit status for a watched task.
+fn ended(context: &Context, last: Option<Task>) -> Result<(), CliError> {
     match last.map(|task| task.state) {
         Some(TaskState::Completed(result)) if result.is_error => {
             Err(failed(&result, context.out.is_json()))
@@ -118,7 +118,7 @@ fn ended(context: &Context, last: Option<Task>) -> Result<(), Fail> {
     }
 }
 
-fn show_task(context: &Context, task: &Task) -> Result<(), Fail> {
+fn show_task(context: &Context, task: &Task) -> Result<(), CliError> {
     let out = context.out;
     match out.is_json() {
         true => out.json(&task_json(task)),

@@ -2,21 +2,21 @@
 
 use wharf::prelude::*;
 
-/// Asks for a greeting.
+/// Requests a greeting.
 #[prompt]
 pub(crate) async fn greet(
-    /// Whom to greet.
+    /// The name to greet.
     name: String,
 ) -> String {
     format!("Say hello to {name}.")
 }
 
-/// Asks for a review of some code.
+/// Requests a code review.
 #[prompt]
 pub(crate) async fn review(
-    /// The code to look at.
+    /// The code to review.
     code: String,
-    /// The language it is written in.
+    /// The programming language of the code.
     #[complete("python", "pascal", "perl", "rust")]
     language: Option<String>,
 ) -> PromptMessage {

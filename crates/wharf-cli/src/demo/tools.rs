@@ -18,46 +18,46 @@ pub(crate) async fn add(
     a.checked_add(b).ok_or_else(|| ToolError::new("the sum is too large"))
 }
 
-/// Says what it is told.
+/// Returns its text.
 #[tool(read_only)]
 pub(crate) async fn echo(
-    /// What to say.
+    /// The text to return.
     text: String,
 ) -> String {
     text
 }
 
-/// Tells the weather, which is always fine here.
+/// Returns the weather of a city; it is always the same.
 #[tool(read_only)]
 pub(crate) async fn weather(
-    /// Where.
+    /// The city.
     city: String,
-) -> Json<Weather> {
-    Json(Weather { city, celsius: 21.5, sky: "clear" })
+) -> Json<WeatherReport> {
+    Json(WeatherReport { city, celsius: 21.5, sky: "clear" })
 }
 
-/// How the weather is somewhere.
+/// Weather of a city.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Weather {
+pub(crate) struct WeatherReport {
     city: String,
     celsius: f64,
     sky: &'static str,
 }
 
-/// Tells the weather of the next two days: a list, not an object.
+/// Returns the weather of the next two days, as a list.
 #[tool(read_only)]
 pub(crate) async fn forecast(
-    /// Where.
+    /// The city.
     city: String,
-) -> Json<Vec<Weather>> {
-    let day = |celsius| Weather { city: city.clone(), celsius, sky: "clear" };
+) -> Json<Vec<WeatherReport>> {
+    let day = |celsius| WeatherReport { city: city.clone(), celsius, sky: "clear" };
     Json(vec![day(22.0), day(22.5)])
 }
 
 /// Counts down, with progress and a log message at each step.
 #[tool(read_only)]
 pub(crate) async fn countdown(
-    /// Where to start.
+    /// The number to start from.
     #[range(0..=1000)]
     from: u32,
     ctx: Ctx,
@@ -66,39 +66,39 @@ pub(crate) async fn countdown(
     for step in 1..=from {
         tokio::time::sleep(Duration::from_millis(20)).await;
         ctx.progress_of(step.into(), from.into()).await;
-        log.info(Left { left: from - step }).await;
+        log.info(CountdownLog { left: from - step }).await;
     }
     "lift-off"
 }
 
 /// Data of each log message of [`countdown`].
 #[derive(Serialize)]
-struct Left {
+struct CountdownLog {
     left: u32,
 }
 
 /// Deploys a build, after the user agrees.
 #[tool(destructive)]
 pub(crate) async fn deploy(
-    /// Which build.
+    /// The build to deploy.
     build: String,
     ctx: Ctx,
 ) -> Result<String, ToolError> {
-    let answer: Confirm = ctx.ask("confirm", format!("Deploy {build}?")).await?;
+    let answer: DeployConfirmation = ctx.ask("confirm", format!("Deploy {build}?")).await?;
     Ok(if answer.confirmed { format!("deployed {build}") } else { "kept".to_owned() })
 }
 
-/// What [`deploy`] asks.
+/// Form of [`deploy`].
 #[derive(Deserialize, JsonSchema)]
-struct Confirm {
-    /// Whether to go ahead.
+struct DeployConfirmation {
+    /// Confirms the deployment.
     confirmed: bool,
 }
 
-/// Lets the client's model write a line of poetry.
+/// Requests a line of poetry from the client's model (sampling).
 #[tool]
 pub(crate) async fn poem(
-    /// What about.
+    /// The topic of the poem.
     topic: String,
     ctx: Ctx,
 ) -> Result<String, ToolError> {
@@ -106,21 +106,21 @@ pub(crate) async fn poem(
     Ok(ctx.sample("poem", SamplingRequest::new(100).message(line)).await?.text())
 }
 
-/// Sends the user to a web page.
+/// Asks the user to open a web page (URL elicitation).
 #[tool]
 pub(crate) async fn sign_in(ctx: Ctx) -> Result<&'static str, ToolError> {
     ctx.ask_url("sign_in", "Sign in to continue.", "https://example.com/sign-in").await?;
     Ok("signed in")
 }
 
-/// Lists the directories the client works in.
+/// Lists the roots of the client.
 #[tool(read_only)]
 pub(crate) async fn workspace(ctx: Ctx) -> Result<String, ToolError> {
     let uris: Vec<String> = ctx.roots("roots").await?.into_iter().map(|root| root.uri).collect();
     Ok(uris.join("\n"))
 }
 
-/// Shows one content of each kind.
+/// Returns one content block of each type.
 #[tool(read_only)]
 pub(crate) async fn gallery() -> [Content; 5] {
     let readme = ResourceContents::text("demo://readme", README);
@@ -133,19 +133,19 @@ pub(crate) async fn gallery() -> [Content; 5] {
     ]
 }
 
-/// Fails, and says why.
+/// Fails with the given reason.
 #[tool(read_only)]
 pub(crate) async fn fail(
-    /// Why.
+    /// The error text.
     reason: String,
 ) -> Result<(), ToolError> {
     Err(ToolError::new(reason))
 }
 
-/// Takes its time; cancel it.
+/// Sleeps; to test cancellation and timeouts.
 #[tool(read_only)]
 pub(crate) async fn sleep(
-    /// How long.
+    /// The duration.
     #[range(0.0..=3600.0)]
     seconds: f64,
 ) -> &'static str {
@@ -153,10 +153,10 @@ pub(crate) async fn sleep(
     "slept"
 }
 
-/// Adds the tool `bonus`, or takes it away.
+/// Adds or removes the tool `bonus`.
 #[tool(idempotent)]
 pub(crate) async fn set_bonus(
-    /// Whether there should be one.
+    /// True to add it.
     on: bool,
     ctx: Ctx,
 ) -> Result<&'static str, ToolError> {
@@ -165,22 +165,23 @@ pub(crate) async fn set_bonus(
     if !on {
         return Ok("off");
     }
-    registry
-        .add(Tool::new("bonus", async || "a bonus").description("Here only while it is on."))?;
+    registry.add(
+        Tool::new("bonus", async || "a bonus").description("Exists only while `set_bonus` is on."),
+    )?;
     Ok("on")
 }
 
-/// Says that `demo://clock` is another now.
+/// Notifies subscribers that `demo://clock` was updated.
 #[tool]
 pub(crate) async fn touch(ctx: Ctx) -> &'static str {
     ctx.registry().resource_updated("demo://clock");
     "touched"
 }
 
-/// Sails for some days, as a task where clients follow tasks.
+/// Simulates a voyage; runs as a task if the client supports tasks.
 #[tool(read_only, task)]
 pub(crate) async fn voyage(
-    /// How long it takes; a day is a second here.
+    /// The duration; a day takes one second.
     #[range(0..=3600)]
     days: u32,
     ctx: Ctx,
@@ -191,15 +192,15 @@ pub(crate) async fn voyage(
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     let port = match ctx.can(ClientCapability::Elicitation) {
-        true => ctx.ask::<Course>("course", "Land in sight. Which port?").await?.port,
+        true => ctx.ask::<PortChoice>("course", "Land in sight. Which port?").await?.port,
         false => "Lisbon".to_owned(),
     };
     Ok(format!("reached {port}"))
 }
 
-/// What [`voyage`] asks at sea.
+/// Form of [`voyage`].
 #[derive(Deserialize, JsonSchema)]
-struct Course {
-    /// Where to go.
+struct PortChoice {
+    /// The port of destination.
     port: String,
 }

@@ -1,4 +1,4 @@
-//! Field of a form, and the conversion of its input.
+//! Field of an elicitation form, and the conversion of its input.
 
 use serde_json::Value;
 
@@ -8,20 +8,20 @@ use crate::{
 };
 
 /// Maximum number of choices in a menu.
-const MOST: usize = 200;
+const MAX_CHOICES: usize = 200;
 
-/// Field of a form.
+/// Field of an elicitation form.
 #[derive(Debug)]
-pub(crate) struct Field<'a> {
+pub(crate) struct FormField<'a> {
     pub(crate) name: &'a str,
     pub(crate) required: bool,
     pub(crate) default: Option<&'a Value>,
-    kind: Kind,
+    kind: FieldKind,
     schema: Schema<'a>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum FieldKind {
     Text,
     Integer,
     Number,
@@ -33,29 +33,29 @@ enum Kind {
 }
 
 /// Fields of a form, in its own order.
-pub(crate) fn fields(schema: &Value) -> Vec<Field<'_>> {
+pub(crate) fn fields(schema: &Value) -> Vec<FormField<'_>> {
     let root = Schema::new(schema);
     let required = root.required();
     let mut fields = Vec::new();
     for (name, schema) in root.fields() {
         let (required, default) = (required.contains(name), schema.value("default"));
-        fields.push(Field { name, required, default, kind: kind(schema), schema });
+        fields.push(FormField { name, required, default, kind: kind(schema), schema });
     }
     fields
 }
 
-fn kind(schema: Schema<'_>) -> Kind {
+fn kind(schema: Schema<'_>) -> FieldKind {
     if schema.types().contains(&"array") {
-        return Kind::Many(choices(schema.items()).unwrap_or_default());
+        return FieldKind::Many(choices(schema.items()).unwrap_or_default());
     }
     if let Some(choices) = choices(schema) {
-        return Kind::One(choices);
+        return FieldKind::One(choices);
     }
     match schema.types().into_iter().find(|kind| *kind != "null") {
-        Some("integer") => Kind::Integer,
-        Some("number") => Kind::Number,
-        Some("boolean") => Kind::YesNo,
-        _ => Kind::Text,
+        Some("integer") => FieldKind::Integer,
+        Some("number") => FieldKind::Number,
+        Some("boolean") => FieldKind::YesNo,
+        _ => FieldKind::Text,
     }
 }
 
@@ -74,13 +74,13 @@ fn choices(schema: Schema<'_>) -> Option<Vec<(Value, String)>> {
     }
     let names = schema.value("enumNames").and_then(Value::as_array);
     let name = |at: usize| names.and_then(|names| names.get(at)).and_then(Value::as_str);
-    let values = schema.choices()?.into_iter().take(MOST).enumerate();
+    let values = schema.choices()?.into_iter().take(MAX_CHOICES).enumerate();
     let named = values
         .map(|(at, value)| (value.clone(), name(at).map_or_else(|| plain(value), str::to_owned)));
     Some(named.collect())
 }
 
-impl Field<'_> {
+impl FormField<'_> {
     /// Title of the field.
     pub(crate) fn title(&self) -> &str {
         self.schema.text("title").unwrap_or(self.name)
@@ -93,7 +93,9 @@ impl Field<'_> {
 
     /// Lines of the menu, one per choice, if there is one.
     pub(crate) fn menu(&self) -> Vec<String> {
-        let (Kind::One(choices) | Kind::Many(choices)) = &self.kind else { return Vec::new() };
+        let (FieldKind::One(choices) | FieldKind::Many(choices)) = &self.kind else {
+            return Vec::new();
+        };
         let line = |(at, (_, name)): (usize, &(Value, String))| {
             format!("  {}) {}", at + 1, cut(&clean_line(name), 100))
         };
@@ -101,7 +103,7 @@ impl Field<'_> {
     }
 
     /// Short description of the accepted input, and the effect of Enter alone.
-    pub(crate) fn wants(&self) -> String {
+    pub(crate) fn input_hint(&self) -> String {
         let what = self.what();
         match (self.default, self.required) {
             (Some(default), _) => format!("{what}; Enter for {}", self.shown(default)),
@@ -112,18 +114,18 @@ impl Field<'_> {
 
     fn what(&self) -> String {
         match &self.kind {
-            Kind::Text => match self.schema.text("format") {
+            FieldKind::Text => match self.schema.text("format") {
                 Some("email") => "an email address".to_owned(),
                 Some("uri") => "a URL".to_owned(),
                 Some("date") => "a date, as 2030-01-31".to_owned(),
                 Some("date-time") => "a time, as 2030-01-31T12:00:00Z".to_owned(),
                 _ => "text".to_owned(),
             },
-            Kind::Integer => self.bounded("a whole number"),
-            Kind::Number => self.bounded("a number"),
-            Kind::YesNo => "yes or no".to_owned(),
-            Kind::One(_) => "one of these, by number or name".to_owned(),
-            Kind::Many(_) => "any of these, with commas between".to_owned(),
+            FieldKind::Integer => self.bounded("a whole number"),
+            FieldKind::Number => self.bounded("a number"),
+            FieldKind::YesNo => "yes or no".to_owned(),
+            FieldKind::One(_) => "one of these, by number or name".to_owned(),
+            FieldKind::Many(_) => "any of these, with commas between".to_owned(),
         }
     }
 
@@ -141,11 +143,11 @@ impl Field<'_> {
     /// Value with the title that the menu shows.
     pub(crate) fn shown(&self, value: &Value) -> String {
         let one = |value: &Value| match &self.kind {
-            Kind::One(choices) | Kind::Many(choices) => {
+            FieldKind::One(choices) | FieldKind::Many(choices) => {
                 let named = choices.iter().find(|(known, _)| known == value);
                 named.map_or_else(|| plain(value), |(_, name)| name.clone())
             }
-            Kind::YesNo => if value == &Value::Bool(true) { "yes" } else { "no" }.to_owned(),
+            FieldKind::YesNo => if value == &Value::Bool(true) { "yes" } else { "no" }.to_owned(),
             _ => plain(value),
         };
         let text = match value {
@@ -161,7 +163,7 @@ impl Field<'_> {
             return match (self.default, self.required) {
                 (Some(default), _) => Ok(Some(default.clone())),
                 (None, false) => Ok(None),
-                (None, true) => Err("Something has to be given here.".to_owned()),
+                (None, true) => Err("A value is required.".to_owned()),
             };
         }
         self.value(line).map(Some)
@@ -170,12 +172,14 @@ impl Field<'_> {
     fn value(&self, line: &str) -> Result<Value, String> {
         let trimmed = line.trim();
         match &self.kind {
-            Kind::Text => self.text(line),
-            Kind::Integer => self.number(integer(trimmed), "This is no whole number."),
-            Kind::Number => self.number(number(trimmed), "This is no number."),
-            Kind::YesNo => boolean(trimmed).ok_or_else(|| "Please say yes or no.".to_owned()),
-            Kind::One(choices) => choose(choices, trimmed),
-            Kind::Many(choices) => {
+            FieldKind::Text => self.text(line),
+            FieldKind::Integer => self.number(integer(trimmed), "This is not a whole number."),
+            FieldKind::Number => self.number(number(trimmed), "This is not a number."),
+            FieldKind::YesNo => {
+                boolean(trimmed).ok_or_else(|| "Please enter yes or no.".to_owned())
+            }
+            FieldKind::One(choices) => choose(choices, trimmed),
+            FieldKind::Many(choices) => {
                 let words = trimmed.split(',').map(str::trim).filter(|word| !word.is_empty());
                 let all: Result<Vec<Value>, String> = match choices.as_slice() {
                     [] => words.map(|word| Ok(word.into())).collect(),
@@ -247,7 +251,7 @@ fn choose(choices: &[(Value, String)], word: &str) -> Result<Value, String> {
     let found = named.or_else(numbered).or_else(nearly);
     found.map(|(value, _)| value.clone()).ok_or_else(|| {
         format!(
-            "`{}` is none of them: give a number from 1 to {}.",
+            "`{}` is not one of them: enter a number from 1 to {}.",
             clean_line(word),
             choices.len()
         )

@@ -3,23 +3,23 @@
 use serde_json::{Map, Value};
 use wharf::model::{ElicitForm, ElicitResult};
 
-use super::field::{Field, fields};
+use super::field::{FormField, fields};
 use crate::terminal::{Dialog, clean, clean_line};
 
 const DECLINE: &str = ":decline";
 const CANCEL: &str = ":cancel";
 
 /// Actions of the user other than an answer.
-enum Left {
+enum FormExit {
     Declined,
-    Gone,
+    Cancelled,
 }
 
-impl From<Left> for ElicitResult {
-    fn from(left: Left) -> Self {
+impl From<FormExit> for ElicitResult {
+    fn from(left: FormExit) -> Self {
         match left {
-            Left::Declined => ElicitResult::decline(),
-            Left::Gone => ElicitResult::cancel(),
+            FormExit::Declined => ElicitResult::decline(),
+            FormExit::Cancelled => ElicitResult::cancel(),
         }
     }
 }
@@ -29,10 +29,10 @@ pub(crate) fn fill(server: &str, form: &ElicitForm, dialog: &mut dyn Dialog) -> 
     let paint = dialog.paint();
     let asks = paint.bold(&format!("{} asks:", clean_line(server)));
     dialog.say(&format!("{asks} {}", clean(&form.message)));
-    dialog.say(&paint.dim(&format!("({DECLINE} says no, {CANCEL} or Ctrl-D leaves it)")));
+    dialog.say(&paint.dim(&format!("({DECLINE} declines, {CANCEL} or Ctrl-D cancels)")));
     let fields = fields(&form.schema);
     loop {
-        match once(&fields, dialog) {
+        match fill_once(&fields, dialog) {
             Ok(Some(content)) => return ElicitResult::accept(Value::from(content)),
             Ok(None) => {}
             Err(left) => return left.into(),
@@ -41,7 +41,10 @@ pub(crate) fn fill(server: &str, form: &ElicitForm, dialog: &mut dyn Dialog) -> 
 }
 
 /// Fills in all fields once; `None` if the user restarts.
-fn once(fields: &[Field<'_>], dialog: &mut dyn Dialog) -> Result<Option<Map<String, Value>>, Left> {
+fn fill_once(
+    fields: &[FormField<'_>],
+    dialog: &mut dyn Dialog,
+) -> Result<Option<Map<String, Value>>, FormExit> {
     let mut content = Map::new();
     for field in fields {
         if let Some(value) = ask(field, dialog)? {
@@ -49,7 +52,7 @@ fn once(fields: &[Field<'_>], dialog: &mut dyn Dialog) -> Result<Option<Map<Stri
         }
     }
     // A single answer is still visible and needs no review.
-    if fields.len() == 1 || agreed(fields, &content, dialog)? {
+    if fields.len() == 1 || confirm(fields, &content, dialog)? {
         Ok(Some(content))
     } else {
         Ok(None)
@@ -57,7 +60,7 @@ fn once(fields: &[Field<'_>], dialog: &mut dyn Dialog) -> Result<Option<Map<Stri
 }
 
 /// Prompts until the input is valid.
-fn ask(field: &Field<'_>, dialog: &mut dyn Dialog) -> Result<Option<Value>, Left> {
+fn ask(field: &FormField<'_>, dialog: &mut dyn Dialog) -> Result<Option<Value>, FormExit> {
     let paint = dialog.paint();
     let title = paint.cyan(&clean_line(field.title()));
     let about = field.description().map(|text| format!(": {}", clean_line(text)));
@@ -65,9 +68,9 @@ fn ask(field: &Field<'_>, dialog: &mut dyn Dialog) -> Result<Option<Value>, Left
     for line in field.menu() {
         dialog.say(&line);
     }
-    let prompt = format!("  {} > ", paint.dim(&field.wants()));
+    let prompt = format!("  {} > ", paint.dim(&field.input_hint()));
     loop {
-        let line = heard(dialog.ask(&prompt))?;
+        let line = read_line(dialog.ask(&prompt))?;
         match field.read(&line) {
             Ok(value) => return Ok(value),
             Err(why) => dialog.say(&format!("  {}", paint.yellow(&why))),
@@ -75,32 +78,32 @@ fn ask(field: &Field<'_>, dialog: &mut dyn Dialog) -> Result<Option<Value>, Left
     }
 }
 
-fn agreed(
-    fields: &[Field<'_>],
+fn confirm(
+    fields: &[FormField<'_>],
     content: &Map<String, Value>,
     dialog: &mut dyn Dialog,
-) -> Result<bool, Left> {
+) -> Result<bool, FormExit> {
     for field in fields {
         if let Some(value) = content.get(field.name) {
             dialog.say(&format!("  {} = {}", clean_line(field.title()), field.shown(value)));
         }
     }
     loop {
-        let line = heard(dialog.ask("Send this? [Y]es, [e]dit, [d]ecline > "))?;
+        let line = read_line(dialog.ask("Send this? [Y]es, [e]dit, [d]ecline > "))?;
         match line.trim().to_lowercase().as_str() {
             "" | "y" | "yes" => return Ok(true),
             "e" | "edit" | "n" | "no" => return Ok(false),
-            "d" | "decline" => return Err(Left::Declined),
+            "d" | "decline" => return Err(FormExit::Declined),
             _ => {}
         }
     }
 }
 
-fn heard(line: Option<String>) -> Result<String, Left> {
+fn read_line(line: Option<String>) -> Result<String, FormExit> {
     match line {
-        None => Err(Left::Gone),
-        Some(line) if line.trim() == DECLINE => Err(Left::Declined),
-        Some(line) if line.trim() == CANCEL => Err(Left::Gone),
+        None => Err(FormExit::Cancelled),
+        Some(line) if line.trim() == DECLINE => Err(FormExit::Declined),
+        Some(line) if line.trim() == CANCEL => Err(FormExit::Cancelled),
         Some(line) => Ok(line),
     }
 }

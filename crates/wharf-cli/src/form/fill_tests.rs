@@ -22,7 +22,7 @@ fn form() -> ElicitForm {
 }
 
 #[test]
-fn every_kind_of_field_is_asked_and_typed() {
+fn every_field_type_is_prompted_and_converted() {
     let mut script = Script::new(&["Ann", "3", "a@b.c", "", "2", "fast", "we, 1", "y"]);
     let result = fill("harbour", &form(), &mut script);
     let expected = json!({"name": "Ann", "size": 3, "mail": "a@b.c", "fast": true,
@@ -36,7 +36,7 @@ fn every_kind_of_field_is_asked_and_typed() {
 }
 
 #[test]
-fn what_cannot_be_taken_is_asked_again() {
+fn invalid_input_is_prompted_again() {
     let answers = [
         "", "A", "Ann", "many", "12", "3", "nobody", "", "perhaps", "no", "7", "Red", "",
         "mo,tu,we", "do", "mo", "e", "Bob", "4", "", "", "", "", "tu", "",
@@ -47,20 +47,20 @@ fn what_cannot_be_taken_is_asked_again() {
     assert_eq!(result, ElicitResult::accept(expected), "{}", script.said);
     for why in [
         "At least 2 characters",
-        "no whole number",
+        "not a whole number",
         "from 1 to 9",
         "not an email address.",
         "yes or no",
         "from 1 to 2",
         "At most 2 of them",
-        "`do` is none of them",
+        "`do` is not one of them",
     ] {
         assert!(script.said.contains(why), "{why}: {}", script.said);
     }
 }
 
 #[test]
-fn the_user_may_say_no_or_go() {
+fn the_user_may_decline_or_cancel() {
     for (answers, action) in [
         (vec![":decline"], ElicitAction::Decline),
         (vec!["Ann", ":cancel"], ElicitAction::Cancel),
@@ -72,7 +72,7 @@ fn the_user_may_say_no_or_go() {
 }
 
 #[test]
-fn a_form_without_fields_is_a_question() {
+fn a_form_without_fields_is_a_confirmation() {
     let form = ElicitForm::new("Go on?\x1b[2J", json!({"type": "object", "properties": {}}));
     let mut script = Script::new(&["y"]);
     assert_eq!(fill("harbour", &form, &mut script), ElicitResult::accept(json!({})));
@@ -80,7 +80,7 @@ fn a_form_without_fields_is_a_question() {
 }
 
 #[test]
-fn bounds_that_are_no_numbers_are_not_shown() {
+fn invalid_bounds_are_not_shown() {
     let size = json!({"type": "integer", "minimum": "\u{9b}2J", "maximum": 9});
     let form = ElicitForm::new("How big?", json!({"type": "object", "properties": {"n": size}}));
     let mut script = Script::new(&["12", "3"]);

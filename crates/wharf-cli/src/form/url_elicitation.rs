@@ -18,13 +18,13 @@ pub(crate) fn visit(
     let host = match host(&page.url) {
         Ok(host) => host,
         Err(why) => {
-            dialog.say(&paint.yellow(&format!("It is not opened: {why}.")));
+            dialog.say(&paint.yellow(&format!("The page is not opened: {why}.")));
             return ElicitResult::decline();
         }
     };
     dialog.say(&format!("  on {}", paint.bold(host)));
     for warning in warnings(&page.url, host) {
-        dialog.say(&paint.yellow(&format!("  Careful: {warning}.")));
+        dialog.say(&paint.yellow(&format!("  Warning: {warning}.")));
     }
     match dialog.ask("Open it? [y]es, [N]o > ").map(|line| line.trim().to_lowercase()).as_deref() {
         Some("y" | "yes") => {
@@ -40,14 +40,14 @@ pub(crate) fn visit(
 
 /// Host of a URL that may be opened.
 fn host(url: &str) -> Result<&str, &'static str> {
-    let (scheme, rest) = url.split_once("://").ok_or("it is no web address")?;
+    let (scheme, rest) = url.split_once("://").ok_or("it is not a web address")?;
     if !matches!(scheme.to_ascii_lowercase().as_str(), "http" | "https") {
-        return Err("it is no web address");
+        return Err("it is not a web address");
     }
     if !url.bytes().all(|byte| byte.is_ascii_graphic())
         || url.contains(['"', '\'', '`', '\\', '<', '>'])
     {
-        return Err("it has characters that no web address has");
+        return Err("it contains characters that are not allowed in a URL");
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = authority.rsplit('@').next().unwrap_or_default();
@@ -62,13 +62,10 @@ fn warnings(url: &str, host: &str) -> Vec<&'static str> {
     let all = [
         (
             name.split('.').any(|part| part.starts_with("xn--")),
-            "the host's name is spelled with foreign letters (xn--)",
+            "the host name contains non-ASCII letters (xn--)",
         ),
-        (authority.contains('@'), "what stands before the @ is not where it leads"),
-        (
-            url.to_ascii_lowercase().starts_with("http:") && !here,
-            "what you type there is not encrypted",
-        ),
+        (authority.contains('@'), "the text before the @ is not the host"),
+        (url.to_ascii_lowercase().starts_with("http:") && !here, "the connection is not encrypted"),
     ];
     all.into_iter().filter_map(|(so, what)| so.then_some(what)).collect()
 }
@@ -98,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_opened_only_if_the_user_says_so() {
+    fn a_url_is_opened_only_with_consent() {
         let url = "https://example.com/sign-in?state=1";
         for (answers, action, opened) in [
             (vec!["y"], ElicitAction::Accept, true),
@@ -113,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_web_address_is_never_opened() {
+    fn only_http_urls_are_opened() {
         for url in [
             "file:///etc/passwd",
             "javascript:alert(1)",
@@ -130,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn tricks_are_pointed_out() {
+    fn misleading_urls_have_warnings() {
         for (url, warning) in [
-            ("https://xn--exmple-4nf.com/", "foreign letters"),
+            ("https://xn--exmple-4nf.com/", "non-ASCII letters"),
             ("https://good.com@evil.com/", "before the @"),
             ("http://example.com/", "not encrypted"),
         ] {
             assert!(visited(url, &["n"]).2.contains(warning), "{url}");
         }
-        assert!(!visited("http://127.0.0.1:99/x", &["n"]).2.contains("Careful"));
+        assert!(!visited("http://127.0.0.1:99/x", &["n"]).2.contains("Warning"));
         assert!(visited("https://good.com@evil.com/", &["n"]).2.contains("on evil.com"));
     }
 }

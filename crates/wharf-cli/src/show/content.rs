@@ -91,7 +91,7 @@ mod tests {
     use wharf::model::PromptMessage;
 
     #[test]
-    fn each_kind_of_content_reads_well() {
+    fn each_content_type_is_formatted() {
         let content = [
             Content::text("two\nlines\n"),
             Content::text("\x1b[31mred"),
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn prompts_say_who_speaks() {
+    fn prompt_messages_show_their_role() {
         let prompt = PromptResult::new([PromptMessage::user("Hi"), PromptMessage::assistant("Ho")]);
         assert_eq!(prompt_lines(&prompt, Paint::PLAIN), ["user: Hi", "assistant: Ho"]);
     }
 
     #[test]
-    fn several_contents_are_told_apart() {
+    fn multiple_contents_show_their_uri() {
         let one = ResourceContents::text("demo://a", "A\n");
         let two = ResourceContents::blob("demo://b", [1, 2]);
         let read = ReadResult::new([one.clone()]);

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Maximum length of a description in a table; JSON contains all of it.
-const LONGEST: usize = 300;
+const MAX_DESCRIPTION_CHARS: usize = 300;
 
 /// Features of a server; a list is `None` if it was not requested or is not offered.
 #[derive(Debug, Default, Serialize)]
@@ -103,14 +103,14 @@ fn prompt(prompt: &Arc<PromptInfo>) -> Vec<String> {
 }
 
 fn name(text: &str) -> String {
-    cut(&clean_line(text), LONGEST)
+    cut(&clean_line(text), MAX_DESCRIPTION_CHARS)
 }
 
 /// First paragraph of a description.
 fn about(text: Option<&str>) -> String {
     let text = text.unwrap_or_default().trim();
     let first = text.split("\n\n").next().unwrap_or_default();
-    cut(&clean_line(first), LONGEST)
+    cut(&clean_line(first), MAX_DESCRIPTION_CHARS)
 }
 
 /// Text of the server, wrapped to the available width.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_tables() {
+    fn lists_are_formatted_as_tables() {
         let expected = [
             "Tools (2)",
             "NAME           ARGUMENTS               DESCRIPTION",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_see_the_lists_that_there_are() {
+    fn json_omits_missing_lists() {
         let json = serde_json::to_value(lists()).unwrap();
         assert_eq!(json["resources"], json!([]));
         assert!(json.get("resourceTemplates").is_none());

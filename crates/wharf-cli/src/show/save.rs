@@ -17,9 +17,9 @@ use wharf::{
     model::{Body, ReadResult, ResourceContents},
 };
 
-use super::Out;
-use crate::error::Fail;
-use crate::terminal::{Screen, bytes, clean_line};
+use super::ResultOutput;
+use crate::error::CliError;
+use crate::terminal::{StderrOutput, bytes, clean_line};
 
 /// Base64 with optional padding, which many servers omit.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -28,25 +28,25 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Maximum number of contents of one result.
-const MOST: usize = 100;
+const MAX_CONTENTS: usize = 100;
 
 /// Maximum total length of the contents of one result.
-const LONGEST: usize = 64 << 20;
+const MAX_TOTAL_BYTES: usize = 64 << 20;
 
 /// Content to save.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Blob {
+pub(crate) struct SavedContent {
     mime_type: Option<String>,
     bytes: Vec<u8>,
 }
 
 /// Contents of a read result, text or binary.
-pub(crate) fn blobs_of_read(result: &ReadResult) -> Result<Vec<Blob>, Fail> {
+pub(crate) fn blobs_of_read(result: &ReadResult) -> Result<Vec<SavedContent>, CliError> {
     result.contents.iter().map(of_resource).collect()
 }
 
 /// Contents of a tool result that are not text; if all are text, the text.
-pub(crate) fn blobs_of_tool(result: &ToolResult) -> Result<Vec<Blob>, Fail> {
+pub(crate) fn blobs_of_tool(result: &ToolResult) -> Result<Vec<SavedContent>, CliError> {
     let mut blobs = Vec::new();
     for content in &result.content {
         match content {
@@ -62,31 +62,36 @@ pub(crate) fn blobs_of_tool(result: &ToolResult) -> Result<Vec<Blob>, Fail> {
     if blobs.is_empty() {
         let texts: Vec<&str> = result.content.iter().filter_map(Content::as_text).collect();
         let mime_type = Some("text/plain".to_owned());
-        blobs.push(Blob { mime_type, bytes: texts.join("\n").into_bytes() });
+        blobs.push(SavedContent { mime_type, bytes: texts.join("\n").into_bytes() });
     }
     Ok(blobs)
 }
 
-fn of_resource(contents: &ResourceContents) -> Result<Blob, Fail> {
+fn of_resource(contents: &ResourceContents) -> Result<SavedContent, CliError> {
     let mime_type = contents.mime_type.clone();
     match &contents.body {
-        Body::Text(text) => Ok(Blob { mime_type, bytes: text.clone().into_bytes() }),
+        Body::Text(text) => Ok(SavedContent { mime_type, bytes: text.clone().into_bytes() }),
         Body::Blob(data) => decoded(mime_type.as_deref(), data),
     }
 }
 
-fn decoded(mime_type: Option<&str>, data: &str) -> Result<Blob, Fail> {
-    let bytes = BASE64.decode(data).map_err(|error| {
-        Fail::tool(format!("The server sent bytes in base64 that cannot be read: {error}"))
-    })?;
-    Ok(Blob { mime_type: mime_type.map(str::to_owned), bytes })
+fn decoded(mime_type: Option<&str>, data: &str) -> Result<SavedContent, CliError> {
+    let bytes = BASE64
+        .decode(data)
+        .map_err(|error| CliError::tool(format!("The server sent invalid base64: {error}")))?;
+    Ok(SavedContent { mime_type: mime_type.map(str::to_owned), bytes })
 }
 
 /// Writes to `file`, or to stdout if it is `-`; several contents get numbered names.
-pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Result<(), Fail> {
+pub(crate) fn save(
+    blobs: &[SavedContent],
+    file: &Path,
+    out: ResultOutput,
+    screen: &StderrOutput,
+) -> Result<(), CliError> {
     if file == Path::new("-") {
         let [blob] = blobs else {
-            return Err(Fail::usage(format!(
+            return Err(CliError::usage(format!(
                 "There are {} contents: give a FILE for them",
                 blobs.len()
             )));
@@ -94,9 +99,9 @@ pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Re
         let text = std::str::from_utf8(&blob.bytes);
         return match (out.is_terminal(), text) {
             (true, Ok(text)) => out.lines(&[crate::terminal::clean(text).into_owned()]),
-            (true, Err(_)) => {
-                Err(Fail::usage("Bytes are not for a terminal: give a FILE, or pipe this on"))
-            }
+            (true, Err(_)) => Err(CliError::usage(
+                "Binary content is not written to a terminal: give a FILE, or pipe the output",
+            )),
             (false, _) => out.bytes(&blob.bytes),
         };
     }
@@ -105,8 +110,8 @@ pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Re
     let mut written: Vec<Value> = Vec::new();
     for (blob, file) in blobs.iter().zip(files) {
         // The user named a single file, but not the numbered ones.
-        let is_named = blobs.len() == 1;
-        write(&file, &blob.bytes, is_named).map_err(|error| cannot_write(&file, &error))?;
+        let may_overwrite = blobs.len() == 1;
+        write(&file, &blob.bytes, may_overwrite).map_err(|error| cannot_write(&file, &error))?;
         let kind = blob.mime_type.as_deref().unwrap_or("bytes");
         if screen.is_terminal() {
             let size = bytes(blob.bytes.len());
@@ -117,25 +122,25 @@ pub(crate) fn save(blobs: &[Blob], file: &Path, out: Out, screen: &Screen) -> Re
     if out.is_json() { out.json(&json!({"written": written})) } else { Ok(()) }
 }
 
-fn within_bounds(blobs: &[Blob]) -> Result<(), Fail> {
+fn within_bounds(blobs: &[SavedContent]) -> Result<(), CliError> {
     let all: usize = blobs.iter().map(|blob| blob.bytes.len()).sum();
-    let hint = "Nothing was written. `--json` without --output prints the result as it is.";
-    if blobs.len() > MOST {
+    let hint = "Nothing was written. `--json` without --output prints the result unchanged.";
+    if blobs.len() > MAX_CONTENTS {
         let count = blobs.len();
         let message =
-            format!("The server gave {count} contents, and --output saves at most {MOST}");
-        return Err(Fail::tool(message).hint(hint.to_owned()));
+            format!("The server gave {count} contents, and --output saves at most {MAX_CONTENTS}");
+        return Err(CliError::tool(message).hint(hint.to_owned()));
     }
-    if all > LONGEST {
-        let (all, most) = (bytes(all), bytes(LONGEST));
+    if all > MAX_TOTAL_BYTES {
+        let (all, most) = (bytes(all), bytes(MAX_TOTAL_BYTES));
         let message = format!("The server gave {all}, and --output saves at most {most}");
-        return Err(Fail::tool(message).hint(hint.to_owned()));
+        return Err(CliError::tool(message).hint(hint.to_owned()));
     }
     Ok(())
 }
 
 /// File name of each content. Numbered names must not exist yet.
-fn names(file: &Path, count: usize) -> Result<Vec<PathBuf>, Fail> {
+fn names(file: &Path, count: usize) -> Result<Vec<PathBuf>, CliError> {
     if count == 1 {
         return Ok(vec![file.to_owned()]);
     }
@@ -146,20 +151,20 @@ fn names(file: &Path, count: usize) -> Result<Vec<PathBuf>, Fail> {
     }
 }
 
-fn write(file: &Path, bytes: &[u8], is_named: bool) -> io::Result<()> {
-    if is_named {
+fn write(file: &Path, bytes: &[u8], may_overwrite: bool) -> io::Result<()> {
+    if may_overwrite {
         return fs::write(file, bytes);
     }
     fs::File::options().write(true).create_new(true).open(file)?.write_all(bytes)
 }
 
-fn cannot_write(file: &Path, error: &io::Error) -> Fail {
+fn cannot_write(file: &Path, error: &io::Error) -> CliError {
     let name = file.display();
     if error.kind() != io::ErrorKind::AlreadyExists {
-        return Fail::usage(format!("Cannot write {name}: {error}"));
+        return CliError::usage(format!("Cannot write {name}: {error}"));
     }
-    Fail::usage(format!("{name} exists, and is not overwritten"))
-        .hint("Give another name to --output, or move that file away.".to_owned())
+    CliError::usage(format!("{name} exists and is not overwritten"))
+        .hint("Pass another name to --output, or move that file.".to_owned())
 }
 
 /// `logo.png` becomes `logo-2.png`.
@@ -177,28 +182,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_goes_first() {
+    fn binary_content_is_saved_before_text() {
         let result = ToolResult::new([Content::text("x"), Content::image([1, 2], "image/png")]);
         let blobs = blobs_of_tool(&result).unwrap();
-        assert_eq!(blobs, [Blob { mime_type: Some("image/png".into()), bytes: vec![1, 2] }]);
+        assert_eq!(
+            blobs,
+            [SavedContent { mime_type: Some("image/png".into()), bytes: vec![1, 2] }]
+        );
         let blobs = blobs_of_tool(&ToolResult::text("x")).unwrap();
         assert_eq!(blobs[0].bytes, b"x");
     }
 
     #[test]
-    fn padding_may_be_missing_but_not_sense() {
+    fn base64_padding_is_optional() {
         assert_eq!(decoded(None, "iVA").unwrap().bytes, [0x89, 0x50]);
         assert_eq!(decoded(None, "!").unwrap_err().exit as i32, 5);
     }
 
     /// Audit 11.
     #[test]
-    fn a_server_writes_neither_many_files_nor_over_others() {
-        let blob = |bytes: usize| Blob { mime_type: None, bytes: vec![0; bytes] };
-        let many: Vec<Blob> = (0..=MOST).map(|_| blob(1)).collect();
+    fn saved_contents_are_limited_and_never_overwrite() {
+        let blob = |bytes: usize| SavedContent { mime_type: None, bytes: vec![0; bytes] };
+        let many: Vec<SavedContent> = (0..=MAX_CONTENTS).map(|_| blob(1)).collect();
         assert!(within_bounds(&many).unwrap_err().json().contains("101 contents"));
         assert!(within_bounds(&many[1..]).is_ok());
-        assert!(within_bounds(&[blob(LONGEST + 1)]).unwrap_err().json().contains("67.1 MB"));
+        assert!(
+            within_bounds(&[blob(MAX_TOTAL_BYTES + 1)]).unwrap_err().json().contains("67.1 MB")
+        );
         let dir = std::env::temp_dir().join(format!("wharf-save-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let file = dir.join("logo.png");
@@ -212,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn several_files_get_numbers() {
+    fn multiple_files_are_numbered() {
         assert_eq!(numbered(Path::new("a/logo.png"), 2), Path::new("a/logo-2.png"));
         assert_eq!(numbered(Path::new("logo"), 1), Path::new("logo-1"));
     }

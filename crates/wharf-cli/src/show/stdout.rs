@@ -5,22 +5,22 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use crate::{
-    error::Fail,
+    error::CliError,
     terminal::{Paint, as_shown, clean_json, columns},
 };
 
 /// Output of the result, with its format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Out {
+pub(crate) struct ResultOutput {
     json: bool,
     terminal: bool,
 }
 
-impl Out {
+impl ResultOutput {
     /// Selects JSON if stdout is not a terminal, or if requested.
     pub(crate) fn new(json: bool) -> Self {
         let terminal = io::stdout().is_terminal();
-        Out { json: json || !terminal, terminal }
+        ResultOutput { json: json || !terminal, terminal }
     }
 
     /// True if the result is written as JSON.
@@ -41,22 +41,22 @@ impl Out {
     }
 
     /// Writes a value as JSON: on one line for programs, on several for people.
-    pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Fail> {
+    pub(crate) fn json(self, value: &impl Serialize) -> Result<(), CliError> {
         let text = if self.terminal {
             serde_json::to_string_pretty(value)
         } else {
             serde_json::to_string(value)
         };
-        let text = text.map_err(|error| Fail::from(io::Error::other(error)))?;
+        let text = text.map_err(|error| CliError::from(io::Error::other(error)))?;
         if self.terminal { self.text(&clean_json(&text)) } else { self.text(&text) }
     }
 
     /// Writes lines.
-    pub(crate) fn lines(self, lines: &[String]) -> Result<(), Fail> {
+    pub(crate) fn lines(self, lines: &[String]) -> Result<(), CliError> {
         if lines.is_empty() { Ok(()) } else { self.text(&lines.join("\n")) }
     }
 
-    fn text(self, text: &str) -> Result<(), Fail> {
+    fn text(self, text: &str) -> Result<(), CliError> {
         let text = if self.terminal { as_shown(text) } else { text.into() };
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "{text}")?;
@@ -64,7 +64,7 @@ impl Out {
     }
 
     /// Writes bytes unchanged.
-    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Fail> {
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), CliError> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         Ok(stdout.flush()?)

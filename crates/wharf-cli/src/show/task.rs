@@ -9,7 +9,7 @@ use super::result_lines;
 use crate::terminal::{Paint, clean_line, cut, table};
 
 /// Maximum length of a text on one line.
-const LONGEST: usize = 300;
+const MAX_LINE_CHARS: usize = 300;
 
 /// Table with one row per task.
 pub(crate) fn task_table(tasks: &[Task], columns: usize, paint: Paint) -> Vec<String> {
@@ -85,7 +85,7 @@ fn question(ask: &ClientRequest) -> String {
 }
 
 fn short(text: &str) -> String {
-    cut(&clean_line(text), LONGEST)
+    cut(&clean_line(text), MAX_LINE_CHARS)
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn people_see_facts_and_no_escape_sequences() {
+    fn task_descriptions_have_no_escape_sequences() {
         let lines = task_lines(&task(TaskState::Working), Paint::PLAIN);
         assert_eq!(lines[0], "id       t-\\x1b[2J1");
         assert_eq!(lines[1], "status   working");
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_one_line() {
+    fn a_task_change_is_one_line() {
         let line = task_line(&task(TaskState::Cancelled), Paint::PLAIN);
         assert!(line.starts_with("2025-11-25T10:30:00Z  cancelled  two"), "{line}");
         assert!(!line.contains('\n'));
     }
 
     #[test]
-    fn many_are_a_table() {
+    fn task_lists_are_a_table() {
         let lines = task_table(&[task(TaskState::Working)], 80, Paint::PLAIN);
         assert_eq!((lines.len(), &*lines[0]), (3, "Tasks (1)"));
         assert_eq!(task_table(&[], 80, Paint::PLAIN), ["Tasks (0)"]);

@@ -10,16 +10,16 @@ use super::{
 /// Escapes text of several lines. Line breaks and tabs stay; other control characters become
 /// visible.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    escape(text, |c| c != '\n' && c != '\t' && steers(c), ascii_only())
+    escape(text, |c| c != '\n' && c != '\t' && is_unsafe(c), ascii_only())
 }
 
 /// Escapes text for a single line.
 pub(crate) fn clean_line(text: &str) -> Cow<'_, str> {
     if !text.contains(['\n', '\t', '\r']) {
-        return escape(text, steers, ascii_only());
+        return escape(text, is_unsafe, ascii_only());
     }
     let words: Vec<&str> = text.split(['\n', '\t', '\r']).filter(|word| !word.is_empty()).collect();
-    Cow::Owned(escape(&words.join(" "), steers, ascii_only()).into_owned())
+    Cow::Owned(escape(&words.join(" "), is_unsafe, ascii_only()).into_owned())
 }
 
 /// Escapes a URL: every character that could pass for another is spelled out.
@@ -29,9 +29,9 @@ pub(crate) fn clean_url(url: &str) -> Cow<'_, str> {
 
 /// Escapes JSON text of several lines; the JSON value does not change.
 pub(crate) fn clean_json(text: &str) -> Cow<'_, str> {
-    rewritten(
+    escape_with(
         text,
-        |c| c != '\n' && steers(c),
+        |c| c != '\n' && is_unsafe(c),
         ascii_only(),
         |c, out| {
             let mut units = [0; 2];
@@ -55,12 +55,12 @@ fn escape(text: &str, bad: impl Fn(char) -> bool, ascii_only: bool) -> Cow<'_, s
         };
     };
     match text {
-        Cow::Borrowed(text) => rewritten(text, bad, ascii_only, write),
-        Cow::Owned(text) => rewritten(&text, bad, ascii_only, write).into_owned().into(),
+        Cow::Borrowed(text) => escape_with(text, bad, ascii_only, write),
+        Cow::Owned(text) => escape_with(&text, bad, ascii_only, write).into_owned().into(),
     }
 }
 
-fn rewritten(
+fn escape_with(
     text: &str,
     bad: impl Fn(char) -> bool,
     ascii_only: bool,
@@ -84,7 +84,7 @@ fn rewritten(
 }
 
 /// Control characters, and those that change the writing direction or hide the following text.
-fn steers(c: char) -> bool {
+fn is_unsafe(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{061c}' | '\u{200e}' | '\u{200f}')
         || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_steers_the_terminal() {
+    fn control_characters_are_escaped() {
         for (given, shown) in [
             ("plain ünïcödé 漢字 👩‍🚀", "plain ünïcödé 漢字 👩‍🚀"),
             ("a\nb\tc\r\nd", "a\nb\tc\nd"),
@@ -112,7 +112,7 @@ mod tests {
 
     /// Audit 17: two tools whose names differ by these would look alike.
     #[test]
-    fn what_takes_no_room_is_shown_except_where_it_belongs() {
+    fn invisible_characters_are_escaped_except_in_emoji_and_scripts() {
         for (given, shown) in [
             ("a\u{200b}b", "a\\u{200b}b"),
             ("\u{feff}a\u{2060}", "\\u{feff}a\\u{2060}"),
@@ -138,8 +138,8 @@ mod tests {
     }
 
     #[test]
-    fn beyond_ascii_is_spelled_out_where_there_is_nothing_else() {
-        assert_eq!(escape("“ü” … 漢", steers, true), "\"\\u{fc}\" ... \\u{6f22}");
+    fn non_ascii_is_escaped_in_ascii_locales() {
+        assert_eq!(escape("“ü” … 漢", is_unsafe, true), "\"\\u{fc}\" ... \\u{6f22}");
     }
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_pass_for_others_are_spelled_out() {
+    fn homoglyphs_in_urls_are_escaped() {
         assert_eq!(clean_url("https://exаmple.com/?q=1"), "https://ex\\u{430}mple.com/?q=1");
         assert_eq!(clean_url("https://a.b/ \u{202e}"), "https://a.b/\\x20\\u{202e}");
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{Paint, Screen};
+use super::{Paint, StderrOutput};
 
 /// Dialog with the user.
 pub(crate) trait Dialog {
@@ -18,14 +18,14 @@ pub(crate) trait Dialog {
 
 /// Dialog at the terminal.
 pub(crate) struct Terminal<'a> {
-    screen: &'a Screen,
+    screen: &'a StderrOutput,
     /// False once the prompt is withdrawn.
     open: &'a dyn Fn() -> bool,
 }
 
 impl<'a> Terminal<'a> {
     /// Opens the dialog; the progress line is hidden until it is dropped.
-    pub(crate) fn open(screen: &'a Screen, open: &'a dyn Fn() -> bool) -> Self {
+    pub(crate) fn open(screen: &'a StderrOutput, open: &'a dyn Fn() -> bool) -> Self {
         screen.asking(true);
         Terminal { screen, open }
     }

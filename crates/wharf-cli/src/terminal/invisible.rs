@@ -6,7 +6,9 @@ pub(super) fn is_invisible(before: Option<char>, c: char, after: Option<char>) -
     match c {
         // Zero width joiner and non-joiner.
         '\u{200d}' if before.is_some_and(is_emoji) => !after.is_some_and(is_emoji),
-        '\u{200c}' | '\u{200d}' => !before.is_some_and(joins) || !after.is_some_and(joins),
+        '\u{200c}' | '\u{200d}' => {
+            !before.is_some_and(is_joining_script) || !after.is_some_and(is_joining_script)
+        }
         // Variation selectors: the text or emoji form of a character, a keycap.
         '\u{fe0e}' | '\u{fe0f}' => !before.is_some_and(is_emoji) && after != Some('\u{20e3}'),
         // The variants of an ideograph.
@@ -34,7 +36,7 @@ fn is_emoji(c: char) -> bool {
 
 /// Letters and marks of the scripts from Arabic to Myanmar, and of Khmer and Mongolian, in which a
 /// joiner changes the shape of a word.
-fn joins(c: char) -> bool {
+fn is_joining_script(c: char) -> bool {
     matches!(c, '\u{600}'..='\u{8ff}' | '\u{900}'..='\u{109f}' | '\u{1780}'..='\u{18af}')
         || matches!(c, '\u{fb50}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}')
 }

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn locales_say_which_characters_there_are() {
+    fn locales_select_the_character_set() {
         for locale in ["en_US.UTF-8", "C.utf8", "de_DE.UTF-8@euro", "en_US"] {
             assert!(is_utf8(locale), "{locale}");
         }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_of_our_own_have_a_plain_form() {
+    fn own_symbols_have_ascii_forms() {
         assert_eq!(plain("93\u{a0}µs █▋▏ …"), "93 us ##  ...");
         assert_eq!(plain("漢"), "?");
     }

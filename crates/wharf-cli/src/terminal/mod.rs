@@ -12,7 +12,7 @@ mod text;
 use std::io::{self, IsTerminal};
 
 pub(crate) use crate::terminal::color::Paint;
-pub(crate) use crate::terminal::stderr::Screen;
+pub(crate) use crate::terminal::stderr::StderrOutput;
 pub(crate) use clean::{clean, clean_json, clean_line, clean_url};
 #[cfg(test)]
 pub(crate) use dialog::Script;
@@ -22,6 +22,6 @@ pub(crate) use table::table;
 pub(crate) use text::{bytes, columns, cut, labelled, width, wrap};
 
 /// True if a user can be prompted: prompts go to stderr, answers come from stdin.
-pub(crate) fn somebody_there() -> bool {
+pub(crate) fn is_interactive() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }

@@ -13,24 +13,24 @@ use wharf::{
 use crate::terminal::{Paint, clean_line, color::is_dumb, columns, cut, locale::shown, width};
 
 /// Width of the progress bar if there is room.
-const BAR: usize = 24;
+const BAR_WIDTH: usize = 24;
 
 /// Divisor of the line width for the bar in a narrow terminal, since the figures after it matter
 /// more.
-const SHARE: usize = 3;
+const BAR_WIDTH_DIVISOR: usize = 3;
 
 /// Writes to stderr, and keeps one line there for the progress of a call.
 #[derive(Debug)]
-pub(crate) struct Screen {
+pub(crate) struct StderrOutput {
     terminal: bool,
     /// Set if a line can be redrawn.
     draws: bool,
     paint: Paint,
-    state: Mutex<State>,
+    state: Mutex<ProgressState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ProgressState {
     /// Visible progress line.
     line: Option<String>,
     /// Task that the call became: its status and message, and its progress.
@@ -40,12 +40,12 @@ struct State {
     asking: bool,
 }
 
-impl Screen {
+impl StderrOutput {
     pub(crate) fn new() -> Self {
         let stderr = io::stderr();
         let terminal = stderr.is_terminal();
         let draws = terminal && !is_dumb();
-        Screen { terminal, draws, paint: Paint::on(&stderr), state: Mutex::default() }
+        StderrOutput { terminal, draws, paint: Paint::on(&stderr), state: Mutex::default() }
     }
 
     pub(crate) fn is_terminal(&self) -> bool {
@@ -99,7 +99,7 @@ impl Screen {
     /// Shows a progress bar with `text` beside it, at a terminal only.
     pub(crate) fn bar(&self, done: f64, total: Option<f64>, text: &str) {
         if self.draws {
-            let wide = BAR.min(columns() / SHARE);
+            let wide = BAR_WIDTH.min(columns() / BAR_WIDTH_DIVISOR);
             let line = format!("{} {}", bar(done, total, wide), clean_line(text));
             draw(&mut self.lock(), cut(&line, columns() - 1));
         }
@@ -150,13 +150,13 @@ impl Screen {
         self.lock().asking
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// `[working] 7 of 20: day 7 at sea`
-fn draw_task(state: &mut State) {
+fn draw_task(state: &mut ProgressState) {
     let Some((status, message)) = &state.task else { return };
     // Servers often repeat the figures in their message.
     let steps = state.progress.as_deref().filter(|steps| !message.starts_with(steps));
@@ -174,7 +174,7 @@ fn steps(done: f64, total: Option<f64>) -> String {
     }
 }
 
-fn draw(state: &mut State, line: String) {
+fn draw(state: &mut ProgressState, line: String) {
     if !state.asking {
         let _ = write!(io::stderr(), "\r{}\x1b[K", shown(&line));
         state.line = Some(line);
@@ -199,19 +199,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_never_leaves_its_bounds() {
-        assert_eq!(bar(1.0, Some(2.0), BAR), "[############------------]  50%");
-        assert_eq!(bar(9.0, Some(2.0), BAR), "[########################] 100%");
-        assert_eq!(bar(-1.0, Some(2.0), BAR), "[------------------------]   0%");
+    fn a_progress_bar_stays_within_bounds() {
+        assert_eq!(bar(1.0, Some(2.0), BAR_WIDTH), "[############------------]  50%");
+        assert_eq!(bar(9.0, Some(2.0), BAR_WIDTH), "[########################] 100%");
+        assert_eq!(bar(-1.0, Some(2.0), BAR_WIDTH), "[------------------------]   0%");
         for (done, total) in [(3.0, None), (3.0, Some(0.0)), (f64::NAN, Some(1.0))] {
-            assert!(bar(done, total, BAR).contains("····"));
+            assert!(bar(done, total, BAR_WIDTH).contains("····"));
         }
         assert_eq!(bar(1.0, Some(2.0), 6), "[###---]  50%");
-        assert!(bar(1.0, Some(f64::NAN), BAR).contains("····"));
+        assert!(bar(1.0, Some(f64::NAN), BAR_WIDTH).contains("····"));
     }
 
     #[test]
-    fn a_task_says_how_far_it_is_and_what_is_going_on() {
+    fn task_steps_are_formatted() {
         assert_eq!(steps(7.0, Some(20.0)), "7 of 20");
         assert_eq!(steps(7.5, None), "7.5");
         assert_eq!(steps(7.0, Some(f64::NAN)), "7");

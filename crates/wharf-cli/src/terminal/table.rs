@@ -9,13 +9,13 @@ use super::{
 const GAP: usize = 2;
 
 /// Minimum width of a column.
-const LEAST: usize = 8;
+const MIN_COLUMN: usize = 8;
 
 /// Minimum width of a text column that does not break words.
-const READABLE: usize = 16;
+const MIN_TEXT_COLUMN: usize = 16;
 
 /// Width below which a terminal is narrow.
-const NARROW: usize = 60;
+const NARROW_TERMINAL: usize = 60;
 
 /// Lays out `rows` under `head`. Empty columns are left out.
 pub(crate) fn table(
@@ -30,14 +30,14 @@ pub(crate) fn table(
     let natural: Vec<usize> = used.iter().map(|&column| longest(column, head, rows)).collect();
     let widths = share(&natural, columns);
     if is_too_narrow(&natural, &widths, columns) {
-        return stacked(&used, head, rows, columns, paint);
+        return paragraphs(&used, head, rows, columns, paint);
     }
     let heads: Vec<String> = used.iter().map(|&column| head[column].to_owned()).collect();
     let mut lines = vec![paint.bold(&aligned(&heads, &widths))];
     for row in rows {
         let cells: Vec<&str> =
             used.iter().map(|&column| row.get(column).map_or("", |it| it)).collect();
-        lay(&cells, &widths, &mut lines);
+        push_row(&cells, &widths, &mut lines);
     }
     lines
 }
@@ -45,13 +45,13 @@ pub(crate) fn table(
 /// True if words would be broken, or lines would exceed the width.
 fn is_too_narrow(natural: &[usize], widths: &[usize], columns: usize) -> bool {
     let gaps = GAP * widths.len().saturating_sub(1);
-    let torn = |(natural, width): (&usize, &usize)| width < natural && *width < READABLE;
+    let torn = |(natural, width): (&usize, &usize)| width < natural && *width < MIN_TEXT_COLUMN;
     widths.iter().sum::<usize>() + gaps > columns
-        || (columns < NARROW && natural.iter().zip(widths).any(torn))
+        || (columns < NARROW_TERMINAL && natural.iter().zip(widths).any(torn))
 }
 
 /// Each row as a paragraph: its first cell, and the others below it with their labels.
-fn stacked(
+fn paragraphs(
     used: &[usize],
     head: &[&str],
     rows: &[Vec<String>],
@@ -89,14 +89,14 @@ fn share(natural: &[usize], columns: usize) -> Vec<usize> {
     let mut widths = vec![0; natural.len()];
     for (done, column) in order.into_iter().enumerate() {
         let fair = left / (natural.len() - done);
-        widths[column] = natural[column].min(fair.max(LEAST));
+        widths[column] = natural[column].min(fair.max(MIN_COLUMN));
         left = left.saturating_sub(widths[column]);
     }
     widths
 }
 
 /// Writes one row, over as many lines as its tallest cell needs.
-fn lay(cells: &[&str], widths: &[usize], lines: &mut Vec<String>) {
+fn push_row(cells: &[&str], widths: &[usize], lines: &mut Vec<String>) {
     let cells: Vec<Vec<String>> =
         cells.iter().zip(widths).map(|(cell, &width)| wrap(cell, width)).collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_paragraphs() {
+    fn narrow_tables_become_paragraphs() {
         let rows = rows(&[
             &["countdown", "from=integer", "Counts down, with progress at each step."],
             &["add", "", "Adds."],
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_widest_columns_share_what_is_left() {
+    fn the_widest_columns_share_the_remaining_width() {
         assert_eq!(share(&[5, 100, 100], 64), [5, 27, 28]);
         assert_eq!(share(&[3, 4], 80), [3, 4]);
         assert_eq!(share(&[], 80), Vec::<usize>::new());

@@ -5,14 +5,14 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::{Paint, ellipsis};
 
 /// Default terminal width.
-const USUAL: usize = 80;
+const DEFAULT_COLUMNS: usize = 80;
 
 /// Available width in columns.
 pub(crate) fn columns() -> usize {
     let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
     let seen = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
     // Fewer columns fit nothing, and longer lines are hard to read.
-    said.or_else(seen).unwrap_or(USUAL).clamp(20, 240)
+    said.or_else(seen).unwrap_or(DEFAULT_COLUMNS).clamp(20, 240)
 }
 
 /// Width of `text` in columns.
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_whole_where_they_can() {
+    fn text_wraps_between_words() {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("one\ntwo", 7), ["one", "two"]);
         assert_eq!(wrap("demo://readme", 6), ["demo:/", "/readm", "e"]);
@@ -132,23 +132,23 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_before_or_above_their_text() {
-        let told = |columns| labelled("Speaks", "one two three", 8, columns, Paint::PLAIN);
-        assert_eq!(told(24), ["Speaks  one two three"]);
-        assert_eq!(told(20), ["Speaks", "  one two three"]);
+    fn labels_are_beside_or_above_their_text() {
+        let told = |columns| labelled("Version", "one two three", 8, columns, Paint::PLAIN);
+        assert_eq!(told(24), ["Version one two three"]);
+        assert_eq!(told(20), ["Version", "  one two three"]);
         let told = labelled("A", "one two", 4, 12, Paint::PLAIN);
         assert_eq!(told, ["A   one two"]);
     }
 
     #[test]
-    fn what_is_cut_says_so() {
+    fn cut_text_ends_with_an_ellipsis() {
         assert_eq!(cut("short", 5), "short");
         assert_eq!(cut("longer", 5), "long…");
         assert_eq!(cut("漢字漢", 5), "漢字…");
     }
 
     #[test]
-    fn sizes_read_well() {
+    fn sizes_are_readable() {
         for (count, said) in
             [(0, "0 bytes"), (999, "999 bytes"), (1234, "1.2 kB"), (5_000_000, "5.0 MB")]
         {

@@ -33,19 +33,19 @@ fn every_form_reaches_the_tool() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_before_anything_is_called() {
+fn invalid_arguments_are_reported_before_the_call() {
     let bed = Bed::new("misfits");
     for (words, told) in [
-        (vec!["add", "a=x", "b=1"], "a: `x` is no integer"),
+        (vec!["add", "a=x", "b=1"], "a: `x` is not an integer"),
         (vec!["add", "a=1"], "b=integer  The second number."),
-        (vec!["add"], "needs arguments that are missing:"),
-        (vec!["add", "a=1", "b=2", "c=3"], "takes no argument `c`"),
+        (vec!["add"], "needs these arguments:"),
+        (vec!["add", "a=1", "b=2", "c=3"], "has no argument `c`"),
         (vec!["add", "a=1", "a=2", "b=1"], "a is given 2 times"),
-        (vec!["add", "nonsense"], "`nonsense` is no argument"),
-        (vec!["add", "a:=x"], "is no JSON"),
+        (vec!["add", "nonsense"], "`nonsense` is not an argument"),
+        (vec!["add", "a:=x"], "is not valid JSON"),
         (vec!["add", "{"], "cannot be read"),
         (vec!["set_bonus", "on=maybe"], "on: `maybe` is neither true nor false"),
-        (vec![], "Which tool?"),
+        (vec![], "No tool is given"),
     ] {
         let error = bed.demo(&[&["call"], &words[..]].concat()).error(1);
         assert!(error["message"].as_str().unwrap().contains(told), "{words:?}: {error}");

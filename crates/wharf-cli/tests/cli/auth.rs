@@ -87,7 +87,7 @@ pub(crate) fn asked(url: &str, name: &str) -> String {
 }
 
 #[test]
-fn a_login_lets_every_verb_in() {
+fn every_command_uses_the_login() {
     let me = Somebody::new("auth-login");
     let url = me.gate.url.clone();
     let told = me.log_in(&[]);
@@ -106,7 +106,7 @@ fn a_login_lets_every_verb_in() {
 }
 
 #[test]
-fn what_is_kept_is_its_owners_and_never_shown() {
+fn stored_logins_are_owner_only_and_never_printed() {
     let me = Somebody::new("auth-kept");
     let url = me.gate.url.clone();
     let ran = me.run(&["auth", "status", &url]).error(3);
@@ -143,7 +143,7 @@ fn what_is_kept_is_its_owners_and_never_shown() {
 }
 
 #[test]
-fn nobody_is_logged_in_without_being_asked() {
+fn a_login_requires_consent() {
     let me = Somebody::new("auth-pipe");
     let url = me.gate.url.clone();
     for words in [vec!["list", &url], vec!["call", &url, "add", "a=1", "b=2", "--json"]] {
@@ -178,7 +178,7 @@ fn logging_in_again_asks_for_more_besides() {
 }
 
 #[test]
-fn what_has_expired_is_renewed_once_for_everybody() {
+fn an_expired_token_is_renewed_once_for_concurrent_calls() {
     let me = Somebody::new("auth-expired");
     let url = me.gate.url.clone();
     me.log_in(&[]);
@@ -263,7 +263,7 @@ fn only_web_pages_are_opened() {
 }
 
 #[test]
-fn a_program_gets_in_with_a_secret_of_its_own() {
+fn a_program_logs_in_with_client_credentials() {
     let me = Somebody::new("auth-robot");
     let url = me.gate.url.clone();
     let issuer = url.strip_suffix("/mcp").unwrap();
@@ -314,7 +314,7 @@ fn logins_at_the_same_time_do_not_lose_each_other() {
 }
 
 #[test]
-fn a_keychain_seals_what_is_kept() {
+fn logins_are_encrypted_with_a_keychain_key() {
     let me = Somebody::new("auth-keychain");
     let url = me.gate.url.clone();
     let tool = "#!/bin/sh\ncd \"$HOME\" || exit 1\necho \"$*\" >> calls\n\

@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn somebody_at_the_terminal_can_log_in_on_the_way() {
+fn an_interactive_user_can_log_in_during_a_command() {
     let me = Somebody::new("auth-on-the-way");
     let url = me.gate.url.clone();
     let words = ["call", &url, "add", "a=1", "b=2"];
@@ -37,7 +37,7 @@ fn more_scopes_are_asked_for_when_a_tool_needs_them() {
     let words = ["call", &url, GUARDED.0, "text=ahoy"];
     let error = me.run(&words).error(3);
     assert_eq!(error["kind"], "insufficient_scope", "{error}");
-    assert_eq!(error["message"], format!("{url} wants more than your login is good for"));
+    assert_eq!(error["message"], format!("{url} requires more scopes than your login has"));
     let hint = format!("`wharf auth login {url} --scope {}`", GUARDED.1);
     assert!(error["hint"].as_str().unwrap().contains(&hint), "{error}");
     let mut pty = Pty::start(me.command(&words));
@@ -54,15 +54,15 @@ fn more_scopes_are_asked_for_when_a_tool_needs_them() {
 fn more_scopes_are_asked_for_right_after_a_login() {
     let me = Somebody::new("auth-twice");
     let mut pty = Pty::start(me.command(&["call", &me.gate.url, GUARDED.0, "text=ahoy"]));
-    pty.until("wants to know who you are").until("[y]es").type_line("y");
+    pty.until("requires a login").until("[y]es").type_line("y");
     browse(&me.opened());
-    pty.until("wants more than your login there is good for").until("[y]es").type_line("y");
+    pty.until("requires more scopes than your login has").until("[y]es").type_line("y");
     let page = me.opened();
     assert_eq!(asked(&page, "scope"), "notes:read notes:write");
     browse(&page);
     let (code, shown) = pty.end();
     assert!(code == 0 && shown.ends_with("ahoy\n"), "{shown}");
-    assert_eq!(shown.matches("wants to know who you are").count(), 1, "{shown}");
+    assert_eq!(shown.matches("requires a login").count(), 1, "{shown}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn without_a_browser_the_address_is_shown_and_pasted_back() {
     let mut command = me.command(&["auth", "login", &url]);
     command.env("BROWSER", "false");
     let mut pty = Pty::start(command);
-    pty.until("/authorize?").until("No browser came up").until("paste").interrupt();
+    pty.until("/authorize?").until("The browser did not start").until("paste").interrupt();
     assert_eq!(pty.end().0, 130);
     let mut pty = Pty::start(me.command(&["auth", "login", &url, "--no-browser"]));
     pty.until("http://127.0.0.1").until("paste");
@@ -111,7 +111,7 @@ fn redirected(page: &str) -> String {
 }
 
 #[test]
-fn a_refusal_is_told() {
+fn a_rejection_is_reported() {
     let me = Somebody::new("auth-refused");
     me.gate.state().refuses = true;
     let running = Running::start(me.command(&["auth", "login", &me.gate.url]));

@@ -23,7 +23,7 @@ fn visit(me: &Somebody) {
 }
 
 #[test]
-fn private_networks_are_for_those_who_allow_them() {
+fn private_networks_need_permission() {
     let me = Somebody::new("auth-private");
     let url = me.gate.url.clone();
     me.gate.state().authorize = Some(format!("{PRIVATE}/authorize"));
@@ -115,7 +115,7 @@ fn a_secret_needs_an_issuer_or_a_yes_at_the_terminal() {
 }
 
 #[test]
-fn whoever_cannot_be_logged_out_is_told() {
+fn a_logout_failure_is_reported() {
     let me = Somebody::new("auth-stays");
     let url = me.gate.url.clone();
     me.log_in(&[]);
@@ -135,7 +135,7 @@ fn whoever_cannot_be_logged_out_is_told() {
 }
 
 #[test]
-fn nothing_that_lets_in_is_on_the_command_line_of_a_browser() {
+fn the_browser_command_line_has_no_secrets() {
     let me = Somebody::new("auth-argv");
     let url = me.gate.url.clone();
     let secret = me.bed.write_secret("secret", "s3cr3t-of-mine");

@@ -42,7 +42,7 @@ fn a_closed_loop_over_http_and_a_command_in_both_eras() {
 }
 
 #[test]
-fn all_that_was_measured_has_a_name_and_a_unit() {
+fn every_figure_has_a_name_and_a_unit() {
     let bed = Bed::new("bench-fields");
     let words = ["bench", "add", "a=1", "b=2", "--count", "40", "--in-flight", "2"];
     let ran = bed.demo(&words);
@@ -93,7 +93,7 @@ fn an_open_loop_keeps_its_rate_and_tells_what_it_missed() {
 }
 
 #[test]
-fn errors_are_told_by_kind() {
+fn errors_are_reported_by_kind() {
     let bed = Bed::new("bench-errors");
     for era in ["modern", "legacy"] {
         let words = ["bench", "fail", "reason=rain", "--count", "20", "--era", era];
@@ -110,7 +110,7 @@ fn errors_are_told_by_kind() {
 }
 
 #[test]
-fn calls_that_take_too_long_are_errors_too() {
+fn timed_out_calls_are_errors() {
     let bed = Bed::new("bench-timeout");
     let words = ["bench", "sleep", "seconds=600", "--count", "2", "--timeout", "100ms"];
     let failed = report(&bed.demo(&[&words[..], &["--connections", "1"]].concat()), 5);
@@ -198,13 +198,13 @@ fn a_call_that_failed_is_not_made_again_though_the_connection_is() {
 }
 
 #[test]
-fn what_cannot_be_called_is_told_before_anything_is() {
+fn an_uncallable_tool_is_reported_before_the_benchmark() {
     let bed = Bed::new("bench-usage");
     for (words, told) in [
         (vec!["wether", "city=x"], "no tool `wether`"),
-        (vec!["add", "a=one", "b=2"], "a: `one` is no integer"),
-        (vec!["add", "a=1"], "needs an argument that is missing"),
-        (vec!["add", "nonsense"], "`nonsense` is no argument"),
+        (vec!["add", "a=one", "b=2"], "a: `one` is not an integer"),
+        (vec!["add", "a=1"], "needs this argument"),
+        (vec!["add", "nonsense"], "`nonsense` is not an argument"),
         (vec!["deploy", "build=7"], "marked as destructive"),
         (vec!["--connections", "0"], "--connections"),
         (vec!["--in-flight", "0"], "--in-flight"),
@@ -220,7 +220,7 @@ fn what_cannot_be_called_is_told_before_anything_is() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_4() {
+fn an_unreachable_server_exits_with_4() {
     let bed = Bed::new("bench-nobody");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     bed.run(&["bench", &format!("http://{nobody}/mcp")]).error(4);
@@ -265,7 +265,7 @@ mod at_a_terminal {
     }
 
     #[test]
-    fn colour_and_the_progress_line_are_for_terminals_that_want_them() {
+    fn colour_and_progress_need_a_capable_terminal() {
         let bed = Bed::new("bench-colour");
         let words = ["bench", "--duration", "600ms", "--warmup", "0", "--connections", "1"];
         let (_, shown) = demo(&bed, &words, &[("TERM", "xterm")]).end();
@@ -305,7 +305,7 @@ mod at_a_terminal {
     }
 
     #[test]
-    fn ctrl_c_ends_it_early_and_tells_what_was_measured() {
+    fn ctrl_c_ends_the_benchmark_with_a_report() {
         let bed = Bed::new("bench-interrupt");
         let words = ["bench", "add", "a=1", "b=2", "--duration", "10m", "--warmup", "0"];
         let environment = [("NO_COLOR", "1")];

@@ -74,7 +74,10 @@ fn prompt_gives_messages() {
     let prompt = bed.demo(&["prompt", "review", "code=x = 1", "language=rust"]).json();
     assert_eq!(prompt["messages"][0]["content"]["text"], "Review this rust code:\nx = 1");
     let error = bed.demo(&["prompt", "greet"]).error(1);
-    assert!(error["message"].as_str().unwrap().contains("name=string  Whom to greet."), "{error}");
+    assert!(
+        error["message"].as_str().unwrap().contains("name=string  The name to greet."),
+        "{error}"
+    );
     let error = bed.demo(&["prompt", "geet"]).error(1);
     assert_eq!(
         (&error["kind"], &error["hint"]),
@@ -99,7 +102,7 @@ fn complete_gives_values() {
 }
 
 #[test]
-fn rpc_sends_anything() {
+fn rpc_sends_any_request() {
     let bed = Bed::new("rpc");
     let params = r#"{"name":"add","arguments":{"a":1,"b":2}}"#;
     let result = bed.demo(&["rpc", "tools/call", params]).json();

@@ -25,7 +25,7 @@ fn entries_are_found_by_name_and_in_files() {
 }
 
 #[test]
-fn config_tells_what_there_is_and_where_from() {
+fn config_lists_servers_with_their_sources() {
     let bed = Bed::new("config");
     assert_eq!(bed.run(&["config"]).json(), json!({"servers": []}));
     let file = bed.write(".mcp.json", &entry("harbour"));
@@ -61,7 +61,7 @@ fn secrets_are_shown_only_on_demand() {
 }
 
 #[test]
-fn what_variables_stand_for_is_secret_too() {
+fn expanded_variable_values_are_masked() {
     let bed = Bed::new("variables");
     bed.write(
         ".mcp.json",
@@ -93,7 +93,10 @@ fn a_file_that_cannot_be_read_is_named() {
     assert!(listed["problems"][0].as_str().unwrap().contains(".mcp.json"), "{listed}");
     // Whoever looks for a server of that file is told why it is not there.
     let error = bed.run(&["list", "harbour"]).error(1);
-    assert!(error["message"].as_str().unwrap().contains(".mcp.json: it is no JSON"), "{error}");
+    assert!(
+        error["message"].as_str().unwrap().contains(".mcp.json: it is not valid JSON"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn files_that_are_about_more_need_not_name_servers() {
 }
 
 #[test]
-fn what_belongs_to_a_project_goes_before_what_belongs_to_all() {
+fn project_entries_override_global_entries() {
     let bed = Bed::new("project");
     let demo = json!({"harbour": {"command": WHARF, "args": ["serve"]}});
     let here = bed.dir.to_string_lossy().into_owned();
@@ -136,7 +139,7 @@ fn what_belongs_to_a_project_goes_before_what_belongs_to_all() {
 
 /// Audit 16.
 #[test]
-fn what_looks_like_a_credential_is_masked() {
+fn possible_credentials_are_masked() {
     let bed = Bed::new("masked");
     bed.write(
         ".mcp.json",
@@ -154,7 +157,7 @@ fn what_looks_like_a_credential_is_masked() {
 }
 
 #[test]
-fn what_is_passed_over_is_told() {
+fn skipped_entries_are_reported() {
     let bed = Bed::new("passed-over");
     bed.write(".mcp.json", r#"{"mcpServers": []}"#);
     bed.write(".vscode/mcp.json", r#"{"server": {"a": {"command": "b"}}}"#);

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::sandbox::{Bed, Served, WHARF, ended, lines, rest};
 
 #[test]
-fn wrong_usage_is_1() {
+fn invalid_usage_exits_with_1() {
     let bed = Bed::new("usage");
     for words in [
         vec!["frobnicate"],
@@ -49,7 +49,7 @@ fn answering(answer: &'static str) -> String {
 }
 
 #[test]
-fn a_server_that_wants_to_know_who_asks_is_3() {
+fn missing_authorization_exits_with_3() {
     let bed = Bed::new("authorization");
     for status in ["401 Unauthorized", "403 Forbidden"] {
         let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
@@ -59,7 +59,7 @@ fn a_server_that_wants_to_know_who_asks_is_3() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_4() {
+fn an_unreachable_server_exits_with_4() {
     let bed = Bed::new("unreachable");
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for target in
@@ -76,7 +76,7 @@ fn a_server_that_is_not_there_is_4() {
 }
 
 #[test]
-fn a_wrong_path_is_told_with_the_usual_one() {
+fn a_404_error_suggests_the_usual_path() {
     let bed = Bed::new("wrong-path");
     let served = Served::http(&bed);
     let error = bed.run(&["list", &served.url.replace("/mcp", "/wrong")]).error(4);
@@ -84,7 +84,7 @@ fn a_wrong_path_is_told_with_the_usual_one() {
 }
 
 #[test]
-fn a_failure_of_the_tool_is_5_and_its_result_is_there() {
+fn a_tool_error_exits_with_5_and_prints_its_result() {
     let bed = Bed::new("tool");
     let ran = bed.demo(&["call", "fail", "reason=rain"]);
     let result: Value = serde_json::from_str(&ran.out).unwrap();
@@ -109,7 +109,7 @@ fn a_call_that_takes_too_long_is_given_up() {
 
 /// A server that reads and never answers, and one that shows progress: the time is for the whole command.
 #[test]
-fn a_timeout_is_for_the_whole_command() {
+fn the_timeout_covers_the_whole_command() {
     let bed = Bed::new("whole-timeout");
     let server =
         r#"read line; read line; case "$line" in *initialize*) ;; *) read line;; esac; sleep 600"#;
@@ -125,7 +125,7 @@ fn a_timeout_is_for_the_whole_command() {
 }
 
 #[test]
-fn what_may_destroy_needs_a_yes() {
+fn a_destructive_tool_needs_confirmation() {
     let bed = Bed::new("destructive");
     let error = bed.demo(&["call", "deploy", "build=7"]).error(1);
     assert!(error["hint"].as_str().unwrap().contains("--yes"), "{error}");
@@ -135,7 +135,7 @@ fn what_may_destroy_needs_a_yes() {
 }
 
 #[test]
-fn nobody_to_ask_means_refused_and_said_so() {
+fn missing_elicitation_support_is_an_error() {
     let bed = Bed::new("nobody");
     for era in ["modern", "legacy"] {
         for tool in ["sign_in", "workspace"] {
@@ -190,7 +190,7 @@ fn logs_below_the_level_are_not_shown() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_that_left_is_no_failure_to_tell() {
+fn a_closed_stdout_is_not_reported() {
     let bed = Bed::new("pipe");
     let served = Served::http(&bed);
     let mut child = bed
@@ -206,7 +206,7 @@ fn a_reader_that_left_is_no_failure_to_tell() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_result_that_cannot_be_written_is_told() {
+fn an_unwritable_output_file_is_reported() {
     let bed = Bed::new("full");
     for words in [vec!["completions", "bash"], vec!["config", "paths"]] {
         let mut command = bed.command(&words);
@@ -220,7 +220,7 @@ fn a_result_that_cannot_be_written_is_told() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_so_in_one_line() {
+fn a_failed_start_is_reported_in_one_line() {
     let bed = Bed::new("unservable");
     let error = bed.run(&["serve", "--tcp", "nonsense"]).error(1);
     assert!(error["message"].as_str().unwrap().contains("nonsense"), "{error}");

@@ -92,7 +92,7 @@ fn a_second_ctrl_c_does_not_wait() {
 }
 
 #[test]
-fn being_told_to_end_leaves_no_server_behind() {
+fn sigterm_stops_the_started_server() {
     let bed = Bed::new("terminate");
     let stubborn = "trap '' TERM; echo pid $$ >&2; while :; do sleep 1; done";
     let running = Running::start(bed.command(&["list", "--stderr", "--", "sh", "-c", stubborn]));
@@ -171,7 +171,7 @@ fn a_listener_gets_one_line_for_each_change() {
 }
 
 #[test]
-fn what_cannot_be_listened_to_is_told() {
+fn unsupported_subscriptions_are_reported() {
     let bed = Bed::new("deaf");
     let error = bed.demo(&["listen", "nonsense"]).error(1);
     assert!(error["hint"].as_str().unwrap().contains("--uri"), "{error}");

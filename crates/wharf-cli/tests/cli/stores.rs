@@ -18,7 +18,7 @@ use crate::{
 const STORED: [&str; 5] = ["serve", "--http", "127.0.0.1:0", "--store", "sqlite:tasks.db"];
 
 #[test]
-fn a_server_that_was_killed_knows_its_tasks_when_it_is_back() {
+fn tasks_survive_a_kill_of_the_server() {
     let bed = Bed::new("stores-killed");
     let served = Served::start(&bed, &STORED);
     let tasks = ERAS.map(|era| {
@@ -37,7 +37,7 @@ fn a_server_that_was_killed_knows_its_tasks_when_it_is_back() {
 }
 
 #[test]
-fn what_is_sealed_nobody_reads_without_the_key() {
+fn encrypted_tasks_need_the_key() {
     let bed = Bed::new("stores-sealed");
     bed.write("key", &"42".repeat(32));
     let holds = |words: &[&str], file: &str| {
@@ -55,7 +55,7 @@ fn what_is_sealed_nobody_reads_without_the_key() {
 }
 
 #[test]
-fn a_store_that_is_no_good_is_told_with_what_to_do() {
+fn an_unusable_store_is_reported_with_advice() {
     let bed = Bed::new("stores-wrong");
     let key = "42".repeat(32);
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -113,10 +113,10 @@ fn a_load_balancer_sees_when_the_store_fails_and_when_it_is_back() {
 }
 
 #[test]
-fn people_are_told_where_tasks_are_kept() {
+fn the_task_store_is_printed() {
     let bed = Bed::new("stores-told");
     let ran = bed.run(&["serve", "--store", "sqlite:tasks.db"]);
-    assert!(ran.code == 0 && ran.err.contains("Tasks are kept in sqlite:tasks.db."), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("Tasks are stored in sqlite:tasks.db."), "{ran:?}");
 }
 
 /// Audit 17.
@@ -137,7 +137,7 @@ fn a_key_that_others_can_read_is_refused() {
 }
 
 #[test]
-fn what_serve_says_is_true() {
+fn the_printed_serve_address_works() {
     let bed = Bed::new("serve-says");
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -154,14 +154,14 @@ fn what_serve_says_is_true() {
         assert!(std::iter::from_fn(next).any(|line| line.contains(part)), "{part}");
     };
     told("serving at http://localhost:");
-    told("anybody who reaches this port can call it");
+    told("every client that reaches this port can call it");
     told("Host header");
     child.kill().unwrap();
     child.wait().unwrap();
 }
 
 #[test]
-fn log_lines_are_written_as_rust_log_says() {
+fn rust_log_filters_the_log() {
     let bed = Bed::new("rust-log");
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#;
     let err = |level: Option<&str>| {

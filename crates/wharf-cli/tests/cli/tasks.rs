@@ -31,7 +31,7 @@ fn a_detached_call_is_resumed_in_another_process() {
 }
 
 #[test]
-fn a_watched_task_is_told_line_by_line_up_to_its_end() {
+fn tasks_watch_prints_a_line_per_change() {
     let bed = Bed::new("tasks-watch");
     let served = Served::http(&bed);
     for era in ERAS {
@@ -61,10 +61,13 @@ fn a_cancelled_task_stays_cancelled() {
 }
 
 #[test]
-fn what_is_not_right_is_told() {
+fn invalid_output_is_reported() {
     let bed = Bed::new("tasks-wrong");
     assert!(bed.demo(&["tasks", "get"]).error(1)["hint"].as_str().unwrap().contains("--detach"));
-    assert_eq!(bed.demo(&["tasks", "get", "one", "two"]).error(1)["message"], "`two` is too much");
+    assert_eq!(
+        bed.demo(&["tasks", "get", "one", "two"]).error(1)["message"],
+        "`two` is an unexpected argument"
+    );
     let lists = bed.demo(&["tasks", "list"]).error(5);
     assert_eq!(lists["kind"], "capability_not_supported");
     assert!(lists["hint"].as_str().unwrap().contains("--detach"));
@@ -114,7 +117,7 @@ fn ctrl_c_cancels_the_task_of_a_call_but_not_a_resumed_one() {
 }
 
 #[test]
-fn people_see_how_it_goes_and_are_asked() {
+fn task_progress_and_prompts_are_shown() {
     let bed = Bed::new("tasks-terminal");
     let served = Served::http(&bed);
     let at = |words: &[&str]| {
@@ -140,7 +143,7 @@ fn people_see_how_it_goes_and_are_asked() {
 }
 
 #[test]
-fn progress_of_a_task_is_told_in_steps_and_words() {
+fn task_progress_shows_steps_and_message() {
     let bed = Bed::new("tasks-progress");
     let served = Served::http(&bed);
     let mut command = bed.command(&["call", &served.url, "voyage", "days=4", "--era", "modern"]);

@@ -24,11 +24,11 @@ fn lists_are_tables() {
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     let (_, shown) = demo(&bed, &["inspect"]).end();
     assert!(shown.starts_with("wharf-demo 0.1.0  Wharf demo\n"), "{shown}");
-    assert!(shown.contains("Speaks        2026-07-28 (and 2025-11-25"), "{shown}");
+    assert!(shown.contains("Versions      2026-07-28 (and 2025-11-25"), "{shown}");
 }
 
 #[test]
-fn colour_is_for_terminals_that_want_it() {
+fn colour_needs_a_capable_terminal() {
     let bed = Bed::new("colour");
     let words = ["list", "prompts", "--", WHARF, "serve"];
     let painted = |name: &str, value: &str| {
@@ -56,7 +56,7 @@ fn json_is_given_on_demand_and_reads_well() {
 }
 
 #[test]
-fn nothing_that_a_server_says_steers_the_terminal() {
+fn server_output_cannot_control_the_terminal() {
     let bed = Bed::new("steer");
     let evil = "text=\x1b]0;owned\x07\u{9b}31m\u{202e}x";
     for words in [
@@ -73,7 +73,7 @@ fn nothing_that_a_server_says_steers_the_terminal() {
 }
 
 #[test]
-fn errors_as_json_steer_nothing_either() {
+fn json_errors_cannot_control_the_terminal() {
     let bed = Bed::new("steer-json");
     let words = ["call", "fail", "reason=\u{9b}2J\u{202e}x", "--json"];
     let (code, shown) = demo(&bed, &words).end();
@@ -82,7 +82,7 @@ fn errors_as_json_steer_nothing_either() {
 }
 
 #[test]
-fn words_that_are_no_text_are_told() {
+fn non_utf8_arguments_are_reported() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
     let bed = Bed::new("bytes");
     let mut command = bed.command(&["list"]);
@@ -97,7 +97,7 @@ fn content_is_readable() {
     let (_, shown) = demo(&bed, &["call", "gallery"]).end();
     assert!(shown.contains("[image/png, 80 bytes; --output FILE saves it]\n"), "{shown}");
     let (_, shown) = demo(&bed, &["read", "demo://logo", "-o", "-"]).end();
-    assert!(shown.contains("Bytes are not for a terminal"), "{shown}");
+    assert!(shown.contains("Binary content is not written to a terminal"), "{shown}");
     let (_, shown) = demo(&bed, &["prompt", "greet", "name=Ann"]).end();
     assert!(shown.contains("user: Say hello to Ann.\n"), "{shown}");
     let (_, shown) = demo(&bed, &["complete", "prompt", "review", "language", "p"]).end();
@@ -110,7 +110,7 @@ fn content_is_readable() {
 }
 
 #[test]
-fn progress_is_drawn_and_gone_in_the_end() {
+fn progress_is_drawn_and_removed() {
     let bed = Bed::new("progress");
     for era in ["modern", "legacy"] {
         let words = ["call", "countdown", "from=4", "--log-level", "info", "--era", era];
@@ -123,20 +123,23 @@ fn progress_is_drawn_and_gone_in_the_end() {
 }
 
 #[test]
-fn a_form_is_filled_in_after_a_destructive_tool_was_agreed_to() {
+fn a_destructive_tool_is_confirmed_before_its_form() {
     let bed = Bed::new("form");
     for era in ["modern", "legacy"] {
         let mut pty = demo(&bed, &["call", "deploy", "build=7", "--era", era]);
         pty.until("`deploy` may destroy something. Call it?").type_line("y");
-        pty.until("wharf-demo asks: Deploy 7?").until("confirmed: Whether to go ahead.");
-        pty.until("yes or no").type_line("perhaps").until("Please say yes or no.").type_line("yes");
+        pty.until("wharf-demo asks: Deploy 7?").until("confirmed: Confirms the deployment.");
+        pty.until("yes or no")
+            .type_line("perhaps")
+            .until("Please enter yes or no.")
+            .type_line("yes");
         let (code, shown) = pty.end();
         assert!(code == 0 && shown.ends_with("deployed 7\n"), "{era}: {shown}");
     }
 }
 
 #[test]
-fn a_form_may_be_declined_or_left() {
+fn a_form_may_be_declined_or_cancelled() {
     let bed = Bed::new("decline");
     for (keys, word) in
         [(":decline\n", "declined"), (":cancel\n", "cancelled"), ("\x04", "cancelled")]
@@ -185,13 +188,13 @@ fn a_page_is_opened_only_after_a_yes_and_without_a_shell() {
 fn a_listener_sees_changes_in_words() {
     let bed = Bed::new("listen-terminal");
     let mut pty = demo(&bed, &["listen", "--uri", "demo://clock", "--tools"]);
-    pty.until("Listening to tools, demo://clock. Ctrl-C ends it.").interrupt();
+    pty.until("Listening to tools, demo://clock. Ctrl-C stops it.").interrupt();
     let (code, shown) = pty.end();
-    assert!(code == 130 && shown.ends_with("ends it.\nInterrupted\n"), "{shown}");
+    assert!(code == 130 && shown.ends_with("stops it.\nInterrupted\n"), "{shown}");
 }
 
 #[test]
-fn ctrl_c_leaves_a_form() {
+fn ctrl_c_cancels_a_form() {
     let bed = Bed::new("leave");
     let mut pty = demo(&bed, &["call", "deploy", "build=7", "--yes"]);
     pty.until("yes or no").interrupt();
@@ -243,7 +246,7 @@ fn a_terminal_without_utf8_gets_ascii() {
 }
 
 #[test]
-fn names_that_differ_by_nothing_visible_are_told_apart() {
+fn names_with_invisible_differences_are_distinguishable() {
     let bed = Bed::new("zero-width");
     let (_, shown) = demo(&bed, &["call", "echo", "text=ad\u{200b}d 👩\u{200d}🚀"]).end();
     assert_eq!(shown, "ad\\u{200b}d 👩\u{200d}🚀\n");
@@ -266,7 +269,7 @@ fn a_file_that_was_not_named_is_not_overwritten() {
     let bed = Bed::new("neighbours");
     let neighbour = bed.write("art-2.bin", "precious");
     let error = bed.demo(&["call", "gallery", "--output", "art.bin"]).error(1);
-    assert_eq!(error["message"], "art-2.bin exists, and is not overwritten");
+    assert_eq!(error["message"], "art-2.bin exists and is not overwritten");
     assert_eq!(std::fs::read_to_string(&neighbour).unwrap(), "precious");
     assert!(!bed.dir.join("art-1.bin").exists());
     // The name of a single file is the user's own.

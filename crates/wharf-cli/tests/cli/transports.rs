@@ -37,7 +37,7 @@ fn a_unix_socket_is_reached_by_its_path() {
 }
 
 #[test]
-fn what_a_server_spoke_is_remembered() {
+fn the_protocol_version_of_a_server_is_cached() {
     let bed = Bed::new("verdicts");
     let first = bed.demo(&["inspect"]).json();
     let second = bed.demo(&["inspect"]).json();

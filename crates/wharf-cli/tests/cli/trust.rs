@@ -29,7 +29,7 @@ fn at_terminal(bed: &Bed) -> Pty {
 
 /// Audit 12.
 #[test]
-fn a_file_of_a_project_starts_nothing_without_a_question() {
+fn a_project_file_needs_consent() {
     let bed = Bed::new("untrusted");
     for file in [".mcp.json", ".vscode/mcp.json", "mcp.json"] {
         let file = bed.write(file, &marking(&bed));
@@ -62,7 +62,7 @@ fn files_of_the_user_are_trusted() {
 }
 
 #[test]
-fn a_file_is_asked_about_once_until_it_changes() {
+fn trust_is_prompted_once_until_the_file_changes() {
     let bed = Bed::new("asked-once");
     bed.write(".mcp.json", &marking(&bed));
     let mut pty = at_terminal(&bed);
@@ -98,7 +98,7 @@ fn a_file_is_asked_about_once_until_it_changes() {
 
 /// The same text means other programs where `${workspaceFolder}` is another folder.
 #[test]
-fn a_link_to_a_trusted_file_is_not_trusted() {
+fn a_symlink_to_a_trusted_file_is_not_trusted() {
     let bed = Bed::new("linked");
     let entry = json!({"command": "${workspaceFolder}/server.sh"});
     let text = json!({"mcpServers": {"harbour": entry}}).to_string();
@@ -138,16 +138,16 @@ fn a_link_to_a_trusted_file_is_not_trusted() {
 }
 
 #[test]
-fn a_link_to_a_device_is_not_read() {
+fn a_symlink_to_a_device_is_not_read() {
     let bed = Bed::new("device");
     std::os::unix::fs::symlink("/dev/zero", bed.dir.join(".mcp.json")).unwrap();
     let error = bed.run(&["list", "harbour"]).error(1);
-    assert!(error["message"].as_str().unwrap().contains("it is no file"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("it is not a regular file"), "{error}");
 }
 
 /// A project that repeats an entry of the user's does not take the user's own away.
 #[test]
-fn what_a_user_has_is_used_where_a_project_has_the_same() {
+fn a_user_entry_is_used_if_a_project_repeats_it() {
     let bed = Bed::new("repeated");
     bed.write("wharf/mcp.json", &marking(&bed));
     bed.write(".mcp.json", &marking(&bed));

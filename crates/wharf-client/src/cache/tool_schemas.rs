@@ -11,8 +11,8 @@ use wharf_model::{
 };
 use wharf_schema::{
     header,
-    param_headers::Mirrors,
-    tool_output::{Checker, Verdict},
+    param_headers::ParamHeaders,
+    tool_output::{OutputValidator, Validity},
 };
 
 /// Maximum depth to which schemas are read.
@@ -46,9 +46,9 @@ pub(crate) struct ToolTable {
 pub(crate) struct KnownTool {
     info: Arc<ToolInfo>,
     /// Arguments that are sent as headers, or the reason why the tool cannot be used.
-    mirrors: Result<Mirrors, String>,
+    headers: Result<ParamHeaders, String>,
     /// Compiled on first use; `None` if the schema cannot be checked.
-    output: OnceLock<Option<Checker>>,
+    output: OnceLock<Option<OutputValidator>>,
 }
 
 impl ToolTable {
@@ -112,18 +112,18 @@ pub(crate) fn task_support(info: &ToolInfo) -> TaskSupport {
 impl KnownTool {
     /// `mirrored`: the transport sends `Mcp-Param-*` headers, so annotations matter.
     pub(crate) fn new(info: Arc<ToolInfo>, mirrored: bool) -> Arc<Self> {
-        let mirrors = match mirrored && may_be_mirrored(&info.input_schema.text()) {
+        let headers = match mirrored && may_be_mirrored(&info.input_schema.text()) {
             true => {
                 // Parsed once and not stored: a list may have many schemas.
                 let schema = info.input_schema.read();
                 match header::problems(&schema, MAX_SCHEMA_DEPTH).into_iter().next() {
                     Some(problem) => Err(problem),
-                    None => Ok(Mirrors::of(&schema, MAX_SCHEMA_DEPTH)),
+                    None => Ok(ParamHeaders::of(&schema, MAX_SCHEMA_DEPTH)),
                 }
             }
-            false => Ok(Mirrors::default()),
+            false => Ok(ParamHeaders::default()),
         };
-        Arc::new(KnownTool { info, mirrors, output: OnceLock::new() })
+        Arc::new(KnownTool { info, headers, output: OnceLock::new() })
     }
 
     pub(crate) fn is(&self, info: &Arc<ToolInfo>) -> bool {
@@ -132,7 +132,7 @@ impl KnownTool {
 
     /// The reason why the tool must not be used, if any.
     pub(crate) fn problem(&self) -> Option<&str> {
-        self.mirrors.as_ref().err().map(String::as_str)
+        self.headers.as_ref().err().map(String::as_str)
     }
 
     pub(crate) fn mirrored(&self, arguments: &str) -> Result<HeaderParams, Error> {
@@ -141,9 +141,9 @@ impl KnownTool {
             let message = format!("The tool `{name}` cannot be called over HTTP: {problem}");
             Error::new(ErrorKind::ToolSchemaInvalid).with_message(message)
         };
-        let mirrors = self.mirrors.as_ref().map_err(refused)?;
+        let headers = self.headers.as_ref().map_err(refused)?;
         let invalid = |problem| Error::new(ErrorKind::InvalidParams).with_message(problem);
-        mirrors.read(arguments).map_err(invalid)
+        headers.values_for(arguments).map_err(invalid)
     }
 
     /// Returns whether the tool's annotations declare it safe to call again.
@@ -178,19 +178,19 @@ impl KnownTool {
         let Some(schema) = &self.info.output_schema else { return Ok(None) };
         let mut warning = None;
         let compile = || match compile(schema) {
-            Ok(checker) => Some(checker),
+            Ok(validator) => Some(validator),
             Err(reason) => {
                 warning = Some(UncheckedOutput::Results(reason));
                 None
             }
         };
-        let Some(checker) = self.output.get_or_init(compile) else { return Ok(warning) };
+        let Some(validator) = self.output.get_or_init(compile) else { return Ok(warning) };
         let problem = match structured {
             None => "- there is no structured content".into(),
-            Some(structured) => match checker.check(structured.get()) {
-                Verdict::Fits => return Ok(None),
-                Verdict::Unchecked(reason) => return Ok(Some(UncheckedOutput::Result(reason))),
-                Verdict::Misfit(problem) => problem,
+            Some(structured) => match validator.validate(structured.get()) {
+                Validity::Valid => return Ok(None),
+                Validity::Unchecked(reason) => return Ok(Some(UncheckedOutput::Result(reason))),
+                Validity::Invalid(problem) => problem,
             },
         };
         let message = format!(
@@ -223,9 +223,9 @@ impl UncheckedOutput {
 }
 
 /// Compiles the schema. Its tree is not built if the text is too long.
-fn compile(schema: &LazyJson<Arc<Value>>) -> Result<Checker, String> {
+fn compile(schema: &LazyJson<Arc<Value>>) -> Result<OutputValidator, String> {
     match schema.text().len() > MAX_SCHEMA_BYTES {
         true => Err(format!("the schema is longer than {MAX_SCHEMA_BYTES} bytes")),
-        false => Checker::new(&schema.read()),
+        false => OutputValidator::new(&schema.read()),
     }
 }

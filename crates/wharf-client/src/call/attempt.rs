@@ -97,7 +97,7 @@ impl RequestAttempt {
 
     /// Delivers finished answers; fails if an answer is invalid.
     fn poll_asks(&mut self, cx: &mut Context<'_>) -> Result<(), Error> {
-        let answers = self.active_call.answers();
+        let answers = self.active_call.response_sender();
         let mut wrong = None;
         self.asks.retain_mut(|(id, answering)| {
             let Poll::Ready(answer) = answering.as_mut().poll(cx) else { return true };
@@ -119,7 +119,7 @@ impl RequestAttempt {
                 dispatch::MAX_OPEN_REQUESTS
             );
             let error = Error::new(ErrorKind::Overloaded).with_message(message);
-            self.active_call.answers().deliver(id, Err(error));
+            self.active_call.response_sender().deliver(id, Err(error));
         } else {
             self.asks.push((id, events.ask(ask)));
         }

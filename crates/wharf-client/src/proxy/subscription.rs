@@ -115,7 +115,7 @@ impl ProxySubscription {
         let said = self.tokens.translate(notification).filter(|_| !again);
         if let Some(notification) = said {
             self.outbox.notify(notification);
-            self.outbox.room().await;
+            self.outbox.wait_for_capacity().await;
         }
     }
 

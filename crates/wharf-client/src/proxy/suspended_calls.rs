@@ -145,7 +145,7 @@ impl SuspendedCall {
         self.open_requests.retain(|(id, _)| match answers.get(&key(*id)) {
             None => true,
             Some(answer) => {
-                self.call.answers().deliver(*id, Ok(answer.get().to_owned()));
+                self.call.response_sender().deliver(*id, Ok(answer.get().to_owned()));
                 false
             }
         });
@@ -176,7 +176,7 @@ async fn run_until_input(
             Some(Event::Withdraw(id)) => open_requests.retain(|(open, _)| *open != id),
             Some(Event::Notify(notification)) => {
                 outbox.notify(notification);
-                outbox.room().await;
+                outbox.wait_for_capacity().await;
             }
             Some(Event::LetGo) => outbox.release_connection(),
         }

@@ -187,7 +187,7 @@ impl TaskPoller {
                 }
                 Event::Notify(_) | Event::Withdraw(_) | Event::LetGo => {}
                 Event::ClientRequest(id, ask) => {
-                    let answers = self.subscription.as_ref().map(ActiveCall::answers);
+                    let answers = self.subscription.as_ref().map(ActiveCall::response_sender);
                     answers.map(|it| it.deliver(id, Err(refuse_here(&ask))));
                 }
                 // Without a subscription, polling suffices.

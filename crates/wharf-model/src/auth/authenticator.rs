@@ -186,10 +186,10 @@ impl AuthDecision {
     /// # Errors
     ///
     /// If the request is rejected.
-    pub async fn verdict(self) -> AuthResult {
+    pub async fn resolve(self) -> AuthResult {
         match self {
-            AuthDecision::Now(verdict) => verdict,
-            AuthDecision::Later(verdict) => verdict.await,
+            AuthDecision::Now(result) => result,
+            AuthDecision::Later(result) => result.await,
         }
     }
 }
@@ -197,7 +197,7 @@ impl AuthDecision {
 impl fmt::Debug for AuthDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AuthDecision::Now(verdict) => f.debug_tuple("Now").field(verdict).finish(),
+            AuthDecision::Now(result) => f.debug_tuple("Now").field(result).finish(),
             AuthDecision::Later(_) => f.write_str("Later"),
         }
     }

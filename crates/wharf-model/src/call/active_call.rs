@@ -18,7 +18,7 @@ use crate::{
 pub enum Event {
     /// Notification to the client.
     Notify(Notification),
-    /// Request to the client; its response goes to [`ActiveCall::answers`].
+    /// Request to the client; its response goes to [`ActiveCall::response_sender`].
     ClientRequest(ClientRequestId, ClientRequest),
     /// Cancellation of a client request that is still open.
     Withdraw(ClientRequestId),
@@ -151,13 +151,13 @@ impl ActiveCall {
 
     /// Returns the sender for responses of the client.
     #[must_use]
-    pub fn answers(&self) -> ResponseSender {
-        self.outbox.answers()
+    pub fn response_sender(&self) -> ResponseSender {
+        self.outbox.response_sender()
     }
 
     /// Responds to a client request that cannot be sent.
     pub fn refuse(&self, id: ClientRequestId, ask: &ClientRequest) {
-        self.answers().deliver(id, Err(Error::missing_capability(ask.needs())));
+        self.response_sender().deliver(id, Err(Error::missing_capability(ask.needs())));
     }
 
     /// Returns the next event. Do not poll again after [`Event::Done`].

@@ -24,7 +24,7 @@ const DROP_REPORTS_BYTES: usize = 256 << 10;
 
 /// Log message for operators, with the number as a field.
 const DROPPED_REPORTS: &str = "dropped progress and log messages of a call: the client reads more slowly than the call \
-                               sends, and the handler does not await room (Outbox::room)";
+                               sends, and the handler does not await Outbox::wait_for_capacity";
 
 /// Time limits of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,7 +163,7 @@ impl Outbox {
 
     /// Sends a notification. Does nothing once the call has ended.
     ///
-    /// Await [`room`](Outbox::room) as well: progress and log messages are dropped while 256 KiB wait for the
+    /// Await [`wait_for_capacity`](Outbox::wait_for_capacity) as well: progress and log messages are dropped while 256 KiB wait for the
     /// client.
     pub fn notify(&self, notification: Notification) {
         let mut queue = self.lock();
@@ -180,7 +180,7 @@ impl Outbox {
 
     /// Completes once the queue has room (back-pressure): await it before or after sending, so that the call
     /// sends no faster than the client reads.
-    pub fn room(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn wait_for_capacity(&self) -> impl Future<Output = ()> + Send + use<> {
         // Usually there is room, and no handle is needed.
         let full = (!self.has_room()).then(|| self.clone());
         std::future::poll_fn(move |cx| {
@@ -282,7 +282,7 @@ impl Outbox {
 
     /// Returns the sender for responses of the client.
     #[must_use]
-    pub fn answers(&self) -> ResponseSender {
+    pub fn response_sender(&self) -> ResponseSender {
         ResponseSender(self.clone())
     }
 

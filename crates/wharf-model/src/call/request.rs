@@ -100,12 +100,12 @@ impl Peer {
     /// Creates a peer from client info and capabilities.
     #[must_use]
     pub fn new(info: Option<Implementation>, capabilities: ClientCapabilities) -> Self {
-        Peer::introduced(Arc::new(ClientInfo { info, capabilities }))
+        Peer::with_client_info(Arc::new(ClientInfo { info, capabilities }))
     }
 
     /// Creates a peer from shared client info.
     #[must_use]
-    pub fn introduced(client_info: Arc<ClientInfo>) -> Self {
+    pub fn with_client_info(client_info: Arc<ClientInfo>) -> Self {
         Peer { client_info, roots_generation: AtomicU64::new(0), name: None }
     }
 
@@ -301,7 +301,7 @@ impl Request {
 
     /// Drops the message with its parameters and metadata, to release its memory during long calls such as
     /// subscriptions.
-    pub fn forget_message(&mut self) {
+    pub fn drop_message(&mut self) {
         (self.body, self.parts) = (ByteString::default(), Parts::default());
     }
 

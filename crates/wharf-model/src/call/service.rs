@@ -38,7 +38,7 @@ pub trait Service: Send + Sync + 'static {
     /// this version, reports all changes of lists and elicitations in between, and is
     /// [acknowledged](crate::Notification::Acknowledged) once it reports resource updates too. The default is
     /// `None`: the service keeps no history.
-    fn moment(&self) -> Option<ChangeVersion> {
+    fn change_version(&self) -> Option<ChangeVersion> {
         None
     }
 }
@@ -48,8 +48,8 @@ impl<S: Service + ?Sized> Service for Arc<S> {
         (**self).call(request, outbox)
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
-        (**self).moment()
+    fn change_version(&self) -> Option<ChangeVersion> {
+        (**self).change_version()
     }
 }
 

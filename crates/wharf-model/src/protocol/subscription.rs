@@ -226,7 +226,7 @@ impl LiveSubscriptionFilter {
 
     /// Sets the principal that the service authenticated. If the same principal called again since, its newest
     /// permissions are kept.
-    pub fn begin_as(&self, listener: Option<&Principal>) {
+    pub fn set_authenticated_principal(&self, listener: Option<&Principal>) {
         if self.listener().as_deref().map(Principal::id) != listener.map(Principal::id) {
             self.set_listener(listener);
         }
@@ -275,14 +275,14 @@ mod tests {
         let caller = |id: &str, scope: &str| Principal::new(id).with_scope(scope);
         let is = |expected: &Principal| filter.listener().as_deref() == Some(expected);
         filter.set_principal(&caller("raw", "new"));
-        filter.begin_as(Some(&caller("raw", "old")));
+        filter.set_authenticated_principal(Some(&caller("raw", "old")));
         assert!(
             is(&caller("raw", "new")),
             "who came since counts more than who made the listen due"
         );
         filter.set_principal(&caller("raw", "less"));
         assert!(is(&caller("raw", "less")));
-        filter.begin_as(Some(&caller("ada", "all")));
+        filter.set_authenticated_principal(Some(&caller("ada", "all")));
         filter.set_principal(&caller("raw", "more"));
         assert!(is(&caller("ada", "all")), "what a layer made of the caller stays");
     }

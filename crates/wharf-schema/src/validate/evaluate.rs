@@ -56,16 +56,16 @@ pub(super) struct ValueCheck<'s> {
 }
 
 impl<'s> ValueCheck<'s> {
-    pub(super) fn fits_only(schema: &'s Schema, steps: usize) -> Self {
+    pub(super) fn without_report(schema: &'s Schema, steps: usize) -> Self {
         // With dynamic references, a result depends on the dynamic scope as well as on the part.
         let memo = schema.anchors.is_empty().then(HashMap::default);
         let (budget, messages) = (StepBudget::new(steps), MessageStyle { quotes: false });
         ValueCheck { schema, budget, problems: None, messages, memo, depth: 0 }
     }
 
-    pub(super) fn collecting(schema: &'s Schema, steps: usize, quotes: bool) -> Self {
+    pub(super) fn with_report(schema: &'s Schema, steps: usize, quotes: bool) -> Self {
         let (problems, messages) = (Some(Vec::new()), MessageStyle { quotes });
-        ValueCheck { problems, messages, ..ValueCheck::fits_only(schema, steps) }
+        ValueCheck { problems, messages, ..ValueCheck::without_report(schema, steps) }
     }
 
     pub(super) fn run(&mut self, value: &Value) -> StepResult {

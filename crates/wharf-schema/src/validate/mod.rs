@@ -34,33 +34,33 @@ use crate::validate::step_budget::StopReason;
 use crate::problems::{Problems, shorten};
 
 /// Step budget of one validation: about a tenth of a second if all steps are slow.
-pub const STEPS: usize = 4_000_000;
+pub const MAX_STEPS: usize = 4_000_000;
 
 /// Step budget for collecting the problems.
-pub const STEPS_OF_TELLING: usize = 100_000;
+pub const MAX_REPORT_STEPS: usize = 100_000;
 
 /// Result of validating a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Validity {
     /// The value matches the schema.
-    Fits,
+    Valid,
     /// The value does not match; one line per problem.
-    Misfit(String),
+    Invalid(String),
     /// The value was not validated, with the reason.
     Unchecked(String),
 }
 
 /// Error for a validation that exceeds its step budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooMuch;
+pub struct StepLimitExceeded;
 
-impl fmt::Display for TooMuch {
+impl fmt::Display for StepLimitExceeded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("checking it would take too long")
     }
 }
 
-impl std::error::Error for TooMuch {}
+impl std::error::Error for StepLimitExceeded {}
 
 /// A compiled JSON Schema.
 ///
@@ -73,10 +73,10 @@ impl std::error::Error for TooMuch {}
 ///
 /// let schema = json!({"type": "object", "properties": {"day": {"format": "date"}}});
 /// let schema = Schema::compile(&schema)?;
-/// assert_eq!(schema.fits(&json!({"day": "2026-07-28"}), 1000), Ok(true));
+/// assert_eq!(schema.is_valid(&json!({"day": "2026-07-28"}), 1000), Ok(true));
 ///
 /// let bad = json!({"day": "soon"});
-/// assert_eq!(schema.fits(&bad, 1000), Ok(false));
+/// assert_eq!(schema.is_valid(&bad, 1000), Ok(false));
 /// let problems = schema.problems(&bad, 1000, true);
 /// assert_eq!(problems.to_string(), "- `day`: \"soon\" is not a \"date\"");
 /// # Ok::<(), String>(())
@@ -97,15 +97,15 @@ impl Schema {
         compile::compile(schema).map_err(shorten)
     }
 
-    /// Validates a value within [`STEPS`]. `quotes`: true if problems may quote the value.
+    /// Validates a value within [`MAX_STEPS`]. `quotes`: true if problems may quote the value.
     #[must_use]
-    pub fn judge(&self, value: &Value, quotes: bool) -> Verdict {
-        match self.fits(value, STEPS) {
-            Ok(true) => Verdict::Fits,
+    pub fn validate(&self, value: &Value, quotes: bool) -> Validity {
+        match self.is_valid(value, MAX_STEPS) {
+            Ok(true) => Validity::Valid,
             Ok(false) => {
-                Verdict::Misfit(self.problems(value, STEPS_OF_TELLING, quotes).to_string())
+                Validity::Invalid(self.problems(value, MAX_REPORT_STEPS, quotes).to_string())
             }
-            Err(reason) => Verdict::Unchecked(reason.to_string()),
+            Err(reason) => Validity::Unchecked(reason.to_string()),
         }
     }
 
@@ -113,15 +113,15 @@ impl Schema {
     ///
     /// # Errors
     /// Returned if the validation takes more than `steps`.
-    pub fn fits(&self, value: &Value, steps: usize) -> Result<bool, TooMuch> {
-        ValueCheck::fits_only(self, steps).run(value).map_err(|_| TooMuch)
+    pub fn is_valid(&self, value: &Value, steps: usize) -> Result<bool, StepLimitExceeded> {
+        ValueCheck::without_report(self, steps).run(value).map_err(|_| StepLimitExceeded)
     }
 
     /// Problems of a value that are found within `steps`, limited in number. `quotes`: true if they
     /// may quote the value.
     #[must_use]
     pub fn problems(&self, value: &Value, steps: usize, quotes: bool) -> Problems {
-        let mut check = ValueCheck::collecting(self, steps, quotes);
+        let mut check = ValueCheck::with_report(self, steps, quotes);
         let outcome = check.run(value);
         Problems::new(check.problems(), outcome == Err(StopReason::BudgetExceeded))
     }

@@ -9,7 +9,7 @@ use crate::{
     handler::extract::Declaration,
     header,
     limits::Limits,
-    param_headers::Mirrors,
+    param_headers::ParamHeaders,
     primitives::{
         completion::CompleterTable,
         prompt::Prompt,
@@ -164,8 +164,8 @@ impl PartPreparer<'_> {
                 check.add(format!("its {name} schema does not compile: {problem}"));
             }
         }
-        let mirrors = Mirrors::of(&info.input_schema, self.limits.schema_depth);
-        let extra = ToolExtra { results: output, mirrors, task };
+        let param_headers = ParamHeaders::of(&info.input_schema, self.limits.schema_depth);
+        let extra = ToolExtra { results: output, param_headers, task };
         let deadlines = timeout.map(fixed_deadlines);
         CatalogEntry { order, info: Arc::new(info), endpoint, validator, deadlines, scopes, extra }
     }

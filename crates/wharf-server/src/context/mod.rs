@@ -206,9 +206,9 @@ impl Ctx {
             Some(update) => {
                 // Wait first: otherwise a handler that reports from many futures at once would
                 // never see back-pressure.
-                outbox.room().await;
+                outbox.wait_for_capacity().await;
                 outbox.notify(update.into());
-                outbox.room().await;
+                outbox.wait_for_capacity().await;
             }
             None => outbox.touch(),
         }
@@ -257,13 +257,13 @@ impl Ctx {
             return outbox.touch();
         }
         // Wait before the message is serialized, however many futures of the handler log at once.
-        outbox.room().await;
+        outbox.wait_for_capacity().await;
         let logger = self.logger.as_deref().map(str::to_owned);
         match to_raw_value(&data) {
             Ok(data) => outbox.notify(Notification::Log { level, logger, data }),
             Err(error) => tracing::warn!(%error, "cannot serialize a log message as JSON"),
         }
-        outbox.room().await;
+        outbox.wait_for_capacity().await;
     }
 
     /// Logs at level `debug`: details for finding faults.

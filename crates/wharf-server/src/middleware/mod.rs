@@ -118,10 +118,10 @@ impl Service for Chain {
         }
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
+    fn change_version(&self) -> Option<ChangeVersion> {
         match self {
-            Chain::Layer(layer) => layer.next.moment(),
-            Chain::Service(service) => service.moment(),
+            Chain::Layer(layer) => layer.next.change_version(),
+            Chain::Service(service) => service.change_version(),
         }
     }
 }

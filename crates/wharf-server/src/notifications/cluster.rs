@@ -38,8 +38,8 @@ pub(crate) fn now() -> ChangeVersion {
 }
 
 /// Subtracts the clock skew: the result is certainly earlier, by any clock.
-pub(crate) fn minus_skew(moment: ChangeVersion) -> ChangeVersion {
-    ChangeVersion::at(moment.number().saturating_sub(CLOCK_SKEW.as_millis() as u64))
+pub(crate) fn minus_skew(version: ChangeVersion) -> ChangeVersion {
+    ChangeVersion::at(version.number().saturating_sub(CLOCK_SKEW.as_millis() as u64))
 }
 
 /// Recent resource updates.

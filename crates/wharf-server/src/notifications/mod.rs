@@ -97,7 +97,7 @@ impl SubscriptionTable {
     }
 
     /// Returns the current change version, for subscriptions that resume later.
-    pub(crate) fn moment(&self) -> ChangeVersion {
+    pub(crate) fn change_version(&self) -> ChangeVersion {
         lock(&self.subscribers).time()
     }
 
@@ -111,7 +111,7 @@ impl SubscriptionTable {
     ) -> ActiveSubscription {
         let (since, peer) = (request.since, request.known_peer().cloned());
         let mut subscribers = lock(&self.subscribers);
-        filter.begin_as(request.principal());
+        filter.set_authenticated_principal(request.principal());
         let mut missed = BTreeSet::new();
         let number = subscribers.next;
         subscribers.next += 1;
@@ -316,7 +316,7 @@ impl ActiveSubscription {
     pub(crate) async fn run(&self, outbox: &Outbox) {
         // No notification is stored in this future: thousands of them wait at a time.
         while poll_fn(|cx| self.poll_send(outbox, cx)).await {
-            outbox.room().await;
+            outbox.wait_for_capacity().await;
         }
     }
 

@@ -11,7 +11,7 @@ use wharf_model::{
 
 use crate::{
     handler::Endpoint,
-    param_headers::Mirrors,
+    param_headers::ParamHeaders,
     primitives::{completion::CompleterTable, resource::ReadMetadata, uri_template::UriTemplate},
     router::{access::Item, pagination::ListPage},
     schema::validator::SchemaValidator,
@@ -74,7 +74,7 @@ pub(crate) struct CatalogEntry<I: ListedItem> {
 pub(crate) struct ToolExtra {
     /// Validator of results whose schema is hand-written.
     pub(crate) results: Option<SchemaValidator>,
-    pub(crate) mirrors: Mirrors,
+    pub(crate) param_headers: ParamHeaders,
     /// Task mode, if it was set.
     pub(crate) task: Option<TaskMode>,
 }

@@ -57,7 +57,7 @@ fn call_tool(
         return now(Error::new(ErrorKind::InvalidToolArguments).with_message(text).into());
     }
     if let Some(mirrored) = &request.mirrored
-        && let Err(error) = tool.extra.mirrors.check(arguments, mirrored)
+        && let Err(error) = tool.extra.param_headers.check(arguments, mirrored)
     {
         return now(error.into());
     }

@@ -154,10 +154,10 @@ impl Service for Router {
         }
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
+    fn change_version(&self) -> Option<ChangeVersion> {
         match &self.server.upstream {
-            None => Some(self.server.subscription_table.moment()),
-            Some(upstream) => upstream.moment(),
+            None => Some(self.server.subscription_table.change_version()),
+            Some(upstream) => upstream.change_version(),
         }
     }
 }
@@ -382,7 +382,7 @@ pub(crate) fn admit(
     });
     let permit = server.subscription_limits.admit(request, &filter);
     let permit = permit.ok_or_else(|| Error::overloaded(Duration::from_secs(1)))?;
-    request.forget_message();
+    request.drop_message();
     let agreed = filter.read(SubscriptionFilter::clone);
     let may_subscribe =
         |principal: Option<&_>, uri: &str| dispatch::may_subscribe(server, principal, uri);

@@ -4,7 +4,7 @@ use serde_json::Value;
 use wharf_schema::{
     problems,
     schema_limits::subschemas,
-    validate::{STEPS_OF_TELLING, Schema},
+    validate::{MAX_REPORT_STEPS, Schema},
 };
 
 use crate::schema::properties;
@@ -129,6 +129,6 @@ fn default_mistake(root: &Value, name: &str, property: &Value) -> Option<String>
         alone.insert("$defs".into(), defs.clone());
     }
     let schema = Schema::compile(&alone).ok()?;
-    let found = schema.problems(default, STEPS_OF_TELLING, true);
+    let found = schema.problems(default, MAX_REPORT_STEPS, true);
     found.first().map(|text| format!("the default of `{name}` is not valid for its schema: {text}"))
 }

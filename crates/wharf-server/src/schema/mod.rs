@@ -5,7 +5,7 @@ pub(crate) mod validator;
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
-use wharf_schema::schema_limits::{self, Bounds, Problem, subschemas};
+use wharf_schema::schema_limits::{self, SchemaLimits, SchemaProblem, subschemas};
 
 use crate::limits::Limits;
 
@@ -195,21 +195,23 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
 
 /// Returns the problems of a hand-written schema, each with advice.
 pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
-    let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
-    let describe = |problem: Problem| match advice(&problem) {
+    let limits = SchemaLimits { depth: limits.schema_depth, subschemas: limits.subschemas };
+    let describe = |problem: SchemaProblem| match advice(&problem) {
         Some(advice) => format!("{problem}: {advice}"),
         None => problem.to_string(),
     };
-    schema_limits::problems(schema, bounds).into_iter().map(describe).collect()
+    schema_limits::problems(schema, limits).into_iter().map(describe).collect()
 }
 
-fn advice(problem: &Problem) -> Option<&'static str> {
+fn advice(problem: &SchemaProblem) -> Option<&'static str> {
     Some(match problem {
-        Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
-        Problem::TooDeep(_) => "reduce its nesting, or raise `Limits::schema_depth`",
-        Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
-        Problem::Outside(_) => "copy the referenced schema into `$defs`",
-        Problem::LongAddress(_) => "use shorter names",
+        SchemaProblem::TooManySubschemas(_) => "make it smaller, or raise `Limits::subschemas`",
+        SchemaProblem::TooDeep(_) => "reduce its nesting, or raise `Limits::schema_depth`",
+        SchemaProblem::UnsupportedDialect(_) => {
+            "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04"
+        }
+        SchemaProblem::RemoteReference(_) => "copy the referenced schema into `$defs`",
+        SchemaProblem::UriTooLong(_) => "use shorter names",
         _ => return None,
     })
 }

@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value};
 use wharf_schema::{
     problems::shorten,
-    validate::{STEPS_OF_TELLING, Schema, Verdict},
+    validate::{MAX_REPORT_STEPS, Schema, Validity},
 };
 
 use crate::{
@@ -88,16 +88,16 @@ impl SchemaValidator {
             return None;
         }
         let (value, schema) = (serde_json::from_str(json).ok()?, self.compiled().as_ref().ok()?);
-        let found = schema.problems(&value, STEPS_OF_TELLING, self.quotes_values);
+        let found = schema.problems(&value, MAX_REPORT_STEPS, self.quotes_values);
         (!found.is_empty()).then(|| found.to_string())
     }
 
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
         let Ok(schema) = self.compiled() else { return Ok(()) };
-        match schema.judge(value, self.quotes_values) {
-            Verdict::Fits => Ok(()),
-            Verdict::Misfit(problems) => Err(problems),
-            Verdict::Unchecked(reason) => Err(format!("- {reason}")),
+        match schema.validate(value, self.quotes_values) {
+            Validity::Valid => Ok(()),
+            Validity::Invalid(problems) => Err(problems),
+            Validity::Unchecked(reason) => Err(format!("- {reason}")),
         }
     }
 

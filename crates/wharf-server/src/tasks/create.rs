@@ -325,7 +325,7 @@ impl PromotableCall {
     }
 
     fn poll(&mut self, exchange: &mut ActiveCall, cx: &mut Context<'_>) -> Poll<PromotionEvent> {
-        let answers = exchange.answers();
+        let answers = exchange.response_sender();
         self.forwarded.retain_mut(|(id, answering)| match Pin::new(answering).poll(cx) {
             Poll::Ready(answer) => {
                 answers.deliver(*id, answer);
@@ -357,7 +357,7 @@ impl PromotableCall {
         match event {
             Event::Notify(notification) => {
                 self.outbox.notify(notification);
-                self.outbox.room().await;
+                self.outbox.wait_for_capacity().await;
             }
             Event::ClientRequest(id, ask) => self.forwarded.push((id, self.outbox.ask(ask))),
             Event::Withdraw(id) => self.forwarded.retain(|(asked, _)| *asked != id),

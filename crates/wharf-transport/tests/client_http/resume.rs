@@ -157,7 +157,7 @@ async fn resumption_is_retried_for_a_limited_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_resumed_is_closed() {
+async fn an_unresumable_stream_is_closed() {
     // Without an event id, the stream cannot be resumed.
     let scripted =
         cutting_server(|_| ": hello\n\n".into(), Arc::new(|_, _, _, _| unreachable!())).await;

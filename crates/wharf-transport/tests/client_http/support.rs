@@ -116,7 +116,7 @@ impl HttpCall {
             Event::ClientRequest(id, ClientRequest::Roots) => {
                 self.asked += 1;
                 let answer = r#"{"roots":[{"uri":"file:///here"}]}"#.to_owned();
-                self.exchange.answers().deliver(id, Ok(answer));
+                self.exchange.response_sender().deliver(id, Ok(answer));
             }
             other => panic!("{other:?}"),
         }

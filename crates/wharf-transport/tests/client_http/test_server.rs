@@ -102,7 +102,7 @@ async fn count(outbox: &Outbox, to: u64) {
     for number in 1..=to {
         let progress = number as f64;
         outbox.notify(Notification::Progress { progress, total: None, message: None });
-        outbox.room().await;
+        outbox.wait_for_capacity().await;
         tokio::task::yield_now().await;
     }
 }

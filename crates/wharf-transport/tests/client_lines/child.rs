@@ -98,7 +98,7 @@ async fn a_crash_fails_the_call_and_the_next_one_starts_it_again() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_be_started_is_an_error_that_says_what_to_check() {
+async fn a_program_that_cannot_start_is_an_error_with_advice() {
     let there = std::env::temp_dir();
     for (command, part) in [
         (ChildCommand::new("no-such-program"), "PATH"),
@@ -169,7 +169,7 @@ async fn a_child_gets_its_directory_and_environment() {
 
 /// Audit 13. `CARGO_MANIFEST_DIR` is an example of a variable that is not on the list.
 #[tokio::test]
-async fn a_child_gets_a_short_list_of_variables_unless_told_otherwise() {
+async fn a_child_gets_few_environment_variables_by_default() {
     let command = shell("echo \"[${HOME-none}] [${CARGO_MANIFEST_DIR-none}]\" >&2");
     let received = async |command: ChildCommand| {
         connect_child(command, options()).await.map(drop).unwrap_err().message.into_owned()

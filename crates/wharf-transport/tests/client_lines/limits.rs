@@ -38,7 +38,7 @@ async fn a_line_too_long_fails_the_call_and_not_the_link() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_asked_for_is_skipped() {
+async fn unknown_members_are_skipped() {
     let mut options = options();
     let trail = TraceLog::on(&mut options);
     let (mut peer, link) = modern(options).await;
@@ -115,7 +115,7 @@ async fn a_late_reply_is_nobodys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_nobody_polls_holds_the_others_up_only_for_a_while() {
+async fn an_unpolled_call_blocks_others_only_temporarily() {
     let (mut peer, link) = modern(options()).await;
     let mut deaf = StreamCall::start(&link, tool("deaf"));
     assert!(tokio::time::timeout(Duration::from_secs(1), deaf.next()).await.is_err());
@@ -224,7 +224,7 @@ async fn a_text_arrives_as_it_is_whatever_it_holds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_listens_that_nobody_polls_hold_a_call_up_no_longer_than_one() {
+async fn many_unpolled_subscriptions_delay_a_call_like_one() {
     let (mut peer, link) = legacy(options()).await;
     let filter = SubscriptionFilter { tools: true, ..SubscriptionFilter::default() };
     let mut deaf = Vec::new();

@@ -69,7 +69,7 @@ async fn a_slow_modern_server_is_still_modern() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_is_no_discovery_means_a_handshake() {
+async fn any_reply_but_a_discovery_starts_a_handshake() {
     for answer in [
         json!({"result": {}}),
         json!({"result": {"tools": []}}),

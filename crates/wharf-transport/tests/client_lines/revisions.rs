@@ -23,7 +23,7 @@ fn dates() -> impl Iterator<Item = &'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_says_who_it_is_in_every_revision() {
+async fn server_info_is_sent_in_every_revision() {
     for date in dates() {
         let about = StreamServer::new().link(pinned(date)).await.about();
         assert_eq!(about.revision, date);
@@ -174,7 +174,7 @@ impl NotificationListener for NotificationLog {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_ear_hears_what_belongs_to_no_call() {
+async fn a_listener_receives_notifications_outside_of_calls() {
     for date in dates().filter(|date| *date != "2026-07-28") {
         let server = StreamServer::new();
         let link = server.link(pinned(date)).await;

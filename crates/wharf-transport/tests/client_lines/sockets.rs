@@ -54,7 +54,7 @@ async fn unix_sockets_work() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_an_error_that_says_where() {
+async fn an_unreachable_address_is_named() {
     let (port, address) = ReconnectPort::open().await;
     drop(port);
     let error = connect_tcp(address.clone(), options()).await.map(drop).unwrap_err();
@@ -100,7 +100,7 @@ async fn a_broken_connection_fails_its_calls_and_the_next_call_opens_another() {
 }
 
 #[tokio::test]
-async fn the_log_level_is_said_again_over_another_connection() {
+async fn the_log_level_is_resent_after_a_reconnect() {
     let (port, address) = ReconnectPort::open().await;
     let mut options = pinned("2025-11-25");
     let trail = TraceLog::on(&mut options);
@@ -124,7 +124,7 @@ async fn the_log_level_is_said_again_over_another_connection() {
 }
 
 #[tokio::test]
-async fn after_many_failures_calls_fail_at_once_and_say_so() {
+async fn after_many_failures_calls_fail_immediately() {
     let (port, address) = ReconnectPort::open().await;
     let connecting = tokio::spawn(connect_tcp(address, pinned("2025-11-25")));
     port.accept().await.initialize("2025-11-25").await;
@@ -167,7 +167,7 @@ async fn a_call_that_is_dropped_while_a_connection_opens_does_not_stop_it() {
 }
 
 #[tokio::test]
-async fn calls_that_nobody_polls_hold_up_no_other() {
+async fn unpolled_calls_do_not_block_others() {
     let (port, address) = ReconnectPort::open().await;
     let mut options = options();
     let trail = TraceLog::on(&mut options);

@@ -45,7 +45,7 @@ fn said(method: &str, params: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_are_heard_in_every_revision() {
+async fn changes_are_received_in_every_revision() {
     for date in Revision::ALL.map(Revision::as_str) {
         let server = StreamServer::new();
         let link = server.link(pinned(date)).await;
@@ -316,7 +316,7 @@ async fn a_subscription_that_is_never_answered_holds_up_no_other_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listen_that_nobody_polls_holds_up_no_other() {
+async fn an_unpolled_subscription_does_not_block_others() {
     let (mut peer, link) = legacy(options()).await;
     let follow = |uri: &str| {
         let filter = SubscriptionFilter { uris: uris([uri]), ..SubscriptionFilter::default() };

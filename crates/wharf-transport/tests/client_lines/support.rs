@@ -271,7 +271,7 @@ impl StreamCall {
             match timeout(Duration::from_secs(600), next).await.unwrap() {
                 Event::ClientRequest(id, ClientRequest::Roots) => {
                     let roots = r#"{"roots":[{"uri":"file:///quay"}]}"#.to_owned();
-                    self.0.answers().deliver(id, Ok(roots));
+                    self.0.response_sender().deliver(id, Ok(roots));
                 }
                 event => return event,
             }

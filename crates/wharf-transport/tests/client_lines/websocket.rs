@@ -48,7 +48,7 @@ async fn websockets_work_in_every_revision() {
 }
 
 #[tokio::test]
-async fn a_message_too_long_breaks_the_connection_and_says_why() {
+async fn an_oversized_message_closes_the_connection_with_a_reason() {
     let server = StreamServer::new();
     let mut options = options();
     options.limits.message = 4000;
@@ -60,7 +60,7 @@ async fn a_message_too_long_breaks_the_connection_and_says_why() {
 }
 
 #[tokio::test]
-async fn what_is_no_websocket_is_an_error_that_says_so() {
+async fn a_server_without_websocket_is_an_error_with_the_reason() {
     let server = StreamServer::new();
     let port = our_own(&server, Http::new()).await;
     for (url, part) in [

@@ -505,7 +505,7 @@ async fn only_the_newest_streams_that_have_ended_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_another_server_follows_is_not_forgotten() {
+async fn a_stream_read_by_another_server_is_not_evicted() {
     let server = SessionServer::new();
     let client = server.client(NEWEST).await;
     server.only(0);

@@ -44,7 +44,7 @@ async fn an_id_has_one_spelling() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_needs_a_session_is_refused_without_one() {
+async fn requests_that_need_a_session_are_rejected_without_one() {
     let server = SessionServer::new();
     let client_without_session = server.client_without_session(NEWEST);
     for message in [

@@ -206,7 +206,7 @@ async fn an_id_in_flight_is_rejected_until_its_call_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_refused_late_says_when_to_try_again() {
+async fn a_late_rejection_has_a_retry_time() {
     let server = SessionServer::new();
     let client = server.client(NEWEST).await;
     let refused = tokio::join!(client.tool(1, "busy"), async {

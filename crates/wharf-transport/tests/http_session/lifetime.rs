@@ -79,7 +79,7 @@ async fn a_session_with_a_call_or_a_stream_is_not_idle() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_session_too_many_is_refused_while_all_are_in_use_and_says_when_to_try_again() {
+async fn a_session_above_the_limit_is_rejected_with_a_retry_time() {
     let server = SessionServer::with(|limits| limits.sessions = 2);
     let clients = [server.client(NEWEST).await, server.client(NEWEST).await];
     let streams = [clients[0].get(None).await, clients[1].get(None).await];

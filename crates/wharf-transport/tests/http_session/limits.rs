@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use crate::support::{NEWEST, SessionClient, SessionServer, tool};
 
 #[tokio::test(start_paused = true)]
-async fn one_call_too_many_is_refused_and_says_when_to_try_again() {
+async fn a_call_above_the_limit_is_rejected_with_a_retry_time() {
     let server = SessionServer::with(|limits| limits.session_calls = 2);
     let client = server.client(NEWEST).await;
     let calls = [client.tool(1, "gate").await, client.tool(2, "gate").await];
@@ -165,7 +165,7 @@ async fn all_streams_together_keep_only_so_much_and_the_oldest_go_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_is_read_is_not_forgotten_for_others() {
+async fn a_stream_being_read_is_not_evicted() {
     let server = SessionServer::with(|limits| limits.replay_total = 5_000);
     let client = server.client(NEWEST).await;
     count_unread(&server, &client, 10).await;
@@ -184,7 +184,7 @@ async fn a_stream_that_is_read_is_not_forgotten_for_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_unread_can_be_forgotten_for_others() {
+async fn an_unread_ended_stream_can_be_evicted() {
     let server = SessionServer::with(|limits| limits.replay_total = 5_000);
     let client = server.client(NEWEST).await;
     for _ in 0..3 {
@@ -215,7 +215,7 @@ async fn a_stream_that_has_ended_is_kept_for_its_time_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_reader_has_yet_to_read_is_never_dropped() {
+async fn unread_events_of_a_reader_are_never_dropped() {
     let server = SessionServer::with(|limits| limits.replay_total = 1);
     let client = server.client(NEWEST).await;
     let answer = client.post(tool(1, "count", json!({"to": 100}))).await;

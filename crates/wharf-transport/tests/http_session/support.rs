@@ -78,7 +78,7 @@ impl Service for SessionService {
                 (Method::Listen, _) => loop {
                     let uri = changes.recv().await.unwrap();
                     outbox.notify(Notification::ResourceUpdated { uri: uri.into() });
-                    outbox.room().await;
+                    outbox.wait_for_capacity().await;
                 },
                 (_, "gate") => pass().await,
                 (_, "count") => count(&outbox, arguments["to"].as_u64().unwrap()).await,
@@ -97,7 +97,7 @@ impl Service for SessionService {
                         total: None,
                         message: None,
                     });
-                    outbox.room().await;
+                    outbox.wait_for_capacity().await;
                 },
                 (_, "ask") => {
                     let answer = outbox.ask(ClientRequest::Roots).await;
@@ -157,7 +157,7 @@ async fn count(outbox: &Outbox, to: u64) {
             total: None,
             message: Some("x".repeat(100)),
         });
-        outbox.room().await;
+        outbox.wait_for_capacity().await;
         tokio::task::yield_now().await;
     }
 }

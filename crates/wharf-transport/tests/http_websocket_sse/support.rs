@@ -71,7 +71,7 @@ impl Service for EndpointService {
                         total: None,
                         message: Some("x".repeat(1000)),
                     });
-                    outbox.room().await;
+                    outbox.wait_for_capacity().await;
                 },
                 (_, "long") => ToolResult::text("é".repeat(1 << 19)).into(),
                 (_, "who") => {

@@ -323,7 +323,7 @@ async fn a_client_that_closes_is_answered_at_once_and_takes_its_calls_along() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_server_stops_calls_are_answered_and_the_client_is_told() {
+async fn a_server_shutdown_answers_calls_and_notifies_the_client() {
     let endpoint_server = TestEndpoint::new(Http::new());
     let (mut busy, mut idle) = (
         WebSocketClient::open(&endpoint_server).await,

@@ -236,7 +236,7 @@ impl LegacyContext<'_> {
         let revision = negotiate(&version);
         let (client, kept) = read_client_info(message, revision, wire.limits.kept)?;
         let client = wire.client_infos.intern(client);
-        let peer = Arc::new(Peer::introduced(client));
+        let peer = Arc::new(Peer::with_client_info(client));
         let id = message.call_id(MessageField::Id, wire.limits.id).map(|id| id.detached());
         let mut codec = message.codec(wire, Method::Discover, revision);
         let mut request = message.take_request(wire, Method::Discover, revision)?;

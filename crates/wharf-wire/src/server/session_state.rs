@@ -91,7 +91,7 @@ impl Connection {
         });
         let mut session = LegacySession {
             revision: saved.revision.parse().ok()?,
-            peer: Arc::new(Peer::introduced(client).named(name)),
+            peer: Arc::new(Peer::with_client_info(client).named(name)),
             handshake: HandshakeState::Done(saved.offer),
             filter: None,
             follows: false,
@@ -131,11 +131,11 @@ impl Connection {
     }
 
     /// Records that all changes before this version were delivered.
-    pub fn mark_delivered_until(&mut self, moment: ChangeVersion) {
+    pub fn mark_delivered_until(&mut self, version: ChangeVersion) {
         if let Some(session) = &mut self.session
-            && session.listen.since().is_some_and(|since| since < moment)
+            && session.listen.since().is_some_and(|since| since < version)
         {
-            session.listen = ListenState::Postponed(moment);
+            session.listen = ListenState::Postponed(version);
         }
     }
 

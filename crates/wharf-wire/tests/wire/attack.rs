@@ -86,7 +86,7 @@ fn equal_ids_are_equal_and_others_are_not() {
 }
 
 #[test]
-fn nothing_but_json_is_read() {
+fn only_json_responses_are_parsed() {
     let mut connection = connection();
     for message in [
         "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}",

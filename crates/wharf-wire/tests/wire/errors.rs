@@ -259,7 +259,7 @@ fn a_url_that_must_be_opened_first() {
 }
 
 #[test]
-fn every_url_has_its_mode_and_an_id_where_the_revision_wants_them() {
+fn url_elicitations_have_the_mode_and_id_of_their_revision() {
     let bare = json!({"elicitations": [{"message": "m", "url": "https://x/y"}], "more": 1});
     let error = |data| Error::new(ErrorKind::UrlElicitationRequired).with_data(data);
     for (method, params) in

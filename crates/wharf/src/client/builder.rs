@@ -17,8 +17,8 @@ use wharf_model::{
 use wharf_transport::{
     TokioTimer,
     client::{
-        self as links, ChildCommand, ClientLimits, ClientTransportOptions, Deadline, RevisionCache,
-        Stderr, TraceEvent, UnsolicitedRequestHandler,
+        self as transports, ChildCommand, ClientLimits, ClientTransportOptions, Deadline,
+        RevisionCache, Stderr, TraceEvent, UnsolicitedRequestHandler,
     },
 };
 use wharf_wire::ClientIdentity;
@@ -26,14 +26,14 @@ use wharf_wire::ClientIdentity;
 use super::{Client, Target, config::masked_url};
 use crate::client::connect_timeout;
 #[cfg(feature = "auth")]
-use crate::client::connect_timeout::Unhurried;
+use crate::client::connect_timeout::ClockPausingCredentials;
 use crate::{Endpoint, Era, ProtocolVersion};
 
 /// URL schemes that are supported only with the corresponding feature.
-const SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
+const FEATURE_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
 
 /// Protocol versions of servers, cached for this process.
-static VERDICTS: LazyLock<Arc<RevisionCache>> =
+static REVISION_CACHE: LazyLock<Arc<RevisionCache>> =
     LazyLock::new(|| Arc::new(RevisionCache::in_memory()));
 
 /// Builder of a client: its identity, its handler for server requests, its timeouts.
@@ -68,8 +68,8 @@ pub struct ClientBuilder {
     stderr: Option<Stderr>,
     handshake: Option<Duration>,
     limits: ClientLimits,
-    trace: Option<links::Trace>,
-    verdicts: Arc<RevisionCache>,
+    trace: Option<transports::Trace>,
+    revision_cache: Arc<RevisionCache>,
     #[cfg(feature = "auth")]
     auth: Option<wharf_auth::client::Auth>,
 }
@@ -88,7 +88,7 @@ impl ClientBuilder {
             handshake: None,
             limits: ClientLimits::default(),
             trace: None,
-            verdicts: VERDICTS.clone(),
+            revision_cache: REVISION_CACHE.clone(),
             #[cfg(feature = "auth")]
             auth: None,
         }
@@ -235,8 +235,8 @@ impl ClientBuilder {
 
     /// Caches the protocol version of each server in a file, so that the next process need not
     /// probe.
-    pub fn verdicts_in(mut self, file: impl Into<PathBuf>) -> Self {
-        self.verdicts = Arc::new(RevisionCache::in_file(file));
+    pub fn cache_revisions_in(mut self, file: impl Into<PathBuf>) -> Self {
+        self.revision_cache = Arc::new(RevisionCache::in_file(file));
         self
     }
 
@@ -247,46 +247,48 @@ impl ClientBuilder {
     pub async fn connect(mut self, target: impl Into<Target>) -> Result<Client, Error> {
         let mut target = target.into();
         if let Target::Entry(entry) = target {
-            let (resolved, headers) = entry.resolve().map_err(|error| unusable(&error))?;
+            let (resolved, headers) = entry.resolve().map_err(|error| target_error(&error))?;
             // Headers of the caller override those of the file.
-            let said = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
-            let more: Vec<_> = headers.into_iter().filter(|(name, _)| !said(name)).collect();
-            self.headers.extend(more);
+            let is_set = |name: &str| self.headers.iter().any(|it| it.0.eq_ignore_ascii_case(name));
+            let from_file: Vec<_> = headers.into_iter().filter(|(name, _)| !is_set(name)).collect();
+            self.headers.extend(from_file);
             target = resolved;
         }
         if self.principal.is_some() && !matches!(target, Target::Server(_)) {
-            return Err(unusable(
-                &"a principal can be chosen for a server in this process only: other servers ask \
-                  their authority who is calling",
+            return Err(target_error(
+                &"a principal can be set only for a server in this process: other servers \
+                  authenticate the caller themselves",
             ));
         }
-        let limit = self.opening();
+        let limit = self.connect_limit();
         let deadline = Deadline::new(Some(limit));
-        let link = connect_timeout::within(limit, &deadline, self.link(target, &deadline)).await?;
+        let link =
+            connect_timeout::within(limit, &deadline, self.connect_target(target, &deadline))
+                .await?;
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
         Ok(Client(ClientHandle::new(link, timer, self.calls, self.answer)))
     }
 
     /// Timeout for connecting and the handshake together.
-    fn opening(&self) -> Duration {
+    fn connect_limit(&self) -> Duration {
         self.handshake.unwrap_or(self.calls.idle)
     }
 
-    async fn link(
+    async fn connect_target(
         &self,
         target: Target,
         deadline: &Deadline,
     ) -> Result<Arc<dyn ClientTransport>, Error> {
-        let options = self.link_options();
+        let options = self.transport_options();
         match target {
-            Target::Url(url) => self.dial(&url, options, deadline).await,
-            Target::Command(command) => self.start(command, options).await,
-            Target::Server(server) => self.join(*server, options).await,
-            Target::Entry(entry) => Err(unusable(&format!("{} leads to itself", entry.name))),
+            Target::Url(url) => self.connect_url(&url, options, deadline).await,
+            Target::Command(command) => self.start_command(command, options).await,
+            Target::Server(server) => self.connect_in_process(*server, options).await,
+            Target::Entry(entry) => Err(target_error(&format!("{} refers to itself", entry.name))),
         }
     }
 
-    async fn start(
+    async fn start_command(
         &self,
         mut command: ChildCommand,
         options: ClientTransportOptions,
@@ -294,12 +296,12 @@ impl ClientBuilder {
         if let Some(stderr) = self.stderr {
             command.stderr = stderr;
         }
-        links::connect_child(command, options).await
+        transports::connect_child(command, options).await
     }
 
     /// Calls a server in this process directly; with a pinned version or a trace, over a memory
     /// stream.
-    async fn join(
+    async fn connect_in_process(
         &self,
         server: Endpoint,
         options: ClientTransportOptions,
@@ -310,14 +312,14 @@ impl ClientBuilder {
             None => scope.insert(Trusted),
         }
         if self.pin.is_none() && self.trace.is_none() {
-            let info = server.host.wire.about().clone();
+            let info = server.context.wire.about().clone();
             return wharf_client::local_with(server.service(), info, scope).await;
         }
         let (reader, writer) = server.connect_memory_with(scope);
-        links::connect_stream(reader, writer, options).await
+        transports::connect_stream(reader, writer, options).await
     }
 
-    async fn dial(
+    async fn connect_url(
         &self,
         url: &str,
         options: ClientTransportOptions,
@@ -329,7 +331,8 @@ impl ClientBuilder {
             (Some(auth), Some("http" | "https" | "ws" | "wss")) => {
                 let mut options = options;
                 let (credentials, deadline) = (auth.at(url)?, deadline.clone());
-                options.credentials = Some(Arc::new(Unhurried { credentials, deadline }));
+                options.credentials =
+                    Some(Arc::new(ClockPausingCredentials { credentials, deadline }));
                 options
             }
             _ => options,
@@ -339,38 +342,40 @@ impl ClientBuilder {
         let rest = |prefix: &str| url.get(prefix.len()..).unwrap_or_default().to_owned();
         match scheme.as_deref() {
             #[cfg(feature = "http")]
-            Some("http" | "https") => links::connect_http(url, self.headers.clone(), options).await,
+            Some("http" | "https") => {
+                transports::connect_http(url, self.headers.clone(), options).await
+            }
             #[cfg(feature = "websocket")]
             Some("ws" | "wss") => {
-                links::connect_websocket(url, self.headers.clone(), options).await
+                transports::connect_websocket(url, self.headers.clone(), options).await
             }
-            Some("tcp") if url.contains('@') => Err(unusable(&format!(
-                "{} has a user or a password, which lines over TCP cannot use: write \
+            Some("tcp") if url.contains('@') => Err(target_error(&format!(
+                "{} has a user or a password, which plain TCP does not support: write \
                  tcp://HOST:PORT",
                 masked_url(url)
             ))),
             Some("tcp") if rest("tcp:").starts_with("//") => {
-                links::connect_tcp(rest("tcp://"), options).await
+                transports::connect_tcp(rest("tcp://"), options).await
             }
             #[cfg(unix)]
             Some("unix") => {
                 let path = rest("unix:");
                 let path = path.strip_prefix("//").unwrap_or(&path);
-                links::connect_unix(PathBuf::from(path), options).await
+                transports::connect_unix(PathBuf::from(path), options).await
             }
-            Some(known) if SCHEMES.contains(&known) => Err(unusable(
-                &"this build of Wharf cannot connect to such an address: the features `http`, \
-                  `websocket` and `tls` can",
+            Some(known) if FEATURE_SCHEMES.contains(&known) => Err(target_error(
+                &"this build of Wharf cannot connect to such a URL: it needs the feature `http`, `websocket` \
+                  or `tls`",
             )),
-            _ => Err(unusable(&format!(
-                "{:?} is no address of a server: write http://…, https://…, ws://…, wss://…, \
+            _ => Err(target_error(&format!(
+                "{:?} is not a server address: write http://…, https://…, ws://…, wss://…, \
                  tcp://HOST:PORT or unix:PATH, or give a command to start",
                 masked_url(url)
             ))),
         }
     }
 
-    fn link_options(&self) -> ClientTransportOptions {
+    fn transport_options(&self) -> ClientTransportOptions {
         let declared = self.capabilities.clone();
         let mut capabilities = declared.unwrap_or_else(|| self.answer.capabilities());
         if self.calls.tasks {
@@ -385,26 +390,26 @@ impl ClientBuilder {
         options.pin = self.pin.map(|pin| pin.0);
         options.limits = self.limits;
         options.trace = self.trace.clone();
-        options.revision_cache = self.verdicts.clone();
-        options.unsolicited_requests = Arc::new(AnswerOrphans(self.answer.clone()));
-        let opening = self.opening();
-        options.handshake = self.handshake.unwrap_or(options.handshake).min(opening);
+        options.revision_cache = self.revision_cache.clone();
+        options.unsolicited_requests = Arc::new(UnsolicitedHandler(self.answer.clone()));
+        let limit = self.connect_limit();
+        options.handshake = self.handshake.unwrap_or(options.handshake).min(limit);
         // A server that does not respond to a probe must have time left for the handshake.
-        options.probe = options.probe.min(opening / 3);
+        options.probe = options.probe.min(limit / 3);
         options
     }
 }
 
 /// Handles requests outside of a call like those within one.
-struct AnswerOrphans(Arc<dyn ClientHandler>);
+struct UnsolicitedHandler(Arc<dyn ClientHandler>);
 
-impl UnsolicitedRequestHandler for AnswerOrphans {
+impl UnsolicitedRequestHandler for UnsolicitedHandler {
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
         wharf_client::answer_to(&self.0, ask)
     }
 }
 
-fn unusable(problem: &dyn fmt::Display) -> Error {
+fn target_error(problem: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::TransportError).with_message(problem.to_string())
 }
 

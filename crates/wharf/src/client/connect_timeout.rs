@@ -20,8 +20,8 @@ pub(super) async fn within<T>(
         done = work => done,
         () = deadline.up() => {
             let message = format!(
-                "The server was not reached, or did not open the conversation, within {limit:?}: \
-                 raise `timeout` or `handshake` if it needs longer"
+                "The server did not complete the handshake within {limit:?}: \
+                 raise `timeout` or `handshake` if it needs more time"
             );
             Err(Error::new(ErrorKind::RequestTimeout).with_message(message))
         }
@@ -30,19 +30,19 @@ pub(super) async fn within<T>(
 
 /// Credentials that pause the clock while they are fetched, because the user may have to log in.
 #[cfg(feature = "auth")]
-pub(super) struct Unhurried {
+pub(super) struct ClockPausingCredentials {
     pub(super) credentials: Arc<dyn CredentialsProvider>,
     pub(super) deadline: Deadline,
 }
 
 #[cfg(feature = "auth")]
-impl CredentialsProvider for Unhurried {
+impl CredentialsProvider for ClockPausingCredentials {
     fn attach(&self, verb: &str, url: &str) -> BoxFuture<Result<AuthHeaders, Error>> {
-        let (paused, showing) = (self.deadline.pause(), self.credentials.attach(verb, url));
+        let (paused, attaching) = (self.deadline.pause(), self.credentials.attach(verb, url));
         Box::pin(async move {
-            let shown = showing.await;
+            let headers = attaching.await;
             drop(paused);
-            shown
+            headers
         })
     }
 
@@ -50,8 +50,8 @@ impl CredentialsProvider for Unhurried {
         self.credentials.on_response(mark, status, nonce);
     }
 
-    fn on_auth_failure(&self, rebuff: AuthFailure) -> BoxFuture<Result<bool, Error>> {
-        let (paused, renewing) = (self.deadline.pause(), self.credentials.on_auth_failure(rebuff));
+    fn on_auth_failure(&self, failure: AuthFailure) -> BoxFuture<Result<bool, Error>> {
+        let (paused, renewing) = (self.deadline.pause(), self.credentials.on_auth_failure(failure));
         Box::pin(async move {
             let renewed = renewing.await;
             drop(paused);

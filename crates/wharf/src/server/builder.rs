@@ -23,11 +23,11 @@ use wharf_server::{
 use wharf_transport::{LineLimits, ServerContext, ThreadTimer};
 use wharf_wire::{ErrorProfile, ProtocolLimits, ServerProtocol, SupportedEras};
 
-use super::command_line::{Transport, Usage, Wanted};
+use super::command_line::{CommandLine, HelpText, Transport};
 use crate::{Endpoint, Era, Result};
 
 /// Time in which the process may end by itself after serving.
-const LAST_MOMENT: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Builder of a server: its identity, its features, its limits.
 ///
@@ -337,7 +337,7 @@ impl Server {
             host,
             #[cfg(feature = "http")]
             |host, shutdown| {
-                let host = super::http::counted(host, rates, counts);
+                let host = super::http::with_remote_rate_limit(host, rates, counts);
                 wharf_transport::server::http::HttpService::new(host, http, shutdown)
             },
         ))
@@ -350,16 +350,16 @@ impl Server {
     /// If the server cannot be built, the command line is invalid, or the transport cannot be
     /// set up.
     pub async fn run(self) -> Result<()> {
-        match Wanted::parse(std::env::args_os().skip(1))? {
-            Some(wanted) => {
+        match CommandLine::parse(std::env::args_os().skip(1))? {
+            Some(command_line) => {
                 #[cfg(feature = "http")]
-                let this = Server { http: wanted.allow(self.http)?, ..self };
+                let this = Server { http: command_line.allow(self.http)?, ..self };
                 #[cfg(not(feature = "http"))]
                 let this = self;
-                this.run_over(wanted.transport).await
+                this.run_over(command_line.transport).await
             }
             None => {
-                println!("{}", Usage(&self.about.name));
+                println!("{}", HelpText(&self.about.name));
                 Ok(())
             }
         }
@@ -395,22 +395,22 @@ impl Server {
             Transport::Stdio => endpoint.serve_stdio().await?,
             Transport::Tcp(address) => {
                 let listener = Endpoint::listen_tcp(address).await?;
-                tell(&format!("{name}: serving lines at tcp://{}", listener.local_addr()?));
+                print_status(&format!("{name}: serving lines at tcp://{}", listener.local_addr()?));
                 endpoint.serve_listener(listener).await;
             }
             #[cfg(feature = "http")]
             Transport::Http(address) => {
                 let listener = Endpoint::listen_http(address).await?;
-                tell(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
+                print_status(&format!("{name}: serving at {}", endpoint.http_url(&listener)?));
                 endpoint.serve_http_on(listener).await;
             }
             Transport::Unix(path) => {
-                let told = format!("{name}: serving lines at unix:{}", path.display());
-                endpoint.serve_unix_saying(path, || tell(&told)).await?;
+                let status = format!("{name}: serving lines at unix:{}", path.display());
+                endpoint.serve_unix_then(path, || print_status(&status)).await?;
             }
         }
         std::thread::Builder::new().name("wharf-end".into()).spawn(|| {
-            std::thread::sleep(LAST_MOMENT);
+            std::thread::sleep(EXIT_TIMEOUT);
             std::process::exit(0);
         })?;
         // Within that second: a store that does not respond does not delay the exit.
@@ -463,7 +463,7 @@ impl Server {
 }
 
 /// Writes a message to stderr; a closed stderr is not an error.
-fn tell(text: &str) {
+fn print_status(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 

@@ -26,35 +26,35 @@ pub enum Transport {
 }
 
 /// Help text of `--help`.
-pub(crate) struct Usage<'a>(pub(crate) &'a str);
+pub(crate) struct HelpText<'a>(pub(crate) &'a str);
 
 /// Options, each with its value and its description.
 static OPTIONS: &[(&str, &str, &str)] = &[
-    ("--stdio", "", "serve the client at stdin and stdout (the default)"),
+    ("--stdio", "", "serve stdin and stdout (the default)"),
     #[cfg(feature = "http")]
     ("--http", "ADDRESS", "serve HTTP, such as 127.0.0.1:8000"),
     #[cfg(feature = "http")]
-    ("--allow-host", "NAME", "with --http: answer requests for this host too"),
+    ("--allow-host", "NAME", "with --http: accept requests with this Host header too"),
     #[cfg(feature = "http")]
-    ("--allow-origin", "ORIGIN", "with --http: let pages of this origin call and read replies"),
+    ("--allow-origin", "ORIGIN", "with --http: allow web pages of this origin (CORS)"),
     #[cfg(feature = "http")]
     (
         "--trusted-proxy",
         "ADDRESS",
-        "with --http: take the client's address from this proxy, or network",
+        "with --http: trust the client address that this reverse proxy or network forwards",
     ),
     #[cfg(feature = "http")]
     ("--sse", "", "with --http: serve clients of the old HTTP+SSE transport at /sse"),
     #[cfg(feature = "tls")]
-    ("--tls-cert", "FILE", "with --http: encrypt, with this certificate (PEM)"),
+    ("--tls-cert", "FILE", "with --http: TLS certificate chain (PEM)"),
     #[cfg(feature = "tls")]
-    ("--tls-key", "FILE", "with --http: encrypt, with this key (PEM)"),
+    ("--tls-key", "FILE", "with --http: private key of the certificate (PEM)"),
     ("--tcp", "ADDRESS", "serve lines over TCP, such as 127.0.0.1:4000"),
     ("--unix", "PATH", "serve lines over a Unix socket"),
-    ("--help", "", "say this"),
+    ("--help", "", "print this help"),
 ];
 
-impl fmt::Display for Usage<'_> {
+impl fmt::Display for HelpText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}, a server of the Model Context Protocol", self.0)?;
         for (option, takes, purpose) in OPTIONS {
@@ -66,7 +66,7 @@ impl fmt::Display for Usage<'_> {
 
 /// Parsed command line.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct CommandLine {
     pub(crate) transport: Transport,
     hosts: Vec<String>,
     origins: Vec<String>,
@@ -76,11 +76,11 @@ pub(crate) struct Wanted {
     key: Option<PathBuf>,
 }
 
-impl Wanted {
+impl CommandLine {
     /// Parses the command line, without the program's name. `None` for `--help`.
     pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Option<Self>> {
         let mut arguments = arguments.into_iter();
-        let mut wanted = Wanted::default();
+        let mut wanted = CommandLine::default();
         while let Some(argument) = arguments.next() {
             let argument = argument.to_string_lossy().into_owned();
             let (option, inline) = match argument.split_once('=') {
@@ -121,7 +121,7 @@ impl Wanted {
         if matches!(self.transport, Transport::Http(_)) {
             return Ok(self);
         }
-        let plain = Wanted { transport: self.transport.clone(), ..Wanted::default() };
+        let plain = CommandLine { transport: self.transport.clone(), ..CommandLine::default() };
         match self == plain {
             true => Ok(self),
             false => Err(RunError::new(
@@ -149,7 +149,7 @@ impl Wanted {
                 http = http.tls(crate::http::Tls::from_pem_files(certificate, key)?);
             }
             (None, None) => {}
-            _ => return Err(RunError::new("--tls-cert and --tls-key go together")),
+            _ => return Err(RunError::new("--tls-cert and --tls-key must be given together")),
         }
         Ok(http)
     }
@@ -157,7 +157,7 @@ impl Wanted {
 
 fn unknown(argument: &str) -> RunError {
     let known = OPTIONS.iter().map(|it| it.0).collect::<Vec<_>>().join(", ");
-    RunError::new(format!("unknown option {argument}; there are {known}"))
+    RunError::new(format!("unknown option {argument}; supported are {known}"))
 }
 
 impl Transport {
@@ -181,20 +181,21 @@ impl Transport {
 
 fn address(text: &str, example: &str) -> Result<SocketAddr> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
-    found
-        .ok_or_else(|| RunError::new(format!("{text:?} is no address and port, such as {example}")))
+    found.ok_or_else(|| {
+        RunError::new(format!("{text:?} is not an address with a port, such as {example}"))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Option<Wanted>, String> {
-        Wanted::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
+    fn parse(line: &str) -> Result<Option<CommandLine>, String> {
+        CommandLine::parse(line.split_whitespace().map(OsString::from)).map_err(|e| e.to_string())
     }
 
     #[test]
-    fn every_transport_has_its_option_and_the_last_one_counts() {
+    fn the_last_transport_option_applies() {
         let tcp = Transport::Tcp(([127, 0, 0, 1], 4000).into());
         let unix = Transport::Unix("a/b.sock".into());
         for (line, expected) in [
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_done_says_why() {
+    fn invalid_options_state_the_reason() {
         for (line, reason) in [
             #[cfg(feature = "http")]
             (
@@ -222,20 +223,21 @@ mod tests {
                 "--allow-host, --allow-origin, --trusted-proxy, --sse and --tls-… need --http",
             ),
             ("--tcp", "--tcp needs a value, such as 127.0.0.1:4000"),
-            ("--tcp here", "\"here\" is no address and port, such as 127.0.0.1:4000"),
+            ("--tcp here", "\"here\" is not an address with a port, such as 127.0.0.1:4000"),
             #[cfg(feature = "http")]
-            ("--http 80", "\"80\" is no address and port, such as 127.0.0.1:8000"),
+            ("--http 80", "\"80\" is not an address with a port, such as 127.0.0.1:8000"),
         ] {
             assert_eq!(parse(line), Err(reason.to_owned()), "{line}");
         }
         assert!(
-            parse("--port 1").is_err_and(|it| it.starts_with("unknown option --port; there are"))
+            parse("--port 1")
+                .is_err_and(|it| it.starts_with("unknown option --port; supported are"))
         );
     }
 
     #[cfg(feature = "http")]
     #[test]
-    fn what_http_may_is_said_beside_its_address() {
+    fn http_options_follow_the_address() {
         let line = "--http localhost:0 --allow-host a.example --allow-host=b.example --sse";
         let wanted = parse(line).unwrap().unwrap();
         assert_eq!(wanted.hosts, ["a.example", "b.example"]);

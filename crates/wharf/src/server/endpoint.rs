@@ -40,11 +40,11 @@ pub use wharf_transport::server::in_memory::ClientEnd;
 pub struct Endpoint {
     pub(crate) router: Router,
     /// Context for callers with their own runtime, or none.
-    pub(crate) bare: Arc<ServerContext>,
+    pub(crate) runtime_free: Arc<ServerContext>,
     /// Context for those of them that take only one reply.
-    pub(crate) single: Arc<ServerContext>,
+    pub(crate) single_reply: Arc<ServerContext>,
     /// Context for the transports, which run on tokio.
-    pub(crate) host: Arc<ServerContext>,
+    pub(crate) context: Arc<ServerContext>,
     pub(crate) shutdown: Shutdown,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::server::http::HttpService,
@@ -53,7 +53,7 @@ pub struct Endpoint {
 impl Endpoint {
     pub(crate) fn new(
         router: Router,
-        bare: ServerContext,
+        runtime_free: ServerContext,
         #[cfg(feature = "http")] http: impl FnOnce(
             &ServerContext,
             Shutdown,
@@ -61,16 +61,16 @@ impl Endpoint {
             -> wharf_transport::server::http::HttpService,
     ) -> Self {
         let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        let host = Arc::new(ServerContext { timer, ..bare.clone() });
+        let context = Arc::new(ServerContext { timer, ..runtime_free.clone() });
         let shutdown = Shutdown::new();
-        let wire = Arc::new(bare.wire.without_streams());
+        let wire = Arc::new(runtime_free.wire.without_streams());
         Endpoint {
             router,
-            single: Arc::new(ServerContext { wire, ..bare.clone() }),
-            bare: Arc::new(bare),
+            single_reply: Arc::new(ServerContext { wire, ..runtime_free.clone() }),
+            runtime_free: Arc::new(runtime_free),
             #[cfg(feature = "http")]
-            http: http(&host, shutdown.clone()),
-            host,
+            http: http(&context, shutdown.clone()),
+            context,
             shutdown,
         }
     }
@@ -98,7 +98,7 @@ impl Endpoint {
         message: impl Into<Bytes>,
         scope: RequestExtensions,
     ) -> Option<Vec<u8>> {
-        let mut replies = pin!(replies(&self.single, message.into(), scope));
+        let mut replies = pin!(replies(&self.single_reply, message.into(), scope));
         let mut last = None;
         while let Some(message) = poll_fn(|cx| replies.as_mut().poll_next(cx)).await {
             last = Some(message);
@@ -112,7 +112,7 @@ impl Endpoint {
         message: impl Into<Bytes>,
         scope: RequestExtensions,
     ) -> ReplyStream {
-        replies(&self.bare, message.into(), scope)
+        replies(&self.runtime_free, message.into(), scope)
     }
 
     /// Starts a task from code: a call of `tool` without a waiting client. It is in the server's
@@ -169,15 +169,15 @@ impl Endpoint {
     /// so.
     pub(crate) fn start_tasks(&self) {
         if tokio::runtime::Handle::try_current().is_ok() {
-            self.router.start_tasks(&self.host.timer);
+            self.router.start_tasks(&self.context.timer);
         }
     }
 
     /// Timer of the current runtime, if there is one.
     fn timer(&self) -> &Arc<dyn Timer> {
         match tokio::runtime::Handle::try_current() {
-            Ok(_) => &self.host.timer,
-            Err(_) => &self.bare.timer,
+            Ok(_) => &self.context.timer,
+            Err(_) => &self.runtime_free.timer,
         }
     }
 
@@ -187,7 +187,7 @@ impl Endpoint {
         self.router.registry()
     }
 
-    /// Router of the server, which a [`Trial`](crate::testing::Trial) of one handler needs.
+    /// Router of the server, which a [`HandlerTest`](crate::testing::HandlerTest) of one handler needs.
     #[must_use]
     pub fn router(&self) -> &Router {
         &self.router
@@ -196,7 +196,7 @@ impl Endpoint {
     /// Server as a service, for callers in the same process that use the model, not bytes.
     #[must_use]
     pub fn service(&self) -> Arc<dyn Service> {
-        self.host.service.clone()
+        self.context.service.clone()
     }
 
     /// Shuts every transport down gracefully: reading stops, calls in flight have their grace
@@ -269,7 +269,7 @@ impl Endpoint {
     /// If stdin or stdout cannot be taken over.
     pub async fn serve_stdio(&self) -> io::Result<()> {
         self.start_tasks();
-        stdio::serve(self.host.clone(), self.shutdown.clone()).await
+        stdio::serve(self.context.clone(), self.shutdown.clone()).await
     }
 
     /// Serves lines over TCP at a loopback address, until shut down.
@@ -295,7 +295,7 @@ impl Endpoint {
     /// authentication or encryption: bind to the loopback unless something else provides them.
     pub async fn serve_listener(&self, listener: TcpListener) {
         self.start_tasks();
-        tcp::serve(self.host.clone(), listener, tcp::CONNECTIONS, self.shutdown.clone()).await;
+        tcp::serve(self.context.clone(), listener, tcp::CONNECTIONS, self.shutdown.clone()).await;
     }
 
     /// Serves lines over a Unix socket at `path`, to this user's programs, until shut down.
@@ -303,23 +303,24 @@ impl Endpoint {
     /// # Errors
     /// If the path cannot be bound, or the system has no Unix sockets.
     pub async fn serve_unix(&self, path: impl AsRef<Path>) -> io::Result<()> {
-        self.serve_unix_saying(path, || ()).await
+        self.serve_unix_then(path, || ()).await
     }
 
     /// Serves lines over a Unix socket, after a message that it is ready.
     #[cfg_attr(not(unix), expect(unused_variables, clippy::unused_async))]
-    pub(crate) async fn serve_unix_saying(
+    pub(crate) async fn serve_unix_then(
         &self,
         path: impl AsRef<Path>,
-        say: impl FnOnce(),
+        on_ready: impl FnOnce(),
     ) -> io::Result<()> {
         #[cfg(unix)]
         {
             use wharf_transport::server::unix;
             let socket = unix::bind(path).await?;
             self.start_tasks();
-            say();
-            unix::serve(self.host.clone(), socket, unix::CONNECTIONS, self.shutdown.clone()).await;
+            on_ready();
+            unix::serve(self.context.clone(), socket, unix::CONNECTIONS, self.shutdown.clone())
+                .await;
             Ok(())
         }
         #[cfg(not(unix))]
@@ -343,7 +344,7 @@ impl Endpoint {
         W: AsyncWrite + Send + Unpin + 'static,
     {
         self.start_tasks();
-        serve_lines(self.host.clone(), scope, reader, writer, self.shutdown.clone()).await;
+        serve_lines(self.context.clone(), scope, reader, writer, self.shutdown.clone()).await;
     }
 
     /// Serves one client within this process; returns its reader and writer. Requires a tokio
@@ -358,15 +359,15 @@ impl Endpoint {
     /// Serves one client within this process, whose messages carry `scope`.
     pub(crate) fn connect_memory_with(&self, scope: RequestExtensions) -> ClientEnd {
         self.start_tasks();
-        in_memory::connect(self.host.clone(), scope, self.shutdown.clone()).0
+        in_memory::connect(self.context.clone(), scope, self.shutdown.clone()).0
     }
 }
 
-fn replies(host: &ServerContext, message: Bytes, scope: RequestExtensions) -> ReplyStream {
+fn replies(context: &ServerContext, message: Bytes, scope: RequestExtensions) -> ReplyStream {
     let pin = scope.get::<ProtocolVersion>().map(|pin| pin.0);
-    let received = host.wire.receive(message, pin);
+    let received = context.wire.receive(message, pin);
     let prepare = &mut |request: &mut Request| request.scope = scope.clone();
-    ReplyStream(wharf_transport::MessageReplies::start(host, received, prepare))
+    ReplyStream(wharf_transport::MessageReplies::start(context, received, prepare))
 }
 
 impl fmt::Debug for Endpoint {

@@ -179,61 +179,64 @@ impl Endpoint {
             true => format!("localhost:{}", address.port()),
             false => address.to_string(),
         };
-        let mut told = format!("{scheme}://{host}{}", options.paths()[0]);
+        let mut text = format!("{scheme}://{host}{}", options.paths()[0]);
         if !address.ip().is_loopback() {
             if !options.is_guarded() {
-                told.push_str("\n(anybody who reaches this port can call it: there is no login)");
+                text.push_str("\n(every client that reaches this port can call it: there is no authentication)");
             }
             if options.is_for_loopback_only() {
-                told.push_str(
+                text.push_str(
                     "\n(requests must have localhost or a loopback address in their Host header, \
                      which stops web pages but no other program; --allow-host NAME or Http::host \
                      lets clients use another name)",
                 );
             }
         }
-        Ok(told)
+        Ok(text)
     }
 }
 
 /// Adds a rate limit for callers that are not on the loopback.
-pub(crate) fn counted(
-    host: &ServerContext,
+pub(crate) fn with_remote_rate_limit(
+    context: &ServerContext,
     rates: Option<Rates>,
     counts: Option<Arc<dyn RateStore>>,
 ) -> Arc<ServerContext> {
-    let near = host.service.clone();
+    let unlimited = context.service.clone();
     let limit = |rates| match counts {
         Some(store) => RateLimit::new(rates).store(store),
         None => RateLimit::new(rates),
     };
-    let far = match rates {
-        Some(rates) => layered(near.clone(), limit(rates)),
-        None => near.clone(),
+    let limited = match rates {
+        Some(rates) => layered(unlimited.clone(), limit(rates)),
+        None => unlimited.clone(),
     };
-    Arc::new(ServerContext { service: Arc::new(Distance { near, far }), ..host.clone() })
+    Arc::new(ServerContext {
+        service: Arc::new(RemoteRateLimit { unlimited, limited }),
+        ..context.clone()
+    })
 }
 
-struct Distance {
-    near: Arc<dyn Service>,
-    far: Arc<dyn Service>,
+struct RemoteRateLimit {
+    unlimited: Arc<dyn Service>,
+    limited: Arc<dyn Service>,
 }
 
-impl Service for Distance {
+impl Service for RemoteRateLimit {
     fn call(&self, mut request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
         let address = request.scope.get::<RemoteAddress>().map(|it| it.0.ip().to_canonical());
         match address {
-            Some(ip) if ip.is_loopback() => self.near.call(request, outbox),
+            Some(ip) if ip.is_loopback() => self.unlimited.call(request, outbox),
             Some(ip) => {
                 request.scope.insert(RateKey(ip.to_string().into()));
-                self.far.call(request, outbox)
+                self.limited.call(request, outbox)
             }
             // Limited by its principal, if it has one.
-            None => self.far.call(request, outbox),
+            None => self.limited.call(request, outbox),
         }
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
-        self.near.moment()
+    fn change_version(&self) -> Option<ChangeVersion> {
+        self.unlimited.change_version()
     }
 }

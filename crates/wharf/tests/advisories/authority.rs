@@ -77,7 +77,7 @@ fn every_door(bed: &Bed) -> Vec<Door> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_in_at_any_door() {
+async fn unauthenticated_requests_are_rejected_on_every_transport() {
     let doors = every_door(&house(&Issuer::new()).await);
     for door in doors {
         // Each has its own issuer, who is not asked for unknown keys more often than it takes.
@@ -110,7 +110,7 @@ async fn nobody_gets_in_at_any_door() {
 
 /// The same doors with a good token: or the test above would prove nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_token_opens_every_door() {
+async fn a_valid_token_is_accepted_on_every_transport() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
     let host = bed.address.to_string();
@@ -160,7 +160,7 @@ async fn callers_take_turns_on_one_connection() {
 
 /// The same over HTTP/2, where they do not even take turns.
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_share_a_connection_and_nothing_else() {
+async fn callers_on_one_connection_are_isolated() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
     let pool = crate::web::http2();
@@ -181,7 +181,7 @@ async fn callers_share_a_connection_and_nothing_else() {
 
 /// CVE-2026-52869, CVE-2026-67431, GHSA-953h-535j-jg2v.
 #[tokio::test]
-async fn a_session_is_its_openers_alone() {
+async fn a_session_belongs_to_its_creator() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
     let alice =
@@ -232,7 +232,7 @@ async fn a_session_is_its_openers_alone() {
 
 /// What is posted to a stream of 2024 is done with the rights of the stream, so it must be its owner's.
 #[tokio::test]
-async fn a_stream_of_2024_is_its_openers_alone() {
+async fn an_sse_2024_stream_belongs_to_its_creator() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
     let alice = known(&bed, &issuer.good_token());
@@ -258,7 +258,7 @@ async fn a_stream_of_2024_is_its_openers_alone() {
 
 /// How to get in may be read by anybody, from anywhere, at a host that is served.
 #[tokio::test]
-async fn the_way_in_is_public() {
+async fn authorization_pages_are_public() {
     let issuer = Issuer::new();
     let bed = house(&issuer).await;
     for path in
@@ -294,7 +294,7 @@ async fn the_way_in_is_public() {
 
 /// A page that may read replies may also read why there is none, and may send proofs.
 #[tokio::test]
-async fn browsers_are_told_too() {
+async fn browser_errors_are_readable() {
     let issuer = Issuer::new();
     let http = Http::new().cors(["https://app.example.com"]);
     let bed = Bed::tuned(|server| server.auth(issuer.jwt()).http(http)).await;
@@ -333,7 +333,7 @@ fn an_authority_that_cannot_work_is_not_built() {
 
 /// CVE-2026-52870, CVE-2026-111767: tasks were looked up by their id alone.
 #[tokio::test]
-async fn a_task_is_its_makers_alone() {
+async fn a_task_belongs_to_its_creator() {
     let issuer = Issuer::new();
     let bed = Bed::tuned(|server| {
         let work = Tool::new("work", async || "secret work").task(TaskMode::optional());

@@ -102,7 +102,7 @@ const REFUSED: [(u16, [&str; 5]); 7] = [
 
 /// Whoever is refused and has more to send than anybody waits for is told that the connection ends.
 #[tokio::test]
-async fn who_is_refused_is_told_what_becomes_of_the_connection() {
+async fn a_rejection_states_whether_the_connection_closes() {
     let bed = Bed::start().await;
     for (status, [verb, path, host, name, value]) in REFUSED {
         let kind = if status == 406 { "content-type: application/json\r\n" } else { "" };
@@ -323,7 +323,7 @@ fn places_of_openings(flood: &str) -> Vec<(&'static str, String)> {
 /// CVE-2026-111768, in what is kept: 250 kB of `initialize` stayed as 16 MB for as long as its session did.
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_client_says_about_itself_stays_small() {
+async fn client_info_is_limited_in_size() {
     const OPENINGS: usize = 10;
     const KEPT: usize = 32_000;
     // What a connection takes that lasts, beside what its client said: buffers and tasks.

@@ -65,7 +65,7 @@ fn between<'a>(text: &'a str, before: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn who_signs_in_must_be_who_agreed() {
+async fn the_signed_in_user_must_be_the_consenting_user() {
     let bed = bed().await;
     let root = root(&bed);
     let client = register(&root).await;
@@ -90,7 +90,7 @@ async fn who_signs_in_must_be_who_agreed() {
 }
 
 #[tokio::test]
-async fn nobody_elses_page_agrees() {
+async fn consent_from_a_foreign_page_is_rejected() {
     let bed = bed().await;
     let root = root(&bed);
     let client = register(&root).await;
@@ -110,7 +110,7 @@ async fn nobody_elses_page_agrees() {
 
 /// Behind a reverse proxy the host may be anything; what our own page sends comes from where clients see it.
 #[tokio::test]
-async fn our_own_page_agrees_behind_any_host() {
+async fn consent_works_behind_any_host() {
     let nobody = |path: &str| format!("http://127.0.0.1:9{path}");
     let provider =
         Provider::oauth(nobody("/authorize"), nobody("/token"), nobody("/me"), "id", "s");

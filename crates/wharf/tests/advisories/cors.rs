@@ -43,7 +43,7 @@ fn names(headers: &HeaderMap, list: header::HeaderName) -> BTreeSet<String> {
 
 /// CVE-2026-34237: every page could read every reply.
 #[tokio::test]
-async fn no_page_may_read_by_default() {
+async fn cors_is_disabled_by_default() {
     let bed = Bed::start().await;
     for caller in ClientHandle::both(&bed).await {
         for origin in ["http://localhost:3000", "http://127.0.0.1", PAGE, "null"] {
@@ -56,7 +56,7 @@ async fn no_page_may_read_by_default() {
 }
 
 #[tokio::test]
-async fn a_page_that_may_read_can_and_no_other() {
+async fn cors_allows_only_the_configured_origin() {
     let bed = Bed::with(Http::new().cors([PAGE])).await;
     let wanted = "content-type, accept, authorization, last-event-id, mcp-session-id, \
                   mcp-protocol-version, mcp-method, mcp-name, mcp-param-region, Mcp-Param-Tenant-Id";
@@ -104,7 +104,7 @@ async fn a_page_that_may_read_can_and_no_other() {
 
 /// What a page needs to know of errors and sessions reaches it too.
 #[tokio::test]
-async fn a_page_that_may_read_can_read_refusals_and_its_session() {
+async fn cors_exposes_errors_and_the_session_id() {
     let bed = Bed::with(Http::new().cors([PAGE])).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut opening = fresh.post(&fresh.initialize());
@@ -121,7 +121,7 @@ async fn a_page_that_may_read_can_read_refusals_and_its_session() {
 
 /// Headers that no client of ours sends are not waved through.
 #[tokio::test]
-async fn a_preflight_does_not_allow_whatever_is_asked() {
+async fn a_preflight_allows_only_known_headers() {
     let bed = Bed::with(Http::new().cors([PAGE])).await;
     let caller = ClientHandle::modern(&bed);
     let asked = preflight(&caller, PAGE, "cookie, x-forwarded-for, mcp-method").await;

@@ -55,7 +55,7 @@ async fn a_request_that_breaks_off_breaks_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_response_that_nobody_reads_to_its_end_breaks_nothing() {
+async fn a_response_that_is_not_read_completely_breaks_nothing() {
     let bed = Bed::start().await;
     let mut calls = 0;
     for caller in ClientHandle::both(&bed).await {

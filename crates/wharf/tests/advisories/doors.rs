@@ -124,7 +124,7 @@ async fn house() -> Bed {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_does_not_get_in_over_http1() {
+async fn a_foreign_origin_is_rejected_over_http1() {
     let bed = house().await;
     let own = bed.address.to_string();
     let mut knocks: Vec<Vec<(&str, &str)>> = Vec::new();
@@ -174,7 +174,7 @@ async fn a_page_does_not_get_in_over_http1() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_does_not_get_in_over_http2() {
+async fn a_foreign_origin_is_rejected_over_http2() {
     let bed = house().await;
     let own = bed.address.to_string();
     let (mut line, connection) =
@@ -201,7 +201,7 @@ async fn a_page_does_not_get_in_over_http2() {
 
 /// The same doors, for programs and pages of this machine: or the tests above would prove nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn this_machine_gets_in() {
+async fn loopback_hosts_are_allowed() {
     let bed = house().await;
     let mut doors = doors(&bed);
     doors.push(websocket());
@@ -229,7 +229,7 @@ async fn this_machine_gets_in() {
 
 /// Over IPv6 as well, both the address and the name.
 #[tokio::test]
-async fn this_machine_gets_in_over_ipv6() {
+async fn the_ipv6_loopback_is_allowed() {
     let Some(bed) = Bed::on_ipv6().await else { return };
     ClientHandle::modern(&bed).works().await;
     let evil = raw::modern_call(&bed).replace(&format!("host: {}", bed.address), "host: [::2]");
@@ -238,7 +238,7 @@ async fn this_machine_gets_in_over_ipv6() {
 
 /// A host that was allowed is, and no other is for it.
 #[tokio::test]
-async fn an_allowed_host_does_not_open_the_door_for_others() {
+async fn an_allowed_host_does_not_allow_other_hosts() {
     let bed = Bed::with(Http::new().host("mcp.example.com").host("only.example.com:8000")).await;
     let call = raw::modern_call(&bed);
     for (host, status) in [

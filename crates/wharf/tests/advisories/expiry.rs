@@ -160,7 +160,7 @@ async fn a_websocket_ends_with_its_token() {
 
 /// Whoever goes on sending after the end is not heard.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_heard_after_the_end() {
+async fn no_messages_are_handled_after_the_end() {
     let bed = house().await;
     let mut socket = socket(&bed, false).await;
     tokio::time::sleep(LIFE + Duration::from_millis(300)).await;

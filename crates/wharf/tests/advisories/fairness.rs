@@ -14,7 +14,7 @@ use crate::{
 /// Audit 7: 20 listens that follow 900 URIs of 8 kB each held 465 MB.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn what_listens_follow_is_not_kept_without_limit() {
+async fn followed_resources_of_subscriptions_are_limited() {
     let process = crate::child::Process::start().await;
     let caller = process.caller(MODERN);
     caller.works().await;

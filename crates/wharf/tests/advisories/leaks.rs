@@ -91,7 +91,7 @@ async fn an_answer_does_not_reach_another_websocket() {
 /// CVE-2026-16498 and CVE-2026-16326: a caller got the credentials of the one before.
 /// CVE-2026-45707: a caller without credentials got those of the process.
 #[tokio::test]
-async fn a_caller_does_not_inherit_who_the_last_one_was() {
+async fn principals_do_not_leak_between_callers() {
     let bed = Bed::behind_bearer(|server| server).await;
     let caller = ClientHandle::modern(&bed);
     let (mut line, connection) = http1::handshake(TokioIo::new(bed.connect().await)).await.unwrap();

@@ -120,7 +120,7 @@ async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
 
 /// If all sessions are in use, there is no place, and the client is told when to try again.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_all_sessions_are_in_use_an_opening_is_refused() {
+async fn a_new_session_is_rejected_when_all_sessions_are_in_use() {
     let bed = Bed::with(few_places()).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut callers = Vec::new();

@@ -11,7 +11,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_ends_only_its_call_and_says_nothing() {
+async fn a_panic_ends_only_its_call_without_its_message() {
     let bed = Bed::start().await;
     for pool in [web::http1, web::http2] {
         for caller in ClientHandle::both(&bed).await {

@@ -61,7 +61,7 @@ fn nonce(headers: &HeaderMap) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_proof_opens_once() {
+async fn a_dpop_proof_is_accepted_once() {
     let owner = Owner::of(Dpop::accepted()).await;
     let caller = ClientHandle::modern(&owner.bed);
     let claims = owner.claims("POST");

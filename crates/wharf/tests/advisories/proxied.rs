@@ -83,7 +83,7 @@ async fn located(bed: &Bed, tool: &str, headers: &[(&'static str, &str)]) -> Str
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_a_trusted_proxy_says_where_a_request_comes_from() {
+async fn only_trusted_proxies_set_the_client_address() {
     const CLIENT: &str = "192.0.2.1";
     let open = |http: Http| Bed::tuned(|server| server.http(http).tool::<address>().auth(Open));
     let nobody = open(Http::new()).await;

@@ -81,7 +81,7 @@ async fn an_id_is_not_changed() {
 
 /// rmcp 3.5: a header that came twice said one thing to a gateway and another to the server.
 #[tokio::test]
-async fn a_header_does_not_say_two_things() {
+async fn conflicting_headers_are_rejected() {
     let bed = Bed::start().await;
     let caller = ClientHandle::modern(&bed);
     let body = caller.tool("route", json!({"region": "eu"})).to_string();

@@ -55,7 +55,7 @@ async fn heard_uri(events: &mut Events) -> String {
 
 /// A session outlives the token that began it: what it hears of is what the newest is good for.
 #[tokio::test]
-async fn a_session_hears_with_the_rights_of_its_newest_token() {
+async fn notifications_use_the_scopes_of_the_newest_token() {
     let known = Known::to(|server| {
         let secret = Resource::new("test://secret", async || "secret").scope("files:read");
         // Told after the secret, where both are to be told.
@@ -158,7 +158,7 @@ async fn a_listen_tells_of_no_task_that_the_token_may_not_see() {
 
 /// The session that began a task hears of it, but not with a token that is good for less.
 #[tokio::test]
-async fn a_session_hears_of_its_task_only_with_the_rights_for_it() {
+async fn task_notifications_require_the_scopes_of_the_task() {
     for (scope, tells) in [("admin", true), ("base", false)] {
         let gate = Count::default();
         let known = Known::to(|server| server.add(report(&gate))).await;
@@ -182,7 +182,7 @@ struct Month {
 }
 
 #[tokio::test]
-async fn what_may_not_be_used_is_not_completed() {
+async fn completion_requires_the_scope_of_the_prompt() {
     let known = Known::to(|server| {
         let plan = Prompt::new("plan", async |Args(it): Args<Month>| it.month).scope("plans");
         let notes = Resource::new("test://notes/{name}", async |_: wharf::Uri| "note");
@@ -226,7 +226,7 @@ async fn what_may_not_be_used_is_not_completed() {
 
 /// Pages hold what the caller may see, without gaps and without a hint at the rest.
 #[tokio::test]
-async fn pages_are_cut_from_what_the_token_is_good_for() {
+async fn pages_contain_only_features_in_scope() {
     let limits = Limits { page: 3, ..Limits::default() };
     let known = Known::to(|server| {
         // The last ones are for few: a page more would tell that they are there.

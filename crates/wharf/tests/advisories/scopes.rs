@@ -31,7 +31,7 @@ async fn listed(caller: &ClientHandle, method: &str, list: &str) -> Vec<String> 
 }
 
 #[tokio::test]
-async fn what_was_not_granted_is_neither_listed_nor_done() {
+async fn features_without_the_required_scope_are_neither_listed_nor_callable() {
     let issuer = Issuer::new();
     let bed = Bed::tuned(|server| offers(server).auth(issuer.jwt())).await;
     let token = |scope: &str| issuer.token_with("scope", json!(scope)).leak() as &'static str;
@@ -102,7 +102,7 @@ async fn lists_with_scopes_are_private() {
 
 /// CVE-2026-45707: who shows nothing does not get what only some may have.
 #[tokio::test]
-async fn scopes_do_not_open_for_nobody() {
+async fn scopes_require_authentication() {
     let bed = Bed::tuned(offers).await;
     let caller = ClientHandle::modern(&bed);
     let response = caller.send(&caller.tool("erase", json!({}))).await;

@@ -78,7 +78,7 @@ async fn a_session_cannot_be_used_by_another_principal() {
 
 /// CVE-2026-33946: a second GET took the victim's stream.
 #[tokio::test]
-async fn a_second_stream_does_not_end_the_first() {
+async fn a_second_stream_keeps_the_first_open() {
     let bed = Bed::start().await;
     let caller = ClientHandle::legacy(&bed).await;
     let mut first = caller.listen().await;

@@ -59,7 +59,7 @@ async fn newcomer_works(bed: &Bed) {
 
 /// Ten thousand sessions of one caller, each of them used, kept all other clients out for half an hour.
 #[tokio::test]
-async fn ten_thousand_sessions_of_one_caller_keep_nobody_else_out() {
+async fn ten_thousand_sessions_of_one_caller_leave_room_for_others() {
     let mut service = server(&Counts::default()).build().expect("a server").http();
     let mut post = async |address: &str, session: Option<&str>, message: serde_json::Value| {
         let mut request = web::post("http://localhost/mcp", LEGACY, message.to_string());
@@ -94,7 +94,7 @@ async fn ten_thousand_sessions_of_one_caller_keep_nobody_else_out() {
 
 /// The same where every session has a stream open, so that none is idle.
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_in_use_of_one_caller_keep_nobody_else_out() {
+async fn sessions_in_use_of_one_caller_leave_room_for_others() {
     let bed = Bed::with(limited(|limits| limits.sessions = 8)).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut streams = Vec::new();
@@ -113,7 +113,7 @@ async fn sessions_in_use_of_one_caller_keep_nobody_else_out() {
 
 /// Idle connections of one caller, of any kind, kept newcomers waiting for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn idle_connections_of_one_caller_keep_nobody_else_out() {
+async fn idle_connections_of_one_caller_leave_room_for_others() {
     const PLACES: usize = 16;
     let bed = Bed::with(limited(|limits| limits.connections = PLACES)).await;
     for kind in ["nothing", "http", "websocket"] {

@@ -33,7 +33,7 @@ async fn works(bed: &Bed) {
 
 /// Under `axum::serve`, most of these stay open for ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_sends_nothing_more_does_not_stay() {
+async fn an_idle_client_is_disconnected() {
     let bed = Bed::with(impatient()).await;
     let call = raw::modern_call(&bed);
     let head = &call[..call.find("\r\n\r\n").unwrap() + 4];
@@ -69,7 +69,7 @@ async fn a_client_that_sends_nothing_more_does_not_stay() {
 
 /// But it may stay for as long as it waits for us.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_waits_for_its_answer_may_stay() {
+async fn a_client_with_a_pending_call_stays_connected() {
     let bed = Bed::with(impatient()).await;
     let nap = json!({"milliseconds": 4 * SHORT.as_millis() as u64, "nonce": "late"});
     let nap = ClientHandle::modern(&bed).tool("nap", nap).to_string();
@@ -104,7 +104,7 @@ async fn a_websocket_may_be_silent() {
 
 /// Nor does one of HTTP/2 that answers every ping.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_only_lives_does_not_stay() {
+async fn a_client_that_only_answers_pings_is_disconnected() {
     let bed = Bed::with(impatient()).await;
     let caller = ClientHandle::modern(&bed);
     let (mut line, connection) =
@@ -126,7 +126,7 @@ async fn a_client_that_only_lives_does_not_stay() {
 
 /// A byte now and then does not buy more time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_drips_does_not_stay() {
+async fn a_client_that_sends_slowly_is_disconnected() {
     let bed = Bed::with(impatient()).await;
     let call = raw::modern_call(&bed).replace("\"on\"", &format!("\"{}\"", "x".repeat(4096)));
     let length = call.split("\r\n\r\n").nth(1).unwrap().len();

@@ -143,7 +143,7 @@ async fn the_limit_of_headers_is_the_one_that_holds() {
 
 /// A client that speaks TLS to a port that does not gets an answer that it can show.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_encrypts_is_told_that_the_port_does_not() {
+async fn tls_at_a_plain_port_has_a_clear_error() {
     let bed = Bed::start().await;
     // What begins a ClientHello of TLS 1.0 to 1.3, of which little may have come.
     for begun in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"\x16\x03\x03"] {

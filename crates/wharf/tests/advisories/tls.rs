@@ -111,7 +111,7 @@ async fn a_client_that_does_not_encrypt_does_not_hang() {
 
 /// What was agreed on in the handshake is what is spoken (RFC 7301): a proxy in between may go by it.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_agreed_on_is_what_is_spoken() {
+async fn the_negotiated_revision_is_used() {
     const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let (bed, config) = encrypted().await;
     let call = raw::modern_call(&bed);
@@ -128,7 +128,7 @@ async fn what_was_agreed_on_is_what_is_spoken() {
 
 /// The same guard stands at this door.
 #[tokio::test(flavor = "multi_thread")]
-async fn https_does_not_open_the_door_for_pages() {
+async fn https_does_not_allow_foreign_origins() {
     let (bed, config) = encrypted().await;
     for alpn in ["h2", "http/1.1"] {
         let caller = ClientHandle {

@@ -100,18 +100,18 @@ macro_rules! cases {
 
 cases! {
     basics {
-        the_server_says_what_it_is EVERYWHERE EVERY,
+        server_info_is_returned EVERYWHERE EVERY,
         a_tool_is_listed_and_called EVERYWHERE EVERY,
         a_tool_gives_structure EVERYWHERE EVERY,
         a_tool_gives_contents_of_every_kind EVERYWHERE EVERY,
         a_tool_that_fails_says_so_and_the_next_call_works EVERYWHERE EVERY,
         a_tool_that_panics_says_so_and_the_next_call_works EVERYWHERE EVERY,
         a_tool_that_blocks_works EVERYWHERE EVERY,
-        a_tool_nobody_knows_is_an_error EVERYWHERE EVERY,
+        an_unknown_tool_is_an_error EVERYWHERE EVERY,
         arguments_of_the_wrong_type_are_told EVERYWHERE EVERY,
         resources_are_listed_and_read EVERYWHERE EVERY,
         templates_are_listed_and_read EVERYWHERE EVERY,
-        a_resource_nobody_knows_is_an_error EVERYWHERE EVERY,
+        an_unknown_resource_is_an_error EVERYWHERE EVERY,
         prompts_are_listed_and_got EVERYWHERE EVERY,
         a_prompt_without_its_argument_is_an_error EVERYWHERE EVERY,
         arguments_are_completed EVERYWHERE EVERY,
@@ -121,7 +121,7 @@ cases! {
     }
     running {
         progress_comes_in_order_before_the_reply TALKING EVERY,
-        progress_that_nobody_asked_for_is_not_sent TALKING EVERY,
+        progress_is_sent_only_on_request TALKING EVERY,
         logs_come_from_the_level_that_was_asked_for TALKING EVERY,
         a_cancelled_call_is_dropped_without_a_reply TALKING EVERY,
         calls_overtake_each_other EVERYWHERE EVERY,
@@ -141,19 +141,19 @@ cases! {
         the_clients_roots_are_asked_for TALKING EVERY,
         a_url_is_opened TALKING URLS,
         resources_and_prompts_ask_too TALKING FORMS,
-        what_the_client_cannot_do_is_not_asked TALKING EVERY,
+        undeclared_client_capabilities_are_not_requested TALKING EVERY,
         a_question_of_a_cancelled_call_is_taken_back TALKING LEGACY,
         a_client_that_leaves_ends_open_questions TALKING LEGACY,
     }
     listens {
         a_changed_list_is_told TALKING EVERY,
-        an_updated_resource_is_told_to_who_follows_it TALKING EVERY,
+        resource_updates_reach_their_subscribers TALKING EVERY,
         a_listen_can_be_cancelled TALKING MODERN,
         a_listen_ends_with_its_result_when_the_server_stops TALKING MODERN,
         a_listen_ends_with_its_result_when_the_client_closes LINES MODERN,
     }
     malformed {
-        what_is_malformed_gets_its_error_and_the_next_message_works EVERYWHERE EVERY,
+        a_malformed_message_gets_an_error_and_the_next_one_works EVERYWHERE EVERY,
         blank_lines_are_skipped LINES ERAS,
         carriage_returns_are_tolerated LINES ERAS,
         a_line_that_is_too_long_gets_its_error_and_the_next_works FORGIVING ERAS,
@@ -175,7 +175,7 @@ cases! {
         both_eras_share_one_stream EVERYWHERE EVERY,
         the_process_ends_when_stdin_does STDIO ERAS,
         the_process_ends_when_its_parent_is_killed STDIO MODERN,
-        the_process_ends_when_nobody_reads_stdout STDIO MODERN,
+        the_process_ends_when_stdout_closes STDIO MODERN,
         a_second_signal_ends_the_process_at_once STDIO MODERN,
         printing_does_not_harm_the_stream STDIO ERAS,
         a_runtime_of_one_thread_is_enough STDIO ERAS,

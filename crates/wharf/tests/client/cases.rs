@@ -68,7 +68,7 @@ macro_rules! cases {
 
 #[rustfmt::skip]
 pub static CASES: &[Case] = cases! {
-    basics::the_server_says_what_it_is EVERYWHERE EVERY;
+    basics::server_info_is_returned EVERYWHERE EVERY;
     basics::lists_are_walked_to_their_end EVERYWHERE EVERY;
     basics::a_tool_is_called_with_values_and_gives_values EVERYWHERE EVERY;
     basics::a_tool_that_fails_is_a_result_and_for_values_an_error EVERYWHERE EVERY;
@@ -88,7 +88,7 @@ pub static CASES: &[Case] = cases! {
     answers::a_page_is_visited DIRECT URLS;
     answers::a_model_is_asked DIRECT EVERY;
     answers::roots_are_listed DIRECT EVERY;
-    answers::who_cannot_be_asked_is_not DIRECT FORMS;
+    answers::no_consent_prompt_without_a_terminal DIRECT FORMS;
     answers::an_answer_that_does_not_fit_its_form_fails_the_call DIRECT FORMS;
     listens::a_change_of_the_tools_is_heard EVERYWHERE EVERY;
     listens::a_resource_is_followed EVERYWHERE EVERY;

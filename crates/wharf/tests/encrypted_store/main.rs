@@ -78,7 +78,7 @@ async fn talk(redis: &RedisServer, key: Option<&str>) -> (Client, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_went_through_is_readable_in_redis() {
+async fn a_redis_store_has_no_plaintext() {
     for key in [None, Some(KEY)] {
         let redis = RedisServer::start();
         let monitor = Monitor::start(redis.port);
@@ -120,7 +120,7 @@ async fn with_another_key_nothing_is_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_that_went_through_is_readable_in_a_file() {
+async fn a_store_file_has_no_plaintext() {
     for key in [None, Some(KEY)] {
         let name = format!("wharf-sealed-{}-{}", std::process::id(), key.is_some());
         let directory = std::env::temp_dir().join(name);

@@ -50,7 +50,7 @@ async fn a_record_that_was_moved_does_not_open() {
 }
 
 #[tokio::test]
-async fn what_was_kept_elsewhere_does_not_open() {
+async fn records_of_another_store_do_not_decrypt() {
     let [bare, own, other] = three();
     for id in ["a", "b", "c"] {
         assert!(own.tasks.insert(record(id, "alice"), 9).await.unwrap());
@@ -71,7 +71,7 @@ async fn what_was_kept_elsewhere_does_not_open() {
 }
 
 #[tokio::test]
-async fn what_does_not_open_is_in_nobodys_way() {
+async fn an_undecryptable_record_does_not_block_others() {
     let [bare, own, other] = three();
     for number in 0..10 {
         let stores = if number % 5 == 4 { &own } else { &other };
@@ -128,7 +128,7 @@ async fn as_many_events_are_kept_as_without_a_key() {
 }
 
 #[tokio::test]
-async fn only_those_with_the_key_hear_each_other() {
+async fn only_nodes_with_the_same_key_exchange_messages() {
     #[derive(Default)]
     struct Heard(std::sync::Mutex<Vec<Vec<u8>>>);
     impl wharf_model::BusSubscriber for Heard {

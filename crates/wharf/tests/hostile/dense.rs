@@ -39,23 +39,23 @@ fn result(member: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn content_of_a_type_that_nobody_knows() {
+async fn content_of_an_unknown_type() {
     assert!(!called(result(&format!(r#""content":[{}]"#, many(r#"{"type":"x"}"#)))).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metadata_that_nobody_reads() {
+async fn unused_metadata() {
     let metadata = format!(r#""content":[],"_meta":{{"a":[{}]}}"#, many("{}"));
     assert!(called(result(&metadata)).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fields_that_nobody_knows() {
+async fn unknown_fields() {
     assert!(called(result(&format!(r#""content":[],"x":[{}]"#, many(r#"{"":0}"#)))).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_that_nobody_reads() {
+async fn an_unused_schema() {
     let schema = many(r#"{"type":"x"}"#);
     let tools = format!(r#""tools":[{{"name":"t","inputSchema":{{"oneOf":[{schema}]}}}}]"#);
     let tools = result(&tools);

@@ -95,7 +95,7 @@ async fn a_legacy_server_of_http_is_found_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_verdict_is_told_and_nothing_more_is_sent() {
+async fn an_undecided_probe_is_an_error_without_a_retry() {
     for (status, kind) in [
         (401, "unauthenticated"),
         (403, "forbidden"),
@@ -118,7 +118,7 @@ async fn what_is_no_verdict_is_told_and_nothing_more_is_sent() {
 /// A server that takes its time to start is not taken for an old one: it answers all it was asked
 /// when it has woken up, in order.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_modern_server_is_not_taken_for_an_old_one() {
+async fn a_slow_modern_server_is_not_classified_as_legacy() {
     let first = Mutex::new(None);
     let server = Played::lines(move |asked| match asked.method() {
         "server/discover" => {
@@ -140,7 +140,7 @@ async fn a_slow_modern_server_is_not_taken_for_an_old_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_says_nothing_is_given_up() {
+async fn a_silent_server_times_out() {
     let server = Played::lines(|_| Act::Nothing).await;
     let short = builder().handshake(Duration::from_secs(2));
     let error = in_time(short.connect(server.lines_url())).await.unwrap_err();

@@ -58,7 +58,7 @@ async fn another_place_of_the_same_origin_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_circle_is_left() {
+async fn redirect_loops_are_detected() {
     let server = Played::http(|_| to("/mcp", 307)).await;
     let error = in_time(builder().connect(server.url())).await.unwrap_err();
     assert!(error.message.contains("redirect"), "{error}");

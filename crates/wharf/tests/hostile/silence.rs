@@ -42,14 +42,14 @@ async fn gives_up(scheme: &str, head: &'static str, drip: &'static [u8]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_accepts_and_says_nothing() {
+async fn a_server_that_accepts_and_never_responds() {
     for scheme in ["tcp", "http", "ws"] {
         gives_up(scheme, "", b"").await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_drips() {
+async fn a_server_that_sends_slowly() {
     gives_up("tcp", "", b" ").await;
     gives_up("http", "HTTP/1.1 200 OK\r\n", b"x-more: y\r\n").await;
     gives_up("ws", "HTTP/1.1 101 Switching Protocols\r\n", b"x-more: y\r\n").await;

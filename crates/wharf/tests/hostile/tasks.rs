@@ -98,7 +98,7 @@ async fn an_id_of_a_megabyte_is_not_sent_back() {
 }
 
 #[tokio::test]
-async fn what_is_no_task_is_an_error_and_no_panic() {
+async fn an_invalid_task_is_an_error_and_no_panic() {
     let odd = [
         json!({"status": "someday"}),
         json!({"status": 7}),

@@ -66,7 +66,7 @@ async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
 }
 
 #[tokio::test]
-async fn a_client_gets_in_and_asks_for_more_when_it_needs_more() {
+async fn a_client_logs_in_and_requests_missing_scopes() {
     for pin in ["2025-06-18", "2026-07-28"] {
         let idp = Idp::start().await;
         let public = serve(&idp).await;
@@ -90,7 +90,7 @@ async fn a_client_gets_in_and_asks_for_more_when_it_needs_more() {
 }
 
 #[tokio::test]
-async fn who_is_not_asked_does_not_get_in() {
+async fn a_login_without_consent_is_rejected() {
     let idp = Idp::start().await;
     let public = serve(&idp).await;
     let client = Client::builder().connect(format!("{public}/mcp")).await;

@@ -27,7 +27,7 @@ fn problems(events: Vec<TaskEvent>) -> Vec<String> {
 const DONE: &str = r#"{"owner":"al","steps":["a"],"answer":null}"#;
 
 #[test]
-fn what_should_happen_is_no_problem() {
+fn valid_histories_have_no_problems() {
     let none: [String; 0] = [];
     let story = vec![
         TaskEvent::Acknowledged,
@@ -51,7 +51,7 @@ fn what_should_happen_is_no_problem() {
 }
 
 #[test]
-fn what_should_not_happen_is_found() {
+fn invalid_histories_are_detected() {
     let leak = TaskEvent::Wrong("others were told".into());
     let cancel = TaskEvent::Cancelled { too_late: false };
     let answered =

@@ -1,4 +1,4 @@
-//! A chart of what a call costs each server, in terms of bare hyper, on a logarithmic scale.
+//! SVG chart of the CPU time per call, relative to bare hyper, on a logarithmic scale.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::contenders::{BARE, WHARF};
 use super::figures::Figure;
 use super::results::Outcome;
 
-const CHOSEN: [&str; 8] = [
+const CHART_WORKLOADS: [&str; 8] = [
     "http-modern-16",
     "http-session-16",
     "http-stateless-16",
@@ -31,8 +31,8 @@ text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-size:15px;font-weig
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.small{fill:#9198a1}.grid{stroke:#3d444d}.one{stroke:#f0f6fc}\
 .wharf{fill:#4493f8}.a{fill:#db6d28}.b{fill:#ab7df8}.c{fill:#3fb950}.d{fill:#d29922}}";
 
-/// The colours of those that are not Wharf.
-const OTHERS: [&str; 4] = ["a", "b", "c", "d"];
+/// CSS classes of the other servers.
+const OTHER_CLASSES: [&str; 4] = ["a", "b", "c", "d"];
 
 struct Bar {
     server: &'static str,
@@ -40,11 +40,14 @@ struct Bar {
     times: f64,
 }
 
-/// The chart as SVG, legible on light and on dark pages.
+/// Draws the chart as SVG, for light and dark pages.
 pub(crate) fn draw(outcomes: &[Outcome]) -> String {
     let find = |name: &&str| outcomes.iter().find(|outcome| outcome.name == *name);
-    let groups: Vec<(&str, Vec<Bar>)> =
-        CHOSEN.iter().filter_map(find).map(|one| (one.title.as_str(), bars(one))).collect();
+    let groups: Vec<(&str, Vec<Bar>)> = CHART_WORKLOADS
+        .iter()
+        .filter_map(find)
+        .map(|one| (one.title.as_str(), bars(one)))
+        .collect();
     let all = || groups.iter().flat_map(|(_, bars)| bars);
     let most = all().map(|bar| bar.times).fold(10.0, f64::max) * 1.3;
     let rows: f64 = groups.iter().map(|(_, bars)| bars.len() as f64 * STEP + GAP).sum();
@@ -72,7 +75,7 @@ pub(crate) fn draw(outcomes: &[Outcome]) -> String {
 
 fn bars(outcome: &Outcome) -> Vec<Bar> {
     let others = outcome.entries.iter().filter(|entry| ![BARE, WHARF].contains(&entry.server));
-    let others = others.zip(OTHERS).map(|(entry, class)| (entry.server, class));
+    let others = others.zip(OTHER_CLASSES).map(|(entry, class)| (entry.server, class));
     let bars = std::iter::once((WHARF, "wharf")).chain(others);
     let bars = bars.filter_map(|(server, class)| {
         Some(Bar { server, class, times: outcome.ratio(Figure::Cpu, server, BARE)? })
@@ -82,7 +85,7 @@ fn bars(outcome: &Outcome) -> Vec<Bar> {
 
 fn draw_scale(svg: &mut String, most: f64, bottom: f64) {
     for tick in TICKS.into_iter().filter(|tick| *tick < most) {
-        let (x, class) = (place(tick, most), if tick == 1.0 { "one" } else { "grid" });
+        let (x, class) = (scale_position(tick, most), if tick == 1.0 { "one" } else { "grid" });
         let (top, below) = (TOP - 6.0, bottom + 14.0);
         let _ = writeln!(
             svg,
@@ -93,7 +96,7 @@ fn draw_scale(svg: &mut String, most: f64, bottom: f64) {
 }
 
 fn draw_bar(svg: &mut String, bar: &Bar, most: f64, y: f64) {
-    let (one, end) = (place(1.0, most), place(bar.times, most));
+    let (one, end) = (scale_position(1.0, most), scale_position(bar.times, most));
     let (x, width) = (one.min(end), (one - end).abs().max(1.0));
     let (text, below) = (one.max(end) + 5.0, y + BAR - 3.0);
     let Bar { server, class, times } = bar;
@@ -105,8 +108,8 @@ fn draw_bar(svg: &mut String, bar: &Bar, most: f64, y: f64) {
     );
 }
 
-/// Where a multiple lies on the scale.
-fn place(times: f64, most: f64) -> f64 {
+/// X coordinate of a multiple.
+fn scale_position(times: f64, most: f64) -> f64 {
     let least = TICKS[0];
     LEFT + (RIGHT - LEFT) * (times.max(least) / least).ln() / (most / least).ln()
 }
@@ -123,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_server_but_bare_has_a_bar_that_says_how_often_bare_it_is() {
+    fn each_server_except_bare_has_a_bar_with_its_ratio() {
         let entries = vec![entry(WHARF, 16.0), entry(BARE, 20.0), entry("rmcp", 80.0)];
         let (name, title) = ("list-1000".to_owned(), "tools/list".to_owned());
         let svg = draw(&[Outcome { name, title, figures: &[], entries }]);

@@ -1,4 +1,4 @@
-//! The servers that are compared.
+//! Servers under comparison.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 use bench::command_line::Mode;
 use bench::process::{Cores, Server};
 
-use super::stores::{Engine, Store};
+use super::stores::{Store, StoreEngine};
 
-/// What every other server is measured against.
+/// Baseline of the comparison.
 pub(crate) const BARE: &str = "bare";
 pub(crate) const FASTMCP: &str = "fastmcp";
 pub(crate) const RMCP: &str = "rmcp";
 pub(crate) const WHARF: &str = "wharf";
 
-/// The server in Rust that keeps tasks in a store: not Wharf's usual one, whose size and crates are measured.
-pub(crate) const KEEPERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
+/// Rust server with durable tasks. It is separate from Wharf's main benchmark server, whose size is measured.
+pub(crate) const TASK_SERVERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
 
-/// How long the servers tell clients to wait between two looks at a task.
+/// Poll interval of tasks that the servers announce.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A server of the comparison. All have the same command line.
+/// Server under comparison. All have the same command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
@@ -33,7 +33,7 @@ pub(crate) struct Contender {
     environment: Vec<(&'static str, String)>,
 }
 
-/// The servers in Rust, each with the feature that builds it and its program.
+/// Rust servers: the feature that builds the server, and its program.
 pub(crate) const RUST: [(&str, &str); 4] = [
     (WHARF, "bench-wharf"),
     (BARE, "bench-bare"),
@@ -41,15 +41,15 @@ pub(crate) const RUST: [(&str, &str); 4] = [
     ("tower-mcp", "bench-tower-mcp"),
 ];
 
-/// Servers of other languages: the variable that `cargo xtask bench` says the interpreter in, and the program.
+/// Servers in other languages: the environment variables of the interpreter and of the program.
 const FOREIGN: [(&str, &str, &str); 2] = [
     (FASTMCP, "BENCH_PYTHON", "BENCH_PYTHON_SERVER"),
     ("typescript", "BENCH_NODE", "BENCH_NODE_SERVER"),
 ];
 
 impl Contender {
-    /// All that are there: of these programs, if they are beside this one, and of the interpreters that are
-    /// named in the environment.
+    /// All available servers: the built ones of these programs, and those whose interpreters are set in the
+    /// environment.
     pub(crate) fn all(programs: &[(&'static str, &str)]) -> Result<Vec<Self>, String> {
         let here = env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
         let rust = programs.iter().map(|(name, program)| (*name, here.with_file_name(program)));
@@ -69,7 +69,7 @@ impl Contender {
         Ok(all)
     }
 
-    /// Whether it is a program of this package.
+    /// True if it is a program of this package.
     pub(crate) fn is_rust(&self) -> bool {
         self.words.len() == 1
     }
@@ -78,20 +78,20 @@ impl Contender {
         PathBuf::from(&self.words[0])
     }
 
-    /// Behind other words, such as those that start valgrind.
+    /// Prefixes the command line, for example with valgrind.
     pub(crate) fn behind(&self, words: &[OsString]) -> Self {
         Contender { words: [words, &self.words].concat(), ..self.clone() }
     }
 
     /// With its tasks in a store, where they outlive it; `None` if it cannot.
-    pub(crate) fn keeping_in(&self, engine: Engine, store: &Store) -> Option<Self> {
+    pub(crate) fn with_store(&self, engine: StoreEngine, store: &Store) -> Option<Self> {
         let environment = vec![
             ("BENCH_STORE", store.url().to_owned()),
             ("BENCH_POLL_MS", POLL_INTERVAL.as_millis().to_string()),
-            // Wharf wants a key that all processes share, where they share a store.
+            // Wharf requires a key with a shared store.
             ("WHARF_STATE_KEY", format!("{}=", "A".repeat(43))),
         ];
-        let can = self.name == WHARF || (self.name, engine) == (FASTMCP, Engine::Redis);
+        let can = self.name == WHARF || (self.name, engine) == (FASTMCP, StoreEngine::Redis);
         can.then(|| Contender { environment, ..self.clone() })
     }
 
@@ -108,13 +108,13 @@ impl Contender {
         command
     }
 
-    /// Starts it over HTTP and waits until it listens.
+    /// Starts the server over HTTP and waits until it listens.
     pub(crate) fn listen(
         &self,
         cores: &Cores,
         mode: Mode,
         tools: usize,
-    ) -> Result<Listening, String> {
+    ) -> Result<ListeningServer, String> {
         let address = free_address().map_err(|e| format!("no free port: {e}"))?;
         let mut command = self.command();
         let words =
@@ -125,16 +125,16 @@ impl Contender {
         while TcpStream::connect(address).is_err() {
             let ended = server.child().try_wait().is_ok_and(|status| status.is_some());
             if ended || Instant::now() > late {
-                return Err("it does not listen".to_owned());
+                return Err("the server exited or does not listen after 60 s".to_owned());
             }
             thread::sleep(Duration::from_millis(10));
         }
-        Ok(Listening { server, address })
+        Ok(ListeningServer { server, address })
     }
 }
 
-/// A server that listens until this is dropped.
-pub(crate) struct Listening {
+/// Running HTTP server; dropping it ends the process.
+pub(crate) struct ListeningServer {
     pub(crate) server: Server,
     pub(crate) address: SocketAddr,
 }

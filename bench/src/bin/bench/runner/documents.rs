@@ -1,4 +1,4 @@
-//! What a run of everything leaves in `docs/bench`.
+//! Writes the results of a complete run to `docs/bench`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::results::{Entry, Outcome};
-use super::targets::Verdict;
+use super::targets::TargetResult;
 use super::{chart, machine, table};
 
-/// What there is to write: the run's name, how it was made, and what it brought.
+/// Report of a run: its name, its environment and its results.
 pub(crate) struct Report<'a> {
     /// `results`, `instructions` or `tasks`: the name of the file, and of the section of the README.
     pub(crate) name: &'static str,
     pub(crate) made: Value,
     pub(crate) outcomes: &'a [Outcome],
-    pub(crate) verdicts: &'a [Verdict],
+    pub(crate) verdicts: &'a [TargetResult],
 }
 
 impl Report<'_> {
@@ -25,11 +25,12 @@ impl Report<'_> {
         if self.name == "results" {
             write("cpu.svg", &chart::draw(self.outcomes))?;
         }
-        let readme = place("README.md");
+        let readme = docs_path("README.md");
         let text = fs::read_to_string(&readme);
         let text = text.map_err(|e| format!("cannot read {}: {e}", readme.display()))?;
         let text = replace_section(&text, self.name, &self.section());
-        let text = text.ok_or_else(|| format!("{} lost its marks", readme.display()))?;
+        let text =
+            text.ok_or_else(|| format!("{} has no marks for the section", readme.display()))?;
         write("README.md", &text)
     }
 
@@ -103,13 +104,13 @@ fn entry(entry: &Entry) -> Value {
     }
 }
 
-/// Four digits are more than the noise leaves.
+/// Rounds to four significant digits, which is more than the noise allows.
 fn rounded(value: f64) -> Value {
     let scale = 10f64.powi(3 - value.abs().max(1.0).log10().floor() as i32).max(1.0);
     json!((value * scale).round() / scale)
 }
 
-/// Puts a text between the two marks of a section.
+/// Replaces the text between the marks of a section.
 fn replace_section(text: &str, name: &str, section: &str) -> Option<String> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->"));
     let (before, after) = text.split_once(&begin)?;
@@ -118,11 +119,11 @@ fn replace_section(text: &str, name: &str, section: &str) -> Option<String> {
 }
 
 fn write(name: &str, text: &str) -> Result<(), String> {
-    let path = place(name);
+    let path = docs_path(name);
     fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))
 }
 
-fn place(name: &str) -> PathBuf {
+fn docs_path(name: &str) -> PathBuf {
     machine::root().join("docs/bench").join(name)
 }
 
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_is_replaced_between_its_marks_alone() {
+    fn only_the_marked_section_is_replaced() {
         let text = "a\n<!-- results -->\nold\n<!-- end of results -->\nb\n";
         let new = "a\n<!-- results -->\n\nnew\n\n<!-- end of results -->\nb\n";
         assert_eq!(replace_section(text, "results", "new\n").as_deref(), Some(new));

@@ -1,6 +1,6 @@
-//! The figures: what they are called and how they are written.
+//! Measured figures: their names, titles and units.
 
-/// A figure of a sample.
+/// Measured figure of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     Cpu,
@@ -27,10 +27,10 @@ pub(crate) enum Figure {
     Looks,
 }
 
-/// Name in a sample, what it is, unit, and how many of the figure make one of the unit.
-type Row = (Figure, &'static str, &'static str, &'static str, f64);
+/// Figure, its key in a sample, its title, its unit, and the divisor for the unit.
+type FigureRow = (Figure, &'static str, &'static str, &'static str, f64);
 
-const FIGURES: [Row; 22] = [
+const FIGURES: [FigureRow; 22] = [
     (Figure::Cpu, "cpu_us", "CPU of the server a call", "µs", 1.0),
     (Figure::TimesPlain, "times_plain", "CPU, times that of a call without", "", 1.0),
     (Figure::Rate, "calls_per_second", "calls a second", "/s", 1.0),
@@ -56,11 +56,11 @@ const FIGURES: [Row; 22] = [
 ];
 
 impl Figure {
-    fn row(self) -> Row {
+    fn row(self) -> FigureRow {
         FIGURES[self as usize]
     }
 
-    /// Its name in a sample.
+    /// Key of the figure in a sample.
     pub(crate) fn key(self) -> &'static str {
         self.row().1
     }
@@ -69,7 +69,7 @@ impl Figure {
         self.row().2
     }
 
-    /// A value with its unit.
+    /// Formats a value with its unit.
     pub(crate) fn show(self, value: f64) -> String {
         let (_, _, _, unit, one) = self.row();
         let value = value / one;

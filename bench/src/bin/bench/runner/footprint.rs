@@ -1,4 +1,4 @@
-//! What servers need beside CPU: memory, disk, crates, time to build.
+//! Memory, program size, dependencies and build time of the servers.
 
 use std::fs;
 use std::io;
@@ -14,43 +14,43 @@ use bench::process::Cores;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 
-use super::contenders::{Contender, Listening, RUST, WHARF};
+use super::contenders::{Contender, ListeningServer, RUST, WHARF};
 
-type Measured = Result<Sample, String>;
+type MeasureResult = Result<Sample, String>;
 
-/// How many clients open sessions at the same time.
+/// Number of clients that open sessions concurrently.
 const OPENERS: u64 = 16;
 
-/// Opens sessions that nobody closes.
+/// Opens sessions and leaves them open.
 pub(crate) fn open_sessions(address: SocketAddr, count: u64) -> Result<(), String> {
     if count == 0 {
         return Ok(());
     }
     block_on(async {
-        let clients = openers(address).await?;
+        let clients = session_clients(address).await?;
         open_more(clients, count - OPENERS).await.map(|_| ())
     })
 }
 
-/// The memory of an idle session.
-pub(crate) fn sessions(cores: &Cores, contender: &Contender, count: u64) -> Measured {
+/// Measures the memory of an idle session.
+pub(crate) fn sessions(cores: &Cores, contender: &Contender, count: u64) -> MeasureResult {
     let listening = contender.listen(cores, Mode::Stateful, 0)?;
     let more = count - OPENERS;
     let memory = block_on(async {
-        // Connections, and what is built at the first call, are no part of a session.
-        let clients = openers(listening.address).await?;
-        let before = settled(&listening)?;
+        // Connections and lazily initialized state do not count.
+        let clients = session_clients(listening.address).await?;
+        let before = resident_memory(&listening)?;
         let _clients = open_more(clients, more).await?;
-        Ok(settled(&listening)?.saturating_sub(before))
+        Ok(resident_memory(&listening)?.saturating_sub(before))
     })?;
     Ok(Sample::from([("bytes_each", memory as f64 / more as f64)]))
 }
 
-/// Clients with a session each.
-async fn openers(address: SocketAddr) -> Result<Vec<Client>, String> {
+/// Opens clients with one session each.
+async fn session_clients(address: SocketAddr) -> Result<Vec<Client>, String> {
     let mut clients = Vec::new();
     for _ in 0..OPENERS {
-        clients.push(ready(address, Mode::Stateful).await?);
+        clients.push(warm_client(address, Mode::Stateful).await?);
     }
     Ok(clients)
 }
@@ -73,22 +73,27 @@ async fn open_more(clients: Vec<Client>, count: u64) -> Result<Vec<Client>, Stri
     Ok(clients)
 }
 
-/// The memory of an open stream, beside and with that of its connection.
-pub(crate) fn listens(cores: &Cores, contender: &Contender, mode: Mode, count: u64) -> Measured {
+/// Measures the memory of an open stream, without and with its connection.
+pub(crate) fn listens(
+    cores: &Cores,
+    contender: &Contender,
+    mode: Mode,
+    count: u64,
+) -> MeasureResult {
     let listening = contender.listen(cores, mode, 0)?;
     let (connections, streams) = block_on(async {
-        let mut first = ready(listening.address, mode).await?;
+        let mut first = warm_client(listening.address, mode).await?;
         first.listen().await?;
-        let empty = settled(&listening)?;
+        let empty = resident_memory(&listening)?;
         let mut clients = Vec::new();
         for _ in 0..count {
-            clients.push(ready(listening.address, mode).await?);
+            clients.push(warm_client(listening.address, mode).await?);
         }
-        let connected = settled(&listening)?;
+        let connected = resident_memory(&listening)?;
         for client in &mut clients {
             client.listen().await?;
         }
-        let listened = settled(&listening)?;
+        let listened = resident_memory(&listening)?;
         Ok((connected.saturating_sub(empty), listened.saturating_sub(connected)))
     })?;
     Ok(Sample::from([
@@ -97,17 +102,18 @@ pub(crate) fn listens(cores: &Cores, contender: &Contender, mode: Mode, count: u
     ]))
 }
 
-async fn ready(address: SocketAddr, mode: Mode) -> Result<Client, String> {
+async fn warm_client(address: SocketAddr, mode: Mode) -> Result<Client, String> {
     let mut client = Client::open(address, mode).await?;
     client.prepare(&[Operation::Echo(32)]);
     client.turn(Template::FIRST_ID).await?;
     Ok(client)
 }
 
-/// Resident memory, once the server has done what it had to do.
-fn settled(listening: &Listening) -> Result<u64, String> {
+/// Resident memory, after a pause in which the server becomes idle.
+fn resident_memory(listening: &ListeningServer) -> Result<u64, String> {
     thread::sleep(Duration::from_millis(300));
-    let usage = listening.server.usage().map_err(|e| format!("the server is gone: {e}"))?;
+    let usage =
+        listening.server.usage().map_err(|e| format!("cannot read the server's memory: {e}"))?;
     Ok(usage.memory)
 }
 
@@ -116,8 +122,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, Strin
     runtime.map_err(|e| format!("no runtime: {e}"))?.block_on(work)
 }
 
-/// The size of the program as the workspace's release profile leaves it: stripped.
-pub(crate) fn size(contender: &Contender) -> Measured {
+/// Measures the size of the stripped release program.
+pub(crate) fn size(contender: &Contender) -> MeasureResult {
     rust_only(contender)?;
     let program = contender.program();
     let bytes = |path: &Path| fs::metadata(path).map(|found| found.len() as f64);
@@ -130,8 +136,8 @@ pub(crate) fn size(contender: &Contender) -> Measured {
     Ok(sample)
 }
 
-/// How many crates are linked into the server, or run to build it as macros.
-pub(crate) fn crates(contender: &Contender) -> Measured {
+/// Counts the crates that the server links, including macros.
+pub(crate) fn crates(contender: &Contender) -> MeasureResult {
     let mut tree = cargo("tree", contender)?;
     tree.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]);
     let tree = tree.output().map_err(|e| format!("cannot run cargo: {e}"))?;
@@ -142,12 +148,12 @@ pub(crate) fn crates(contender: &Contender) -> Measured {
     let mut crates: Vec<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     crates.sort_unstable();
     crates.dedup();
-    // The first is this package itself.
+    // This package itself does not count.
     Ok(Sample::from([("crates", crates.len().saturating_sub(1) as f64)]))
 }
 
-/// The CPU time of a build from nothing, by all of cargo's children.
-pub(crate) fn build(cores: &Cores, contender: &Contender) -> Measured {
+/// Measures the CPU time of a clean build, including all child processes of cargo.
+pub(crate) fn build(cores: &Cores, contender: &Contender) -> MeasureResult {
     let directory = contender.program().with_file_name("bench-build");
     let mut build = cargo("build", contender)?;
     build.args(["--release", "--quiet", "--target-dir"]).arg(&directory);
@@ -190,10 +196,10 @@ fn rust_only(contender: &Contender) -> Result<&'static str, String> {
     known.map(|(_, program)| *program).ok_or_else(|| "not in Rust".to_owned())
 }
 
-/// Seconds that ended children of this process, and theirs, have spent on a core.
+/// CPU seconds of all exited child processes, recursively.
 fn children_cpu() -> io::Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // The name in parentheses may hold spaces; the fields behind it do not.
+    // The process name in parentheses may contain spaces.
     let fields = stat.rsplit(')').next().unwrap_or_default();
     let ticks = fields.split_whitespace().skip(13).take(2);
     let ticks: u64 = ticks.filter_map(|field| field.parse::<u64>().ok()).sum();

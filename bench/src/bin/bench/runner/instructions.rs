@@ -12,27 +12,27 @@ use bench::process::Cores;
 
 use super::contenders::Contender;
 
-/// The call that is counted.
+/// Call whose instructions are counted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Counted {
+pub(crate) enum CountedCall {
     Stdio(Operation, Protocol),
     Http(Operation, Mode),
 }
 
-impl Counted {
-    /// Long texts take long, and vary less.
+impl CountedCall {
+    /// Number of calls; fewer for long texts, which are slow and vary less.
     fn calls(self, usual: u64) -> u64 {
         match self {
-            Counted::Stdio(Operation::Echo(LONG..), _)
-            | Counted::Http(Operation::Echo(LONG..), _) => usual / 5,
+            CountedCall::Stdio(Operation::Echo(LONG_TEXT_BYTES..), _)
+            | CountedCall::Http(Operation::Echo(LONG_TEXT_BYTES..), _) => usual / 5,
             _ => usual,
         }
     }
 }
 
-const LONG: usize = 16 * 1024;
+const LONG_TEXT_BYTES: usize = 16 * 1024;
 
-/// Says how to get valgrind if it is missing.
+/// Returns an error if valgrind is not installed.
 pub(crate) fn require_valgrind() -> Result<(), String> {
     let mut valgrind = Command::new("valgrind");
     let version = valgrind.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -42,16 +42,16 @@ pub(crate) fn require_valgrind() -> Result<(), String> {
     }
 }
 
-/// What one more call costs: N and 2N calls are counted, so that starting and ending cancel out.
+/// Counts the cost of one call: the difference of runs with N and 2N calls excludes startup and exit.
 pub(crate) fn count(
     cores: &Cores,
     contender: &Contender,
-    counted: Counted,
+    counted: CountedCall,
     name: &str,
     calls: u64,
 ) -> Result<Sample, String> {
     if !contender.is_rust() {
-        return Err("no program of ours, but an interpreter's".to_owned());
+        return Err("callgrind counts only the Rust servers".to_owned());
     }
     let calls = counted.calls(calls);
     let directory = contender.program().with_file_name("callgrind");
@@ -69,49 +69,49 @@ pub(crate) fn count(
 fn once(
     cores: &Cores,
     contender: &Contender,
-    counted: Counted,
+    counted: CountedCall,
     calls: u64,
     file: &PathBuf,
-) -> Result<Counts, String> {
+) -> Result<CallgrindCounts, String> {
     let mut output = OsString::from("--callgrind-out-file=");
     output.push(file);
     let words = ["valgrind", "--quiet", "--tool=callgrind"].map(OsString::from);
     let contender = contender.behind(&[&words[..], &[output]].concat());
     let span = Span::Calls(calls);
     match counted {
-        Counted::Stdio(operation, protocol) => {
+        CountedCall::Stdio(operation, protocol) => {
             let mut lines = Lines::open(cores, &mut contender.stdio(), protocol)?;
             lines.one_by_one(operation, protocol, span)?;
-            lines.close().map_err(|e| format!("it does not end: {e}"))?;
+            lines.close().map_err(|e| format!("the server does not exit: {e}"))?;
         }
-        Counted::Http(operation, mode) => {
+        CountedCall::Http(operation, mode) => {
             let mut listening = contender.listen(cores, mode, 0)?;
             let (address, script) = (listening.address, Script::Same(operation));
             HttpLoad { address, mode, script, connections: 1, span }.run(&listening.server)?;
-            listening.server.stop().map_err(|e| format!("it does not end: {e}"))?;
+            listening.server.stop().map_err(|e| format!("the server does not exit: {e}"))?;
         }
     }
-    Counts::read(file)
+    CallgrindCounts::read(file)
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Counts {
+struct CallgrindCounts {
     instructions: u64,
     allocations: u64,
 }
 
-/// The functions of the C library through which memory is asked for.
+/// Allocation functions of the C library.
 const ALLOCATORS: [&str; 5] = ["malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"];
 
-impl Counts {
+impl CallgrindCounts {
     fn read(file: &Path) -> Result<Self, String> {
         let text = fs::read(file).map_err(|e| format!("callgrind wrote nothing: {e}"))?;
         Self::parse(&String::from_utf8_lossy(&text))
             .ok_or_else(|| "callgrind wrote no total".to_owned())
     }
 
-    /// Reads the total and the calls of the allocators. A name is written where it first occurs, and is
-    /// a number in parentheses from there on.
+    /// Parses the total and the calls of allocation functions. Callgrind writes a name at its first occurrence and
+    /// a number in parentheses afterwards.
     fn parse(text: &str) -> Option<Self> {
         let (mut instructions, mut allocations) = (None, 0);
         let mut is_allocator = HashMap::new();
@@ -137,7 +137,7 @@ impl Counts {
                 _ => {}
             }
         }
-        Some(Counts { instructions: instructions?, allocations })
+        Some(CallgrindCounts { instructions: instructions?, allocations })
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     fn calls_of_allocators_are_counted_wherever_they_are_named() {
         let text = "fn=(1) main\n16 400\ncfn=(2) malloc\ncalls=3 0\n16 90\ncfn=(3) free\ncalls=7 0\n\
                     fn=(2)\n16 90\nfn=(4) other\ncfn=(2)\ncalls=2 0\n16 60\nsummary: 640\n";
-        let counts = Counts { instructions: 640, allocations: 5 };
-        assert_eq!(Counts::parse(text), Some(counts));
+        let counts = CallgrindCounts { instructions: 640, allocations: 5 };
+        assert_eq!(CallgrindCounts::parse(text), Some(counts));
     }
 }

@@ -1,4 +1,4 @@
-//! Where and of what a run was made.
+//! Machine and versions of a run.
 
 use std::env;
 use std::fs;
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-/// The directory of the workspace.
+/// Root directory of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The machine, the versions and the state of both, now.
+/// Describes the machine and the versions as JSON.
 pub(crate) fn describe(cores: usize) -> Value {
     let said = |program: &str, words: &[&str]| {
         let output = Command::new(program).args(words).current_dir(root()).output();
@@ -34,12 +34,12 @@ pub(crate) fn describe(cores: usize) -> Value {
     })
 }
 
-/// How busy the machine was during the last minute.
+/// Load average of the last minute.
 pub(crate) fn load_average() -> Option<f64> {
     first_line("/proc/loadavg")?.split(' ').next()?.parse().ok()
 }
 
-/// What the servers are made of, as the lock file has it.
+/// Versions of the main dependencies, from the lock file.
 fn versions() -> Value {
     const CRATES: [&str; 6] = ["rmcp", "tower-mcp", "hyper", "axum", "tokio", "serde_json"];
     let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
@@ -52,7 +52,7 @@ fn versions() -> Value {
     CRATES.iter().filter_map(version).chain(foreign_versions()).chain(redis).collect()
 }
 
-/// What the servers of other languages are made of, if there are any: where it is pinned, and how.
+/// Versions of the servers in other languages, from the files that pin them.
 fn foreign_versions() -> impl Iterator<Item = (String, Value)> {
     const PINS: [(&str, &str, &str, &str); 3] = [
         ("BENCH_PYTHON", "fastmcp", "tests/foreign/requirements.txt", "\nfastmcp=="),
@@ -72,7 +72,7 @@ fn foreign_versions() -> impl Iterator<Item = (String, Value)> {
     })
 }
 
-/// As it says itself, if there is one: `Redis server v=7.0.15 sha=…`.
+/// Version of the installed Redis, from `Redis server v=7.0.15 sha=…`.
 fn redis_version() -> Option<String> {
     let output = Command::new("redis-server").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

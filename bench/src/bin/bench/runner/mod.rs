@@ -1,4 +1,4 @@
-//! From the command line to the tables.
+//! Benchmark runner: parses the options, measures, and prints the tables.
 
 mod chart;
 mod contenders;
@@ -20,11 +20,11 @@ use std::time::Instant;
 
 use bench::process::Cores;
 
-use contenders::{Contender, FASTMCP, KEEPERS, RUST};
+use contenders::{Contender, FASTMCP, RUST, TASK_SERVERS};
 use documents::Report;
 use options::Options;
 use results::Outcome;
-use rounds::Rounds;
+use rounds::RoundRunner;
 use workloads::Workload;
 
 pub(crate) fn run() -> Result<(), String> {
@@ -37,18 +37,18 @@ pub(crate) fn run() -> Result<(), String> {
     if options.instructions {
         instructions::require_valgrind()?;
     }
-    let mut contenders = Contender::all(if options.about_tasks() { &KEEPERS } else { &RUST })?;
+    let mut contenders = Contender::all(if options.about_tasks() { &TASK_SERVERS } else { &RUST })?;
     contenders.retain(|contender| options.wants_server(contender.name));
     let cores = Cores::choose().map_err(|e| format!("cannot pin processes to cores: {e}"))?;
     if !cores.are_pinned() {
-        eprintln!("bench: there is one core only, which servers and generator share");
+        eprintln!("bench: only one core is available, which servers and generator share");
     }
     let mut made = machine::describe(cores.count());
     let outcomes = measure(&options, &cores, &contenders, workloads);
     made["load_average_after"] = machine::load_average().into();
     made["rounds"] = options.rounds.into();
     made["seconds"] = options.measured.as_secs_f64().into();
-    let verdicts = targets::judge(&outcomes);
+    let verdicts = targets::evaluate(&outcomes);
     println!("{}", table::outcomes(&outcomes));
     println!("{}", table::notes(&outcomes));
     if !verdicts.is_empty() {
@@ -64,10 +64,10 @@ pub(crate) fn run() -> Result<(), String> {
     publish(&report, all_there && options.is_whole())
 }
 
-/// Parts of a comparison do not belong in the documentation.
+/// Writes the report to the documentation if the run is complete.
 fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
     if !is_whole {
-        println!("Not all workloads or servers: docs/bench is as it was.");
+        println!("Not all workloads or servers were measured: docs/bench is unchanged.");
         return Ok(());
     }
     report.write()?;
@@ -75,16 +75,16 @@ fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The workloads that the options ask for.
+/// Workloads that the options select.
 fn chosen(options: &Options) -> Result<Vec<Workload>, String> {
     let mut chosen = if options.instructions { workloads::counted() } else { workloads::all() };
     chosen.retain(|one| one.name.starts_with(options::TASKS) == options.about_tasks());
-    // Builds from nothing take longer than all the rest.
+    // Clean builds take longer than everything else.
     chosen.retain(|one| {
         options.wants(&one.name) && !(options.only.is_empty() && one.name == "build")
     });
     if chosen.is_empty() {
-        return Err("no workload has such a name: see --list".to_owned());
+        return Err("no workload has this name: see --list".to_owned());
     }
     Ok(chosen)
 }
@@ -95,7 +95,7 @@ fn measure(
     contenders: &[Contender],
     workloads: Vec<Workload>,
 ) -> Vec<Outcome> {
-    let rounds = Rounds {
+    let rounds = RoundRunner {
         cores,
         contenders,
         rounds: options.rounds,

@@ -1,10 +1,10 @@
-//! The command line of `cargo xtask bench`.
+//! Options of `cargo xtask bench`.
 
 use std::time::Duration;
 
 pub(crate) struct Options {
     pub(crate) quick: bool,
-    /// Only workloads and servers whose names begin so.
+    /// Name prefixes of the selected workloads; empty for all.
     pub(crate) only: Vec<String>,
     pub(crate) servers: Vec<String>,
     pub(crate) rounds: usize,
@@ -13,14 +13,14 @@ pub(crate) struct Options {
     pub(crate) list: bool,
 }
 
-/// How the names of workloads of tasks begin.
+/// Name prefix of the workloads with tasks.
 pub(crate) const TASKS: &str = "tasks";
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [OPTIONS]
 
   --quick            one short round of each workload
-  --only NAME,…      only workloads whose names begin so
+  --only NAME,…      only workloads with these name prefixes
   --list             the names of the workloads
   --servers NAME,…   only these servers
   --rounds N         rounds of each workload (20)
@@ -60,7 +60,7 @@ impl Options {
                     options.measured = seconds.map_err(|e| format!("--seconds: {e}"))?;
                 }
                 "--help" | "-h" => return Err(USAGE.to_owned()),
-                // `cargo xtask bench` has installed what they need.
+                // Handled by `cargo xtask bench`, which installs the servers.
                 "--python" | "--node" => {}
                 _ => return Err(format!("unknown option `{word}`\n\n{USAGE}")),
             }
@@ -72,13 +72,13 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether a run with these options may stand in the documentation.
+    /// True if a run with these options is complete enough for the documentation.
     pub(crate) fn is_whole(&self) -> bool {
         let is_all = self.only.is_empty() || self.only == [TASKS];
         !self.quick && is_all && self.servers.is_empty()
     }
 
-    /// Whether tasks are measured: by themselves, or not at all.
+    /// True if only the workloads with tasks are measured.
     pub(crate) fn about_tasks(&self) -> bool {
         self.only.first().is_some_and(|name| name.starts_with(TASKS))
     }

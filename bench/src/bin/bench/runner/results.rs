@@ -1,10 +1,10 @@
-//! What the rounds brought, and what it comes to.
+//! Results of the rounds, and their medians and ratios.
 
 use bench::load::Sample;
 
 use super::figures::Figure;
 
-/// One workload, measured.
+/// Results of one workload.
 pub(crate) struct Outcome {
     pub(crate) name: String,
     pub(crate) title: String,
@@ -12,11 +12,11 @@ pub(crate) struct Outcome {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// One server under one workload.
+/// Results of one server for one workload.
 pub(crate) struct Entry {
     pub(crate) server: &'static str,
     pub(crate) rounds: Vec<Sample>,
-    /// Why there is no result.
+    /// Error, if there is no result.
     pub(crate) error: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Entry {
         Entry { error: Some(why), ..self }
     }
 
-    /// The median of a figure over the rounds.
+    /// Median of a figure over the rounds.
     pub(crate) fn median(&self, key: &str) -> Option<f64> {
         if self.error.is_some() {
             return None;
@@ -37,13 +37,13 @@ impl Entry {
         median(self.rounds.iter().filter_map(|round| round.get(key).copied()))
     }
 
-    /// How much of its core the server used.
+    /// Share of its core that the server used.
     pub(crate) fn share(&self) -> Option<f64> {
         let microseconds = self.median("cpu_us")? * self.median("calls_per_second")?;
         Some(microseconds / 1e6)
     }
 
-    /// The medians of all figures.
+    /// Medians of all figures.
     pub(crate) fn medians(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let keys = self.rounds.first().into_iter().flat_map(Sample::keys);
         keys.filter_map(|key| Some((*key, self.median(key)?)))
@@ -59,8 +59,8 @@ impl Outcome {
         self.entry(server)?.median(figure.key())
     }
 
-    /// How much more of a figure one server has than another: the median of the ratios of each round, as
-    /// the noise of a round is much the same for both.
+    /// Ratio of a figure between two servers: the median of the ratios of each round, because the noise of a
+    /// round affects both servers.
     pub(crate) fn ratio(&self, figure: Figure, server: &str, other: &str) -> Option<f64> {
         let (server, other) = (self.entry(server)?, self.entry(other)?);
         if server.error.is_some() || other.error.is_some() {

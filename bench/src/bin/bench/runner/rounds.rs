@@ -1,4 +1,4 @@
-//! Runs a workload: all servers are started, then measured in turn, round after round.
+//! Runs a workload: starts all servers, then measures them in turn in each round.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use bench::process::Cores;
 
 use super::contenders::Contender;
 use super::results::{Entry, Outcome};
-use super::stores::Engine;
+use super::stores::StoreEngine;
 use super::workloads::{Measure, Traffic, Workload};
 use super::{footprint, instructions};
 
-pub(crate) struct Rounds<'a> {
+pub(crate) struct RoundRunner<'a> {
     pub(crate) cores: &'a Cores,
     pub(crate) contenders: &'a [Contender],
     pub(crate) rounds: usize,
     pub(crate) measured: Duration,
-    /// How many calls callgrind counts, and twice as many.
+    /// Number N of calls for callgrind, which runs N and 2N.
     pub(crate) counted_calls: u64,
 }
 
-/// Measures one round of one server, which it keeps running.
+/// Measures one round of one running server.
 type Measurement<'a> = Box<dyn FnMut() -> Result<Sample, String> + 'a>;
 
-/// Not measured, at the beginning of each round.
-const WARM: Duration = Duration::from_millis(50);
+/// Warm-up at the start of each round.
+const WARMUP_TIME: Duration = Duration::from_millis(50);
 
-impl Rounds<'_> {
+impl RoundRunner<'_> {
     pub(crate) fn run(&self, workload: Workload) -> Outcome {
         let mut running = Vec::new();
         for contender in self.contenders {
@@ -105,7 +105,7 @@ impl Rounds<'_> {
             Measure::Size => Box::new(move || footprint::size(contender)),
             Measure::Crates => Box::new(move || footprint::crates(contender)),
             Measure::Build => Box::new(move || footprint::build(cores, contender)),
-            Measure::Counted(counted) => Box::new(move || {
+            Measure::CountedCall(counted) => Box::new(move || {
                 instructions::count(cores, contender, *counted, &workload.name, self.counted_calls)
             }),
         })
@@ -117,7 +117,7 @@ impl Rounds<'_> {
         footprint::open_sessions(listening.address, idle_sessions)?;
         let (address, script) = (listening.address, traffic.script.clone());
         let load = HttpLoad { address, mode, script, connections, span: self.span() };
-        // The first call of a server, and of a connection, is not like the others.
+        // The first call of a server and of a connection is not representative.
         HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
         Ok(Box::new(move || load.run(&listening.server)))
     }
@@ -125,15 +125,17 @@ impl Rounds<'_> {
     fn tasks(
         &self,
         contender: &Contender,
-        engine: Engine,
+        engine: StoreEngine,
         connections: u64,
     ) -> Result<Measurement<'_>, String> {
         let store = engine.open(self.cores, contender.name)?;
-        let keeper = contender.keeping_in(engine, &store).ok_or("it keeps no tasks there")?;
+        let server = contender
+            .with_store(engine, &store)
+            .ok_or("the server does not support this task store")?;
         let mode = Mode::Modern;
-        let listening = keeper.listen(self.cores, mode, 0)?;
+        let listening = server.listen(self.cores, mode, 0)?;
         let script = Script::Tasks(Operation::Job(7));
-        // Longer than rounds of calls: a task takes longer than a call, and some are under way at both ends.
+        // Longer than rounds of calls, because a task takes longer and some are in flight at both ends.
         let span = Span::Time { warm: 10 * self.measured, measured: 20 * self.measured };
         let load = HttpLoad { address: listening.address, mode, script, connections, span };
         HttpLoad { span: Span::Calls(1), ..load.clone() }.run(&listening.server)?;
@@ -141,6 +143,6 @@ impl Rounds<'_> {
     }
 
     fn span(&self) -> Span {
-        Span::Time { warm: WARM, measured: self.measured }
+        Span::Time { warm: WARMUP_TIME, measured: self.measured }
     }
 }

@@ -1,4 +1,4 @@
-//! Where servers keep their tasks: a file, or a Redis that is started for it.
+//! Task stores of the servers: a SQLite file or a Redis process.
 
 use std::env;
 use std::fs;
@@ -12,33 +12,33 @@ use bench::process::{Cores, Server};
 
 use super::contenders::free_address;
 
-/// What keeps the tasks.
+/// Type of the task store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Engine {
+pub(crate) enum StoreEngine {
     Sqlite,
     Redis,
 }
 
-/// An empty store of one server, which is gone with this.
+/// Empty store of one server, removed on drop.
 pub(crate) struct Store {
     url: String,
     home: PathBuf,
     redis: Option<Server>,
 }
 
-/// What is written to disk when: once a second, by a thread of Redis'.
+/// Options of Redis: append-only file, synced once a second.
 const REDIS: [&str; 8] =
     ["--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--appendfsync", "everysec"];
 
-impl Engine {
+impl StoreEngine {
     pub(crate) fn open(self, cores: &Cores, server: &str) -> Result<Store, String> {
         let home = home(server)?;
         match self {
-            Engine::Sqlite => {
+            StoreEngine::Sqlite => {
                 let url = format!("sqlite:{}", home.join("tasks.db").display());
                 Ok(Store { url, home, redis: None })
             }
-            Engine::Redis => {
+            StoreEngine::Redis => {
                 let address = free_address().map_err(|e| format!("no free port: {e}"))?;
                 let mut command = Command::new("redis-server");
                 command.current_dir(&home).arg("--port").arg(address.port().to_string());
@@ -48,7 +48,9 @@ impl Engine {
                     redis.map_err(|e| format!("no redis-server (`cargo xtask redis`): {e}"))?;
                 let url = format!("redis://{address}/0");
                 let store = Store { url, home, redis: Some(redis) };
-                answers(address).then_some(store).ok_or_else(|| "Redis does not listen".to_owned())
+                waits_until_listening(address)
+                    .then_some(store)
+                    .ok_or_else(|| "Redis does not listen after 10 s".to_owned())
             }
         }
     }
@@ -59,7 +61,7 @@ impl Store {
         &self.url
     }
 
-    /// Its process, if it has one of its own.
+    /// Process of the store, if it is Redis.
     pub(crate) fn process(&self) -> Option<&Server> {
         self.redis.as_ref()
     }
@@ -72,7 +74,7 @@ impl Drop for Store {
     }
 }
 
-/// An empty directory beside the programs: a temporary one may be in memory, where nothing is durable.
+/// Creates an empty directory beside the programs; the temporary directory may be in memory.
 fn home(server: &str) -> Result<PathBuf, String> {
     let here = env::current_exe().map_err(|e| format!("cannot find this program: {e}"))?;
     let home = here.with_file_name(format!("bench-store-{server}-{}", process::id()));
@@ -81,7 +83,7 @@ fn home(server: &str) -> Result<PathBuf, String> {
     Ok(home)
 }
 
-fn answers(address: SocketAddr) -> bool {
+fn waits_until_listening(address: SocketAddr) -> bool {
     let late = Instant::now() + Duration::from_secs(10);
     while Instant::now() < late {
         if TcpStream::connect(address).is_ok() {

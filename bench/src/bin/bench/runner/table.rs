@@ -1,13 +1,13 @@
-//! Tables, as Markdown: readable in a terminal too.
+//! Markdown tables of the results.
 
 use std::fmt::Write;
 
 use super::contenders::{BARE, FASTMCP, RMCP, WHARF};
 use super::figures::Figure;
 use super::results::Outcome;
-use super::targets::Verdict;
+use super::targets::TargetResult;
 
-/// One row for each figure: all servers, then Wharf in terms of some of them.
+/// One row per figure: the values of all servers, then the ratios of Wharf to some of them.
 pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let servers: Vec<&str> = first.entries.iter().map(|entry| entry.server).collect();
@@ -34,7 +34,7 @@ pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
     markdown(&header, &rows)
 }
 
-/// Why there are gaps, and which rates are not the servers' limit.
+/// Notes: errors, and rates that were not limited by the server.
 pub(crate) fn notes(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for outcome in outcomes {
@@ -59,8 +59,8 @@ pub(crate) fn notes(outcomes: &[Outcome]) -> String {
     text
 }
 
-/// What was to be reached, and what was.
-pub(crate) fn verdicts(verdicts: &[Verdict]) -> String {
+/// Table of the targets and the measured values.
+pub(crate) fn verdicts(verdicts: &[TargetResult]) -> String {
     let header = ["what", "figure", "target", "measured", ""].map(str::to_owned);
     let rows = verdicts.iter().map(|verdict| {
         let mark = if verdict.is_met { "met" } else { "**MISSED**" };

@@ -1,50 +1,50 @@
-//! What is measured.
+//! Workloads of the benchmark.
 
 use bench::command_line::Mode;
 use bench::load::{Operation, Protocol, Script};
 
 use super::figures::Figure;
-use super::instructions::Counted;
-use super::stores::Engine;
+use super::instructions::CountedCall;
+use super::stores::StoreEngine;
 
 pub(crate) struct Workload {
     pub(crate) name: String,
     pub(crate) title: String,
     pub(crate) measure: Measure,
-    /// The figures that are printed; all are kept.
+    /// Figures that are printed; the JSON has all of them.
     pub(crate) figures: &'static [Figure],
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Measure {
     Http(Traffic),
-    /// Beside the same without the tools and the idle sessions, in the same rounds.
+    /// HTTP calls, compared with the same without the extra tools and idle sessions.
     Crowded(Traffic),
     OneByOne(Operation, Protocol),
     Pipelined(u64),
     ColdStart,
-    /// Memory of so many open sessions.
+    /// Memory of this many open sessions.
     Sessions(u64),
-    /// Memory of so many open streams.
+    /// Memory of this many open streams.
     Listens(Mode, u64),
-    /// Tasks that so many clients start, each one at a time, and follow to their end.
-    Tasks(Engine, u64),
+    /// Tasks: this many clients start and poll one task at a time.
+    Tasks(StoreEngine, u64),
     Size,
     Crates,
     Build,
     /// Instructions and allocations of a call.
-    Counted(Counted),
+    CountedCall(CountedCall),
 }
 
-/// What clients do over HTTP.
+/// Load of clients over HTTP.
 #[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     pub(crate) mode: Mode,
     pub(crate) script: Script,
     pub(crate) connections: u64,
-    /// Tools beside the usual ones.
+    /// Number of generated tools.
     pub(crate) tools: usize,
-    /// Sessions that are open, and idle, meanwhile.
+    /// Number of idle sessions.
     pub(crate) idle_sessions: u64,
 }
 
@@ -54,7 +54,7 @@ impl Traffic {
     }
 }
 
-/// The length of the text where size is not what is measured.
+/// Length of the text in workloads that do not measure size.
 const SHORT: usize = 32;
 const KIB_64: usize = 64 * 1024;
 const MIB_1: usize = 1024 * 1024;
@@ -86,8 +86,10 @@ fn tasks() -> impl Iterator<Item = Workload> {
     use Figure::{Looks, Percentile99, StoreCpu, TaskCpu, TaskRate};
     const SQLITE: &[Figure] = &[TaskRate, TaskCpu, Figure::Median, Percentile99, Looks];
     const REDIS: &[Figure] = &[TaskRate, TaskCpu, StoreCpu, Figure::Median, Percentile99, Looks];
-    let engines =
-        [("sqlite", "SQLite", Engine::Sqlite, SQLITE), ("redis", "Redis", Engine::Redis, REDIS)];
+    let engines = [
+        ("sqlite", "SQLite", StoreEngine::Sqlite, SQLITE),
+        ("redis", "Redis", StoreEngine::Redis, REDIS),
+    ];
     let each = engines.into_iter().flat_map(|engine| [16, 128].map(|clients| (engine, clients)));
     each.map(|((name, title, engine, figures), clients)| {
         let title = format!("durable tasks in {title}, {}", plural(clients, "client"));
@@ -131,7 +133,7 @@ fn registries() -> [Workload; 4] {
     let list = Script::Same(Operation::List(1000));
     let list = Traffic { tools: 1000, ..among(Mode::Stateful, list) };
     let tools = Traffic { tools: 1000, ..among(Mode::Stateless, echo()) };
-    // With those of the connections, ten thousand: no more than the servers allow by default.
+    // Ten thousand including those of the connections: the servers' default limit.
     let sessions = Traffic { idle_sessions: 9_984, ..among(Mode::Stateful, echo()) };
     let cycle = among(Mode::Stateful, Script::Sessions(Operation::Echo(SHORT)));
     [
@@ -228,12 +230,12 @@ fn lines() -> [Workload; 6] {
 
 /// The three workloads of MiniMCP's benchmark, at its numbers of clients.
 fn minimcp() -> impl Iterator<Item = Workload> {
-    type Numbered = fn(u64) -> Vec<Operation>;
-    /// The numbers that MiniMCP's client with this number sends.
+    type ScriptFn = fn(u64) -> Vec<Operation>;
+    /// Arguments of MiniMCP's client with this number.
     fn numbers(client: u64) -> impl Iterator<Item = u64> {
         (0..30).map(move |round| 100 + round * 100 + client * 10)
     }
-    const KINDS: [(&str, Numbered); 3] = [
+    const KINDS: [(&str, ScriptFn); 3] = [
         ("noop", |client| numbers(client).map(Operation::Noop).collect()),
         ("compute", |client| numbers(client).map(Operation::Compute).collect()),
         ("io", |client| numbers(client).map(Operation::Io).collect()),
@@ -274,23 +276,27 @@ fn footprints() -> [Workload; 6] {
     ]
 }
 
-/// The calls whose instructions are counted.
+/// Workloads whose instructions are counted.
 pub(crate) fn counted() -> Vec<Workload> {
     const COUNTED: &[Figure] = &[Figure::Instructions, Figure::Allocations];
     let short = Operation::Echo(SHORT);
     let long = Operation::Echo(KIB_64);
     let rows = [
-        ("stdio-legacy", "stdio call, legacy", Counted::Stdio(short, Protocol::Legacy)),
-        ("stdio-modern", "stdio call, modern", Counted::Stdio(short, Protocol::Modern)),
+        ("stdio-legacy", "stdio call, legacy", CountedCall::Stdio(short, Protocol::Legacy)),
+        ("stdio-modern", "stdio call, modern", CountedCall::Stdio(short, Protocol::Modern)),
         (
             "http-stateless",
             "HTTP call, legacy without sessions",
-            Counted::Http(short, Mode::Stateless),
+            CountedCall::Http(short, Mode::Stateless),
         ),
-        ("http-session", "HTTP call, legacy with a session", Counted::Http(short, Mode::Stateful)),
-        ("http-modern", "HTTP call, modern", Counted::Http(short, Mode::Modern)),
-        ("stdio-echo-64k", "64 KiB echo over stdio", Counted::Stdio(long, Protocol::Legacy)),
+        (
+            "http-session",
+            "HTTP call, legacy with a session",
+            CountedCall::Http(short, Mode::Stateful),
+        ),
+        ("http-modern", "HTTP call, modern", CountedCall::Http(short, Mode::Modern)),
+        ("stdio-echo-64k", "64 KiB echo over stdio", CountedCall::Stdio(long, Protocol::Legacy)),
     ];
-    rows.map(|(name, title, counted)| workload(name, title, Measure::Counted(counted), COUNTED))
+    rows.map(|(name, title, counted)| workload(name, title, Measure::CountedCall(counted), COUNTED))
         .into()
 }

@@ -15,17 +15,17 @@ use crate::commands::bench::histogram::Histogram;
 use crate::terminal::cut;
 
 /// Maximum number of distinct failures. A server may send a different message each time.
-const KINDS: usize = 16;
+const MAX_FAILURE_KINDS: usize = 16;
 
 /// Maximum length of a stored failure message.
-const LONGEST: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
 /// Number of tallies that connections write to: enough to make lock contention rare.
-const SHARDS: usize = 16;
+const SHARD_COUNT: usize = 16;
 
 /// Failure of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RunError {
+pub(super) struct CallFailure {
     pub(super) kind: &'static str,
     pub(super) code: Option<i32>,
     pub(super) message: String,
@@ -33,44 +33,44 @@ pub(super) struct RunError {
     pub(super) broken: bool,
 }
 
-impl RunError {
+impl CallFailure {
     /// Failure that the tool itself returned (`isError`).
     pub(super) fn of_tool(message: &str) -> Self {
         let kind = ErrorKind::ToolExecutionFailed.name();
-        RunError { kind, code: None, message: cut(message, LONGEST), broken: false }
+        CallFailure { kind, code: None, message: cut(message, MAX_MESSAGE_CHARS), broken: false }
     }
 }
 
-impl From<Error> for RunError {
+impl From<Error> for CallFailure {
     fn from(error: Error) -> Self {
         let broken = matches!(error.kind, ErrorKind::ConnectionClosed | ErrorKind::TransportError);
-        let message = cut(&error.message, LONGEST);
-        RunError { kind: error.kind.name(), code: error.code, message, broken }
+        let message = cut(&error.message, MAX_MESSAGE_CHARS);
+        CallFailure { kind: error.kind.name(), code: error.code, message, broken }
     }
 }
 
-/// Failures by kind, with their counts.
+/// Number of failures of each kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Failures {
-    pub(super) kinds: Vec<(RunError, u64)>,
+pub(super) struct FailureCounts {
+    pub(super) kinds: Vec<(CallFailure, u64)>,
     /// Failures beyond the maximum number of kinds.
     pub(super) others: u64,
 }
 
-impl Failures {
+impl FailureCounts {
     pub(super) fn count(&self) -> u64 {
         self.others + self.kinds.iter().map(|(_, count)| count).sum::<u64>()
     }
 
-    fn record(&mut self, failure: RunError, times: u64) {
+    fn record(&mut self, failure: CallFailure, times: u64) {
         match self.kinds.iter().position(|(known, _)| *known == failure) {
             Some(at) => self.kinds[at].1 += times,
-            None if self.kinds.len() < KINDS => self.kinds.push((failure, times)),
+            None if self.kinds.len() < MAX_FAILURE_KINDS => self.kinds.push((failure, times)),
             None => self.others += times,
         }
     }
 
-    fn add(&mut self, other: &Failures) {
+    fn add(&mut self, other: &FailureCounts) {
         for (failure, count) in &other.kinds {
             self.record(failure.clone(), *count);
         }
@@ -80,19 +80,19 @@ impl Failures {
 
 /// Results of calls.
 #[derive(Clone, Debug)]
-pub(super) struct Tally {
+pub(super) struct CallCounts {
     pub(super) begun: u64,
     /// Latencies of successful calls, in nanoseconds.
     pub(super) latencies: Histogram,
-    pub(super) failures: Failures,
+    pub(super) failures: FailureCounts,
     /// End of the last call.
     pub(super) last: Option<Instant>,
 }
 
-impl Tally {
+impl CallCounts {
     fn new() -> Self {
-        let (latencies, failures) = (Histogram::new(), Failures::default());
-        Tally { begun: 0, latencies, failures, last: None }
+        let (latencies, failures) = (Histogram::new(), FailureCounts::default());
+        CallCounts { begun: 0, latencies, failures, last: None }
     }
 
     pub(super) fn succeeded(&self) -> u64 {
@@ -108,7 +108,7 @@ impl Tally {
         self.begun.saturating_sub(self.succeeded() + self.failed())
     }
 
-    fn add(&mut self, other: &Tally) {
+    fn add(&mut self, other: &CallCounts) {
         self.begun += other.begun;
         self.latencies.add(&other.latencies);
         self.failures.add(&other.failures);
@@ -118,16 +118,16 @@ impl Tally {
 
 /// Shared counters that every connection writes to.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct SharedCounters {
     pub(super) started: Instant,
-    shards: Vec<Mutex<Tally>>,
+    shards: Vec<Mutex<CallCounts>>,
     missed: AtomicU64,
 }
 
-impl Board {
+impl SharedCounters {
     pub(super) fn new() -> Self {
-        let shards = (0..SHARDS).map(|_| Mutex::new(Tally::new())).collect();
-        Board { started: Instant::now(), shards, missed: AtomicU64::new(0) }
+        let shards = (0..SHARD_COUNT).map(|_| Mutex::new(CallCounts::new())).collect();
+        SharedCounters { started: Instant::now(), shards, missed: AtomicU64::new(0) }
     }
 
     pub(super) fn begun(&self, connection: usize) {
@@ -135,7 +135,7 @@ impl Board {
     }
 
     /// Records the result of a call that was due at `due`.
-    pub(super) fn ended(&self, connection: usize, due: Instant, result: Result<(), RunError>) {
+    pub(super) fn ended(&self, connection: usize, due: Instant, result: Result<(), CallFailure>) {
         let now = Instant::now();
         let mut tally = self.shard(connection);
         tally.last = Some(now);
@@ -160,19 +160,19 @@ impl Board {
         each.fold((0, 0), |(ok, failed), it| (ok + it.succeeded(), failed + it.failed()))
     }
 
-    pub(super) fn total(&self) -> Tally {
-        self.shards.iter().map(lock).fold(Tally::new(), |mut all, it| {
+    pub(super) fn total(&self) -> CallCounts {
+        self.shards.iter().map(lock).fold(CallCounts::new(), |mut all, it| {
             all.add(&it);
             all
         })
     }
 
-    fn shard(&self, connection: usize) -> MutexGuard<'_, Tally> {
-        lock(&self.shards[connection % SHARDS])
+    fn shard(&self, connection: usize) -> MutexGuard<'_, CallCounts> {
+        lock(&self.shards[connection % SHARD_COUNT])
     }
 }
 
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+fn lock(tally: &Mutex<CallCounts>) -> MutexGuard<'_, CallCounts> {
     tally.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -184,13 +184,13 @@ fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn failing(message: &str) -> RunError {
-        RunError::of_tool(message)
+    fn failing(message: &str) -> CallFailure {
+        CallFailure::of_tool(message)
     }
 
     #[test]
-    fn failures_are_told_apart_and_bounded() {
-        let board = Board::new();
+    fn failures_are_grouped_and_limited() {
+        let board = SharedCounters::new();
         for (connection, number) in (0..1000).enumerate() {
             let due = Instant::now();
             board.begun(connection);
@@ -199,21 +199,21 @@ mod tests {
             board.ended(connection, due, Err(failing(&format!("request {number} failed"))));
         }
         let failures = board.total().failures;
-        assert_eq!((failures.count(), failures.kinds.len()), (2000, KINDS));
+        assert_eq!((failures.count(), failures.kinds.len()), (2000, MAX_FAILURE_KINDS));
         assert_eq!(failures.kinds[0], (failing("the same each time"), 1000));
         assert_eq!(board.counts(), (0, 2000));
     }
 
     #[test]
-    fn long_messages_are_cut_and_broken_connections_known() {
-        assert!(failing(&"x".repeat(9000)).message.chars().count() <= LONGEST);
-        assert!(RunError::from(Error::new(ErrorKind::ConnectionClosed)).broken);
-        assert!(!RunError::from(Error::new(ErrorKind::InvalidParams)).broken);
+    fn long_messages_are_cut_and_broken_connections_detected() {
+        assert!(failing(&"x".repeat(9000)).message.chars().count() <= MAX_MESSAGE_CHARS);
+        assert!(CallFailure::from(Error::new(ErrorKind::ConnectionClosed)).broken);
+        assert!(!CallFailure::from(Error::new(ErrorKind::InvalidParams)).broken);
     }
 
     #[test]
-    fn what_has_not_ended_is_unfinished() {
-        let board = Board::new();
+    fn calls_without_a_result_are_unfinished() {
+        let board = SharedCounters::new();
         (0..5).for_each(|connection| board.begun(connection));
         board.ended(0, board.started, Ok(()));
         board.ended(1, board.started, Err(failing("x")));

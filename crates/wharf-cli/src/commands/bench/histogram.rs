@@ -2,11 +2,11 @@
 
 /// Each power of two is divided into 2^`BITS` buckets, so none is wider than 1/128 of its values.
 const BITS: u32 = 7;
-const PER_POWER: usize = 1 << BITS;
-const BUCKETS: usize = (u64::BITS - BITS) as usize * PER_POWER + PER_POWER;
+const BUCKETS_PER_POWER: usize = 1 << BITS;
+const BUCKETS: usize = (u64::BITS - BITS) as usize * BUCKETS_PER_POWER + BUCKETS_PER_POWER;
 
 /// Minimum width of a range: a narrower one would show the clock's resolution, not the server.
-const NARROWEST: f64 = 1.05;
+const MIN_RANGE_FACTOR: f64 = 1.05;
 
 /// Counts values by size. The minimum and maximum are exact, all others within 0.4 %.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub(super) struct Histogram {
 
 /// Number of values from `from` up to but excluding `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(super) struct HistogramRange {
     pub(super) from: u64,
     pub(super) to: u64,
     pub(super) count: u64,
@@ -81,16 +81,16 @@ impl Histogram {
     }
 
     /// At most `most` ranges over all values, each wider than the previous one by the same factor.
-    pub(super) fn ranges(&self, most: usize) -> Vec<Range> {
+    pub(super) fn ranges(&self, most: usize) -> Vec<HistogramRange> {
         let min = self.min().max(1);
         let end = self.max.max(min).saturating_add(1);
-        let factor = (end as f64 / min as f64).powf(1.0 / most as f64).max(NARROWEST);
+        let factor = (end as f64 / min as f64).powf(1.0 / most as f64).max(MIN_RANGE_FACTOR);
         let bound = |row: usize| match row {
             row if row == most => end,
             row => ((min as f64 * factor.powi(row as i32)) as u64).clamp(min, end),
         };
-        let mut ranges: Vec<Range> = (0..most)
-            .map(|row| Range { from: bound(row), to: bound(row + 1), count: 0 })
+        let mut ranges: Vec<HistogramRange> = (0..most)
+            .map(|row| HistogramRange { from: bound(row), to: bound(row + 1), count: 0 })
             .filter(|range| range.from < range.to)
             .collect();
         for (at, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -108,13 +108,13 @@ impl Histogram {
 /// Bucket index of a value. The first 256 values have one each.
 fn bucket(value: u64) -> usize {
     let dropped = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
-    dropped as usize * PER_POWER + (value >> dropped) as usize
+    dropped as usize * BUCKETS_PER_POWER + (value >> dropped) as usize
 }
 
 /// Middle value of a bucket.
 fn middle(bucket: usize) -> u64 {
-    let dropped = (bucket / PER_POWER).saturating_sub(1);
-    let least = ((bucket - dropped * PER_POWER) as u64) << dropped;
+    let dropped = (bucket / BUCKETS_PER_POWER).saturating_sub(1);
+    let least = ((bucket - dropped * BUCKETS_PER_POWER) as u64) << dropped;
     least + ((1_u64 << dropped) - 1) / 2
 }
 
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn every_value_comes_back_within_half_a_percent() {
+    fn bucket_values_are_exact_to_half_a_percent() {
         let powers = (0..64).map(|power| 1_u64 << power);
         for value in powers.flat_map(|power| [power - 1, power, power + power / 3]) {
             let back = middle(bucket(value));
@@ -139,13 +139,13 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_one_another() {
+    fn buckets_are_contiguous() {
         let buckets: Vec<usize> = (0..100_000).map(bucket).collect();
         assert!(buckets.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1));
     }
 
     #[test]
-    fn quantiles_are_where_they_should_be() {
+    fn quantiles_are_accurate() {
         let histogram = of(1..=10_000);
         for (share, expected) in [(0.5, 5_000.0), (0.9, 9_000.0), (0.99, 9_900.0), (0.999, 9_990.0)]
         {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_parts_are_as_the_whole() {
+    fn merged_histograms_equal_the_whole() {
         let mut parts = of(1..=500);
         parts.add(&of(501..=1000));
         parts.add(&Histogram::new());
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_hold_every_value_and_grow() {
+    fn ranges_cover_every_value() {
         for values in [vec![0], vec![5], vec![1, 1_000_000], (1..=10_000).collect(), vec![1 << 55]]
         {
             let ranges = of(values.iter().copied()).ranges(16);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_nothing_told() {
+    fn an_empty_histogram_is_zero() {
         let none = Histogram::new();
         assert_eq!((none.count(), none.min(), none.max(), none.quantile(0.5)), (0, 0, 0, 0));
     }

@@ -5,18 +5,18 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::commands::bench::{
-    counters::{RunError, Tally},
-    histogram::{Histogram, Range},
-    load_loop::{Pace, Plan},
+    counters::{CallCounts, CallFailure},
+    histogram::{Histogram, HistogramRange},
+    load_loop::{LoadMode, LoadPlan},
 };
 
 /// Maximum number of ranges in the reported histogram.
-const RANGES: usize = 16;
+const MAX_RANGES: usize = 16;
 
 /// Results and parameters of a benchmark. Programs read the field names, so they are stable.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) server: Server,
+pub(super) struct BenchReport {
+    pub(super) server: ServerUnderTest,
     pub(super) protocol_version: String,
     pub(super) method: &'static str,
     pub(super) tool: Option<String>,
@@ -34,22 +34,22 @@ pub(super) struct Report {
     pub(super) unfinished: u64,
     pub(super) interrupted: bool,
     pub(super) throughput_per_s: f64,
-    pub(super) latency: Option<Latency>,
-    pub(super) histogram: Vec<Bar>,
-    pub(super) error_kinds: Vec<Kind>,
+    pub(super) latency: Option<LatencySummary>,
+    pub(super) histogram: Vec<HistogramBar>,
+    pub(super) error_kinds: Vec<FailureKind>,
     pub(super) other_errors: u64,
 }
 
 /// Server under test.
 #[derive(Debug, Serialize)]
-pub(super) struct Server {
+pub(super) struct ServerUnderTest {
     pub(super) name: String,
     pub(super) version: String,
 }
 
 /// Latencies of successful calls.
 #[derive(Debug, Serialize)]
-pub(super) struct Latency {
+pub(super) struct LatencySummary {
     pub(super) min_us: f64,
     pub(super) p50_us: f64,
     pub(super) p90_us: f64,
@@ -61,15 +61,15 @@ pub(super) struct Latency {
 
 /// Number of calls in one latency range.
 #[derive(Debug, Serialize)]
-pub(super) struct Bar {
+pub(super) struct HistogramBar {
     pub(super) from_us: f64,
     pub(super) to_us: f64,
     pub(super) count: u64,
 }
 
-/// Kind of failure.
+/// Kind of failure, with its count.
 #[derive(Debug, Serialize)]
-pub(super) struct Kind {
+pub(super) struct FailureKind {
     pub(super) kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<i32>,
@@ -78,8 +78,8 @@ pub(super) struct Kind {
 }
 
 /// Server and operation under test.
-pub(super) struct Subject {
-    pub(super) server: Server,
+pub(super) struct BenchSubject {
+    pub(super) server: ServerUnderTest,
     pub(super) protocol_version: String,
     pub(super) method: &'static str,
     pub(super) tool: Option<String>,
@@ -87,25 +87,25 @@ pub(super) struct Subject {
 }
 
 /// Measurements of a run.
-pub(super) struct Measured {
-    pub(super) tally: Tally,
+pub(super) struct BenchResults {
+    pub(super) tally: CallCounts,
     pub(super) missed: u64,
     pub(super) warmup: Duration,
     pub(super) elapsed: Duration,
     pub(super) interrupted: bool,
 }
 
-impl Report {
-    pub(super) fn new(subject: Subject, plan: &Plan, measured: Measured) -> Self {
-        let Subject { server, protocol_version, method, tool, connections } = subject;
-        let Measured { mut tally, missed, warmup, elapsed, interrupted } = measured;
+impl BenchReport {
+    pub(super) fn new(subject: BenchSubject, plan: &LoadPlan, measured: BenchResults) -> Self {
+        let BenchSubject { server, protocol_version, method, tool, connections } = subject;
+        let BenchResults { mut tally, missed, warmup, elapsed, interrupted } = measured;
         let (mode, rate_per_s) = match plan.pace {
-            Pace::Closed => ("closed", None),
-            Pace::Open { rate } => ("open", Some(rate)),
+            LoadMode::Closed => ("closed", None),
+            LoadMode::Open { rate } => ("open", Some(rate)),
         };
         let (ok, errors) = (tally.succeeded(), tally.failed());
         tally.failures.kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        Report {
+        BenchReport {
             server,
             protocol_version,
             method,
@@ -124,18 +124,18 @@ impl Report {
             unfinished: tally.unfinished(),
             interrupted,
             throughput_per_s: throughput(ok, elapsed),
-            latency: (ok > 0).then(|| Latency::of(&tally.latencies)),
+            latency: (ok > 0).then(|| LatencySummary::of(&tally.latencies)),
             histogram: bars(&tally.latencies),
-            error_kinds: tally.failures.kinds.into_iter().map(Kind::from).collect(),
+            error_kinds: tally.failures.kinds.into_iter().map(FailureKind::from).collect(),
             other_errors: tally.failures.others,
         }
     }
 }
 
-impl Latency {
+impl LatencySummary {
     fn of(times: &Histogram) -> Self {
         let at = |share| microseconds(times.quantile(share) as f64);
-        Latency {
+        LatencySummary {
             min_us: microseconds(times.min() as f64),
             p50_us: at(0.5),
             p90_us: at(0.9),
@@ -147,22 +147,22 @@ impl Latency {
     }
 }
 
-impl From<(RunError, u64)> for Kind {
-    fn from((failure, count): (RunError, u64)) -> Self {
-        let RunError { kind, code, message, .. } = failure;
-        Kind { kind, code, message, count }
+impl From<(CallFailure, u64)> for FailureKind {
+    fn from((failure, count): (CallFailure, u64)) -> Self {
+        let CallFailure { kind, code, message, .. } = failure;
+        FailureKind { kind, code, message, count }
     }
 }
 
-fn bars(times: &Histogram) -> Vec<Bar> {
+fn bars(times: &Histogram) -> Vec<HistogramBar> {
     if times.count() == 0 {
         return Vec::new();
     }
-    let bar = |Range { from, to, count }| {
+    let bar = |HistogramRange { from, to, count }| {
         let (from_us, to_us) = (microseconds(from as f64), microseconds(to as f64));
-        Bar { from_us, to_us, count }
+        HistogramBar { from_us, to_us, count }
     };
-    times.ranges(RANGES).into_iter().map(bar).collect()
+    times.ranges(MAX_RANGES).into_iter().map(bar).collect()
 }
 
 fn throughput(ok: u64, elapsed: Duration) -> f64 {

@@ -1,23 +1,23 @@
 //! Benchmark report for people.
 
-use crate::commands::bench::json_report::{Bar, Kind, Latency, Report};
+use crate::commands::bench::json_report::{BenchReport, FailureKind, HistogramBar, LatencySummary};
 use crate::terminal::{Paint, clean_line, cut, labelled, table, width, wrap};
 
 /// Partial blocks of a bar, in eighths.
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 /// Width of the labels in front of the figures.
-const NAMES: usize = 12;
+const LABEL_WIDTH: usize = 12;
 
 /// Minimum width of a bar; a shorter one is not drawn.
-const SHORTEST: usize = 8;
+const MIN_BAR_WIDTH: usize = 8;
 
 /// Report as lines that fit into `columns`.
-pub(super) fn lines(report: &Report, columns: usize, paint: Paint) -> Vec<String> {
+pub(super) fn lines(report: &BenchReport, columns: usize, paint: Paint) -> Vec<String> {
     let mut lines = heading(report, columns, paint);
     let mut row = |name: &str, text: &str| {
         // Non-breaking spaces kept related words on one line.
-        let told = labelled(name, text, NAMES, columns, paint);
+        let told = labelled(name, text, LABEL_WIDTH, columns, paint);
         lines.extend(told.into_iter().map(|line| line.replace('\u{a0}', " ")));
     };
     row("Throughput", &throughput(report));
@@ -40,7 +40,7 @@ pub(super) fn lines(report: &Report, columns: usize, paint: Paint) -> Vec<String
     lines
 }
 
-fn heading(report: &Report, columns: usize, paint: Paint) -> Vec<String> {
+fn heading(report: &BenchReport, columns: usize, paint: Paint) -> Vec<String> {
     let tool = report.tool.as_deref().map(|tool| format!(" {}", clean_line(tool)));
     let called = format!("{}{}", report.method, tool.unwrap_or_default());
     let server = &report.server;
@@ -48,9 +48,9 @@ fn heading(report: &Report, columns: usize, paint: Paint) -> Vec<String> {
     let connections = plural(report.connections as u64, "connection");
     let in_flight = grouped(report.in_flight as u64);
     let how = match report.rate_per_s {
-        None => format!("{connections}, {in_flight} under way on each"),
+        None => format!("{connections}, {in_flight} in flight on each"),
         Some(rate) => {
-            format!("{rate} a second, {connections}, at most {in_flight} under way on each")
+            format!("{rate} a second, {connections}, at most {in_flight} in flight on each")
         }
     };
     let what = format!("{called} at {name} ({})", clean_line(&report.protocol_version));
@@ -61,7 +61,7 @@ fn heading(report: &Report, columns: usize, paint: Paint) -> Vec<String> {
     lines
 }
 
-fn throughput(report: &Report) -> String {
+fn throughput(report: &BenchReport) -> String {
     let calls = plural(report.calls, "call");
     format!(
         "{} a second ({calls} in {:.2}\u{a0}s)",
@@ -70,19 +70,22 @@ fn throughput(report: &Report) -> String {
     )
 }
 
-fn errors(report: &Report) -> String {
+fn errors(report: &BenchReport) -> String {
     match report.errors {
         0 => "none".to_owned(),
         count => format!("{} ({:.2}\u{a0}%)", grouped(count), report.error_share * 100.0),
     }
 }
 
-fn missed(report: &Report) -> String {
+fn missed(report: &BenchReport) -> String {
     let most = grouped(report.connections as u64 * report.in_flight as u64);
-    format!("{} not sent, because {most} were under way at their time", grouped(report.missed))
+    format!(
+        "{} not sent, because {most} were in flight at their scheduled time",
+        grouped(report.missed)
+    )
 }
 
-fn quantiles(latency: &Latency) -> String {
+fn quantiles(latency: &LatencySummary) -> String {
     let named = [
         ("min", latency.min_us),
         ("p50", latency.p50_us),
@@ -97,37 +100,37 @@ fn quantiles(latency: &Latency) -> String {
 }
 
 /// One line per range: its lower bound, bar, count, and the cumulative share.
-fn histogram(bars: &[Bar], columns: usize, paint: Paint) -> Vec<String> {
+fn histogram(bars: &[HistogramBar], columns: usize, paint: Paint) -> Vec<String> {
     let largest = bars.iter().map(|bar| bar.count).max().unwrap_or(0).max(1);
     let all: u64 = bars.iter().map(|bar| bar.count).sum();
     let counts = width(&grouped(largest));
     // "123.4 µs", two gaps, the count, " 100.0 %".
     let room = columns.saturating_sub(8 + 2 + 2 + counts + 9);
-    let room = if room < SHORTEST { 0 } else { room };
+    let room = if room < MIN_BAR_WIDTH { 0 } else { room };
     let mut seen = 0;
-    let line = |bar: &Bar| {
+    let line = |bar: &HistogramBar| {
         seen += bar.count;
         let (from, count) = (time(bar.from_us), grouped(bar.count));
         let share = seen as f64 / all.max(1) as f64 * 100.0;
         if room == 0 {
             return cut(&format!("{from:>8} {count:>counts$} {share:>4.0} %"), columns);
         }
-        let drawn = drawn(bar.count, largest, room);
-        let fill = " ".repeat(room - width(&drawn));
-        format!("{from:>8}  {}{fill}  {count:>counts$}  {share:>5.1} %", paint.cyan(&drawn))
+        let bar_text = bar_text(bar.count, largest, room);
+        let fill = " ".repeat(room - width(&bar_text));
+        format!("{from:>8}  {}{fill}  {count:>counts$}  {share:>5.1} %", paint.cyan(&bar_text))
     };
     bars.iter().map(line).collect()
 }
 
 /// Bar proportional to its count, to an eighth of a column; a count above zero is always visible.
-fn drawn(count: u64, largest: u64, room: usize) -> String {
+fn bar_text(count: u64, largest: u64, room: usize) -> String {
     let eighths = (count as f64 / largest as f64 * room as f64 * 8.0).round() as usize;
     let eighths = eighths.max(usize::from(count > 0));
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-fn kinds(kinds: &[Kind], others: u64, columns: usize, paint: Paint) -> Vec<String> {
-    let row = |it: &Kind| {
+fn kinds(kinds: &[FailureKind], others: u64, columns: usize, paint: Paint) -> Vec<String> {
+    let row = |it: &FailureKind| {
         let code = it.code.map(|code| code.to_string()).unwrap_or_default();
         vec![grouped(it.count), it.kind.to_owned(), code, cut(&clean_line(&it.message), 200)]
     };
@@ -184,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_well() {
+    fn figures_are_readable() {
         for (us, said) in [
             (0.25, "0.25 µs"),
             (93.14, "93.1 µs"),
@@ -205,19 +208,20 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_as_long_as_their_counts() {
-        let lengths = [100, 50, 1, 0].map(|count| width(&drawn(count, 100, 40)));
+    fn bars_are_proportional_to_counts() {
+        let lengths = [100, 50, 1, 0].map(|count| width(&bar_text(count, 100, 40)));
         assert_eq!(lengths, [40, 20, 1, 0]);
-        assert_eq!(drawn(1, 1_000_000, 40), "▏");
+        assert_eq!(bar_text(1, 1_000_000, 40), "▏");
     }
 
     #[test]
-    fn a_histogram_fits_wherever_it_is_drawn() {
+    fn a_histogram_fits_the_terminal_width() {
         let bar = |at: u32, count| {
             let from_us = 100.0 * 2_f64.powi(at as i32);
-            Bar { from_us, to_us: from_us * 2.0, count }
+            HistogramBar { from_us, to_us: from_us * 2.0, count }
         };
-        let bars: Vec<Bar> = (0..16).map(|at| bar(at, 12_345 * u64::from(at % 5))).collect();
+        let bars: Vec<HistogramBar> =
+            (0..16).map(|at| bar(at, 12_345 * u64::from(at % 5))).collect();
         for columns in [40, 80, 240] {
             let lines = histogram(&bars, columns, Paint::PLAIN);
             assert!(lines.iter().all(|line| width(line) <= columns), "{lines:#?}");

@@ -10,11 +10,11 @@ use wharf::{
     server::TokioTimer,
 };
 
-use crate::commands::bench::{counters::RunError, load_loop::Call};
+use crate::commands::bench::{counters::CallFailure, load_loop::TimedCall};
 
 /// Operation under test.
 #[derive(Debug)]
-pub(super) enum Work {
+pub(super) enum Workload {
     /// Cheapest method that every server supports.
     Ping,
     /// Tool call with the JSON text of its arguments.
@@ -23,20 +23,20 @@ pub(super) enum Work {
 
 /// Connection with the operation to call over it.
 #[derive(Clone)]
-pub(super) struct Line {
+pub(super) struct BenchConnection {
     client: Client,
     /// Service without retries: the client itself may resend a failed call.
     service: Arc<dyn Service>,
-    work: Arc<Work>,
+    work: Arc<Workload>,
     deadlines: Deadlines,
 }
 
-impl Line {
-    pub(super) fn new(client: &Client, work: Arc<Work>, deadlines: Deadlines) -> Self {
-        Line { client: client.clone(), service: client.relay(), work, deadlines }
+impl BenchConnection {
+    pub(super) fn new(client: &Client, work: Arc<Workload>, deadlines: Deadlines) -> Self {
+        BenchConnection { client: client.clone(), service: client.relay(), work, deadlines }
     }
 
-    async fn call_tool(&self, name: &str, arguments: &str) -> Result<(), RunError> {
+    async fn call_tool(&self, name: &str, arguments: &str) -> Result<(), CallFailure> {
         let mut request =
             RequestBuilder::new(Method::CallTool).target(name).arguments(arguments).build();
         request.asks = InputMode::Deliver;
@@ -47,26 +47,26 @@ impl Line {
         loop {
             match poll_fn(|cx| call.poll_event(cx)).await {
                 Event::ClientRequest(id, ask) => call.refuse(id, &ask),
-                Event::Done(outcome) => return judged(outcome),
+                Event::Done(outcome) => return call_result(outcome),
                 _ => {}
             }
         }
     }
 }
 
-impl Call for Line {
-    async fn call(&self) -> Result<(), RunError> {
+impl TimedCall for BenchConnection {
+    async fn call(&self) -> Result<(), CallFailure> {
         match &*self.work {
-            Work::Ping => Ok(self.client.ping().await?),
-            Work::Tool { name, arguments } => self.call_tool(name, arguments).await,
+            Workload::Ping => Ok(self.client.ping().await?),
+            Workload::Tool { name, arguments } => self.call_tool(name, arguments).await,
         }
     }
 }
 
-fn judged(outcome: Outcome) -> Result<(), RunError> {
+fn call_result(outcome: Outcome) -> Result<(), CallFailure> {
     match outcome {
         Outcome::Complete(Reply::Tool(result)) if result.is_error => {
-            Err(RunError::of_tool(words(&result)))
+            Err(CallFailure::of_tool(error_text(&result)))
         }
         Outcome::Complete(_) => Ok(()),
         Outcome::Failed(error) => Err((*error).into()),
@@ -75,7 +75,7 @@ fn judged(outcome: Outcome) -> Result<(), RunError> {
 }
 
 /// Error text of a tool result.
-fn words(result: &ToolResult) -> &str {
+fn error_text(result: &ToolResult) -> &str {
     let mut texts = result.content.iter().filter_map(Content::as_text);
     texts.next().unwrap_or(ErrorKind::ToolExecutionFailed.message())
 }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_holds_no_secret() {
+    fn debug_output_has_no_secrets() {
         let url = ServerUrl::parse("https://Example.com/mcp?token=secret").unwrap();
         assert_eq!(url.to_string(), "https://example.com/mcp");
         assert_eq!(url.origin().to_string(), "https://example.com");

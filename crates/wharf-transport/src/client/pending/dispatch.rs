@@ -53,7 +53,7 @@ impl CallRecipient {
     /// Delivers a notification once the outbox has room, before `end`.
     async fn notify_until(&self, end: Instant, notification: Notification) {
         let end = if self.stalled.load(Ordering::Relaxed) { Instant::now() } else { end };
-        let stalled = timeout_at(end, self.outbox.room()).await.is_err();
+        let stalled = timeout_at(end, self.outbox.wait_for_capacity()).await.is_err();
         self.stalled.store(stalled, Ordering::Relaxed);
         if !stalled {
             self.outbox.notify(notification);

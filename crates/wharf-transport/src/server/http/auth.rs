@@ -156,7 +156,7 @@ async fn authenticate(
     scope: &RequestExtensions,
 ) -> Result<(Authenticated, Option<AuthExpiry>), AuthRejection> {
     let auth_request = AuthRequest::new(&parts.method, &parts.uri, &parts.headers, scope);
-    let authenticated = authority.admit(&auth_request).verdict().await?;
+    let authenticated = authority.admit(&auth_request).resolve().await?;
     let left = authenticated
         .until
         .map(|until| until.duration_since(SystemTime::now()).unwrap_or_default());

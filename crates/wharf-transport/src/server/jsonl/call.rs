@@ -188,7 +188,8 @@ impl LineCall {
                 }
             }
             Event::ClientRequest(id, ask) => {
-                let (in_flight, answers) = (&self.shared.in_flight, self.active_call.answers());
+                let (in_flight, answers) =
+                    (&self.shared.in_flight, self.active_call.response_sender());
                 if self.client_requests.put(in_flight, answers, &self.codec, id, &ask, out) {
                     out.push(b'\n');
                 }

@@ -96,7 +96,7 @@ impl ConnectionSlots {
             ConnectionActivity::Unknown => SlotUse::Idle(slot.created),
             #[cfg(feature = "http")]
             ConnectionActivity::Http1(state) => match state.waiting_since(Instant::now()) {
-                Some(since) => SlotUse::Idle(self.moment(since)),
+                Some(since) => SlotUse::Idle(self.ticks(since)),
                 None => SlotUse::Busy,
             },
             #[cfg(feature = "http")]
@@ -114,10 +114,10 @@ impl ConnectionSlots {
     }
 
     fn now(&self) -> u64 {
-        self.moment(Instant::now())
+        self.ticks(Instant::now())
     }
 
-    fn moment(&self, instant: Instant) -> u64 {
+    fn ticks(&self, instant: Instant) -> u64 {
         let since = instant.saturating_duration_since(self.started);
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }

@@ -227,7 +227,7 @@ fn missing_optional_fields_get_defaults() {
 }
 
 #[test]
-fn a_malformed_task_is_an_error_that_says_what_is_wrong() {
+fn a_malformed_task_is_an_error_with_the_reason() {
     let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
     for version in [TASK_PARAM_REVISION, MODERN] {
         let [ttl, interval] = match version == MODERN {
@@ -363,7 +363,7 @@ fn notifications_are_read_in_the_form_of_the_revision() {
 }
 
 #[test]
-fn progress_of_a_task_is_told_from_that_of_a_call() {
+fn task_progress_is_distinct_from_call_progress() {
     let params = json!({"progressToken": 4, "progress": 0.5, "message": "half"});
     let related = with(params.clone(), json!({"_meta": {RELATED: {"taskId": "1"}}}));
     let told = decode_notification(TASK_PARAM_REVISION, "notifications/progress", related.clone())

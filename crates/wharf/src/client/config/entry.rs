@@ -23,7 +23,7 @@ pub struct Entry {
     /// Path of the file.
     pub source: PathBuf,
     /// Parsed entry, or the parse error.
-    spec: Result<Spec, String>,
+    spec: Result<EntrySpec, String>,
     /// Keys that look misspelt.
     misspelt: Vec<String>,
     /// SHA-256 of the file's text, in hex.
@@ -33,7 +33,7 @@ pub struct Entry {
 
 #[derive(Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Spec {
+struct EntrySpec {
     command: Option<String>,
     args: Vec<String>,
     env: BTreeMap<String, Value>,
@@ -46,7 +46,7 @@ struct Spec {
 }
 
 /// Server with the headers of each request to it.
-type Located = (Target, Vec<(String, String)>);
+type ResolvedTarget = (Target, Vec<(String, String)>);
 
 impl Entry {
     pub(super) fn new(
@@ -56,9 +56,9 @@ impl Entry {
         digest: &str,
         trusted: bool,
     ) -> Self {
-        let spec = Spec::deserialize(value)
-            .map_err(|error| format!("it cannot be read: {}", wanted(&error)));
-        let misspelt = spelling::of_entry(value);
+        let spec = EntrySpec::deserialize(value)
+            .map_err(|error| format!("it cannot be read: {}", expected_type(&error)));
+        let misspelt = spelling::problems_of_entry(value);
         let digest = digest.into();
         Entry { name: name.to_owned(), source: source.into(), spec, misspelt, digest, trusted }
     }
@@ -74,7 +74,7 @@ impl Entry {
     pub fn problem(&self) -> Option<ConfigError> {
         let problem = match &self.spec {
             Err(problem) => problem.clone(),
-            Ok(spec) if spec.command.is_none() && spec.url.is_none() => self.nowhere(),
+            Ok(spec) if spec.command.is_none() && spec.url.is_none() => self.no_target(),
             Ok(_) => return None,
         };
         Some(self.error(&problem))
@@ -144,8 +144,8 @@ impl Entry {
         self.spec.as_ref().ok()?.env_file.as_deref()
     }
 
-    fn nowhere(&self) -> String {
-        let neither = "it says neither `command` nor `url`";
+    fn no_target(&self) -> String {
+        let neither = "it has neither `command` nor `url`";
         [&[neither.to_owned()], &self.misspelt[..]].concat().join("; ")
     }
 
@@ -164,12 +164,12 @@ impl Entry {
     /// # Errors
     /// If the entry is disabled or not [trusted](Entry::trust), a variable is not set, `envFile`
     /// cannot be read, or the entry has neither `command` nor `url`.
-    pub fn resolve(&self) -> Result<Located, ConfigError> {
+    pub fn resolve(&self) -> Result<ResolvedTarget, ConfigError> {
         if let Some(problem) = self.problem() {
             return Err(problem);
         }
         if self.is_disabled() {
-            let problem = "it is disabled: take `\"disabled\": true` away to use it";
+            let problem = "it is disabled: remove `\"disabled\": true` to use it";
             return Err(self.error(problem));
         }
         if !self.trusted {
@@ -187,26 +187,27 @@ impl Entry {
     /// # Errors
     /// If a variable is not set, `envFile` cannot be read, or the entry has neither `command` nor
     /// `url`.
-    pub fn reveal(&self) -> Result<Located, ConfigError> {
+    pub fn reveal(&self) -> Result<ResolvedTarget, ConfigError> {
         let variables = Variables::of(&self.source);
         let expand = |text: &String| variables.expand(text).map_err(|problem| self.error(&problem));
-        let mut located = self.located(&expand)?;
-        if let (Target::Command(command), Some(file)) = (&mut located.0, self.env_file()) {
+        let mut resolved = self.resolve_with(&expand)?;
+        if let (Target::Command(command), Some(file)) = (&mut resolved.0, self.env_file()) {
             let file = variables.workspace().join(expand(&file.to_owned())?);
             let more = env_file::read(&file).map_err(|problem| self.error(&problem))?;
             // Variables of the entry override those of the file, including `null`.
-            let said = |name: &String| self.spec.as_ref().is_ok_and(|it| it.env.contains_key(name));
-            command.env.extend(more.into_iter().filter(|(name, _)| !said(name)));
+            let is_set =
+                |name: &String| self.spec.as_ref().is_ok_and(|it| it.env.contains_key(name));
+            command.env.extend(more.into_iter().filter(|(name, _)| !is_set(name)));
         }
-        Ok(located)
+        Ok(resolved)
     }
 
     /// As [`resolve`](Entry::resolve), with unexpanded variables: their values may be secret.
     ///
     /// # Errors
     /// If the entry has neither `command` nor `url`.
-    pub fn as_written(&self) -> Result<Located, ConfigError> {
-        self.located(&|text| Ok(text.clone()))
+    pub fn as_written(&self) -> Result<ResolvedTarget, ConfigError> {
+        self.resolve_with(&|text| Ok(text.clone()))
     }
 
     /// As [`as_written`](Entry::as_written), without possible credentials: values of headers and of
@@ -214,17 +215,17 @@ impl Entry {
     ///
     /// # Errors
     /// If the entry has neither `command` nor `url`.
-    pub fn masked(&self) -> Result<Located, ConfigError> {
+    pub fn masked(&self) -> Result<ResolvedTarget, ConfigError> {
         let (target, mut headers) = self.as_written()?;
         for (_, value) in &mut headers {
-            mask::HIDDEN.clone_into(value);
+            mask::MASK.clone_into(value);
         }
         let target = match target {
             Target::Url(url) => Target::Url(mask::masked_url(&url)),
             Target::Command(mut command) => {
                 command.args = mask::args(&command.args);
                 for (_, value) in &mut command.env {
-                    mask::HIDDEN.clone_into(value);
+                    mask::MASK.clone_into(value);
                 }
                 Target::Command(command)
             }
@@ -233,7 +234,7 @@ impl Entry {
         Ok((target, headers))
     }
 
-    fn located(&self, expand: Expand<'_>) -> Result<Located, ConfigError> {
+    fn resolve_with(&self, expand: ExpandFn<'_>) -> Result<ResolvedTarget, ConfigError> {
         let spec = self.spec.as_ref().map_err(|problem| self.error(problem))?;
         let headers = spec.headers.iter();
         let headers: Vec<(String, String)> = headers
@@ -242,22 +243,22 @@ impl Entry {
         match (&spec.command, &spec.url) {
             (Some(command), _) => Ok((spec.command(command, expand)?.into(), headers)),
             (None, Some(url)) => Ok((expand(url)?.into(), headers)),
-            (None, None) => Err(self.error(&self.nowhere())),
+            (None, None) => Err(self.error(&self.no_target())),
         }
     }
 
     /// Command line or URL as written, without headers, environment and possible credentials.
     #[must_use]
     pub fn summary(&self) -> String {
-        self.spec.as_ref().map_or_else(|_| String::new(), Spec::summary)
+        self.spec.as_ref().map_or_else(|_| String::new(), EntrySpec::summary)
     }
 }
 
 /// Function that replaces the variables in a string.
-type Expand<'a> = &'a dyn Fn(&String) -> Result<String, ConfigError>;
+type ExpandFn<'a> = &'a dyn Fn(&String) -> Result<String, ConfigError>;
 
-impl Spec {
-    fn command(&self, program: &String, expand: Expand<'_>) -> Result<ChildCommand, ConfigError> {
+impl EntrySpec {
+    fn command(&self, program: &String, expand: ExpandFn<'_>) -> Result<ChildCommand, ConfigError> {
         let args = self.args.iter().map(expand).collect::<Result<Vec<_>, _>>()?;
         let mut command = ChildCommand::new(expand(program)?).args(args);
         for (name, value) in &self.env {
@@ -298,10 +299,10 @@ impl fmt::Debug for Entry {
 }
 
 /// Expected type of a value. The value itself may be a secret.
-fn wanted(error: &serde_json::Error) -> String {
+fn expected_type(error: &serde_json::Error) -> String {
     let problem = error.to_string();
     match problem.rsplit_once(", expected ") {
-        Some((_, wanted)) => format!("expected {wanted}"),
+        Some((_, expected)) => format!("expected {expected}"),
         None => problem,
     }
 }

@@ -3,17 +3,17 @@
 use std::{fs, io::Read as _, path::Path};
 
 /// Maximum length of the file.
-const LONGEST: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Reads the variables of the file, in its order.
 pub(super) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     let fail = |problem: String| format!("envFile {}: {problem}", path.display());
     let file = fs::File::open(path).map_err(|error| fail(error.to_string()))?;
     let mut text = String::new();
-    let read = file.take(LONGEST + 1).read_to_string(&mut text);
+    let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
     read.map_err(|error| fail(error.to_string()))?;
-    if text.len() as u64 > LONGEST {
-        return Err(fail(format!("it is longer than {} KiB", LONGEST >> 10)));
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(fail(format!("it is longer than {} KiB", MAX_FILE_BYTES >> 10)));
     }
     parse(&text).map_err(|line| fail(format!("line {line} is not NAME=VALUE")))
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_read_as_dotenv_has_them() {
+    fn env_files_are_parsed_like_dotenv() {
         for (line, value) in [
             ("A=b", "b"),
             ("  export A = b c  # note", "b c"),

@@ -11,8 +11,8 @@ impl Variables {
     /// Variables for the file at `path`: its workspace is the folder it belongs to.
     pub(super) fn of(path: &Path) -> Self {
         let folder = path.parent().unwrap_or(Path::new("."));
-        let hidden = folder.file_name().and_then(|name| name.to_str());
-        let inside = matches!(hidden, Some(".vscode" | ".cursor"));
+        let mask_value = folder.file_name().and_then(|name| name.to_str());
+        let inside = matches!(mask_value, Some(".vscode" | ".cursor"));
         let workspace = if inside { folder.parent().unwrap_or(folder) } else { folder };
         Variables { workspace: workspace.into() }
     }
@@ -50,7 +50,7 @@ impl Variables {
         }
         if let Some(input) = name.strip_prefix("input:") {
             return Err(format!(
-                "it needs the input {input:?}, which only its own editor can ask for; \
+                "it needs the input {input:?}, which only its own editor can prompt for; \
                  write the value into an environment variable and use ${{env:NAME}}"
             ));
         }
@@ -70,7 +70,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
     while let Some(start) = rest.find("${") {
         let Some(length) = rest[start..].find('}') else { break };
         let name = &rest[start + 2..start + length];
-        if !OWN.contains(&name) && !name.starts_with("input:") {
+        if !EDITOR_VARIABLES.contains(&name) && !name.starts_with("input:") {
             names.push(of_environment(name).0.to_owned());
         }
         rest = &rest[start + length + 1..];
@@ -79,7 +79,7 @@ pub(super) fn names(text: &str) -> Vec<String> {
 }
 
 /// Variables that editors define, not the environment.
-const OWN: [&str; 5] =
+const EDITOR_VARIABLES: [&str; 5] =
     ["workspaceFolder", "workspaceFolderBasename", "userHome", "pathSeparator", "/"];
 
 /// Name of an environment variable, and its default value.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_replaced_wherever_they_stand() {
+    fn variables_are_replaced_anywhere() {
         for (text, expected) in [
             ("plain", "plain"),
             ("${workspaceFolder}/bin", "/work/shop/bin"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_set_is_named() {
+    fn unset_variables_are_named() {
         assert!(expand("${WHARF_NOT_SET}").is_err_and(|problem| problem.contains("WHARF_NOT_SET")));
         assert!(expand("${input:key}").is_err_and(|problem| problem.contains("\"key\"")));
     }

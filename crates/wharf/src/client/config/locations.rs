@@ -7,7 +7,7 @@ use crate::client::config::expand::Variables;
 /// Configuration file of a program. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Place {
+pub struct ConfigLocation {
     /// The program.
     pub program: &'static str,
     /// The file.
@@ -35,26 +35,26 @@ const SETTINGS: [(&str, &str); 4] = [
 
 /// All locations of configuration files, the project's own first.
 #[must_use]
-pub fn places() -> Vec<Place> {
-    let mut places: Vec<Place> =
+pub fn config_locations() -> Vec<ConfigLocation> {
+    let mut locations: Vec<ConfigLocation> =
         projects().iter().flat_map(|folder| within(folder, &PROJECT)).collect();
-    places.extend(of_user());
+    locations.extend(user_locations());
     let mut seen = Vec::new();
-    places.retain(|place| {
+    locations.retain(|place| {
         !seen.contains(&place.path) && {
             seen.push(place.path.clone());
             true
         }
     });
-    places
+    locations
 }
 
 /// True if the file is one of the user's own settings, which no project can write to. A link to one
 /// from a project is not: `${workspaceFolder}` would be the project there.
-pub(super) fn is_of_user(path: &Path) -> bool {
+pub(super) fn is_user_file(path: &Path) -> bool {
     let real = |path: &Path| (real(path), workspace(path));
     let path = real(path);
-    of_user().any(|place| real(&place.path) == path)
+    user_locations().any(|place| real(&place.path) == path)
 }
 
 /// Canonical folder that the file belongs to.
@@ -70,14 +70,16 @@ fn real(path: &Path) -> PathBuf {
 }
 
 /// Locations of the user's own settings.
-fn of_user() -> impl Iterator<Item = Place> {
+fn user_locations() -> impl Iterator<Item = ConfigLocation> {
     let home = std::env::home_dir().into_iter().flat_map(|folder| within(&folder, &HOME));
     home.chain(settings().into_iter().flat_map(|folder| within(&folder, &SETTINGS)))
 }
 
-fn within(folder: &Path, table: &[(&'static str, &str)]) -> Vec<Place> {
-    let place =
-        |&(program, file): &(&'static str, &str)| Place { program, path: folder.join(file) };
+fn within(folder: &Path, table: &[(&'static str, &str)]) -> Vec<ConfigLocation> {
+    let place = |&(program, file): &(&'static str, &str)| ConfigLocation {
+        program,
+        path: folder.join(file),
+    };
     table.iter().map(place).collect()
 }
 

@@ -1,10 +1,10 @@
 //! Masks possible credentials in output.
 
 /// Replacement for a value that may be secret.
-pub(super) const HIDDEN: &str = "***";
+pub(super) const MASK: &str = "***";
 
 /// Names that contain one of these have secret values.
-const WORDS: [&str; 10] = [
+const SECRET_WORDS: [&str; 10] = [
     "key",
     "token",
     "secret",
@@ -18,10 +18,10 @@ const WORDS: [&str; 10] = [
 ];
 
 /// Names that are one of these, or contain one between separators, have secret values.
-const WHOLE_WORDS: [&str; 6] = ["auth", "jwt", "pass", "pat", "pwd", "pw"];
+const SECRET_NAMES: [&str; 6] = ["auth", "jwt", "pass", "pat", "pwd", "pw"];
 
 /// Prefixes of tokens of well-known issuers.
-const PREFIXES: [&str; 20] = [
+const TOKEN_PREFIXES: [&str; 20] = [
     "AIza",
     "AKIA",
     "ASIA",
@@ -64,12 +64,12 @@ pub fn masked_url(url: &str) -> String {
             // A password may contain any character, including slashes: then it ends at the last
             // `@`.
             match (host.rsplit_once('@'), rest.rsplit_once('@')) {
-                (Some((_, host)), _) => format!("{scheme}://{HIDDEN}@{host}{path}"),
+                (Some((_, host)), _) => format!("{scheme}://{MASK}@{host}{path}"),
                 (None, Some((user, rest))) if has_password(host) => match host.contains("${") {
                     // A variable may be the host, and the text after `@` a path: neither must pass
                     // for the other.
-                    true => format!("{scheme}://{}:{HIDDEN}", parts(user, ':').0),
-                    false => format!("{scheme}://{HIDDEN}@{rest}"),
+                    true => format!("{scheme}://{}:{MASK}", parts(user, ':').0),
+                    false => format!("{scheme}://{MASK}@{rest}"),
                 },
                 _ => address.to_owned(),
             }
@@ -81,7 +81,7 @@ pub fn masked_url(url: &str) -> String {
         masked = format!("{masked}?{}", pairs.join("&"));
     }
     match fragment {
-        Some(fragment) => format!("{masked}#{}", hidden(fragment)),
+        Some(fragment) => format!("{masked}#{}", mask_value(fragment)),
         None => masked,
     }
 }
@@ -99,8 +99,8 @@ fn parts(text: &str, sign: char) -> (&str, Option<&str>) {
 
 fn query_pair(pair: &str) -> String {
     match pair.split_once('=') {
-        Some((name, value)) => format!("{name}={}", hidden(value)),
-        None => hidden(pair),
+        Some((name, value)) => format!("{name}={}", mask_value(value)),
+        None => mask_value(pair),
     }
 }
 
@@ -109,7 +109,7 @@ pub(super) fn args(args: &[String]) -> Vec<String> {
     let mut follows = false;
     let mut masked = Vec::with_capacity(args.len());
     for arg in args {
-        masked.push(if follows { hidden(arg) } else { argument(arg) });
+        masked.push(if follows { mask_value(arg) } else { argument(arg) });
         // `--api-key VALUE`
         follows = arg.starts_with('-') && !arg.contains(['=', ':', ' ']) && is_secret(arg);
     }
@@ -118,10 +118,10 @@ pub(super) fn args(args: &[String]) -> Vec<String> {
 
 fn argument(text: &str) -> String {
     if is_token(text) {
-        return HIDDEN.to_owned();
+        return MASK.to_owned();
     }
     if let Some((before, value)) = named_secret(text) {
-        return format!("{before}{}", hidden(value));
+        return format!("{before}{}", mask_value(value));
     }
     // `--url=https://…` and `-H 'Referer: https://…'` contain a URL.
     let start = text.find("://").map(|at| {
@@ -153,22 +153,22 @@ fn named_secret(text: &str) -> Option<(&str, &str)> {
 
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    WORDS.iter().any(|word| name.contains(word))
-        || name.split(['-', '_', '.']).any(|part| WHOLE_WORDS.contains(&part))
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+        || name.split(['-', '_', '.']).any(|part| SECRET_NAMES.contains(&part))
 }
 
 /// True if a string looks like a token of a well-known issuer.
 fn is_token(text: &str) -> bool {
-    PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+    TOKEN_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
 }
 
 /// Masks a value. A variable stays, because it names a secret but does not contain it.
-fn hidden(value: &str) -> String {
+fn mask_value(value: &str) -> String {
     let variable = value.strip_prefix("${").and_then(|it| it.strip_suffix('}'));
     match variable {
         Some(name) if !name.contains(['$', '}']) && !name.contains(":-") => value.to_owned(),
         _ if value.is_empty() => String::new(),
-        _ => HIDDEN.to_owned(),
+        _ => MASK.to_owned(),
     }
 }
 
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_lose_users_queries_and_fragments() {
+    fn urls_are_masked() {
         for (given, shown) in [
             ("https://example.com/mcp", "https://example.com/mcp"),
             ("https://u:hunter2@h:1/a@b?token=hunter3&x=", "https://***@h:1/a@b?token=***&x="),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_lose_what_follows_the_name_of_a_secret() {
+    fn secret_arguments_are_masked() {
         for (given, shown) in [
             (&["-y", "server", "/tmp"][..], "-y server /tmp"),
             (&["--key=hunter5", "x"], "--key=*** x"),

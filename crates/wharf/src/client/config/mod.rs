@@ -23,12 +23,12 @@ use std::{
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-pub use crate::client::config::locations::{Place, places};
+pub use crate::client::config::locations::{ConfigLocation, config_locations};
 pub use entry::Entry;
 pub use mask::masked_url;
 
 /// Maximum length of a configuration file.
-const LONGEST: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// Configuration file with its servers.
 ///
@@ -61,14 +61,14 @@ impl Config {
         // A project may contain a link to a device, which is endless.
         let is_file = fs::metadata(path).map_err(|error| fail(error.to_string()))?.is_file();
         if !is_file {
-            return Err(fail("it is no file".into()));
+            return Err(fail("it is not a regular file".into()));
         }
         let file = fs::File::open(path).map_err(|error| fail(error.to_string()))?;
         let mut text = String::new();
-        let read = file.take(LONGEST + 1).read_to_string(&mut text);
+        let read = file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text);
         read.map_err(|error| fail(error.to_string()))?;
-        if text.len() as u64 > LONGEST {
-            return Err(fail(format!("it is longer than {} MiB", LONGEST >> 20)));
+        if text.len() as u64 > MAX_FILE_BYTES {
+            return Err(fail(format!("it is longer than {} MiB", MAX_FILE_BYTES >> 20)));
         }
         Config::parse(&text, path)
     }
@@ -83,9 +83,9 @@ impl Config {
         // Editors on Windows write a byte order mark, which is not JSON.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let json: Value = jsonc_parser::parse_to_serde_value(text, &Default::default())
-            .map_err(|error| fail(format!("it is no JSON: {error}")))?;
+            .map_err(|error| fail(format!("it is not valid JSON: {error}")))?;
         let tables = servers(&json, path);
-        let problems = spelling::of_file(&json);
+        let problems = spelling::problems_of_file(&json);
         if tables.is_empty() {
             return Err(match problems.into_iter().next() {
                 Some(problem) => fail(problem),
@@ -97,7 +97,7 @@ impl Config {
         }
         let digest: String =
             Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
-        let trusted = locations::is_of_user(path);
+        let trusted = locations::is_user_file(path);
         // An invalid entry does not affect the others.
         let entries = tables.into_iter().flatten();
         let entries = entries.map(|(name, value)| Entry::new(name, value, path, &digest, trusted));
@@ -113,10 +113,10 @@ impl Config {
     }
 }
 
-type Table = serde_json::Map<String, Value>;
+type ServerTable = serde_json::Map<String, Value>;
 
 /// All tables of servers in the file that apply to the current directory.
-fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
+fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a ServerTable> {
     let mut tables = Vec::new();
     // Claude Code stores servers of one project beside those of all; the project's come first.
     if path.file_name().is_some_and(|name| name == ".claude.json")
@@ -138,7 +138,7 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 /// let mut entry = config::find("files")?;
 /// if !entry.is_trusted() {
 ///     println!("{} wants to start {}", entry.source.display(), entry.summary());
-///     // ClientRequest the user, and go on only after a yes.
+///     // Ask the user, and continue only with consent.
 ///     entry = entry.trust();
 /// }
 /// let client = Client::connect(entry).await?;
@@ -153,7 +153,7 @@ fn servers<'a>(json: &'a Value, path: &Path) -> Vec<&'a Table> {
 pub fn find(name: &str) -> Result<Entry, ConfigError> {
     let mut found: Vec<Entry> = Vec::new();
     let (mut others, mut unread) = (Vec::new(), Vec::new());
-    for place in places().into_iter().filter(|place| place.path.exists()) {
+    for place in config_locations().into_iter().filter(|place| place.path.exists()) {
         let config = match Config::read(&place.path) {
             Ok(config) => config,
             Err(error) if error.names_no_servers => continue,
@@ -204,10 +204,10 @@ pub struct ConfigError {
 
 impl ConfigError {
     fn new(path: &Path, problem: String) -> Self {
-        Self::saying(format!("{}: {problem}", path.display()))
+        Self::with_message(format!("{}: {problem}", path.display()))
     }
 
-    fn saying(problem: String) -> Self {
+    fn with_message(problem: String) -> Self {
         ConfigError { problem, known: Vec::new(), names_no_servers: false }
     }
 
@@ -221,7 +221,9 @@ impl ConfigError {
         let each = |entry: &Entry| format!("{}#{name}", entry.source.display());
         let choices: Vec<String> = found.iter().map(each).collect();
         let choices = choices.join(" or ");
-        Self::saying(format!("{name:?} means different servers in different files: say {choices}"))
+        Self::with_message(format!(
+            "{name:?} names different servers in different files: write {choices}"
+        ))
     }
 
     /// `unread` contains the errors of files that may contain the name.
@@ -229,13 +231,15 @@ impl ConfigError {
         known.sort_unstable();
         known.dedup();
         let mut problem = match known.is_empty() {
-            true => format!("no server {name:?} is configured, and no other either"),
-            false => format!("no server {name:?} is configured; there are {}", known.join(", ")),
+            true => format!("no server {name:?} is configured; there are no others"),
+            false => {
+                format!("no server {name:?} is configured; configured are {}", known.join(", "))
+            }
         };
         if !unread.is_empty() {
             problem = format!("{problem} (not read: {})", unread.join("; "));
         }
-        ConfigError { known, ..Self::saying(problem) }
+        ConfigError { known, ..Self::with_message(problem) }
     }
 }
 

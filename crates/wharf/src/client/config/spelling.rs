@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 /// Keys of the tables of servers.
-const TABLES: [&str; 2] = ["mcpServers", "servers"];
+const TABLE_KEYS: [&str; 2] = ["mcpServers", "servers"];
 
 /// Supported keys of an entry.
-const READ: [&str; 10] = [
+const ENTRY_KEYS: [&str; 10] = [
     "command",
     "args",
     "env",
@@ -20,7 +20,7 @@ const READ: [&str; 10] = [
 ];
 
 /// Keys of other programs that resemble ours.
-const OTHERS: [&str; 6] = ["auth", "dev", "enabled", "end", "name", "server"];
+const FOREIGN_KEYS: [&str; 6] = ["auth", "dev", "enabled", "end", "name", "server"];
 
 /// Synonyms of keys.
 const SYNONYMS: [(&str, &str); 6] = [
@@ -33,39 +33,41 @@ const SYNONYMS: [(&str, &str); 6] = [
 ];
 
 /// Problems with the tables of a file.
-pub(super) fn of_file(json: &Value) -> Vec<String> {
+pub(super) fn problems_of_file(json: &Value) -> Vec<String> {
     let Some(file) = json.as_object() else { return Vec::new() };
     let mut problems = Vec::new();
     for (key, value) in file {
-        if TABLES.contains(&key.as_str()) && !value.is_object() {
+        if TABLE_KEYS.contains(&key.as_str()) && !value.is_object() {
             problems.push(format!(
                 "`{key}` is {}, and must be an object: {{\"{key}\": {{\"NAME\": {{\"command\": \"...\"}}}}}}",
                 kind(value)
             ));
         } else if (value.is_object() || value.is_array())
-            && let Some(meant) = meant(key, &TABLES)
+            && let Some(suggested_key) = suggested_key(key, &TABLE_KEYS)
         {
-            problems.push(format!("`{key}` is not read: write `{meant}`"));
+            problems.push(format!("`{key}` is not read: write `{suggested_key}`"));
         }
     }
     problems
 }
 
 /// Keys of an entry that look misspelt.
-pub(super) fn of_entry(entry: &Value) -> Vec<String> {
+pub(super) fn problems_of_entry(entry: &Value) -> Vec<String> {
     let keys = entry.as_object().into_iter().flatten().map(|(key, _)| key);
-    let keys = keys.filter(|key| !OTHERS.contains(&key.as_str()));
-    keys.filter_map(|key| Some(format!("`{key}` is not read: write `{}`", meant(key, &READ)?)))
-        .collect()
+    let keys = keys.filter(|key| !FOREIGN_KEYS.contains(&key.as_str()));
+    keys.filter_map(|key| {
+        Some(format!("`{key}` is not read: write `{}`", suggested_key(key, &ENTRY_KEYS)?))
+    })
+    .collect()
 }
 
 /// Supported key that `key` resembles, if any.
-fn meant(key: &str, known: &[&'static str]) -> Option<&'static str> {
+fn suggested_key(key: &str, known: &[&'static str]) -> Option<&'static str> {
     if known.contains(&key) {
         return None;
     }
-    if let Some((_, meant)) = SYNONYMS.iter().find(|(word, _)| *word == key) {
-        return known.contains(meant).then_some(*meant);
+    if let Some((_, suggested_key)) = SYNONYMS.iter().find(|(word, _)| *word == key) {
+        return known.contains(suggested_key).then_some(*suggested_key);
     }
     let plain = |text: &str| text.replace(['_', '-'], "").to_ascii_lowercase();
     let word = plain(key);
@@ -92,7 +94,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_nearly_a_key_is_named() {
+    fn misspelt_keys_are_suggested() {
         for (key, wanted) in [
             ("comand", Some("command")),
             ("cmd", Some("command")),
@@ -109,15 +111,15 @@ mod tests {
             ("timeout", None),
             ("autoApprove", None),
         ] {
-            assert_eq!(meant(key, &READ), wanted, "{key}");
+            assert_eq!(suggested_key(key, &ENTRY_KEYS), wanted, "{key}");
         }
         for key in ["mcpServer", "mcpservers", "mcp_servers", "server"] {
-            assert_eq!(of_file(&json!({key: {}})).len(), 1, "{key}");
+            assert_eq!(problems_of_file(&json!({key: {}})).len(), 1, "{key}");
         }
         for file in [json!({"mcpServers": {}, "inputs": []}), json!({"projects": {}}), json!([])] {
-            assert!(of_file(&file).is_empty(), "{file}");
+            assert!(problems_of_file(&file).is_empty(), "{file}");
         }
-        assert!(of_file(&json!({"mcpServers": []}))[0].contains("is a list"));
-        assert_eq!(of_entry(&json!({"auth": {}, "name": "x", "comand": "x"})).len(), 1);
+        assert!(problems_of_file(&json!({"mcpServers": []}))[0].contains("is a list"));
+        assert_eq!(problems_of_entry(&json!({"auth": {}, "name": "x", "comand": "x"})).len(), 1);
     }
 }

@@ -8,7 +8,7 @@ fn config(text: &str) -> Config {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_without_its_value() {
+fn unreadable_values_are_not_quoted() {
     for entry in [
         r#"{"url": "http://x/", "headers": "Bearer hunter2"}"#,
         r#"{"command": "x", "env": "KEY=hunter2"}"#,
@@ -41,7 +41,7 @@ fn a_file_of_a_project_starts_nothing_until_it_is_trusted() {
 }
 
 #[test]
-fn a_disabled_entry_and_a_misspelt_one_say_so() {
+fn disabled_and_misspelt_entries_are_reported() {
     let text = r#"{"mcpServers": {"off": {"command": "a", "disabled": true},
         "odd": {"comand": "a"}, "half": {"command": "a", "arg": ["b"]}}}"#;
     let config = config(text);
@@ -63,7 +63,7 @@ fn a_disabled_entry_and_a_misspelt_one_say_so() {
 }
 
 #[test]
-fn an_env_file_is_read_and_the_entry_goes_first() {
+fn entry_variables_override_the_env_file() {
     let dir = std::env::temp_dir().join(format!("wharf-env-file-{}", std::process::id()));
     fs::create_dir_all(dir.join(".vscode")).unwrap();
     fs::write(dir.join("dev.env"), "A=file\nB='from file'\nC=gone\n").unwrap();
@@ -85,7 +85,7 @@ fn an_env_file_is_read_and_the_entry_goes_first() {
 
 /// Audit 16.
 #[test]
-fn what_looks_like_a_credential_is_masked() {
+fn possible_credentials_are_masked() {
     let text = r#"{"mcpServers": {
         "web": {"url": "https://user:hunter2@h/?token=hunter3", "headers": {"X": "hunter4"}},
         "program": {"command": "a", "args": ["--key=hunter5"], "env": {"A": "hunter6"}}}}"#;

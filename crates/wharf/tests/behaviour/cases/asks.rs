@@ -104,7 +104,7 @@ pub async fn resources_and_prompts_ask_too(bed: Bed, revision: &'static str) {
     assert_eq!(prompt["messages"][0]["content"]["text"], "ready: true");
 }
 
-pub async fn what_the_client_cannot_do_is_not_asked(bed: Bed, revision: &'static str) {
+pub async fn undeclared_client_capabilities_are_not_requested(bed: Bed, revision: &'static str) {
     let (reader, writer) = bed.connect(revision).await;
     let mut client = crate::client::Client::new(reader, writer, revision);
     client.capabilities = json!({});

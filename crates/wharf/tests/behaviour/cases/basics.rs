@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{bed::Bed, client::only_text};
 
-pub async fn the_server_says_what_it_is(bed: Bed, revision: &'static str) {
+pub async fn server_info_is_returned(bed: Bed, revision: &'static str) {
     let (reader, writer) = bed.connect(revision).await;
     let mut client = crate::client::Client::new(reader, writer, revision);
     let mut result = client.handshake().await;
@@ -83,7 +83,7 @@ pub async fn a_tool_that_blocks_works(bed: Bed, revision: &'static str) {
     assert_eq!(client.text("hash", json!({"text": "wharf"})).await, hash);
 }
 
-pub async fn a_tool_nobody_knows_is_an_error(bed: Bed, revision: &'static str) {
+pub async fn an_unknown_tool_is_an_error(bed: Bed, revision: &'static str) {
     let mut client = bed.client(revision).await;
     let error = client.fail("tools/call", json!({"name": "subtract", "arguments": {}})).await;
     assert_eq!(error["code"], -32602);
@@ -135,7 +135,7 @@ pub async fn templates_are_listed_and_read(bed: Bed, revision: &'static str) {
     }
 }
 
-pub async fn a_resource_nobody_knows_is_an_error(bed: Bed, revision: &'static str) {
+pub async fn an_unknown_resource_is_an_error(bed: Bed, revision: &'static str) {
     let mut client = bed.client(revision).await;
     let error = client.fail("resources/read", json!({"uri": "test://nowhere"})).await;
     assert_eq!(error["code"], if client.is_modern() { -32602 } else { -32002 });

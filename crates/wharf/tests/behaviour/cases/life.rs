@@ -68,7 +68,7 @@ pub async fn the_process_ends_when_its_parent_is_killed(_: Bed, _: &'static str)
     drop(stdin);
 }
 
-pub async fn the_process_ends_when_nobody_reads_stdout(bed: Bed, revision: &'static str) {
+pub async fn the_process_ends_when_stdout_closes(bed: Bed, revision: &'static str) {
     let client = bed.client(revision).await;
     let mut child = bed.child();
     let call = json!({"name": "echo", "arguments": {"text": "x"}});

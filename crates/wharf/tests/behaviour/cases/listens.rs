@@ -30,7 +30,7 @@ pub async fn a_changed_list_is_told(bed: Bed, revision: &'static str) {
     client.fail("tools/call", json!({"name": "bonus"})).await;
 }
 
-pub async fn an_updated_resource_is_told_to_who_follows_it(bed: Bed, revision: &'static str) {
+pub async fn resource_updates_reach_their_subscribers(bed: Bed, revision: &'static str) {
     let mut client = bed.client(revision).await;
     let uri = "test://readme";
     if client.is_modern() {

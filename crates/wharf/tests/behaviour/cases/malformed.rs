@@ -23,7 +23,7 @@ const MALFORMED: &[(&[u8], i64)] = &[
     (b"{\"jsonrpc\":\"2.0\",\"id\":1}", -32600),
 ];
 
-pub async fn what_is_malformed_gets_its_error_and_the_next_message_works(
+pub async fn a_malformed_message_gets_an_error_and_the_next_one_works(
     bed: Bed,
     revision: &'static str,
 ) {

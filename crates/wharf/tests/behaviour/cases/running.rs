@@ -27,7 +27,7 @@ pub async fn progress_comes_in_order_before_the_reply(bed: Bed, revision: &'stat
     }
 }
 
-pub async fn progress_that_nobody_asked_for_is_not_sent(bed: Bed, revision: &'static str) {
+pub async fn progress_is_sent_only_on_request(bed: Bed, revision: &'static str) {
     let mut client = bed.client(revision).await;
     client.text("count", json!({"to": 5})).await;
     assert!(client.notifications.iter().all(|told| told["method"] != "notifications/progress"));

@@ -68,7 +68,7 @@ pub async fn roots_are_listed(bed: Bed) {
     assert_eq!(said, "file:///work file:///play");
 }
 
-pub async fn who_cannot_be_asked_is_not(bed: Bed) {
+pub async fn no_consent_prompt_without_a_terminal(bed: Bed) {
     let client = bed.connect(bed.builder()).await;
     let called = in_time(client.call("confirm", args! { what: "go" })).await;
     assert!(called.is_err() || called.is_ok_and(|result| result.is_error));

@@ -11,7 +11,7 @@ use wharf::{
 
 use crate::bed::{Bed, FOUND_OUT, Route, in_time};
 
-pub async fn the_server_says_what_it_is(bed: Bed) {
+pub async fn server_info_is_returned(bed: Bed) {
     let client = bed.client().await;
     let about = client.about();
     assert_eq!((&*about.info.name, &*about.info.version), ("behaviour", "1.0.0"));

@@ -215,7 +215,7 @@ impl RunningCall {
                     && !(is_change(&notification) && self.log.has_unread(message))
             }
             Event::ClientRequest(id, ask) => {
-                let answers = self.active_call.answers();
+                let answers = self.active_call.response_sender();
                 self.client_requests.put(in_flight, answers, &self.codec, id, &ask, message)
             }
             Event::Withdraw(id) => match self.client_requests.close(in_flight, id) {

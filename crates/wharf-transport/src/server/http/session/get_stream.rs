@@ -45,7 +45,7 @@ impl SessionSubscription {
                 Some(notification) => Event::Notify(notification),
                 None => {
                     poll_fn(|cx| {
-                        let now = service.moment();
+                        let now = service.change_version();
                         let polled = active_call.poll_event(cx);
                         if let (Poll::Pending, Some(now)) = (&polled, now) {
                             session.connection().mark_delivered_until(now);
@@ -78,7 +78,7 @@ impl SessionSubscription {
         }
         let Some((mut request, codec)) = session.connection().restart_listen() else { return };
         let context = &session.common.context;
-        if context.service.moment().is_none()
+        if context.service.change_version().is_none()
             && let Some(filter) = &request.filter
         {
             // Without change versions, everything counts as changed.

@@ -172,16 +172,19 @@ impl SessionManager {
         match (received, session.in_flight_calls()) {
             (Received::Answer(number, answer), Some(calls)) => calls.answer(number, answer),
             (Received::Cancel(id), Some(calls)) => calls.cancel(&id),
-            (Received::Call(request, codec), _) => match self.common.context.service.moment() {
-                Some(now) => {
-                    session.connection().postpone_listen(now);
-                    let _ = self.start_listen(session, &post.scope, session.has_session_stream());
+            (Received::Call(request, codec), _) => {
+                match self.common.context.service.change_version() {
+                    Some(now) => {
+                        session.connection().postpone_listen(now);
+                        let _ =
+                            self.start_listen(session, &post.scope, session.has_session_stream());
+                    }
+                    None => {
+                        let started = StartedCall::new(session, request, codec, post.scope.clone());
+                        started.spawn_listen(session, &self.tasks);
+                    }
                 }
-                None => {
-                    let started = StartedCall::new(session, request, codec, post.scope.clone());
-                    started.spawn_listen(session, &self.tasks);
-                }
-            },
+            }
             // Batches do not nest.
             _ => {}
         }

@@ -360,7 +360,7 @@ impl SessionRecord {
 fn defer_listen(connection: &mut Connection, received: &mut Received, service: &dyn Service) {
     match received {
         Received::Call(_, codec) if codec.is_silent() => {
-            connection.postpone_listen(service.moment().unwrap_or(ChangeVersion::FIRST));
+            connection.postpone_listen(service.change_version().unwrap_or(ChangeVersion::FIRST));
             *received = Received::Ignore;
         }
         Received::Batch(members) => {

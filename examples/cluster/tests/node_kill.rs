@@ -1,4 +1,4 @@
-//! The example does what it says.
+//! Runs the example and checks its output.
 
 use std::process::Command;
 
@@ -16,7 +16,7 @@ fn the_task_survives_the_kill_of_its_node() {
         assert_eq!(times(&format!("│ lifts crate {number}")), 1, "crate {number}:\n{said}");
     }
     assert_eq!(said.matches("takes the task over").count(), 1, "{said}");
-    // The result knows who lifted the first crates, though that node was gone by then.
+    // The result names the killed node for the crates that it had lifted.
     let result = between(&said, "has the result: ", "\n").split(", ");
     for (number, crate_by) in (1..).zip(result) {
         let is_by_killed = crate_by == format!("crate {number} by {killed}");

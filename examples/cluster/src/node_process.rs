@@ -1,4 +1,4 @@
-//! What the show stands on: addresses, and three processes whose words are heard.
+//! Node processes of the demonstration, with their output, and free addresses.
 
 use std::env;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -13,23 +13,23 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::sleep;
 use wharf::RunError;
 
-/// What a node says, under its name; `None` when it is gone.
-pub(crate) type Said = (&'static str, Option<String>);
+/// Line of a node's output, with the node's name; `None` at its end.
+pub(crate) type OutputLine = (&'static str, Option<String>);
 
-/// A node, which ends when this is dropped.
-pub(crate) struct Node {
+/// Running node; dropping it ends the process.
+pub(crate) struct NodeProcess {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
     process: Child,
 }
 
-impl Node {
-    /// Starts a node. What it says goes to `hear`.
+impl NodeProcess {
+    /// Starts a node and sends its output to `sender`.
     pub(crate) async fn start(
         name: &'static str,
         store: &str,
         key: &str,
-        hear: UnboundedSender<Said>,
+        sender: UnboundedSender<OutputLine>,
     ) -> wharf::Result<Self> {
         let address = free_address()?;
         let mut process = Command::new(env::current_exe()?)
@@ -43,26 +43,26 @@ impl Node {
             tokio::spawn(async move {
                 let mut lines = BufReader::new(output).lines();
                 while let Ok(Some(line)) = lines.next_line().await {
-                    let _ = hear.send((name, Some(line)));
+                    let _ = sender.send((name, Some(line)));
                 }
-                let _ = hear.send((name, None));
+                let _ = sender.send((name, None));
             });
         }
-        listens(address).await?;
-        Ok(Node { name, address, process })
+        wait_until_listening(address).await?;
+        Ok(NodeProcess { name, address, process })
     }
 
     pub(crate) fn process_id(&self) -> u32 {
         self.process.id().unwrap_or_default()
     }
 
-    /// Ends it as `kill -9` does: it has no say in it.
+    /// Kills the process like `kill -9`, without a graceful shutdown.
     pub(crate) async fn kill(&mut self) -> wharf::Result<()> {
         Ok(self.process.kill().await?)
     }
 }
 
-/// A key that all nodes share, so that each reads what another one sealed.
+/// Returns a random encryption key, which all nodes share.
 pub(crate) fn random_key() -> wharf::Result<String> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(|error| RunError::new(error.to_string()))?;
@@ -73,13 +73,13 @@ pub(crate) fn free_address() -> wharf::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// Waits until somebody listens there.
-pub(crate) async fn listens(address: SocketAddr) -> wharf::Result<()> {
+/// Waits until a server listens at `address`.
+pub(crate) async fn wait_until_listening(address: SocketAddr) -> wharf::Result<()> {
     for _ in 0..300 {
         if TcpStream::connect(address).await.is_ok() {
             return Ok(());
         }
         sleep(Duration::from_millis(50)).await;
     }
-    Err(RunError::new(format!("nobody listens at {address}")))
+    Err(RunError::new(format!("no server listens at {address} after 15 s")))
 }

@@ -1,7 +1,7 @@
-//! The example does what it says.
+//! Runs the example with a static token and with an authorization server.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-/// The authorization server of `tests/auth`, which `cargo xtask foreign` installs, and Ada, who agrees to everything.
+/// Authorization server of `tests/auth`, which `cargo xtask foreign` installs, and a user who consents to everything.
 #[allow(dead_code, reason = "more of it is needed there")]
 #[path = "../../../tests/auth/support/mod.rs"]
 mod support;
@@ -17,43 +17,43 @@ use support::authorization::AuthorizationServer;
 use support::user::Ada;
 
 #[tokio::test]
-async fn who_has_the_token_may_read_and_not_write() {
+async fn static_token_allows_reading_but_not_writing() {
     let server = Example::start(&[]);
-    let client = server.connect(Auth::bearer("let-me-in")).await.expect("the token is let in");
-    let tools = client.tools().all().await.expect("it lists");
+    let client = server.connect(Auth::bearer("let-me-in")).await.expect("the token is accepted");
+    let tools = client.tools().all().await.expect("the tools are listed");
     let names: Vec<_> = tools.iter().map(|tool| tool.name.to_string()).collect();
     assert_eq!(names, ["list_notes", "read_note"]);
-    let tide: String = client.call_as("read_note", args! { name: "tide" }).await.expect("it reads");
+    let tide: String =
+        client.call_as("read_note", args! { name: "tide" }).await.expect("the note is read");
     assert_eq!(tide, "Low water at noon. (the harbour)");
     let refused = client.call("write_note", args! { name: "tide", text: "none" }).await;
-    let refused = refused.expect_err("the token has not this scope");
+    let refused = refused.expect_err("the token lacks the scope");
     assert!(refused.kind.is_insufficient_scope(), "{refused:?}");
 
-    let stranger = server
-        .connect(Auth::bearer("let-me-in-too"))
-        .await
-        .expect_err("another token is not let in");
+    let stranger =
+        server.connect(Auth::bearer("let-me-in-too")).await.expect_err("another token is rejected");
     assert!(stranger.to_string().contains("401"), "{stranger}");
 }
 
 #[tokio::test]
-async fn who_signed_in_may_do_what_they_agreed_to() {
+async fn logged_in_user_has_the_scopes_that_they_consented_to() {
     let issuer = AuthorizationServer::start().await;
     let server = Example::start(&["--issuer", &issuer.issuer]);
     let ada = Ada::at(&issuer);
-    let client = server.connect(Auth::code(ada.clone())).await.expect("Ada agrees");
+    let client = server.connect(Auth::code(ada.clone())).await.expect("the user consents");
     assert_eq!(ada.asked("scope"), ["notes:read offline_access"]);
-    let tide: String = client.call_as("read_note", args! { name: "tide" }).await.expect("it reads");
+    let tide: String =
+        client.call_as("read_note", args! { name: "tide" }).await.expect("the note is read");
     assert_eq!(tide, "Low water at noon. (the harbour)");
     let wrote: String = client
         .call_as("write_note", args! { name: "tide", text: "High." })
         .await
-        .expect("Ada agrees to that too");
+        .expect("the user consents to the scope");
     assert_eq!(wrote, format!("{} ada wrote tide", issuer.issuer));
     assert_eq!(ada.visits(), 2);
 }
 
-/// The example, until this is dropped.
+/// Running example; dropping it ends the process.
 struct Example {
     process: Child,
     url: String,
@@ -71,7 +71,7 @@ impl Example {
         Self { process, url: format!("http://{free}/mcp") }
     }
 
-    /// As soon as it is there.
+    /// Connects as soon as the server listens.
     async fn connect(&self, auth: Auth) -> Result<Client, wharf::Error> {
         for _ in 0..500 {
             let builder = Client::builder().auth(auth.clone());
@@ -82,7 +82,7 @@ impl Example {
                 ended => return ended,
             }
         }
-        panic!("the example never served");
+        panic!("the example does not listen after 10 s");
     }
 }
 

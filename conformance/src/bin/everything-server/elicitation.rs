@@ -1,7 +1,7 @@
-//! Tools that ask the client something while they run.
+//! Tools that send client requests while they run.
 //!
-//! Legacy scenarios call the first four, modern ones the other two. What modern clients do to
-//! answer over several calls is in `rounds.rs`.
+//! Legacy scenarios call the first four, modern scenarios the other two. Tools whose modern clients answer with
+//! a retry are in `input_required.rs`.
 
 use serde_json::to_string;
 use wharf::prelude::*;
@@ -16,10 +16,10 @@ pub(crate) fn tools(server: Server) -> Server {
         .tool::<test_streaming_elicitation>()
 }
 
-/// Lets the client's model answer a prompt.
+/// Samples a prompt with the client's model.
 #[tool]
 async fn test_sampling(
-    /// What the model is asked.
+    /// The prompt for the model.
     prompt: String,
     ctx: Ctx,
 ) -> Result<String, ToolError> {
@@ -27,35 +27,35 @@ async fn test_sampling(
     Ok(format!("LLM response: {}", answer.text()))
 }
 
-/// Asks the user who they are.
+/// Elicits the user's name and email address.
 #[tool]
 async fn test_elicitation(
-    /// What the user is told.
+    /// The message of the form.
     message: String,
     ctx: Ctx,
 ) -> Result<String, ToolError> {
-    let user: User = ctx.ask("user", message).await?;
+    let user: UserForm = ctx.ask("user", message).await?;
     Ok(format!("User response: action=accept, content={}", to_string(&user)?))
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct User {
+struct UserForm {
     /// User's response
     username: String,
     /// User's email address
     email: String,
 }
 
-/// Asks with a form that is filled in already.
+/// Elicits a form with default values.
 #[tool]
 async fn test_elicitation_sep1034_defaults(ctx: Ctx) -> Result<String, ToolError> {
-    let profile: Profile = ctx.ask("profile", "Is this right?").await?;
+    let profile: ProfileForm = ctx.ask("profile", "Is this right?").await?;
     Ok(format!("Elicitation completed: action=accept, content={}", to_string(&profile)?))
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-struct Profile {
+struct ProfileForm {
     /// User name
     name: String,
     /// User age
@@ -63,53 +63,53 @@ struct Profile {
     /// User score
     score: f64,
     /// User status
-    status: Status,
+    status: UserStatus,
     /// Verification status
     verified: bool,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Status {
+enum UserStatus {
     Active,
     Inactive,
     Pending,
 }
 
-impl Default for Profile {
+impl Default for ProfileForm {
     fn default() -> Self {
-        Profile {
+        ProfileForm {
             name: "John Doe".to_owned(),
             age: 30,
             score: 95.5,
-            status: Status::Active,
+            status: UserStatus::Active,
             verified: true,
         }
     }
 }
 
-/// Asks with every kind of choice that a form can have.
+/// Elicits a form with every type of choice.
 #[tool]
 async fn test_elicitation_sep1330_enums(ctx: Ctx) -> Result<String, ToolError> {
-    let choices: Choices = ctx.ask("choices", "Which would you like?").await?;
+    let choices: ChoiceForm = ctx.ask("choices", "Which would you like?").await?;
     Ok(format!("Elicitation completed: action=accept, content={}", to_string(&choices)?))
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct Choices {
-    untitled_single: Plain,
-    titled_single: Titled,
-    // Titles the way the protocol first had them.
+struct ChoiceForm {
+    untitled_single: UntitledOption,
+    titled_single: TitledOption,
+    // `enumNames`, the titles of older revisions.
     #[schemars(extend("enumNames" = ["Option One", "Option Two", "Option Three"]))]
-    legacy_enum: Short,
-    untitled_multi: Vec<Plain>,
-    titled_multi: Vec<Several>,
+    legacy_enum: LegacyOption,
+    untitled_multi: Vec<UntitledOption>,
+    titled_multi: Vec<TitledChoice>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Plain {
+enum UntitledOption {
     Option1,
     Option2,
     Option3,
@@ -117,7 +117,7 @@ enum Plain {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Short {
+enum LegacyOption {
     Opt1,
     Opt2,
     Opt3,
@@ -126,7 +126,7 @@ enum Short {
 // A variant's documentation is its title.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Titled {
+enum TitledOption {
     /// First Option
     Value1,
     /// Second Option
@@ -137,7 +137,7 @@ enum Titled {
 
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum Several {
+enum TitledChoice {
     /// First Choice
     Value1,
     /// Second Choice
@@ -146,21 +146,21 @@ enum Several {
     Value3,
 }
 
-/// Cannot do without the client's model.
+/// Requires the sampling capability.
 #[tool]
 async fn test_missing_capability(ctx: Ctx) -> Result<String, ToolError> {
     let question = SamplingRequest::new(100).user("What can you do?");
     Ok(ctx.sample("question", question).await?.text())
 }
 
-/// Asks the user something and waits for the answer where the client can be asked.
+/// Elicits a note during the call, if the client supports it.
 #[tool]
 async fn test_streaming_elicitation(ctx: Ctx) -> Result<String, ToolError> {
-    let Note { note } = ctx.ask("note", "What should be noted?").await?;
+    let NoteForm { note } = ctx.ask("note", "What should be noted?").await?;
     Ok(format!("Noted: {note}"))
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Note {
+struct NoteForm {
     note: String,
 }

@@ -1,4 +1,4 @@
-//! The way through all that a server has.
+//! Uses every feature that a server lists.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use wharf::{
     model::{PromptInfo, ToolInfo},
 };
 
-use crate::plan::Plan;
-use crate::values;
+use crate::call_plan::CallPlan;
+use crate::sample_values;
 
-pub(crate) async fn make(client: &Client, plan: &Plan) -> wharf::Result<()> {
+pub(crate) async fn run(client: &Client, plan: &CallPlan) -> wharf::Result<()> {
     let tools = client.tools().all().await?;
     match plan {
-        Plan::Make(calls) => {
+        CallPlan::Calls(calls) => {
             for call in calls {
                 client.call(&call.name, &call.arguments).await?;
             }
         }
-        Plan::UseAll => {
+        CallPlan::Everything => {
             for tool in &tools {
                 let called = client.call(&tool.name, arguments_for(tool, &tools)).await;
                 match called.as_ref().err().map(|error| error.kind) {
-                    // A server's own failure is an answer: one of our tools is there to fail so.
+                    // An internal error is a valid response: one of our tools returns it.
                     Some(kind) if kind.is_internal_error() => {}
-                    // It serves lists, and nothing that is in them.
+                    // The server supports only listing.
                     Some(kind) if kind.is_method_not_found() => return Ok(()),
                     _ => drop(called?),
                 }
@@ -37,12 +37,12 @@ pub(crate) async fn make(client: &Client, plan: &Plan) -> wharf::Result<()> {
     Ok(())
 }
 
-/// What fits. A tool that wants to see a schema is shown that of another.
+/// Arguments that match the input schema. A tool with a `schema` argument gets the schema of another tool.
 fn arguments_for(tool: &ToolInfo, tools: &[Arc<ToolInfo>]) -> Value {
     let wants_schema = tool.input_schema["properties"]["schema"]["type"] == "object";
     match tools.iter().find(|other| other.name != tool.name).filter(|_| wants_schema) {
         Some(other) => json!({ "schema": **other.input_schema }),
-        None => values::fitting(&tool.input_schema),
+        None => sample_values::sample_value(&tool.input_schema),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Tools that need several rounds with modern clients: each round ends by requiring input, and the
-//! client calls again with it. For legacy clients they ask while they run.
+//! Tools that take several rounds with modern clients: each round ends with `input_required`, and the client
+//! retries the call with the input. Legacy clients receive the requests during the call.
 
 use wharf::{model::ClientCapability, prelude::*};
 
@@ -16,49 +16,49 @@ pub(crate) fn tools(server: Server) -> Server {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Name {
+struct NameForm {
     name: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Colour {
+struct FavouriteColour {
     color: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Confirm {
+struct Confirmation {
     ok: bool,
 }
 
-/// Asks the user's name.
+/// Elicits the user's name.
 #[tool]
 async fn test_input_required_result_elicitation(ctx: Ctx) -> Result<String, ToolError> {
-    let Name { name } = ctx.ask("user_name", "What is your name?").await?;
+    let NameForm { name } = ctx.ask("user_name", "What is your name?").await?;
     Ok(format!("Hello, {name}!"))
 }
 
-/// Asks the client's model.
+/// Samples the client's model.
 #[tool]
 async fn test_input_required_result_sampling(ctx: Ctx) -> Result<String, ToolError> {
     let question = SamplingRequest::new(100).user("What is the capital of France?");
     Ok(ctx.sample("capital_question", question).await?.text())
 }
 
-/// Asks where the client works.
+/// Requests the client's roots.
 #[tool]
 async fn test_input_required_result_list_roots(ctx: Ctx) -> Result<String, ToolError> {
     let roots = ctx.roots("client_roots").await?;
     Ok(format!("The client works in {} places.", roots.len()))
 }
 
-/// Asks once; what is remembered meanwhile travels with the client.
+/// Elicits once; the state of the call is in `requestState`.
 #[tool]
 async fn test_input_required_result_request_state(ctx: Ctx) -> Result<String, ToolError> {
-    let Confirm { ok } = ctx.ask("confirm", "Please confirm.").await?;
+    let Confirmation { ok } = ctx.ask("confirm", "Please confirm.").await?;
     Ok(format!("state-ok: {ok}"))
 }
 
-/// Asks the user, the client's model and for roots, all at once.
+/// Elicits, samples and requests the roots concurrently.
 #[tool]
 async fn test_input_required_result_multiple_inputs(ctx: Ctx) -> Result<String, ToolError> {
     let greeting = SamplingRequest::new(100).user("Write a greeting.");
@@ -67,30 +67,31 @@ async fn test_input_required_result_multiple_inputs(ctx: Ctx) -> Result<String, 
         ctx.sample("greeting", greeting),
         ctx.roots("client_roots"),
     );
-    let Name { name } = user?;
+    let NameForm { name } = user?;
     Ok(format!("{} {name}! I see {} roots.", greeting?.text(), roots?.len()))
 }
 
-/// Asks one thing after the other.
+/// Elicits two inputs in sequence.
 #[tool]
 async fn test_input_required_result_multi_round(ctx: Ctx) -> Result<String, ToolError> {
-    let Name { name } = ctx.ask("step1", "Step 1: What is your name?").await?;
-    let Colour { color } = ctx.ask("step2", "Step 2: What is your favorite color?").await?;
+    let NameForm { name } = ctx.ask("step1", "Step 1: What is your name?").await?;
+    let FavouriteColour { color } =
+        ctx.ask("step2", "Step 2: What is your favorite color?").await?;
     Ok(format!("{name} likes {color}."))
 }
 
-/// Asks once, and takes no state that somebody changed.
+/// Elicits once; a modified `requestState` is rejected.
 #[tool]
 async fn test_input_required_result_tampered_state(ctx: Ctx) -> Result<String, ToolError> {
-    let Confirm { ok } = ctx.ask("confirm", "Please confirm.").await?;
+    let Confirmation { ok } = ctx.ask("confirm", "Please confirm.").await?;
     Ok(format!("confirmed: {ok}"))
 }
 
-/// Asks what the client can answer: its user, or else its model.
+/// Elicits if the client supports it, otherwise samples.
 #[tool]
 async fn test_input_required_result_capabilities(ctx: Ctx) -> Result<String, ToolError> {
     if ctx.can(ClientCapability::Elicitation) {
-        let Name { name } = ctx.ask("user_name", "What is your name?").await?;
+        let NameForm { name } = ctx.ask("user_name", "What is your name?").await?;
         return Ok(format!("The user is {name}."));
     }
     let question = SamplingRequest::new(100).user("What is your name?");

@@ -1,4 +1,4 @@
-//! The client goes through all that the server has, in both eras, without the suite between them.
+//! Runs `everything-client` against `everything-server` in both eras, without the suite.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::{
@@ -29,8 +29,8 @@ impl Server {
         Server { child, url: url.expect("the server says where it is") }
     }
 
-    /// Runs the client as the suite does, with what it gives along.
-    fn tour(&self, revision: Option<&str>, context: &str) -> Output {
+    /// Runs the client as the suite does, with this context.
+    fn run_client(&self, revision: Option<&str>, context: &str) -> Output {
         let mut client = Command::new(env!("CARGO_BIN_EXE_everything-client"));
         client.arg(&self.url).env("MCP_CONFORMANCE_CONTEXT", context);
         if let Some(revision) = revision {
@@ -48,22 +48,23 @@ impl Drop for Server {
 }
 
 #[test]
-fn everything_can_be_used_in_each_era() {
+fn every_feature_works_in_each_era() {
     let server = Server::start();
     for revision in [Some("2025-11-25"), Some("2026-07-28"), None] {
-        let ended = server.tour(revision, "{}");
+        let ended = server.run_client(revision, "{}");
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{revision:?}: {said}");
     }
 }
 
 #[test]
-fn what_goes_wrong_is_told_with_an_exit_code() {
+fn failures_are_reported_with_an_exit_code() {
     let server = Server::start();
-    let no_revision = server.tour(Some("2025-01-01"), "{}");
+    let no_revision = server.run_client(Some("2025-01-01"), "{}");
     assert_eq!(no_revision.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&no_revision.stderr).contains("2025-01-01"));
-    let no_tool = server.tour(Some("2026-07-28"), r#"{"toolCalls": [{"name": "no such tool"}]}"#);
+    let no_tool =
+        server.run_client(Some("2026-07-28"), r#"{"toolCalls": [{"name": "no such tool"}]}"#);
     assert_eq!(no_tool.status.code(), Some(1));
     assert!(!no_tool.stderr.is_empty());
 }

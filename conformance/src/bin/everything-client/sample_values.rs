@@ -1,16 +1,16 @@
-//! Values that fit a JSON Schema, as far as the schemas of tools and forms go.
+//! Sample values for the JSON Schemas of tools and forms.
 
 use serde_json::{Map, Value, json};
 
-/// A value that fits: the schema's own default if it has one, else a small one.
-pub(crate) fn fitting(schema: &Value) -> Value {
-    let given = [&schema["default"], &schema["const"], &schema["enum"][0]];
-    if let Some(value) = given.into_iter().find(|value| !value.is_null()) {
+/// Value that matches the schema: its default if it has one, else a minimal one.
+pub(crate) fn sample_value(schema: &Value) -> Value {
+    let credentials = [&schema["default"], &schema["const"], &schema["enum"][0]];
+    if let Some(value) = credentials.into_iter().find(|value| !value.is_null()) {
         return value.clone();
     }
     for choice in ["oneOf", "anyOf"] {
         if let Some(first) = schema[choice].get(0) {
-            return fitting(first);
+            return sample_value(first);
         }
     }
     let kind = schema["type"].as_str().or_else(|| schema["type"][0].as_str());
@@ -18,7 +18,7 @@ pub(crate) fn fitting(schema: &Value) -> Value {
         Some("object") => object(schema, |_| true),
         Some("array") => {
             let length = schema["minItems"].as_u64().unwrap_or_default();
-            (0..length).map(|_| fitting(&schema["items"])).collect()
+            (0..length).map(|_| sample_value(&schema["items"])).collect()
         }
         Some("integer") => json!(schema["minimum"].as_i64().unwrap_or(1)),
         Some("number") => json!(schema["minimum"].as_f64().unwrap_or(1.0)),
@@ -28,7 +28,7 @@ pub(crate) fn fitting(schema: &Value) -> Value {
     }
 }
 
-/// The required members that have no default of their own: what is left to whoever fills in a form.
+/// Required members without a default: the ones that a user has to fill in.
 pub(crate) fn without_defaults(schema: &Value) -> Value {
     object(schema, |property| property["default"].is_null())
 }
@@ -39,7 +39,7 @@ fn object(schema: &Value, wanted: impl Fn(&Value) -> bool) -> Value {
     for name in required.iter().filter_map(Value::as_str) {
         let property = &schema["properties"][name];
         if wanted(property) {
-            members.insert(name.to_owned(), fitting(property));
+            members.insert(name.to_owned(), sample_value(property));
         }
     }
     members.into()
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fits_its_schema() {
+    fn a_sample_value_matches_its_schema() {
         for (schema, value) in [
             (json!({"type": "string", "default": "a"}), json!("a")),
             (json!({"type": "string", "enum": ["x", "y"]}), json!("x")),
@@ -76,12 +76,12 @@ mod tests {
                 json!({"a": "text"}),
             ),
         ] {
-            assert_eq!(fitting(&schema), value, "{schema}");
+            assert_eq!(sample_value(&schema), value, "{schema}");
         }
     }
 
     #[test]
-    fn defaults_are_left_to_the_library() {
+    fn members_with_defaults_are_omitted() {
         let schema = json!({
             "properties": {"a": {"type": "string", "default": "x"}, "b": {"type": "boolean"}},
             "required": ["a", "b"],
