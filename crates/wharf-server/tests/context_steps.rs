@@ -171,10 +171,10 @@ async fn a_step_whose_result_is_not_json_is_reported() {
     }
     for asks in BOTH {
         let (router, _) = counted(not_serializable);
-        let report = Trial::tool(&router, "tool").run(asks).await;
+        let report = HandlerTest::tool(&router, "tool").run(asks).await;
         assert_eq!(report.text(), ErrorKind::ToolPanicked.message());
         let (router, _) = counted(not_deserializable);
-        let report = Trial::tool(&router, "tool").run(asks).await;
+        let report = HandlerTest::tool(&router, "tool").run(asks).await;
         assert_eq!(report.text(), ErrorKind::ToolPanicked.message());
     }
 }

@@ -78,7 +78,9 @@ async fn post(endpoint: &Endpoint, request: Request<Incoming>) -> Response<Reply
             response
         }
         Answer::Accepted => status(StatusCode::ACCEPTED),
-        Answer::Progress(progress, reply) => typed(EVENTS, ReplyBody::Events(events(progress, reply))),
+        Answer::Progress(progress, reply) => {
+            typed(EVENTS, ReplyBody::Events(events(progress, reply)))
+        }
         Answer::Waiting(reply) => {
             sleep(WAIT).await;
             sleep(WAIT).await;
