@@ -1,30 +1,46 @@
 //! Typed client for servers of any protocol version, over any transport.
+//!
+//! [`Client`] connects to a [`Target`] and calls the server. [`ClientBuilder`] configures it: its
+//! identity, its timeouts, and its [`ClientHandler`] for requests of the server.
+//!
+//! ```no_run
+//! # async fn example() -> wharf::Result<()> {
+//! use wharf::{Client, args};
+//!
+//! let client = Client::connect("https://example.com/mcp").await?;
+//! let sum: i64 = client.call_as("add", args! { a: 1, b: 2 }).await?;
+//! # drop(sum);
+//! # Ok(())
+//! # }
+//! ```
 
 mod builder;
+mod calls;
 pub mod config;
 mod connect_timeout;
+#[cfg(feature = "server")]
 mod proxy;
 mod target;
 
-use std::{fmt, ops::Deref};
+use std::fmt;
 
+use wharf_client::ClientHandle;
 use wharf_model::Error;
 
 pub use builder::ClientBuilder;
 pub use target::Target;
 pub use wharf_client::{
-    CallBuilder, CallOptions, ClientHandle, ClientHandler, ClientHandlerBuilder, ClientTransport,
-    ControlRequest, Listable, LogMessage, NotificationListener, PagedList, Progress, ServerInfo,
-    Subscription,
+    CallBuilder, CallOptions, ClientHandler, ClientHandlerBuilder, ClientTransport, ControlRequest,
+    Listable, LogMessage, NotificationListener, PagedList, Progress, ServerInfo, Subscription,
 };
 pub use wharf_transport::client::{
-    ChildCommand, ClientLimits, Deadline, Environment, Stderr, TraceEvent,
+    ChildCommand, ClientLimits, Deadline, Environment, Stderr, StreamConnector, TraceEvent,
 };
 
 /// Connected client: typed calls to one server, of any protocol version.
 ///
-/// The calls are methods of [`ClientHandle`], to which it dereferences. Clones share the
-/// connection. [`close`](ClientHandle::close) shuts it down gracefully; dropping the client ends it, too.
+/// Clones share the connection. [`close`](Client::close) shuts it down gracefully; dropping the
+/// last clone ends it, too.
 ///
 /// ```
 /// use wharf::{Client, args, prelude::*};
@@ -46,6 +62,8 @@ pub use wharf_transport::client::{
 /// # Ok(())
 /// # }
 /// ```
+// A type of its own, because `connect` and `builder` need the transports, on which `wharf-client`
+// does not depend.
 #[derive(Clone)]
 pub struct Client(ClientHandle);
 
@@ -71,14 +89,6 @@ impl Client {
     /// Builder of a client: its identity, its handler for server requests, its timeouts.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::new()
-    }
-}
-
-impl Deref for Client {
-    type Target = ClientHandle;
-
-    fn deref(&self) -> &ClientHandle {
-        &self.0
     }
 }
 
