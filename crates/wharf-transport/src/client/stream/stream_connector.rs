@@ -43,9 +43,11 @@ pub struct StreamConnector {
 type Reader = Pin<Box<dyn AsyncRead + Send>>;
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 
+type OpenFn = dyn Fn() -> BoxFuture<io::Result<(Reader, Writer)>> + Send + Sync;
+
 enum StreamSource {
     /// Opens a pair of streams for each connection.
-    Function(Box<dyn Fn() -> BoxFuture<io::Result<(Reader, Writer)>> + Send + Sync>),
+    Function(Box<OpenFn>),
     /// One pair of streams; `None` after the first connection.
     Pair(Mutex<Option<(Reader, Writer)>>),
 }
