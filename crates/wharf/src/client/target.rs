@@ -18,7 +18,8 @@ use crate::client::config::Entry;
 ///
 /// let remote: Target = "https://example.com/mcp".into();
 /// let child: Target = ChildCommand::new("my-server").args(["--verbose"]).into();
-/// let streams: Target = (tokio::io::stdin(), tokio::io::stdout()).into();
+/// let (ours, _theirs) = tokio::io::duplex(1024);
+/// let streams: Target = tokio::io::split(ours).into();
 /// let tunnel: Target = StreamConnector::new(async || {
 ///     Ok(TcpStream::connect("localhost:9000").await?.into_split())
 /// })
