@@ -26,17 +26,17 @@ use crate::{
 /// Time that pending `tasks/cancel` requests get before the connection is closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Typed calls to one server, of any revision, over any transport. Clones share all state.
+/// Typed calls to one server, of any revision, over any transport. Clones share all state. The
+/// `Client` of the crate `wharf` is a handle with a transport that it opened.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
-/// use wharf::{args, client::ClientHandle};
+/// use wharf_client::{ClientHandle, args};
 ///
-/// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
-/// for tool in caller.tools().all().await? {
+/// # async fn example(client: ClientHandle) -> Result<(), wharf_model::Error> {
+/// for tool in client.tools().all().await? {
 ///     println!("{}", tool.name);
 /// }
-/// let sum: i64 = caller.call_as("add", args! { a: 1, b: 2 }).await?;
+/// let sum: i64 = client.call_as("add", args! { a: 1, b: 2 }).await?;
 /// # drop(sum);
 /// # Ok(())
 /// # }

@@ -30,7 +30,21 @@ use crate::{
     },
 };
 
-/// An item type of a paginated list.
+/// An item type of a paginated list: a tool, a resource, a resource template or a prompt.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
+/// use wharf::client::{Listable, PagedList};
+///
+/// async fn count<T: Listable>(mut list: PagedList<T>) -> Result<usize, wharf_model::Error> {
+///     let mut count = 0;
+///     while let Some(item) = list.next().await {
+///         item?;
+///         count += 1;
+///     }
+///     Ok(count)
+/// }
+/// ```
 pub trait Listable: sealed::Listable + Send + Sync + 'static {}
 
 pub(crate) mod sealed {
@@ -89,9 +103,9 @@ listed! {
 /// once. A list that the server does not offer is empty.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
-/// # async fn example(caller: wharf::client::ClientHandle) -> Result<(), wharf_model::Error> {
-/// let mut tools = caller.tools();
+/// # mod wharf { pub use wharf_client::*; pub use wharf_client::ClientHandle as Client; pub mod client { pub use super::*; } }
+/// # async fn example(client: wharf::Client) -> Result<(), wharf_model::Error> {
+/// let mut tools = client.tools();
 /// while let Some(tool) = tools.next().await {
 ///     println!("{}", tool?.name);
 /// }

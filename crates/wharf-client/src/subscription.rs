@@ -28,9 +28,9 @@ use crate::{
 /// error when the connection is lost. Dropping it unsubscribes.
 ///
 /// ```
-/// # mod wharf { pub use {wharf_client::*, wharf_model::{SubscriptionFilter, Error}}; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
-/// # async fn example(caller: wharf::client::ClientHandle) -> Result<(), wharf::Error> {
-/// let mut changes = caller.listen(wharf::model::SubscriptionFilter { tools: true, ..Default::default() }).await?;
+/// # mod wharf { pub use {wharf_client::ClientHandle as Client, wharf_model::{SubscriptionFilter, Error}}; pub mod model { pub use super::*; } }
+/// # async fn example(client: wharf::Client) -> Result<(), wharf::Error> {
+/// let mut changes = client.listen(wharf::model::SubscriptionFilter { tools: true, ..Default::default() }).await?;
 /// while let Some(change) = changes.next().await {
 ///     println!("{:?}", change?);
 /// }

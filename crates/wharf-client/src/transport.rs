@@ -9,6 +9,15 @@ use wharf_model::{
 };
 
 /// Description of a server.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
+/// use wharf::{client::ServerInfo, model::{Discovery, Implementation}};
+///
+/// let server = Implementation::new("harbour", "1.0.0");
+/// let info = ServerInfo::new(server, Discovery::default()).revision("2025-06-18");
+/// assert_eq!(info.revision, "2025-06-18");
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ServerInfo {
@@ -28,9 +37,32 @@ impl ServerInfo {
     pub fn new(info: Implementation, discovery: Discovery) -> Self {
         ServerInfo { info, discovery, ..ServerInfo::default() }
     }
+
+    /// Sets the negotiated protocol revision, as a date.
+    #[must_use]
+    pub fn revision(mut self, date: impl Into<String>) -> Self {
+        self.revision = date.into();
+        self
+    }
+
+    /// Sets the revisions that the server declares, as dates.
+    #[must_use]
+    pub fn supported(mut self, dates: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.supported = dates.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 /// A request that each era implements differently.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub mod client { pub use super::*; } }
+/// use wharf::{Error, client::{ClientTransport, ControlRequest}};
+///
+/// async fn is_alive(transport: &dyn ClientTransport) -> bool {
+///     transport.run(ControlRequest::Ping).await.is_ok()
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ControlRequest {
@@ -43,6 +75,29 @@ pub enum ControlRequest {
 }
 
 /// Receives notifications outside of any call and any subscription.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
+/// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
+/// use wharf::{client::{ClientTransport, NotificationListener}, model::Notification};
+///
+/// #[derive(Default)]
+/// struct Count(AtomicUsize);
+///
+/// impl NotificationListener for Count {
+///     fn on_notification(&self, _: &Notification) {
+///         self.0.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// /// Counts until the result is dropped.
+/// fn count(transport: &dyn ClientTransport) -> Arc<Count> {
+///     let count = Arc::new(Count::default());
+///     let listener: Arc<dyn NotificationListener> = count.clone();
+///     transport.add_listener(Arc::downgrade(&listener));
+///     count
+/// }
+/// ```
 pub trait NotificationListener: Send + Sync + 'static {
     /// Called for each such notification, in order. Must not block.
     fn on_notification(&self, notification: &Notification);
@@ -53,6 +108,72 @@ pub trait NotificationListener: Send + Sync + 'static {
 /// Notifications and requests that belong to a call go to its outbox. Dropping the call cancels it
 /// on the server. A transport reconnects by itself if it can; a call in flight when the connection
 /// broke ends with [`ConnectionClosed`](wharf_model::ErrorKind::ConnectionClosed).
+///
+/// An `Arc` of a transport of your own is a target for a client. One that wraps another forwards
+/// all methods, those with a default too:
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
+/// use std::sync::{Arc, Weak, atomic::{AtomicUsize, Ordering}};
+/// use serde_json::value::RawValue;
+/// use wharf::{
+///     Error,
+///     client::{ClientTransport, ControlRequest, NotificationListener, ServerInfo},
+///     model::{BoxFuture, ChangeVersion, Outbox, Outcome, Request, RequestExtensions, Service},
+/// };
+///
+/// /// Counts the calls.
+/// struct Counting {
+///     inner: Arc<dyn ClientTransport>,
+///     calls: AtomicUsize,
+/// }
+///
+/// impl Service for Counting {
+///     fn call(&self, request: Request, outbox: Outbox) -> BoxFuture<Outcome> {
+///         self.calls.fetch_add(1, Ordering::Relaxed);
+///         self.inner.call(request, outbox)
+///     }
+///
+///     fn moment(&self) -> Option<ChangeVersion> {
+///         self.inner.moment()
+///     }
+/// }
+///
+/// impl ClientTransport for Counting {
+///     fn about(&self) -> Arc<ServerInfo> {
+///         self.inner.about()
+///     }
+///
+///     fn request(
+///         &self,
+///         method: String,
+///         params: Option<Box<RawValue>>,
+///         outbox: Outbox,
+///     ) -> BoxFuture<Result<Box<RawValue>, Error>> {
+///         self.inner.request(method, params, outbox)
+///     }
+///
+///     fn run(&self, control: ControlRequest) -> BoxFuture<Result<(), Error>> {
+///         self.inner.run(control)
+///     }
+///
+///     fn add_listener(&self, listener: Weak<dyn NotificationListener>) {
+///         self.inner.add_listener(listener);
+///     }
+///
+///     fn scope(&self) -> RequestExtensions {
+///         self.inner.scope()
+///     }
+///
+///     fn sends_param_headers(&self) -> bool {
+///         self.inner.sends_param_headers()
+///     }
+///
+///     fn close(&self) -> BoxFuture<()> {
+///         self.inner.close()
+///     }
+/// }
+/// ```
 pub trait ClientTransport: Service {
     /// The server's description from the last handshake.
     fn about(&self) -> Arc<ServerInfo>;

@@ -27,6 +27,7 @@ impl TaskSet {
     }
 
     /// Runs an auxiliary task, whose end `finish` does not wait for.
+    #[cfg(feature = "server")]
     pub(crate) fn spawn_background(&self, task: impl Future<Output = ()> + Send + 'static) {
         lock(&self.background).spawn(task);
     }

@@ -10,7 +10,7 @@ struct AskingGuide;
 #[doc = include_str!("../../../docs/serving.md")]
 struct ServingGuide;
 
-#[cfg(feature = "client")]
+#[cfg(all(feature = "client", feature = "server"))]
 #[doc = include_str!("../../../docs/client.md")]
 struct ClientGuide;
 

@@ -73,7 +73,7 @@ pub mod tasks;
 pub mod testing;
 
 #[cfg(feature = "client")]
-pub use crate::client::Client;
+pub use crate::client::calls::Client;
 pub use crate::protocol_version::{Era, ProtocolVersion};
 pub use crate::run_error::{Result, RunError};
 #[cfg(feature = "server")]

@@ -112,12 +112,16 @@ from! {
     serde_json::Error,
     tokio::task::JoinError,
     wharf_model::Error,
+    #[cfg(feature = "server")]
     wharf_server::ClientRequestError,
+    #[cfg(feature = "server")]
     wharf_server::BuildError,
+    #[cfg(feature = "server")]
     wharf_server::KeyError,
+    #[cfg(feature = "server")]
     wharf_server::StepError,
     crate::model::UnknownRevision,
-    #[cfg(feature = "http")]
+    #[cfg(all(feature = "http", feature = "server"))]
     wharf_transport::server::http::InvalidNetwork,
     #[cfg(feature = "client")]
     crate::client::config::ConfigError,

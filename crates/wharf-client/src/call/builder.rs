@@ -12,6 +12,23 @@ use crate::{
 };
 
 /// A progress notification.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; pub use wharf_client::ClientHandle as Client; pub mod client { pub use super::*; } }
+/// use wharf::{Client, client::Progress};
+///
+/// fn show(it: Progress) {
+///     match it.total {
+///         Some(total) => println!("{:.0} %", 100.0 * it.progress / total),
+///         None => println!("{} {}", it.progress, it.message.unwrap_or_default()),
+///     }
+/// }
+///
+/// # async fn example(client: Client) -> Result<(), wharf_model::Error> {
+/// client.call("deploy", ()).on_progress(show).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -24,6 +41,20 @@ pub struct Progress {
 }
 
 /// A log message of a call.
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; pub use wharf_client::ClientHandle as Client; pub mod client { pub use super::*; } }
+/// use wharf::{Client, client::LogMessage};
+///
+/// fn show(it: LogMessage) {
+///     println!("{:?} {}: {}", it.level, it.logger.unwrap_or_default(), it.data);
+/// }
+///
+/// # async fn example(client: Client) -> Result<(), wharf_model::Error> {
+/// client.call("deploy", ()).on_log(show).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LogMessage {
@@ -69,12 +100,12 @@ pub(crate) enum CallResult {
 /// A call that can be configured: `.await` sends it, and dropping the future cancels it.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
+/// # mod wharf { pub use wharf_client::*; pub use wharf_client::ClientHandle as Client; pub mod client { pub use super::*; } }
 /// use std::time::Duration;
-/// use wharf::{args, client::ClientHandle};
+/// use wharf::{Client, args};
 ///
-/// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
-/// let result = caller
+/// # async fn example(client: Client) -> Result<(), wharf_model::Error> {
+/// let result = client
 ///     .call("deploy", args! { build: "1.2.3" })
 ///     .timeout(Duration::from_secs(300))
 ///     .on_progress(|it| println!("{}", it.progress))
@@ -133,7 +164,7 @@ impl<T> CallBuilder<T> {
         self
     }
 
-    /// Sets the callback for log messages. The server sends them if [`ClientHandle::set_log_level`]
+    /// Sets the callback for log messages. The server sends them if the client's `set_log_level`
     /// requested them.
     pub fn on_log(mut self, callback: impl FnMut(LogMessage) + Send + 'static) -> Self {
         self.hooks.log = Some(Box::new(callback));

@@ -12,6 +12,25 @@ use wharf_model::{
 /// A request that [`capabilities`](ClientHandler::capabilities) does not declare is rejected before
 /// it reaches the handler. Answered forms are completed with their defaults and validated against
 /// their schema. [`ClientHandlerBuilder`] builds a handler from closures.
+///
+/// ```
+/// # mod wharf { pub use {wharf_client::*, wharf_model::*}; pub mod client { pub use super::*; } pub mod model { pub use super::*; } }
+/// use wharf::client::ClientHandler;
+/// use wharf::model::{BoxFuture, ClientCapabilities, Root, RootsCapability};
+///
+/// struct Workspace(String);
+///
+/// impl ClientHandler for Workspace {
+///     fn capabilities(&self) -> ClientCapabilities {
+///         ClientCapabilities::default().roots(RootsCapability::default())
+///     }
+///
+///     fn roots(&self) -> BoxFuture<Result<Vec<Root>, wharf::Error>> {
+///         let root = Root::new(self.0.as_str());
+///         Box::pin(async move { Ok(vec![root]) })
+///     }
+/// }
+/// ```
 pub trait ClientHandler: Send + Sync + 'static {
     /// The supported requests; declared to servers.
     fn capabilities(&self) -> ClientCapabilities;
@@ -152,8 +171,8 @@ impl ClientHandlerBuilder {
         ClientHandlerBuilder { with_tools: true, ..self.sample(answer) }
     }
 
-    /// Sets the closure that lists roots, which may change:
-    /// [`ClientHandle::roots_changed`](crate::ClientHandle::roots_changed) notifies the server.
+    /// Sets the closure that lists roots, which may change: the client's `roots_changed` notifies
+    /// the server.
     #[must_use]
     pub fn roots<F, Fut>(mut self, answer: F) -> Self
     where

@@ -20,14 +20,14 @@ use crate::task::{cancel_on_drop, poll};
 use crate::{CallBuilder, ClientHandle};
 
 /// A task that the caller controls. Dropping the handle does not cancel the task:
-/// [`ClientHandle::task`] with its [id](TaskHandle::id) returns to it, in another process as well.
+/// the client's `task` with its [id](TaskHandle::id) returns to it, in another process as well.
 ///
 /// ```
-/// # mod wharf { pub use wharf_client::*; pub mod client { pub use super::*; } }
-/// use wharf::{args, client::ClientHandle};
+/// # mod wharf { pub use wharf_client::*; pub use wharf_client::ClientHandle as Client; pub mod client { pub use super::*; } }
+/// use wharf::{Client, args};
 ///
-/// # async fn example(caller: ClientHandle) -> Result<(), wharf_model::Error> {
-/// let task = caller.call_task("render", args! { film: "waves" }).await?;
+/// # async fn example(client: Client) -> Result<(), wharf_model::Error> {
+/// let task = client.call_task("render", args! { film: "waves" }).await?;
 /// println!("come back for {:?}", task.id());
 /// let result = task.wait().await?;
 /// # drop(result);

@@ -14,6 +14,17 @@ use crate::task::{TaskHandle, TaskPoller};
 
 /// A stream of the states of a task: the current one, and each change. It ends with the final state
 /// or after an error. Created by [`TaskHandle::changes`].
+///
+/// ```
+/// # mod wharf { pub use wharf_client::*; pub use wharf_client::ClientHandle as Client; pub mod client { pub use super::*; } }
+/// # async fn example(client: wharf::Client) -> Result<(), wharf_model::Error> {
+/// let mut changes = client.task("t-1").changes();
+/// while let Some(task) = changes.next().await {
+///     println!("{:?}", task?.status());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "the stream does nothing unless polled"]
 pub struct TaskChanges {
     handle: TaskHandle,

@@ -15,7 +15,8 @@ use tokio::{
 ///
 /// ```
 /// use std::time::Duration;
-/// use wharf_transport::client::Deadline;
+/// # mod wharf { pub use wharf_transport::client; }
+/// use wharf::client::Deadline;
 ///
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() {
@@ -93,6 +94,19 @@ impl Deadline {
 }
 
 /// Guard that pauses a [`Deadline`] until it is dropped.
+///
+/// ```
+/// use wharf_transport::client::Deadline;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let deadline = Deadline::new(Some(std::time::Duration::ZERO));
+/// let pause = deadline.pause();
+/// assert!(!deadline.is_up());
+/// drop(pause);
+/// assert!(deadline.is_up());
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DeadlinePause(Deadline);
 

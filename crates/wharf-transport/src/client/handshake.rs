@@ -147,7 +147,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
     }
 
     async fn send(&mut self, message: Vec<u8>) -> bool {
-        self.pending.options().trace(TraceEvent::Sent(&message));
+        self.pending.options().record(TraceEvent::Sent(&message));
         let sent = timeout_at(self.end, self.parts.sink.send(vec![message])).await;
         matches!(sent, Ok(Ok(())))
     }
@@ -181,7 +181,7 @@ impl<'a, D: Connector> HandshakeDriver<'a, D> {
 
     /// Receives a message; returns the next step if it is a reply.
     async fn receive(&mut self, message: Bytes) -> Result<Option<NegotiationStep>, Error> {
-        self.pending.options().trace(TraceEvent::Received(&message));
+        self.pending.options().record(TraceEvent::Received(&message));
         let Ok(heard) = self.codec.decode(message) else {
             self.pending.options().note("skipped a line that is not a JSON-RPC message");
             self.count_invalid_line()?;
@@ -221,9 +221,7 @@ pub(super) fn server_info(
     discovery: Discovery,
     supported: Vec<String>,
 ) -> ServerInfo {
-    let mut about = ServerInfo::new(info, discovery);
-    (about.revision, about.supported) = (codec.revision().to_string(), supported);
-    about
+    ServerInfo::new(info, discovery).revision(codec.revision().to_string()).supported(supported)
 }
 
 /// The id of a request that this client wrote.

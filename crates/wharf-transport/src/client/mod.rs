@@ -19,7 +19,6 @@ mod subscription;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::io::{AsyncRead, AsyncWrite};
 use wharf_client::ClientTransport;
 use wharf_model::Error;
 
@@ -31,7 +30,10 @@ pub use self::{
 };
 pub use crate::client::{
     revision_cache::RevisionCache,
-    stream::child::{ChildCommand, Environment, Stderr},
+    stream::{
+        child::{ChildCommand, Environment, Stderr},
+        stream_connector::StreamConnector,
+    },
 };
 
 /// Starts a server as a child process and connects to its stdin and stdout.
@@ -68,21 +70,28 @@ pub async fn connect_unix(
     stream::connect(crate::client::stream::connector::UnixConnector(path.into()), options).await
 }
 
-/// Connects over a pair of streams, with JSON lines. The transport cannot reconnect.
+/// Connects over byte streams, with JSON lines: those of a [`StreamConnector`], or a pair of a
+/// reader and a writer, which cannot be opened again.
+///
+/// ```no_run
+/// # async fn example(options: wharf_transport::client::ClientTransportOptions) -> Result<(), Box<dyn std::error::Error>> {
+/// use tokio::net::TcpStream;
+/// use wharf_transport::client::connect_stream;
+///
+/// let stream = TcpStream::connect("localhost:9000").await?;
+/// let transport = connect_stream(stream.into_split(), options).await?;
+/// println!("{}", transport.about().info.name);
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
-/// If the peer is not an MCP server.
-pub async fn connect_stream<R, W>(
-    reader: R,
-    writer: W,
+/// If a connection cannot be opened, or the peer is not an MCP server.
+pub async fn connect_stream(
+    streams: impl Into<StreamConnector>,
     options: ClientTransportOptions,
-) -> Result<Arc<dyn ClientTransport>, Error>
-where
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
-    stream::connect(crate::client::stream::connector::StreamPair::new(reader, writer), options)
-        .await
+) -> Result<Arc<dyn ClientTransport>, Error> {
+    stream::connect(streams.into(), options).await
 }
 
 /// Connects over WebSocket to a `ws://` or `wss://` URL, with additional `headers` in the

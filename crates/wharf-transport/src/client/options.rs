@@ -14,12 +14,12 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// ```
 /// use wharf_model::Implementation;
-/// use wharf_transport::client::ClientTransportOptions;
+/// use wharf_transport::client::{ClientLimits, ClientTransportOptions};
 /// use wharf_wire::ClientIdentity;
 ///
 /// let client = ClientIdentity { info: Implementation::new("tug", "1.0.0"), ..ClientIdentity::default() };
-/// let mut options = ClientTransportOptions::new(client);
-/// options.limits.message = 1 << 20;
+/// let options = ClientTransportOptions::new(client).limits(ClientLimits::default().message(1 << 20));
+/// assert_eq!(options.limits.message, 1 << 20);
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -62,8 +62,64 @@ impl ClientTransportOptions {
         }
     }
 
+    /// Sets the only revision to use.
+    #[must_use]
+    pub fn pin(mut self, revision: Revision) -> Self {
+        self.pin = Some(revision);
+        self
+    }
+
+    /// Sets the timeout of the probe for a modern server.
+    #[must_use]
+    pub fn probe(mut self, timeout: Duration) -> Self {
+        self.probe = timeout;
+        self
+    }
+
+    /// Sets the timeout of the handshake.
+    #[must_use]
+    pub fn handshake(mut self, timeout: Duration) -> Self {
+        self.handshake = timeout;
+        self
+    }
+
+    /// Sets the limits for what a server may use.
+    #[must_use]
+    pub fn limits(mut self, limits: ClientLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the callback for all messages and events.
+    #[must_use]
+    pub fn trace(mut self, trace: impl Fn(TraceEvent<'_>) + Send + Sync + 'static) -> Self {
+        self.trace = Some(Arc::new(trace));
+        self
+    }
+
+    /// Sets the cache of the revisions that servers use.
+    #[must_use]
+    pub fn revision_cache(mut self, cache: impl Into<Arc<RevisionCache>>) -> Self {
+        self.revision_cache = cache.into();
+        self
+    }
+
+    /// Sets the handler of server requests that belong to no call.
+    #[must_use]
+    pub fn unsolicited_requests(mut self, handler: impl UnsolicitedRequestHandler) -> Self {
+        self.unsolicited_requests = Arc::new(handler);
+        self
+    }
+
+    /// Sets the provider of credentials.
+    #[must_use]
+    pub fn credentials(mut self, credentials: impl CredentialsProvider) -> Self {
+        self.credentials = Some(Arc::new(credentials));
+        self
+    }
+
     /// Passes an event to the trace callback.
-    pub(crate) fn trace(&self, what: TraceEvent<'_>) {
+    pub(crate) fn record(&self, what: TraceEvent<'_>) {
         if let Some(trace) = &self.trace {
             trace(what);
         }
@@ -97,6 +153,14 @@ impl fmt::Debug for ClientTransportOptions {
 }
 
 /// Limits for what a server may use.
+///
+/// ```
+/// # mod wharf { pub use wharf_transport::client; }
+/// use wharf::client::ClientLimits;
+///
+/// let limits = ClientLimits::default().message(1 << 20).in_flight(100);
+/// assert_eq!(limits.asks, 64);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientLimits {
@@ -116,10 +180,56 @@ impl Default for ClientLimits {
     }
 }
 
+impl ClientLimits {
+    /// Sets the maximum length of a message, in bytes.
+    #[must_use]
+    pub fn message(mut self, bytes: usize) -> Self {
+        self.message = bytes;
+        self
+    }
+
+    /// Sets the maximum number of calls and subscriptions in flight.
+    #[must_use]
+    pub fn in_flight(mut self, calls: usize) -> Self {
+        self.in_flight = calls;
+        self
+    }
+
+    /// Sets the maximum number of open requests of the server.
+    #[must_use]
+    pub fn asks(mut self, requests: usize) -> Self {
+        self.asks = requests;
+        self
+    }
+
+    /// Sets the maximum number of messages waiting to be written.
+    #[must_use]
+    pub fn outgoing(mut self, messages: usize) -> Self {
+        self.outgoing = messages;
+        self
+    }
+}
+
 /// Trace callback of a transport. It must not block.
 pub type Trace = Arc<dyn Fn(TraceEvent<'_>) + Send + Sync>;
 
 /// A message on a transport, or another event.
+///
+/// ```
+/// # mod wharf { pub use wharf_transport::client; }
+/// use wharf::client::TraceEvent;
+///
+/// /// Prints an event, as the trace callback of a client.
+/// fn print(event: TraceEvent<'_>) {
+///     match event {
+///         TraceEvent::Sent(message) => eprintln!("> {}", String::from_utf8_lossy(message)),
+///         TraceEvent::Received(message) => eprintln!("< {}", String::from_utf8_lossy(message)),
+///         TraceEvent::Note(note) => eprintln!("# {note}"),
+///         _ => {}
+///     }
+/// }
+/// # print(TraceEvent::Note("connected"));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum TraceEvent<'a> {
@@ -132,6 +242,19 @@ pub enum TraceEvent<'a> {
 }
 
 /// Answers requests of a legacy server that belong to no call, or cannot be attributed to one.
+///
+/// ```
+/// use wharf_model::{BoxFuture, ClientRequest, Error};
+/// use wharf_transport::client::UnsolicitedRequestHandler;
+///
+/// struct Refuse;
+///
+/// impl UnsolicitedRequestHandler for Refuse {
+///     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>> {
+///         Box::pin(async move { Err(Error::method_not_found(ask.method().name())) })
+///     }
+/// }
+/// ```
 pub trait UnsolicitedRequestHandler: Send + Sync + 'static {
     /// Answers a request: the result as JSON text. Dropping the future withdraws the request.
     fn ask(&self, ask: ClientRequest) -> BoxFuture<Result<String, Error>>;

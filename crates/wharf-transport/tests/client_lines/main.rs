@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod child;
+mod connectors;
 mod limits;
 mod negotiation;
 mod revisions;

@@ -238,7 +238,7 @@ impl AsyncRead for EndlessStream {
 async fn a_server_that_never_pauses_does_not_stop_the_clock() {
     let mut options = options();
     (options.probe, options.handshake) = (Duration::from_millis(1), Duration::from_millis(1));
-    let connecting = connect_stream(EndlessStream, tokio::io::sink(), options);
+    let connecting = connect_stream((EndlessStream, tokio::io::sink()), options);
     let connected = timeout(Duration::from_secs(60), connecting).await.unwrap();
     assert_eq!(connected.err().unwrap().kind, ErrorKind::RequestTimeout);
 }

@@ -193,7 +193,7 @@ async fn a_closed_link_ends_the_connection_and_its_calls() {
         let server = StreamServer::new();
         let ((reader, writer), serving) = server.pipe();
         let link =
-            wharf_transport::client::connect_stream(reader, writer, pinned(date)).await.unwrap();
+            wharf_transport::client::connect_stream((reader, writer), pinned(date)).await.unwrap();
         let mut hanging = StreamCall::start(&link, tool("hang"));
         assert!(timeout(Duration::from_secs(1), hanging.next()).await.is_err());
         link.close().await;
@@ -209,7 +209,7 @@ async fn a_closed_link_ends_the_connection_and_its_calls() {
 async fn a_link_that_is_dropped_ends_the_connection() {
     let server = StreamServer::new();
     let ((reader, writer), serving) = server.pipe();
-    let link = wharf_transport::client::connect_stream(reader, writer, options()).await.unwrap();
+    let link = wharf_transport::client::connect_stream((reader, writer), options()).await.unwrap();
     drop(link);
     timeout(Duration::from_secs(60), serving).await.unwrap().unwrap();
 }

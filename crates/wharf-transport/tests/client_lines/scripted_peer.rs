@@ -27,7 +27,7 @@ pub(crate) fn peer(
 ) -> (ScriptedPeer, impl Future<Output = Result<Arc<dyn ClientTransport>, Error>>) {
     let (client, server) = duplex(64 << 10);
     let (reader, writer) = split(client);
-    (ScriptedPeer::new(server), connect_stream(reader, writer, options))
+    (ScriptedPeer::new(server), connect_stream((reader, writer), options))
 }
 
 /// A peer and a transport connected to it with 2025-11-25.

@@ -160,7 +160,7 @@ impl StreamServer {
 
     pub(crate) async fn link(&self, options: ClientTransportOptions) -> Arc<dyn ClientTransport> {
         let ((reader, writer), _) = self.pipe();
-        connect_stream(reader, writer, options).await.unwrap()
+        connect_stream((reader, writer), options).await.unwrap()
     }
 
     /// Publishes a change; completes when there is a subscriber.

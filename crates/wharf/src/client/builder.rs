@@ -12,8 +12,10 @@ use wharf_client::{
 };
 use wharf_model::{
     BoxFuture, ClientCapabilities, ClientRequest, Error, ErrorKind, Implementation, LogLevel, Meta,
-    Principal, RequestExtensions, TASKS_EXTENSION, Timer, Trusted,
+    TASKS_EXTENSION, Timer,
 };
+#[cfg(feature = "server")]
+use wharf_model::{Principal, RequestExtensions, Trusted};
 use wharf_transport::{
     TokioTimer,
     client::{
@@ -24,10 +26,12 @@ use wharf_transport::{
 use wharf_wire::ClientIdentity;
 
 use super::{Client, Target, config::masked_url};
+#[cfg(feature = "server")]
+use crate::Endpoint;
 use crate::client::connect_timeout;
 #[cfg(feature = "auth")]
 use crate::client::connect_timeout::ClockPausingCredentials;
-use crate::{Endpoint, Era, ProtocolVersion};
+use crate::{Era, ProtocolVersion};
 
 /// URL schemes that are supported only with the corresponding feature.
 const FEATURE_SCHEMES: [&str; 5] = ["http", "https", "ws", "wss", "unix"];
@@ -63,6 +67,7 @@ pub struct ClientBuilder {
     capabilities: Option<ClientCapabilities>,
     pin: Option<ProtocolVersion>,
     calls: CallOptions,
+    #[cfg(feature = "server")]
     principal: Option<Principal>,
     headers: Vec<(String, String)>,
     stderr: Option<Stderr>,
@@ -82,6 +87,7 @@ impl ClientBuilder {
             capabilities: None,
             pin: None,
             calls: CallOptions::default(),
+            #[cfg(feature = "server")]
             principal: None,
             headers: Vec::new(),
             stderr: None,
@@ -174,6 +180,7 @@ impl ClientBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg(feature = "server")]
     pub fn principal(mut self, principal: Principal) -> Self {
         self.principal = Some(principal);
         self
@@ -254,6 +261,7 @@ impl ClientBuilder {
             self.headers.extend(from_file);
             target = resolved;
         }
+        #[cfg(feature = "server")]
         if self.principal.is_some() && !matches!(target, Target::Server(_)) {
             return Err(target_error(
                 &"a principal can be set only for a server in this process: other servers \
@@ -283,7 +291,10 @@ impl ClientBuilder {
         match target {
             Target::Url(url) => self.connect_url(&url, options, deadline).await,
             Target::Command(command) => self.start_command(command, options).await,
+            #[cfg(feature = "server")]
             Target::Server(server) => self.connect_in_process(*server, options).await,
+            Target::Streams(connector) => transports::connect_stream(connector, options).await,
+            Target::Transport(transport) => Ok(transport),
             Target::Entry(entry) => Err(target_error(&format!("{} refers to itself", entry.name))),
         }
     }
@@ -301,6 +312,7 @@ impl ClientBuilder {
 
     /// Calls a server in this process directly; with a pinned version or a trace, over a memory
     /// stream.
+    #[cfg(feature = "server")]
     async fn connect_in_process(
         &self,
         server: Endpoint,
@@ -315,8 +327,7 @@ impl ClientBuilder {
             let info = server.context.wire.about().clone();
             return wharf_client::local_with(server.service(), info, scope).await;
         }
-        let (reader, writer) = server.connect_memory_with(scope);
-        transports::connect_stream(reader, writer, options).await
+        transports::connect_stream(server.connect_memory_with(scope), options).await
     }
 
     async fn connect_url(

@@ -1,19 +1,30 @@
 //! Location of a server.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use wharf_transport::client::ChildCommand;
+use tokio::io::{AsyncRead, AsyncWrite};
+use wharf_client::ClientTransport;
+use wharf_transport::client::{ChildCommand, StreamConnector};
 
-use crate::{Endpoint, client::config::Entry};
+#[cfg(feature = "server")]
+use crate::Endpoint;
+use crate::client::config::Entry;
 
-/// Location of a server, or the command that starts it.
+/// Location of a server, or the way to connect to it.
 ///
 /// ```
-/// use wharf::client::{ChildCommand, Target};
+/// use tokio::net::TcpStream;
+/// use wharf::client::{ChildCommand, StreamConnector, Target};
 ///
 /// let remote: Target = "https://example.com/mcp".into();
-/// let local: Target = ChildCommand::new("my-server").args(["--verbose"]).into();
-/// # let _ = (remote, local);
+/// let child: Target = ChildCommand::new("my-server").args(["--verbose"]).into();
+/// let (ours, _theirs) = tokio::io::duplex(1024);
+/// let streams: Target = tokio::io::split(ours).into();
+/// let tunnel: Target = StreamConnector::new(async || {
+///     Ok(TcpStream::connect("localhost:9000").await?.into_split())
+/// })
+/// .into();
+/// # let _ = (remote, child, streams, tunnel);
 /// ```
 #[derive(Clone)]
 #[non_exhaustive]
@@ -23,9 +34,16 @@ pub enum Target {
     /// Program to start, which communicates over its stdin and stdout.
     Command(ChildCommand),
     /// Server in this process.
+    #[cfg(feature = "server")]
     Server(Box<Endpoint>),
     /// Entry of a configuration file.
     Entry(Box<Entry>),
+    /// Byte streams that the application opens, with JSON lines. A pair of a reader and a writer
+    /// is used for one connection only.
+    Streams(StreamConnector),
+    /// Transport of the application. It is connected already, so the builder's options for
+    /// connecting do not apply: identity, protocol version, headers, limits, trace.
+    Transport(Arc<dyn ClientTransport>),
 }
 
 impl From<&str> for Target {
@@ -46,12 +64,14 @@ impl From<ChildCommand> for Target {
     }
 }
 
+#[cfg(feature = "server")]
 impl From<Endpoint> for Target {
     fn from(server: Endpoint) -> Self {
         Target::Server(Box::new(server))
     }
 }
 
+#[cfg(feature = "server")]
 impl From<&Endpoint> for Target {
     fn from(server: &Endpoint) -> Self {
         server.clone().into()
@@ -61,6 +81,34 @@ impl From<&Endpoint> for Target {
 impl From<Entry> for Target {
     fn from(entry: Entry) -> Self {
         Target::Entry(Box::new(entry))
+    }
+}
+
+impl From<StreamConnector> for Target {
+    fn from(connector: StreamConnector) -> Self {
+        Target::Streams(connector)
+    }
+}
+
+impl<R, W> From<(R, W)> for Target
+where
+    R: AsyncRead + Send + 'static,
+    W: AsyncWrite + Send + 'static,
+{
+    fn from(pair: (R, W)) -> Self {
+        Target::Streams(pair.into())
+    }
+}
+
+impl<T: ClientTransport> From<Arc<T>> for Target {
+    fn from(transport: Arc<T>) -> Self {
+        Target::Transport(transport)
+    }
+}
+
+impl From<Arc<dyn ClientTransport>> for Target {
+    fn from(transport: Arc<dyn ClientTransport>) -> Self {
+        Target::Transport(transport)
     }
 }
 
@@ -75,8 +123,11 @@ impl fmt::Display for Target {
         match self {
             Target::Url(url) => f.write_str(url),
             Target::Command(command) => write!(f, "{command}"),
+            #[cfg(feature = "server")]
             Target::Server(_) => f.write_str("a server in this process"),
             Target::Entry(entry) => f.write_str(&entry.name),
+            Target::Streams(connector) => write!(f, "{connector}"),
+            Target::Transport(transport) => f.write_str(&transport.about().info.name),
         }
     }
 }

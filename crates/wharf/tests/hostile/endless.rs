@@ -7,9 +7,7 @@ use crate::played::{Act, Played, builder, in_time, upright_http, upright_line};
 const CHUNK: usize = 64 << 10;
 
 fn limits() -> ClientLimits {
-    let mut limits = ClientLimits::default();
-    limits.message = 1 << 20;
-    limits
+    ClientLimits::default().message(1 << 20)
 }
 
 /// How much memory this process holds, in bytes.

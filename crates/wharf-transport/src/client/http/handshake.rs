@@ -118,7 +118,7 @@ impl Prober<'_> {
         heads: &[(String, String)],
         patience: Duration,
     ) -> Result<Option<(StatusCode, Bytes)>, Error> {
-        self.http.options.trace(TraceEvent::Sent(&message));
+        self.http.options.record(TraceEvent::Sent(&message));
         let (heads, message) = (to_header_map(heads)?, Bytes::from(message));
         if self.events.is_some() {
             let answered = timeout(patience, self.send_over_sse(&heads, message)).await;
@@ -192,7 +192,7 @@ impl Prober<'_> {
         let options = &self.http.options;
         match body.trim_ascii_start().first() {
             None => {}
-            Some(b'{' | b'[') => options.trace(TraceEvent::Received(body)),
+            Some(b'{' | b'[') => options.record(TraceEvent::Received(body)),
             Some(_) => {
                 options.note(format_args!("not a JSON-RPC message: {}", printable_excerpt(body)))
             }

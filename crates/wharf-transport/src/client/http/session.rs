@@ -155,7 +155,7 @@ impl HttpSession {
     ) -> Result<ServerResponse, Error> {
         let mut headers = self.session_headers.clone();
         headers.extend(to_header_map(&outgoing.headers)?);
-        self.http.options.trace(TraceEvent::Sent(&outgoing.message));
+        self.http.options.record(TraceEvent::Sent(&outgoing.message));
         let body = outgoing.message.into();
         self.http.send_for(wait, Verb::POST, &self.to, &headers, body).await
     }
@@ -203,7 +203,7 @@ impl HttpSession {
             false => refusal.is_from_replaced_server(),
         };
         if let Some(message) = refusal.message() {
-            self.http.options.trace(TraceEvent::Received(message));
+            self.http.options.record(TraceEvent::Received(message));
         }
         if is_gone { SendError::Gone(refusal.error) } else { SendError::Failed(refusal.error) }
     }

@@ -74,7 +74,7 @@ impl PendingRequests {
         belongs_to: Option<&CallId>,
     ) -> Result<Vec<DispatchAction>, Error> {
         let codec = self.codec().ok_or_else(|| Error::new(ErrorKind::NotInitialized))?;
-        self.options.trace(TraceEvent::Received(&message));
+        self.options.record(TraceEvent::Received(&message));
         let mut actions = Vec::new();
         for incoming in codec.decode(message)? {
             actions.extend(self.dispatch(&codec, incoming, belongs_to).await);

@@ -271,7 +271,7 @@ async fn write(
                 continue;
             }
         };
-        messages.iter().for_each(|message| pending.options().trace(TraceEvent::Sent(message)));
+        messages.iter().for_each(|message| pending.options().record(TraceEvent::Sent(message)));
         if count == 0 || sink.send(messages).await.is_err() {
             break;
         }

@@ -6,7 +6,6 @@ use bytes::{BufMut, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
-    sync::Mutex,
     task::coop::consume_budget,
     time::timeout,
 };
@@ -158,47 +157,6 @@ impl<W: AsyncWrite + Send + Unpin + 'static> MessageSink for LineSink<W> {
     }
 }
 
-/// A pair of streams, which can be used once.
-pub(crate) struct StreamPair<R, W>(Mutex<Option<(R, W)>>);
-
-impl<R, W> StreamPair<R, W> {
-    pub(crate) fn new(reader: R, writer: W) -> Self {
-        StreamPair(Mutex::new(Some((reader, writer))))
-    }
-}
-
-impl<R, W> Connector for StreamPair<R, W>
-where
-    R: AsyncRead + Send + Unpin + 'static,
-    W: AsyncWrite + Send + Unpin + 'static,
-{
-    type Source = LineSource<R>;
-    type Sink = LineSink<W>;
-    type Guard = ();
-
-    fn name(&self) -> String {
-        "the server".into()
-    }
-
-    fn key(&self) -> Option<String> {
-        None
-    }
-
-    async fn open(&self, options: &ClientTransportOptions) -> Result<ConnectionParts<Self>, Error> {
-        let Some((reader, writer)) = self.0.lock().await.take() else {
-            return Err(Error::new(ErrorKind::ConnectionClosed).with_message(
-                "Connection closed: a pair of streams cannot be reopened; create a new client",
-            ));
-        };
-        let (source, sink) = (LineSource::new(reader, options), LineSink::new(writer));
-        Ok(ConnectionParts { source, sink, guard: () })
-    }
-
-    fn can_reconnect(&self) -> bool {
-        false
-    }
-}
-
 /// JSON lines over TCP, to a host and port.
 pub(crate) struct TcpConnector(pub(crate) String);
 
@@ -253,7 +211,7 @@ impl Connector for UnixConnector {
 }
 
 /// Connects within the handshake timeout, or fails with advice.
-async fn connect_within_timeout<T>(
+pub(super) async fn connect_within_timeout<T>(
     connector: &impl Connector,
     options: &ClientTransportOptions,
     connecting: impl Future<Output = io::Result<T>>,

@@ -3,6 +3,7 @@
 pub(crate) mod child;
 pub(crate) mod connection;
 pub(crate) mod connector;
+pub(crate) mod stream_connector;
 #[cfg(feature = "websocket")]
 pub(crate) mod websocket;
 

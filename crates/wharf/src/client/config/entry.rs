@@ -16,6 +16,17 @@ use crate::client::Target;
 use crate::client::config::locations;
 
 /// Server entry of a configuration file.
+///
+/// ```
+/// use wharf::client::config::Config;
+///
+/// let text = r#"{"mcpServers": {"files": {"command": "files-server", "disabled": true}}}"#;
+/// let config = Config::parse(text, "mcp.json")?;
+/// let entry = &config.entries[0];
+/// assert_eq!(entry.name, "files");
+/// assert!(entry.is_disabled() && !entry.is_trusted());
+/// # Ok::<(), wharf::client::config::ConfigError>(())
+/// ```
 #[derive(Clone)]
 pub struct Entry {
     /// Name of the entry.

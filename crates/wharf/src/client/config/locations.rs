@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 use crate::client::config::expand::Variables;
 
 /// Configuration file of a program. It need not exist.
+///
+/// ```
+/// use wharf::client::config::places;
+///
+/// for place in places().into_iter().filter(|place| place.path.exists()) {
+///     println!("{}: {}", place.program, place.path.display());
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConfigLocation {
@@ -34,6 +42,12 @@ const SETTINGS: [(&str, &str); 4] = [
 ];
 
 /// All locations of configuration files, the project's own first.
+///
+/// ```
+/// use wharf::client::config::places;
+///
+/// assert!(places().iter().any(|place| place.path.ends_with(".mcp.json")));
+/// ```
 #[must_use]
 pub fn config_locations() -> Vec<ConfigLocation> {
     let mut locations: Vec<ConfigLocation> =

@@ -41,6 +41,7 @@ const MAX_FILE_BYTES: u64 = 16 << 20;
 /// # Ok::<(), wharf::client::config::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Config {
     /// Path of the file.
     pub path: PathBuf,
@@ -194,7 +195,16 @@ pub fn find(name: &str) -> Result<Entry, ConfigError> {
 }
 
 /// Error of an entry or a configuration file.
+///
+/// ```
+/// use wharf::client::config::Config;
+///
+/// let error = Config::parse("{}", "mcp.json").unwrap_err();
+/// assert!(error.names_no_servers());
+/// assert!(error.to_string().starts_with("mcp.json: "));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ConfigError {
     problem: String,
     /// Existing names.

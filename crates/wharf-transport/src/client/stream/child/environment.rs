@@ -4,6 +4,15 @@ use std::{env, ffi::OsString};
 
 /// Selects the variables of this program's environment that a child gets, before those of
 /// [`ChildCommand::env`](crate::client::stream::child::ChildCommand::env).
+///
+/// ```
+/// # mod wharf { pub use wharf_transport::client; }
+/// use wharf::client::{ChildCommand, Environment};
+///
+/// let command = ChildCommand::new("my-server");
+/// assert_eq!(command.environment, Environment::Basic);
+/// assert_eq!(command.clear_env().environment, Environment::Clear);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Environment {

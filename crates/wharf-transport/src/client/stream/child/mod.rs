@@ -30,7 +30,8 @@ use crate::client::{
 /// [`env`](ChildCommand::env) adds one, [`inherit_env`](ChildCommand::inherit_env) passes all.
 ///
 /// ```
-/// use wharf_transport::client::{ChildCommand, Stderr};
+/// # mod wharf { pub use wharf_transport::client; }
+/// use wharf::client::{ChildCommand, Stderr};
 ///
 /// let command = ChildCommand::new("npx")
 ///     .args(["-y", "@modelcontextprotocol/server-everything"])
@@ -56,6 +57,14 @@ pub struct ChildCommand {
 }
 
 /// The destination of a child's stderr.
+///
+/// ```
+/// # mod wharf { pub use wharf_transport::client; }
+/// use wharf::client::{ChildCommand, Stderr};
+///
+/// let quiet = ChildCommand::new("my-server").stderr(Stderr::Null);
+/// assert_eq!(quiet.stderr, Stderr::Null);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stderr {
@@ -106,7 +115,8 @@ impl ChildCommand {
     /// Passes this program's whole environment, except the keys of a Wharf server.
     ///
     /// ```
-    /// use wharf_transport::client::{ChildCommand, Environment};
+    /// # mod wharf { pub use wharf_transport::client; }
+    /// use wharf::client::{ChildCommand, Environment};
     ///
     /// let command = ChildCommand::new("cargo").args(["run"]).inherit_env();
     /// assert_eq!(command.environment, Environment::Inherit);
