@@ -11,7 +11,7 @@ use std::{
 };
 
 use tokio::{sync::Notify, time::timeout};
-use wharf_model::Error;
+use wharf_model::{BudgetShare, Caller, Error};
 
 use crate::server::http::call_stream::MAX_CHUNK_BYTES;
 use crate::server::http::session::event_log::persist::PersistState;
@@ -41,12 +41,15 @@ pub(crate) struct EventLog {
     session: Weak<Session>,
 }
 
-#[derive(Default)]
 struct LogState {
     /// The newest events.
     events: VecDeque<Vec<u8>>,
     /// Size of the events, with their overhead.
     bytes: usize,
+    /// Share of the replay budget that this stream takes.
+    share: BudgetShare,
+    /// True if the caller exceeded its share of the replay budget when this stream last changed.
+    is_over_share: bool,
     /// Number of the newest event.
     newest: u64,
     /// Number of the newest event that was read.
@@ -106,11 +109,12 @@ impl EventLog {
     pub(crate) fn new(
         number: u64,
         common: Arc<SessionContext>,
+        caller: &Caller,
         writer: Option<EventWriter>,
         session: Weak<Session>,
     ) -> Arc<Self> {
-        common.replay_budget.add(STREAM_OVERHEAD_BYTES);
-        let (state, room, writer) = (Mutex::default(), Notify::new(), writer.map(Box::new));
+        let state = Mutex::new(LogState::new(common.replay_budget.share(caller)));
+        let (room, writer) = (Notify::new(), writer.map(Box::new));
         Arc::new(EventLog { number, common, state, room, writer, session })
     }
 
@@ -141,9 +145,9 @@ impl EventLog {
     fn has_room(&self) -> bool {
         // Half of the limit: the other half may be in the buffers of the connection.
         let most = self.common.context.limits.output.div_ceil(2);
-        // If the replay budget is used up, readers still get every event, one at a time.
-        let unread = if self.common.replay_budget.is_full() { 1 } else { most };
         let state = self.lock();
+        // Beyond the caller's share of the replay budget, its readers still get every event, one at a time.
+        let unread = if state.is_over_share { 1 } else { most };
         state.reader.as_ref().is_none_or(|reader| reader.unread < unread)
             && state
                 .persist_state
@@ -163,15 +167,17 @@ impl EventLog {
     pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();
         self.append(&mut state, message);
-        let waker = state.waker();
+        let (waker, over_share) = (state.waker(), state.caller_over_share());
         drop(state);
         wake(waker);
         self.persist_pending();
-        if !self.common.replay_budget.make_room() {
-            // The replay budget is still exceeded after all ended streams were dropped.
+        if let Some(caller) = over_share
+            && !self.common.replay_budget.make_room(&caller)
+        {
+            // The share is still exceeded after all ended streams of the caller were dropped.
             let mut state = self.lock();
             let least = usize::from(state.ended || state.reader.is_some());
-            self.trim(&mut state, least, 0, 0);
+            state.trim(least, 0, 0);
         }
     }
 
@@ -186,7 +192,6 @@ impl EventLog {
         state.events.push_back(message);
         state.newest += 1;
         state.bytes += size;
-        self.common.replay_budget.add(size);
         self.trim_to_limits(state);
         if let Some(reader) = &mut state.reader {
             reader.unread += size;
@@ -199,27 +204,7 @@ impl EventLog {
     /// Drops events beyond the replay limits.
     fn trim_to_limits(&self, state: &mut LogState) {
         // The newest event is kept, because the client may wait for it.
-        self.trim(state, 1, self.common.limits.replay_events, self.common.limits.replay_bytes);
-    }
-
-    /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
-    /// newest `least`.
-    fn trim(&self, state: &mut LogState, least: usize, events: usize, bytes: usize) {
-        let before = state.bytes;
-        while state.events.len() > least && (state.events.len() > events || state.bytes > bytes) {
-            let oldest = state.oldest();
-            if state.reader.as_ref().is_some_and(|reader| reader.at < oldest)
-                || state.visible() < oldest
-            {
-                break;
-            }
-            let dropped = state.events.pop_front().unwrap_or_default();
-            state.bytes -= dropped.len() + EVENT_OVERHEAD_BYTES;
-        }
-        if state.events.capacity() > 4 * state.events.len() + 16 {
-            state.events.shrink_to(2 * state.events.len());
-        }
-        self.common.replay_budget.remove(before - state.bytes);
+        state.trim(1, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
     /// Ends the stream, with a reply if there is one.
@@ -231,12 +216,14 @@ impl EventLog {
         }
         state.ended = true;
         self.enqueue_ended(&mut state);
-        let waker = state.waker();
+        let (waker, over_share) = (state.waker(), state.caller_over_share());
         drop(state);
         wake(waker);
         self.persist_pending();
         self.common.replay_budget.expire(self.common.now());
-        self.common.replay_budget.make_room();
+        if let Some(caller) = over_share {
+            self.common.replay_budget.make_room(&caller);
+        }
     }
 
     /// Ends the response after the events so far. The stream goes on.
@@ -254,7 +241,7 @@ impl EventLog {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.ended = true;
-        self.clear(&mut state);
+        state.clear();
         let reader = state.reader.take();
         drop(state);
         self.notify_detached(reader);
@@ -267,7 +254,7 @@ impl EventLog {
         let is_stored =
             state.persist_state.as_ref().is_none_or(|persist_state| persist_state.ended);
         if state.reader.is_none() && is_stored {
-            self.clear(&mut state);
+            state.clear();
             drop(state);
             // The copy in the store expires by its TTL.
             if let Some(session) = self.session.upgrade() {
@@ -276,17 +263,12 @@ impl EventLog {
         }
     }
 
-    fn clear(&self, state: &mut LogState) {
-        state.discarded = true;
-        state.events = VecDeque::new();
-        self.common.replay_budget.remove(mem::take(&mut state.bytes));
-    }
-
     fn enqueue_ended(self: &Arc<Self>, state: &mut LogState) {
         if state.ended && !state.discarded && state.queue_position.is_none() {
             let now = self.common.now();
+            let budget = &self.common.replay_budget;
             state.queue_position =
-                Some(self.common.replay_budget.enqueue(Arc::downgrade(self), now));
+                Some(budget.enqueue(state.share.caller(), Arc::downgrade(self), now));
         }
     }
 
@@ -414,6 +396,62 @@ impl EventLog {
 }
 
 impl LogState {
+    fn new(share: BudgetShare) -> Self {
+        let mut state = LogState {
+            events: VecDeque::new(),
+            bytes: 0,
+            share,
+            is_over_share: false,
+            newest: 0,
+            sent: 0,
+            reader: None,
+            last_ticket: 0,
+            ended: false,
+            reply_status: None,
+            queue_position: None,
+            discarded: false,
+            persist_state: None,
+        };
+        state.charge();
+        state
+    }
+
+    /// Updates the share of the replay budget.
+    fn charge(&mut self) {
+        self.is_over_share = self.share.resize(STREAM_OVERHEAD_BYTES + self.bytes).is_err();
+    }
+
+    /// Returns the caller if it exceeds its share of the replay budget.
+    fn caller_over_share(&self) -> Option<Caller> {
+        self.is_over_share.then(|| self.share.caller().clone())
+    }
+
+    /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
+    /// newest `least`.
+    fn trim(&mut self, least: usize, events: usize, bytes: usize) {
+        while self.events.len() > least && (self.events.len() > events || self.bytes > bytes) {
+            let oldest = self.oldest();
+            if self.reader.as_ref().is_some_and(|reader| reader.at < oldest)
+                || self.visible() < oldest
+            {
+                break;
+            }
+            let dropped = self.events.pop_front().unwrap_or_default();
+            self.bytes -= dropped.len() + EVENT_OVERHEAD_BYTES;
+        }
+        if self.events.capacity() > 4 * self.events.len() + 16 {
+            self.events.shrink_to(2 * self.events.len());
+        }
+        self.charge();
+    }
+
+    /// Drops all events.
+    fn clear(&mut self) {
+        self.discarded = true;
+        (self.events, self.bytes) = (VecDeque::new(), 0);
+        self.charge();
+    }
+
     /// Number of the newest event that may be read: a persisted stream shows only stored events.
     fn visible(&self) -> u64 {
         self.persist_state.as_ref().map_or(self.newest, |persist_state| persist_state.stored)
@@ -461,7 +499,6 @@ impl LogState {
 impl Drop for EventLog {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.common.replay_budget.remove(state.bytes + STREAM_OVERHEAD_BYTES);
         if let Some(queue_position) = state.queue_position {
             self.common.replay_budget.dequeue(queue_position);
         }

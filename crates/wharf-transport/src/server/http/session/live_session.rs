@@ -250,7 +250,8 @@ impl Session {
             .shared_record
             .as_ref()
             .map(|shared_record| EventWriter::new(self, shared_record, number));
-        let log = EventLog::new(number, self.common.clone(), writer, Arc::downgrade(self));
+        let session = Arc::downgrade(self);
+        let log = EventLog::new(number, self.common.clone(), &self.caller, writer, session);
         streams.call_streams.insert(log.number, log.clone());
         log
     }
@@ -268,7 +269,8 @@ impl Session {
         let session_stream = streams
             .session_stream
             .get_or_insert_with(|| {
-                EventLog::new(SESSION_STREAM, self.common.clone(), None, Weak::new())
+                let common = self.common.clone();
+                EventLog::new(SESSION_STREAM, common, &self.caller, None, Weak::new())
             })
             .clone();
         if streams.ended {
