@@ -11,7 +11,7 @@ use wharf::{
     auth::client::FileTokenStore,
     client::{
         Target,
-        config::{Config, Entry, masked_url},
+        config::{Config, Entry, masked_url, masked_variable},
     },
 };
 
@@ -77,7 +77,7 @@ fn refused(entry: &Entry) -> CliError {
 }
 
 /// Commands and URLs of every server of the file, with their variables. Commands are not masked:
-/// masking could hide their effect.
+/// masking could hide their effect. Values of `env` are masked only if they look like credentials.
 fn description(entry: &Entry) -> Result<String, CliError> {
     let file = entry.source.display();
     let config = Config::read(&entry.source).map_err(|error| CliError::usage(error.to_string()))?;
@@ -109,7 +109,10 @@ fn facts(entry: &Entry) -> Vec<String> {
             named("starts", vec![words.join(" ")]);
             let dir = command.dir.map(|dir| dir.to_string_lossy().into_owned());
             named("in", dir.into_iter().collect());
-            named("sets", command.env.into_iter().map(|(name, _)| name).collect());
+            let shown = |(name, value): (String, String)| {
+                format!("{name}={}", quoted(&masked_variable(&name, &value)))
+            };
+            named("sets", command.env.into_iter().map(shown).collect());
             named("reads the file", entry.env_file().map(str::to_owned).into_iter().collect());
         }
         other => named("connects to", vec![masked_url(&other.to_string())]),
@@ -214,13 +217,13 @@ mod tests {
     #[test]
     fn the_trust_prompt_lists_commands_urls_and_variables() {
         let text = r#"{"mcpServers": {"a": {"command": "sh", "args": ["-c", "x y"], "cwd": "/b",
-            "env": {"C": "${D}"}, "envFile": ".env"}, "e": {"url": "http://h/?k=${F}",
+            "env": {"C": "${D}", "H": "x y", "KEY": "hunter2"}, "envFile": ".env"}, "e": {"url": "http://h/?k=${F}",
             "headers": {"G": "h"}}}}"#;
         let config = Config::parse(text, "mcp.json").unwrap();
         let all = [
             "starts sh -c 'x y'",
             "in /b",
-            "sets C",
+            "sets C=${D}, H='x y', KEY=***",
             "reads the file .env",
             "reads the variables D",
         ];

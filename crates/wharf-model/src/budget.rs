@@ -58,9 +58,15 @@ impl Budget {
         caller: &Caller,
         amount: usize,
     ) -> Result<BudgetShare, BudgetFull> {
-        let mut held = BudgetShare { budget: self.clone(), caller: caller.clone(), amount: 0 };
+        let mut held = self.share(caller);
         held.grow(amount)?;
         Ok(held)
+    }
+
+    /// Returns an empty share of `caller`, for [`grow`](BudgetShare::grow) and [`resize`](BudgetShare::resize).
+    #[must_use]
+    pub fn share(self: &Arc<Self>, caller: &Caller) -> BudgetShare {
+        BudgetShare { budget: self.clone(), caller: caller.clone(), amount: 0 }
     }
 
     /// Returns the units that all callers hold.
@@ -78,11 +84,52 @@ impl Budget {
     /// Returns the units that this caller holds.
     #[must_use]
     pub fn held_by(&self, caller: &Caller) -> usize {
-        self.lock().callers.get(caller).copied().unwrap_or_default()
+        self.lock().held_by(caller)
+    }
+
+    /// Returns true if `caller` holds more than is left for the others, after [`resize`](BudgetShare::resize).
+    #[must_use]
+    pub fn is_exceeded_by(&self, caller: &Caller) -> bool {
+        let state = self.lock();
+        state.held_by(caller) > self.most.saturating_sub(state.total)
     }
 
     fn lock(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BudgetState {
+    fn held_by(&self, caller: &Caller) -> usize {
+        self.callers.get(caller).copied().unwrap_or_default()
+    }
+
+    /// Adds units of `caller`; returns the units that it holds then.
+    fn add(&mut self, caller: &Caller, more: usize) -> usize {
+        self.total += more;
+        match self.callers.get_mut(caller) {
+            Some(held) => {
+                *held += more;
+                *held
+            }
+            None if more == 0 => 0,
+            None => {
+                self.callers.insert(caller.clone(), more);
+                more
+            }
+        }
+    }
+
+    /// Removes units of `caller`; returns the units that it holds then.
+    fn remove(&mut self, caller: &Caller, less: usize) -> usize {
+        self.total -= less;
+        let Some(held) = self.callers.get_mut(caller) else { return 0 };
+        *held -= less;
+        let left = *held;
+        if left == 0 {
+            self.callers.remove(caller);
+        }
+        left
     }
 }
 
@@ -106,17 +153,41 @@ impl BudgetShare {
         let mut state = self.budget.lock();
         let total = state.total.checked_add(more).ok_or(BudgetFull)?;
         let free = self.budget.most.checked_sub(total).ok_or(BudgetFull)?;
-        let held = state.callers.get(&self.caller).copied().unwrap_or_default() + more;
-        if held > free {
+        if state.held_by(&self.caller) + more > free {
             return Err(BudgetFull);
         }
-        match state.callers.get_mut(&self.caller) {
-            Some(known) => *known = held,
-            None => drop(state.callers.insert(self.caller.clone(), held)),
-        }
-        state.total = total;
+        state.add(&self.caller, more);
         self.amount += more;
         Ok(())
+    }
+
+    /// Sets the number of units, even to more than the caller's share: for memory that is in use already. On an
+    /// error the caller must free some.
+    ///
+    /// ```
+    /// # mod wharf { pub use wharf_model::*; pub mod model { pub use super::*; } }
+    /// use wharf::model::{Budget, BudgetFull, Caller};
+    ///
+    /// let budget = Budget::new(100);
+    /// let mut kept = budget.share(&Caller::Local);
+    /// assert_eq!(kept.resize(60), Err(BudgetFull));
+    /// assert_eq!((budget.total(), budget.is_exceeded_by(&Caller::Local)), (60, true));
+    /// assert_eq!(kept.resize(50), Ok(()));
+    /// ```
+    ///
+    /// # Errors
+    /// [`BudgetFull`] if the caller now holds more than is left for the others.
+    pub fn resize(&mut self, amount: usize) -> Result<(), BudgetFull> {
+        let mut state = self.budget.lock();
+        let held = match amount.checked_sub(self.amount) {
+            Some(more) => state.add(&self.caller, more),
+            None => state.remove(&self.caller, self.amount - amount),
+        };
+        self.amount = amount;
+        match held > self.budget.most.saturating_sub(state.total) {
+            true => Err(BudgetFull),
+            false => Ok(()),
+        }
     }
 
     /// Releases all but `amount` units.
@@ -126,15 +197,13 @@ impl BudgetShare {
             return;
         }
         self.amount -= less;
-        let mut state = self.budget.lock();
-        state.total -= less;
-        let held = state.callers.get_mut(&self.caller);
-        if held.is_some_and(|held| {
-            *held -= less;
-            *held == 0
-        }) {
-            state.callers.remove(&self.caller);
-        }
+        self.budget.lock().remove(&self.caller, less);
+    }
+
+    /// Returns the caller that holds the units.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Returns the number of units.
@@ -174,6 +243,23 @@ mod tests {
         assert!(shares[1] >= 250 && shares[2] >= 125, "{shares:?}");
         assert!(budget.take(&caller(9), 1).is_ok());
         drop(held);
+        assert_eq!(budget.total(), 0);
+        assert!(budget.lock().callers.is_empty());
+    }
+
+    #[test]
+    fn memory_in_use_is_counted_beyond_the_share() {
+        let budget = Budget::new(100);
+        let (mut mallory, mut alice) = (budget.share(&caller(1)), budget.share(&caller(2)));
+        assert_eq!(mallory.resize(50), Ok(()));
+        assert_eq!(mallory.resize(80), Err(BudgetFull));
+        assert_eq!((alice.resize(10), alice.resize(11)), (Ok(()), Err(BudgetFull)));
+        assert!(budget.is_exceeded_by(&caller(1)) && budget.is_exceeded_by(&caller(2)));
+        assert_eq!(mallory.resize(40), Ok(()));
+        assert!(!budget.is_exceeded_by(&caller(2)));
+        assert_eq!(mallory.resize(200), Err(BudgetFull));
+        assert!(budget.take(&caller(3), 1).is_err());
+        drop((mallory, alice));
         assert_eq!(budget.total(), 0);
         assert!(budget.lock().callers.is_empty());
     }

@@ -5,10 +5,13 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf},
+    io::{
+        AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf,
+        WriteHalf, duplex, split,
+    },
     sync::Semaphore,
     task::JoinHandle,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use wharf_model::{
     BoxFuture, ClientRequest, Deadlines, Error, Implementation, Method, Notification, Outbox,
@@ -329,7 +332,7 @@ async fn a_call_that_ends_within_the_shutdown_timeout_is_answered() {
     connection.tool(2, "now").await;
     assert_eq!(connection.id().await, 2);
     connection.shutdown.stop();
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    sleep(Duration::from_secs(4)).await;
     connection.gate.add_permits(1);
     assert_eq!(connection.id().await, 1);
     assert_eq!(connection.next().await, None);
@@ -359,12 +362,12 @@ async fn a_flood_neither_blocks_other_calls_nor_survives_its_cancellation() {
 #[tokio::test(start_paused = true)]
 async fn a_flood_does_not_outlive_its_client() {
     let (host, gate) = host(|_| ());
-    let ((mut asks, input), (output, reads)) = (tokio::io::duplex(4096), tokio::io::duplex(4096));
+    let ((mut asks, input), (output, reads)) = (duplex(4096), duplex(4096));
     let serving =
         tokio::spawn(serve_lines(host, RequestExtensions::new(), input, output, Shutdown::new()));
     asks.write_all(format!("{}\n", tool_call(1, "torrent")).as_bytes()).await.unwrap();
     // Its messages are not read, so it does not progress.
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     drop(reads);
     serving.await.unwrap();
     assert_eq!(gate.available_permits(), 0, "the call went on to its end");
@@ -374,13 +377,12 @@ async fn a_flood_does_not_outlive_its_client() {
 #[tokio::test(start_paused = true)]
 async fn calls_of_a_disconnected_client_do_not_start() {
     let (host, gate) = host(|_| ());
-    let ((mut asks, input), (output, reads)) =
-        (tokio::io::duplex(1 << 20), tokio::io::duplex(4096));
+    let ((mut asks, input), (output, reads)) = (duplex(1 << 20), duplex(4096));
     let serving =
         tokio::spawn(serve_lines(host, RequestExtensions::new(), input, output, Shutdown::new()));
     let calls: String = (0..200).map(|id| format!("{}\n", tool_call(id, "loud"))).collect();
     asks.write_all(calls.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(1)).await;
     let before = gate.available_permits();
     drop(reads);
     serving.await.unwrap();
@@ -526,6 +528,39 @@ async fn a_client_that_reads_nothing_gets_one_shutdown_timeout() {
     assert!(timeout(grace * 3 / 2, connection.serving).await.is_ok());
 }
 
+/// The client kept its connection and its memory as long as it liked.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_reads_is_disconnected() {
+    let (host, _) = host(|limits| limits.write = Duration::from_secs(5));
+    let (server, mut client) = duplex(64 << 10);
+    let (input, output) = split(server);
+    let serving =
+        tokio::spawn(serve_lines(host, RequestExtensions::new(), input, output, Shutdown::new()));
+    client.write_all(format!("{}\n", tool_call(1, "flood")).as_bytes()).await.unwrap();
+    sleep(Duration::from_millis(4_900)).await;
+    // Reading anything extends the time.
+    let mut some = vec![0; 32 << 10];
+    client.read_exact(&mut some).await.unwrap();
+    sleep(Duration::from_millis(4_900)).await;
+    assert!(!serving.is_finished());
+    // A second for the client to read what was written.
+    sleep(Duration::from_millis(1_200)).await;
+    assert!(serving.is_finished());
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.len() <= 64 << 10, "{}", rest.len());
+}
+
+/// As over stdio, the client may be stopped in a debugger.
+#[tokio::test(start_paused = true)]
+async fn a_client_in_the_same_process_may_stop_reading() {
+    let mut connection = LineConnection::new(|_| {});
+    connection.tool(1, "flood").await;
+    sleep(Duration::from_secs(3600)).await;
+    connection.tool(2, "now").await;
+    while connection.next().await.unwrap()["id"] != 2 {}
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_message_that_does_not_end_times_out() {
     // Independent of the number of bytes that arrived before.
@@ -533,9 +568,9 @@ async fn a_message_that_does_not_end_times_out() {
         let mut connection = LineConnection::new(|_| {});
         connection.tool(1, "now").await;
         assert_eq!(connection.id().await, 1);
-        tokio::time::sleep(Duration::from_secs(3600)).await;
+        sleep(Duration::from_secs(3600)).await;
         connection.writer.write_all(&vec![b' '; begun]).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(9_900)).await;
+        sleep(Duration::from_millis(9_900)).await;
         let error = timeout(Duration::from_secs(1), connection.next()).await.unwrap().unwrap();
         assert!(
             error["error"]["message"].as_str().unwrap().contains("too long to arrive"),
@@ -553,7 +588,7 @@ async fn slow_bytes_do_not_extend_the_timeout() {
     let began = tokio::time::Instant::now();
     let drip = async {
         while connection.writer.write_all(b" ").await.is_ok() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            sleep(Duration::from_secs(1)).await;
         }
     };
     let ended = async {
@@ -572,7 +607,7 @@ async fn a_long_message_gets_time_for_its_length() {
     let mut connection = LineConnection::new(|limits| limits.arrival = Duration::from_secs(1));
     for _ in 0..100 {
         connection.writer.write_all(&[b' '; 8 << 10]).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(110)).await;
+        sleep(Duration::from_millis(110)).await;
     }
     connection.tool(1, "now").await;
     assert_eq!(connection.id().await, 1);
@@ -591,9 +626,9 @@ async fn a_batch_is_charged_until_its_last_member_ends() {
     first["params"]["arguments"] = json!({"text": "x".repeat(200_000)});
     connection.send(json!([first, legacy_call("last", "gate")])).await;
     // Both are waiting when the first is admitted.
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    sleep(Duration::from_millis(10)).await;
     connection.gate.add_permits(1);
-    tokio::time::sleep(Duration::from_millis(10)).await;
+    sleep(Duration::from_millis(10)).await;
     assert_eq!(connection.gate.available_permits(), 0);
     long_call(&mut connection, 1, "now", 200_000).await;
     let refused = connection.next().await.unwrap();

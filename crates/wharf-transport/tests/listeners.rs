@@ -181,6 +181,18 @@ async fn a_client_with_unread_input_receives_all_replies_at_shutdown() {
     serving.await.unwrap();
 }
 
+#[tokio::test]
+async fn a_client_that_never_reads_is_disconnected() {
+    let mut limits = LineLimits::default();
+    limits.write = Duration::from_millis(200);
+    let (address, shutdown) = serving(limits, 2).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let pings = PING.repeat(1000);
+    let writing = async { while client.write_all(&pings).await.is_ok() {} };
+    assert!(timeout(Duration::from_secs(20), writing).await.is_ok(), "still connected");
+    shutdown.stop();
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn a_socket_of_a_server_that_is_busy_is_left_alone() {

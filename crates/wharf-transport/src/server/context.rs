@@ -54,6 +54,10 @@ pub struct LineLimits {
     /// Maximum time from a message's first byte to its last, plus its length at 64 KiB per second,
     /// and maximum time between two reads of it. Does not apply to stdio.
     pub arrival: Duration,
+    /// Maximum time in which the client must read something while output waits for it. Then the
+    /// connection is closed. Does not apply to stdio, where the client may be stopped in a debugger,
+    /// nor to connections within the process. WebSockets have `HttpLimits::write` instead.
+    pub write: Duration,
     /// Maximum number of bytes of partially received messages, on all connections of a listening
     /// socket or of an HTTP endpoint; at least twice the maximum message length. One caller gets at
     /// most half of it. A message beyond it is answered with an error.
@@ -87,6 +91,7 @@ impl Default for LineLimits {
             output: 256 << 10,
             grace: Duration::from_secs(5),
             arrival: Duration::from_secs(10),
+            write: Duration::from_secs(10),
             unfinished: 48 << 20,
             messages: 256 << 20,
         }

@@ -8,7 +8,7 @@ use tokio::{
 };
 use wharf_model::RequestExtensions;
 
-use crate::{ServerContext, Shutdown, serve_lines};
+use crate::{ServerContext, Shutdown, server::jsonl::serve_without_write_timeout};
 
 /// Maximum number of unread bytes in each direction.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -25,6 +25,7 @@ pub fn connect(
 ) -> (ClientEnd, JoinHandle<()>) {
     let (client, server) = duplex(BUFFER_BYTES);
     let (reader, writer) = split(server);
-    let serving = tokio::spawn(serve_lines(context, scope, reader, writer, shutdown));
+    let serving =
+        tokio::spawn(serve_without_write_timeout(context, scope, reader, writer, shutdown));
     (split(client), serving)
 }

@@ -456,7 +456,7 @@ async fn sessions_are_limited_per_caller_and_anonymous_callers_share_a_limit() {
 
 #[tokio::test(start_paused = true)]
 async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
-    let server = SessionServer::with(|limits| limits.anonymous_sessions = 8);
+    let server = SessionServer::with(|limits| limits.anonymous_sessions = 32);
     let at = |last: u8| {
         let mut client = server.client_without_session(NEWEST);
         client.address = Some(RemoteAddress(([192, 0, 2, last], 5000).into()));
@@ -482,6 +482,20 @@ async fn an_anonymous_caller_leaves_sessions_for_other_addresses() {
     victim.open().await;
     victim.principal = Some("mallory");
     assert_eq!(victim.tool(1, "now").await.status, 404);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_addresses_together_stay_within_the_limit_of_anonymous_sessions() {
+    let server = SessionServer::with(|limits| limits.anonymous_sessions = 64);
+    let mut opened = 0;
+    for last in 0..=255 {
+        let mut client = server.client_without_session(NEWEST);
+        client.address = Some(RemoteAddress(([192, 0, 2, last], 5000).into()));
+        for _ in 0..5 {
+            opened += usize::from(client.initialize("test").await.status == 200);
+        }
+    }
+    assert_eq!((opened, server.ports.sessions()), (64, 64));
 }
 
 #[tokio::test(start_paused = true)]

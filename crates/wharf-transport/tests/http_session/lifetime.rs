@@ -110,14 +110,83 @@ async fn for_one_session_too_many_the_longest_idle_one_ends() {
     let mut abandoned = server.client_without_session(NEWEST);
     abandoned.session = abandoned.initialize("test").await.session;
     assert_eq!(clients[0].tool(1, "now").await.status, 200);
-    // First the one without any request, then the longest idle one.
+    // One more fits; then the longest idle one is evicted.
     clients.push(server.client(NEWEST).await);
     clients.push(server.client(NEWEST).await);
     let mut status = Vec::new();
-    for client in clients.iter().chain([&abandoned]) {
+    for client in &clients {
         status.push(client.tool(1, "now").await.status);
     }
-    assert_eq!(status, [200, 404, 200, 200, 200, 404]);
+    assert_eq!(status, [200, 404, 200, 200, 200]);
+    // A session in its handshake takes no place of these.
+    assert_eq!(abandoned.tool(1, "now").await.status, 200);
+    assert_eq!(clients[0].tool(1, "now").await.status, 404);
+}
+
+/// Each newcomer's session was evicted for the next one, before its handshake ended.
+#[tokio::test(start_paused = true)]
+async fn sessions_in_the_handshake_are_not_evicted_for_each_other() {
+    let server = SessionServer::with(|limits| limits.sessions = 4);
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        clients.push(server.client(NEWEST).await);
+        sleep(Duration::from_secs(1)).await;
+    }
+    let mut newcomers = Vec::new();
+    for _ in 0..3 {
+        let mut newcomer = server.client_without_session(NEWEST);
+        newcomer.session = newcomer.initialize("test").await.session;
+        newcomers.push(newcomer);
+    }
+    let mut status = Vec::new();
+    for client in newcomers.iter().chain(&clients) {
+        status.push(client.tool(1, "now").await.status);
+    }
+    // Sessions that were idle for longest are evicted for them.
+    assert_eq!(status, [200, 200, 200, 404, 404, 404, 200]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_are_only_opened_evict_no_session_in_use_and_no_other_callers_handshake() {
+    let server = SessionServer::with(|limits| limits.sessions = 4);
+    let as_caller = |name: &'static str| {
+        let mut client = server.client_without_session(NEWEST);
+        client.principal = Some(name);
+        client
+    };
+    let mut clients = [as_caller("alice"), as_caller("alice"), as_caller("alice")];
+    for client in &mut clients {
+        client.open().await;
+    }
+    let mut bob = as_caller("bob");
+    bob.session = bob.initialize("test").await.session;
+    for name in ["mallory", "alice"] {
+        for _ in 0..100 {
+            assert_eq!(as_caller(name).initialize("test").await.status, 200);
+        }
+    }
+    for client in clients.iter().chain([&bob]) {
+        assert_eq!(client.tool(1, "now").await.status, 200, "{:?}", client.principal);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_whose_first_request_finds_all_sessions_in_use_can_repeat_it() {
+    let server = SessionServer::with(|limits| limits.sessions = 1);
+    let first = server.client(NEWEST).await;
+    let mut second = server.client_without_session(NEWEST);
+    second.session = second.initialize("test").await.session;
+    let stream = first.get(None).await;
+    let refused = second.tool(1, "now").await;
+    assert_eq!((refused.status, refused.retry_after.as_deref()), (503, Some("1")));
+    drop(stream);
+    assert_eq!(second.tool(1, "now").await.status, 200);
+    assert_eq!(first.tool(1, "now").await.status, 404);
+    // A session in its handshake can be deleted too, and takes no place of others.
+    let mut third = server.client_without_session(NEWEST);
+    third.session = third.initialize("test").await.session;
+    assert_eq!((third.delete().await.status, third.delete().await.status), (204, 404));
+    assert_eq!(second.tool(1, "now").await.status, 200);
 }
 
 #[tokio::test(start_paused = true)]
@@ -159,6 +228,10 @@ async fn sessions_with_much_replay_memory_reduce_the_number_of_sessions() {
         mallory.principal = Some("mallory");
         mallory.session = mallory.initialize(&format!("{number:04000}")).await.session;
         sessions.push(mallory);
+    }
+    // The limit is that of established sessions: all end their handshakes before any is counted.
+    for session in &sessions {
+        session.tool(1, "now").await;
     }
     let mut alive = 0;
     for session in &sessions {

@@ -145,7 +145,8 @@ async fn a_session_keeps_only_its_newest_finished_streams() {
 
 #[tokio::test(start_paused = true)]
 async fn all_streams_together_keep_only_so_much_and_the_oldest_go_first() {
-    let server = SessionServer::with(|limits| limits.replay_total = 10_000);
+    // One caller alone gets half.
+    let server = SessionServer::with(|limits| limits.replay_total = 20_000);
     let clients = [server.client(NEWEST).await, server.client(NEWEST).await];
     for _ in 0..3 {
         for client in &clients {
@@ -166,7 +167,7 @@ async fn all_streams_together_keep_only_so_much_and_the_oldest_go_first() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_being_read_is_not_evicted() {
-    let server = SessionServer::with(|limits| limits.replay_total = 5_000);
+    let server = SessionServer::with(|limits| limits.replay_total = 10_000);
     let client = server.client(NEWEST).await;
     count_unread(&server, &client, 10).await;
     let mut reading = client.get(Some("1-0")).await;
@@ -185,7 +186,7 @@ async fn a_stream_being_read_is_not_evicted() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unread_ended_stream_can_be_evicted() {
-    let server = SessionServer::with(|limits| limits.replay_total = 5_000);
+    let server = SessionServer::with(|limits| limits.replay_total = 10_000);
     let client = server.client(NEWEST).await;
     for _ in 0..3 {
         let answer = client.post(tool(1, "count_and_wait", json!({"to": 10}))).await;
@@ -243,6 +244,58 @@ async fn replay_memory_is_freed_with_the_session() {
         count_unread(&server, &client, 100).await;
         assert_eq!(kept(&client, 1).await.len(), 101);
         client.delete().await;
+    }
+}
+
+fn as_caller(server: &SessionServer, name: &'static str) -> SessionClient {
+    let mut client = server.client_without_session(NEWEST);
+    client.principal = Some(name);
+    client
+}
+
+/// The oldest streams were discarded first, of all callers.
+#[tokio::test(start_paused = true)]
+async fn streams_of_one_caller_do_not_displace_those_of_others() {
+    let server = SessionServer::with(|limits| limits.replay_total = 400_000);
+    let mut alice = as_caller(&server, "alice");
+    alice.open().await;
+    count_unread(&server, &alice, 10).await;
+    for _ in 0..10 {
+        let mut mallory = as_caller(&server, "mallory");
+        mallory.open().await;
+        for _ in 0..10 {
+            count_unread(&server, &mallory, 50).await;
+        }
+    }
+    assert_eq!(kept(&alice, 1).await.len(), 11);
+    // Another caller finds room.
+    let mut bob = as_caller(&server, "bob");
+    bob.open().await;
+    count_unread(&server, &bob, 100).await;
+    assert_eq!(kept(&bob, 1).await.len(), 101);
+}
+
+/// The calls of all callers waited for their clients to read each event.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_reads_nothing_does_not_delay_the_calls_of_others() {
+    let server = SessionServer::with(|limits| limits.replay_total = 400_000);
+    let mut mallory = as_caller(&server, "mallory");
+    mallory.open().await;
+    let mut unread = Vec::new();
+    for id in 1..=4 {
+        unread.push(mallory.post(tool(id, "count", json!({"to": 500}))).await);
+    }
+    server.settle().await;
+    let mut alice = as_caller(&server, "alice");
+    alice.open().await;
+    let before = server.calls();
+    let answer = alice.post(tool(1, "count", json!({"to": 100}))).await;
+    server.settle().await;
+    assert_eq!(server.calls(), before, "the call waits for its reader");
+    assert_eq!(answer.messages().await.len(), 101);
+    // The other caller gets all of its events too.
+    for answer in unread {
+        assert_eq!(answer.messages().await.len(), 501);
     }
 }
 

@@ -328,15 +328,20 @@ pub struct HttpLimits {
     /// Interval of keep-alives on a silent stream.
     pub keep_alive: Duration,
     /// Largest number of legacy sessions. For one more, the longest idle session of the caller with most
-    /// sessions ends, first those whose client never used them. If all are in use, the new one is refused. In a
-    /// cluster: the largest number per principal in all processes, and the largest number in the memory of one
-    /// process.
+    /// sessions ends. If all are in use, the new one is refused. Sessions count from the first request with
+    /// their id. Until then they are in the handshake, for which there is room beside them: for an eighth of
+    /// this number, at least eight. For one handshake more, the oldest of the caller with most handshakes ends.
+    /// In a cluster: the largest number per principal in all processes, and the largest number in the memory
+    /// of one process.
     pub sessions: usize,
     /// Memory for the client info and capabilities of all legacy sessions, in bytes. Each session counts at
     /// least as its share, so that there are never more than `sessions`.
     pub session_bytes: usize,
-    /// Legacy sessions of unauthenticated callers in a cluster, in all processes. Their addresses form 16
-    /// groups. Each group may have a quarter of this number, all of them up to four times it.
+    /// Largest number of legacy sessions of unauthenticated callers in a cluster, in all processes. Their
+    /// addresses form 16 groups, and each group may have a sixteenth of it, so one address cannot use up the
+    /// sessions of all. Set [`Http::trusted_proxies`] behind a balancer, or else all clients have its address.
+    /// Callers without an address, such as those of an application that does not pass it on, are one group that
+    /// may have all.
     pub anonymous_sessions: usize,
     /// Time after which an idle legacy session expires.
     pub session_idle: Duration,
@@ -348,8 +353,9 @@ pub struct HttpLimits {
     pub replay_bytes: usize,
     /// Time that an ended stream of a legacy session is kept for replay.
     pub replay_time: Duration,
-    /// Bytes that all legacy sessions keep for replay, including events that are not read yet. Beyond it, ended
-    /// streams are discarded, oldest first; then calls wait for their clients to read (back-pressure).
+    /// Bytes that all legacy sessions keep for replay, including events that are not read yet. One caller may
+    /// keep as much as is still free: half of it if it is alone. Beyond that, ended streams of this caller are
+    /// discarded, oldest first; then its calls wait for their clients to read (back-pressure).
     pub replay_total: usize,
     /// Delay that clients are asked to wait before they resume a stream (`retry` of server-sent events).
     pub retry: Duration,

@@ -20,7 +20,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, timeout, timeout_at},
 };
-use wharf_model::RequestExtensions;
+use wharf_model::{Caller, RequestExtensions};
 
 use crate::{
     ServerContext, Shutdown,
@@ -35,6 +35,7 @@ use crate::{
         limits::{
             connection_slots::{ConnectionActivity, ConnectionSlot},
             message_memory::MessageBudget,
+            write_timeout::TimedWriter,
         },
     },
 };
@@ -54,10 +55,26 @@ pub(crate) fn replace_line_breaks(json: &mut [u8]) {
 }
 
 /// Serves one client over a pair of byte streams, one message per line, until the client
-/// disconnects or `shutdown` stops. Every request carries the values of `scope`.
+/// disconnects, does not read for [`LineLimits::write`](crate::LineLimits::write), or `shutdown`
+/// stops. Every request carries the values of `scope`.
 ///
 /// Needs a tokio runtime with time enabled. Dropping the future drops all calls in flight.
 pub async fn serve_lines<R, W>(
+    context: Arc<ServerContext>,
+    scope: RequestExtensions,
+    reader: R,
+    writer: W,
+    shutdown: Shutdown,
+) where
+    R: AsyncRead + Send + Unpin + 'static,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    let writer = TimedWriter::new(writer, context.limits.write, Caller::of(&scope));
+    serve_without_write_timeout(context, scope, reader, writer, shutdown).await;
+}
+
+/// As [`serve_lines`], for clients that may stop reading, or whose transport has a write timeout.
+pub(crate) async fn serve_without_write_timeout<R, W>(
     context: Arc<ServerContext>,
     scope: RequestExtensions,
     reader: R,

@@ -1,5 +1,7 @@
 //! Reads messages from the client and handles calls that end at once in place.
 
+mod partial_line;
+
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
@@ -15,7 +17,7 @@ use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite},
     time::{Instant, timeout},
 };
-use wharf_model::{BudgetFull, Caller, Error, ErrorKind, Method, Request, RequestExtensions};
+use wharf_model::{Caller, Error, Method, Request, RequestExtensions};
 use wharf_wire::{Codec, Connection, Line, Lines, Received};
 
 use crate::server::{
@@ -23,9 +25,10 @@ use crate::server::{
         batch::BatchReplies,
         call::{ConnectionState, LineCall},
         in_flight::{duplicate_id, overloaded},
+        reader::partial_line::PartialLine,
         writer::{SharedWriter, write_queued},
     },
-    limits::message_memory::{MIN_BYTES_PER_SECOND, MessageBudget, MessageCharge, PartialCharge},
+    limits::message_memory::{MessageBudget, MessageCharge, PartialCharge},
 };
 
 /// Maximum size of a read.
@@ -70,14 +73,6 @@ pub(crate) struct LineReader<W> {
     partial: Option<Box<PartialLine>>,
     /// Memory of the current message, if it is large.
     charge: Option<MessageCharge>,
-}
-
-/// State of a partially received message.
-#[derive(Default)]
-struct PartialLine {
-    /// Remaining time for its next bytes; `None` before the first wait.
-    left: Option<Duration>,
-    charge: Option<PartialCharge>,
 }
 
 impl<W: AsyncWrite + Unpin> LineReader<W> {
@@ -165,65 +160,12 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         }
     }
 
-    /// Timeout for the next bytes of a partially received message.
-    fn read_timeout(&self) -> Option<Duration> {
-        self.budget.as_ref()?;
-        if self.lines.is_between() {
-            return None;
-        }
-        let left = self.partial.as_ref().and_then(|partial| partial.left);
-        Some(left.unwrap_or(self.shared.context.limits.arrival))
-    }
-
-    /// Extends the timeout for the `size` bytes that arrived, up to its initial value. A fast start
-    /// therefore does not allow a longer pause.
-    fn extend_timeout(&mut self, size: usize) {
-        if let Some(left) = self.partial.as_mut().and_then(|partial| partial.left.as_mut()) {
-            let more = Duration::from_millis(size as u64 * 1000 / MIN_BYTES_PER_SECOND);
-            *left = left.saturating_add(more).min(self.shared.context.limits.arrival);
-        }
-    }
-
-    /// Charges a partially received message to the budget. If the budget is used up, the message is
-    /// dropped.
-    async fn count_partial(&mut self) {
-        let Some(budget) = &self.budget else { return };
-        let length = self.lines.buffer().len();
-        if length <= MIN_BUFFER_ROOM_BYTES {
-            return;
-        }
-        let partial = self.partial.get_or_insert_default();
-        let counted = match &mut partial.charge {
-            Some(charge) => charge.grow_to(length, &self.scope),
-            None => PartialCharge::new(budget, length, &self.scope)
-                .map(|charge| partial.charge = Some(charge)),
-        };
-        match counted {
-            // Decoded alone when it is complete, so that its memory is charged to its own call.
-            Ok(()) => self.read_ahead_limit = 1,
-            Err(BudgetFull) => {
-                partial.charge = None;
-                self.lines.abandon();
-                self.refuse(&no_memory()).await;
-            }
-        }
-    }
-
     /// Rejects a message whose id is unknown, because it was not decoded.
     async fn refuse(&mut self, error: &Error) {
         if let Received::Reply(reply, _) = self.connection.refuse(error) {
             self.reply(&reply, None);
         }
         self.flush().await;
-    }
-
-    async fn too_slow(&mut self) {
-        let read_timeout = self.shared.context.limits.arrival;
-        let problem = format!(
-            "The message took too long to arrive: send it within {read_timeout:?}, plus its length at \
-             64 KiB per second"
-        );
-        self.refuse(&Error::new(ErrorKind::InvalidRequest).with_message(problem)).await;
     }
 
     /// Handles all complete lines, then writes the output.
@@ -416,13 +358,6 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
         self.out.clear();
         self.out.shrink_to(2 * FLUSH_BYTES);
     }
-}
-
-/// Error for a message that exceeds the memory budget.
-fn no_memory() -> Error {
-    overloaded().with_message(
-        "The server is full: it has no memory for a message of this length now. Try again later",
-    )
 }
 
 /// True if the last call was slow; restarts the measurement.

@@ -74,10 +74,16 @@ impl<T> PartialEq for SlotEntry<T> {
 
 impl<T> Eq for SlotEntry<T> {}
 
-impl<T> SlotTable<T> {
+impl<T: Clone> SlotTable<T> {
     /// Creates a table of `most` units.
     pub(crate) fn new(most: usize) -> Self {
         SlotTable { most, used: 0, shares: HashMap::default(), ranking: BTreeSet::new() }
+    }
+
+    /// Number of units in use.
+    #[cfg(feature = "http")]
+    pub(crate) fn used(&self) -> usize {
+        self.used
     }
 
     /// True if there is room for this many units.
@@ -110,7 +116,8 @@ impl<T> SlotTable<T> {
         }
     }
 
-    /// Slot to evict so that `caller` gets another one. `None` if `caller` must be refused.
+    /// Slot to evict so that `caller` gets another one. `None` if `caller` must be refused. The slot
+    /// stays in the table until it is removed.
     pub(crate) fn victim(
         &mut self,
         caller: &Caller,
@@ -157,7 +164,9 @@ impl<T> SlotTable<T> {
             let since = match slot_use(&entry.item) {
                 SlotUse::Gone => continue,
                 SlotUse::Idle(since) if since <= entry.since || probes >= MAX_PROBES => {
-                    return Some(entry.item);
+                    let item = entry.item.clone();
+                    heap.push(Reverse(entry));
+                    return Some(item);
                 }
                 SlotUse::Idle(since) => since,
                 // Sorted behind all idle slots.
@@ -173,10 +182,11 @@ impl<T> SlotTable<T> {
     fn any_slot(&mut self, caller: &Caller, slot_use: &impl Fn(&T) -> SlotUse) -> Option<T> {
         let heap = &mut self.shares.get_mut(caller)?.heap;
         loop {
-            let Reverse(entry) = heap.pop()?;
+            let Reverse(entry) = heap.peek()?;
             if slot_use(&entry.item) != SlotUse::Gone {
-                return Some(entry.item);
+                return Some(entry.item.clone());
             }
+            heap.pop();
         }
     }
 }

@@ -4,3 +4,4 @@ pub(crate) mod connection_slots;
 pub(crate) mod descriptor_shortage;
 pub(crate) mod fair_eviction;
 pub(crate) mod message_memory;
+pub(crate) mod write_timeout;

@@ -86,6 +86,42 @@ pub fn masked_url(url: &str) -> String {
     }
 }
 
+/// Masks the value of an environment variable if it looks like a credential: by the name of the variable, or because
+/// the value is a token of a well-known issuer, or a URL with a credential. Variables (`${NAME}`) stay.
+///
+/// No part of any other text is masked: a variable may contain the arguments of a program, and a mask could hide some.
+///
+/// ```
+/// use wharf::client::config::masked_variable;
+///
+/// assert_eq!(masked_variable("API_KEY", "hunter2"), "***");
+/// assert_eq!(masked_variable("DB", "postgres://ann:hunter2@db/shop"), "postgres://***@db/shop");
+/// assert_eq!(masked_variable("NODE_OPTIONS", "--require ./x.js"), "--require ./x.js");
+/// ```
+#[must_use]
+pub fn masked_variable(name: &str, value: &str) -> String {
+    let is_made_of =
+        |signs: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c));
+    if is_secret(name) {
+        return hidden(value);
+    }
+    let is_word = ["Basic ", "Bearer "].iter().any(|scheme| value.starts_with(scheme))
+        || !value.contains(' ');
+    if is_token(value) && is_word && is_made_of("-_.=+ ") {
+        return HIDDEN.to_owned();
+    }
+    // A shell would run what follows a lone `&`.
+    let is_url = || {
+        let query = parts(parts(value, '#').0, '?').1;
+        is_made_of("-._~:/?#[]@!+,=%&${}")
+            && query.is_none_or(|query| query.split('&').all(|pair| pair.contains('=')))
+    };
+    match value.contains("://") && is_url() {
+        true => masked_url(value),
+        false => value.to_owned(),
+    }
+}
+
 /// True if the text before the first slash is a user with the start of a password, not a host with
 /// its port.
 fn has_password(text: &str) -> bool {
@@ -195,6 +231,32 @@ mod tests {
             ("http://[::1]:80/x@good.example/", "http://[::1]:80/x@good.example/"),
         ] {
             assert_eq!(masked_url(given), shown);
+        }
+    }
+
+    #[test]
+    fn only_credentials_of_variables_are_masked() {
+        for (name, value, shown) in [
+            ("GITHUB_TOKEN", "hunter2", "***"),
+            ("GITHUB_TOKEN", "${GITHUB_TOKEN}", "${GITHUB_TOKEN}"),
+            ("GITHUB_TOKEN", "${GITHUB_TOKEN:-hunter2}", "***"),
+            ("GITHUB_TOKEN", "", ""),
+            ("A", "ghp_hunter2", "***"),
+            ("A", "Bearer hunter2", "***"),
+            ("A", "https://u:hunter2@h/?a=hunter2&b=${B}", "https://***@h/?a=***&b=${B}"),
+            ("DEBUG", "1", "1"),
+            ("PATH", "/evil:${PATH}", "/evil:${PATH}"),
+            ("LD_PRELOAD", "./evil.so", "./evil.so"),
+            // A mask must not hide what a program or a shell would run.
+            ("NODE_OPTIONS", "--key=a --require ./evil.js", "--key=a --require ./evil.js"),
+            ("PATH", "sk-a:./evil", "sk-a:./evil"),
+            ("GIT_SSH_COMMAND", "sk-a evil", "sk-a evil"),
+            ("BASH_ENV", "eyJ/../evil", "eyJ/../evil"),
+            ("PROMPT_COMMAND", "curl http://h/?a=$(evil)", "curl http://h/?a=$(evil)"),
+            ("GIT_SSH_COMMAND", "x://h/?a=b;evil", "x://h/?a=b;evil"),
+            ("GIT_SSH_COMMAND", "x://h/?a=b&evil", "x://h/?a=b&evil"),
+        ] {
+            assert_eq!(masked_variable(name, value), shown, "{name}");
         }
     }
 

@@ -25,7 +25,7 @@ use sha2::{Digest as _, Sha256};
 
 pub use crate::client::config::locations::{ConfigLocation, config_locations};
 pub use entry::Entry;
-pub use mask::masked_url;
+pub use mask::{masked_url, masked_variable};
 
 /// Maximum length of a configuration file.
 const MAX_FILE_BYTES: u64 = 16 << 20;

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::server::http::connection::http1_state::Http1State;
-use crate::server::limits::connection_slots::SlotGuard;
+use crate::server::limits::{connection_slots::SlotGuard, write_timeout::WriteTimer};
 
 /// Longest time that input is still read after the last write.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ pub(crate) struct TimedIo<S> {
     timeouts: IoTimeouts,
     /// Timer of the request head. It may fire early.
     head_timer: Option<Pin<Box<Sleep>>>,
-    write_timer: Option<Pin<Box<Sleep>>>,
+    write_timer: WriteTimer,
     /// Set once nothing more is written.
     linger_timer: Option<Pin<Box<Sleep>>>,
     /// Number of bytes that may still be read then.
@@ -61,7 +61,8 @@ impl<S> TimedIo<S> {
         timeouts: IoTimeouts,
         slot_guard: SlotGuard,
     ) -> Self {
-        let (head_timer, write_timer, linger_timer) = (None, None, None);
+        let (head_timer, linger_timer) = (None, None);
+        let write_timer = WriteTimer::new(timeouts.write);
         let (linger_bytes, line) = (MAX_LINGER_BYTES, Vec::new());
         TimedIo {
             stream,
@@ -125,7 +126,7 @@ impl<S> TimedIo<S> {
         let now = Instant::now();
         // Also while responding, because this may not be polled again when the response ends. While a write is
         // pending, the write timeout applies instead.
-        let since = state.waiting_since(now).filter(|_| self.write_timer.is_none());
+        let since = state.waiting_since(now).filter(|_| !self.write_timer.is_running());
         let end = since.unwrap_or(now) + *timeouts;
         if end <= now {
             return Poll::Ready(());
@@ -154,16 +155,12 @@ impl<S> TimedIo<S> {
         wrote: Poll<io::Result<T>>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
-        if wrote.is_ready() {
-            if let (Some(_), Some((_, state))) = (self.write_timer.take(), &self.timeouts.head) {
-                state.on_written();
-            }
-            return wrote;
+        if let (true, true, Some((_, state))) =
+            (wrote.is_ready(), self.write_timer.is_running(), &self.timeouts.head)
+        {
+            state.on_written();
         }
-        let write_timer =
-            self.write_timer.get_or_insert_with(|| Box::pin(sleep(self.timeouts.write)));
-        ready!(write_timer.as_mut().poll(cx));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        self.write_timer.check(wrote, cx)
     }
 }
 

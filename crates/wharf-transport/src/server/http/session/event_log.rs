@@ -1,24 +1,27 @@
 //! Event log of one stream: the events kept for replay (resumability), and the position of its reader.
 
-pub(crate) mod persist;
+mod persist;
+mod read;
 
 use std::{
     collections::VecDeque,
-    mem,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    task::{Context, Poll, Waker},
+    task::Waker,
 };
 
 use tokio::{sync::Notify, time::timeout};
-use wharf_model::Error;
+use wharf_model::{BudgetShare, Caller, Error};
 
-use crate::server::http::call_stream::MAX_CHUNK_BYTES;
-use crate::server::http::session::event_log::persist::PersistState;
-pub(crate) use crate::server::http::session::event_log::persist::UnstoredEvent;
 use crate::server::http::session::{
     cluster::event_writer::EventWriter,
+    event_log::persist::PersistState,
     live_session::{Session, SessionContext},
+};
+
+pub(crate) use crate::server::http::session::event_log::{
+    persist::UnstoredEvent,
+    read::{FirstEvent, ReadResult},
 };
 
 /// Memory of an event beside its message: its entry in the queue, which may have as many free ones, the
@@ -41,12 +44,15 @@ pub(crate) struct EventLog {
     session: Weak<Session>,
 }
 
-#[derive(Default)]
 struct LogState {
     /// The newest events.
     events: VecDeque<Vec<u8>>,
     /// Size of the events, with their overhead.
     bytes: usize,
+    /// Share of the replay budget that this stream takes.
+    share: BudgetShare,
+    /// True if the caller exceeded its share of the replay budget when this stream last changed.
+    is_over_share: bool,
     /// Number of the newest event.
     newest: u64,
     /// Number of the newest event that was read.
@@ -83,34 +89,16 @@ pub(crate) struct ReplyStatus {
     pub(crate) refused: Option<Box<Error>>,
 }
 
-/// First event of a stream.
-pub(crate) enum FirstEvent {
-    /// The reply, so that a stream is not needed.
-    Reply(ReplyStatus),
-    /// Another message, or the early end of the response.
-    Message,
-    /// The stream ended without a message.
-    Nothing,
-}
-
-/// Result of a read.
-pub(crate) enum ReadResult {
-    /// Events were passed to the caller.
-    Events,
-    /// The connection is released; the client reads the rest when it resumes.
-    Released,
-    End,
-}
-
 impl EventLog {
     pub(crate) fn new(
         number: u64,
         common: Arc<SessionContext>,
+        caller: &Caller,
         writer: Option<EventWriter>,
         session: Weak<Session>,
     ) -> Arc<Self> {
-        common.replay_budget.add(STREAM_OVERHEAD_BYTES);
-        let (state, room, writer) = (Mutex::default(), Notify::new(), writer.map(Box::new));
+        let state = Mutex::new(LogState::new(common.replay_budget.share(caller)));
+        let (room, writer) = (Notify::new(), writer.map(Box::new));
         Arc::new(EventLog { number, common, state, room, writer, session })
     }
 
@@ -141,9 +129,9 @@ impl EventLog {
     fn has_room(&self) -> bool {
         // Half of the limit: the other half may be in the buffers of the connection.
         let most = self.common.context.limits.output.div_ceil(2);
-        // If the replay budget is used up, readers still get every event, one at a time.
-        let unread = if self.common.replay_budget.is_full() { 1 } else { most };
         let state = self.lock();
+        // Beyond the caller's share of the replay budget, its readers still get every event, one at a time.
+        let unread = if state.is_over_share { 1 } else { most };
         state.reader.as_ref().is_none_or(|reader| reader.unread < unread)
             && state
                 .persist_state
@@ -163,15 +151,17 @@ impl EventLog {
     pub(crate) fn push(self: &Arc<Self>, message: Vec<u8>) {
         let mut state = self.lock();
         self.append(&mut state, message);
-        let waker = state.waker();
+        let (waker, over_share) = (state.waker(), state.caller_over_share());
         drop(state);
         wake(waker);
         self.persist_pending();
-        if !self.common.replay_budget.make_room() {
-            // The replay budget is still exceeded after all ended streams were dropped.
+        if let Some(caller) = over_share
+            && !self.common.replay_budget.make_room(&caller)
+        {
+            // The share is still exceeded after all ended streams of the caller were dropped.
             let mut state = self.lock();
             let least = usize::from(state.ended || state.reader.is_some());
-            self.trim(&mut state, least, 0, 0);
+            state.trim(least, 0, 0);
         }
     }
 
@@ -186,7 +176,6 @@ impl EventLog {
         state.events.push_back(message);
         state.newest += 1;
         state.bytes += size;
-        self.common.replay_budget.add(size);
         self.trim_to_limits(state);
         if let Some(reader) = &mut state.reader {
             reader.unread += size;
@@ -199,27 +188,7 @@ impl EventLog {
     /// Drops events beyond the replay limits.
     fn trim_to_limits(&self, state: &mut LogState) {
         // The newest event is kept, because the client may wait for it.
-        self.trim(state, 1, self.common.limits.replay_events, self.common.limits.replay_bytes);
-    }
-
-    /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
-    /// newest `least`.
-    fn trim(&self, state: &mut LogState, least: usize, events: usize, bytes: usize) {
-        let before = state.bytes;
-        while state.events.len() > least && (state.events.len() > events || state.bytes > bytes) {
-            let oldest = state.oldest();
-            if state.reader.as_ref().is_some_and(|reader| reader.at < oldest)
-                || state.visible() < oldest
-            {
-                break;
-            }
-            let dropped = state.events.pop_front().unwrap_or_default();
-            state.bytes -= dropped.len() + EVENT_OVERHEAD_BYTES;
-        }
-        if state.events.capacity() > 4 * state.events.len() + 16 {
-            state.events.shrink_to(2 * state.events.len());
-        }
-        self.common.replay_budget.remove(before - state.bytes);
+        state.trim(1, self.common.limits.replay_events, self.common.limits.replay_bytes);
     }
 
     /// Ends the stream, with a reply if there is one.
@@ -231,12 +200,14 @@ impl EventLog {
         }
         state.ended = true;
         self.enqueue_ended(&mut state);
-        let waker = state.waker();
+        let (waker, over_share) = (state.waker(), state.caller_over_share());
         drop(state);
         wake(waker);
         self.persist_pending();
         self.common.replay_budget.expire(self.common.now());
-        self.common.replay_budget.make_room();
+        if let Some(caller) = over_share {
+            self.common.replay_budget.make_room(&caller);
+        }
     }
 
     /// Ends the response after the events so far. The stream goes on.
@@ -254,7 +225,7 @@ impl EventLog {
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.ended = true;
-        self.clear(&mut state);
+        state.clear();
         let reader = state.reader.take();
         drop(state);
         self.notify_detached(reader);
@@ -267,7 +238,7 @@ impl EventLog {
         let is_stored =
             state.persist_state.as_ref().is_none_or(|persist_state| persist_state.ended);
         if state.reader.is_none() && is_stored {
-            self.clear(&mut state);
+            state.clear();
             drop(state);
             // The copy in the store expires by its TTL.
             if let Some(session) = self.session.upgrade() {
@@ -276,17 +247,12 @@ impl EventLog {
         }
     }
 
-    fn clear(&self, state: &mut LogState) {
-        state.discarded = true;
-        state.events = VecDeque::new();
-        self.common.replay_budget.remove(mem::take(&mut state.bytes));
-    }
-
     fn enqueue_ended(self: &Arc<Self>, state: &mut LogState) {
         if state.ended && !state.discarded && state.queue_position.is_none() {
             let now = self.common.now();
+            let budget = &self.common.replay_budget;
             state.queue_position =
-                Some(self.common.replay_budget.enqueue(Arc::downgrade(self), now));
+                Some(budget.enqueue(state.share.caller(), Arc::downgrade(self), now));
         }
     }
 
@@ -295,173 +261,77 @@ impl EventLog {
     }
 }
 
-/// Methods of the reader. A ticket identifies it, and becomes invalid when another reader attaches.
-impl EventLog {
-    /// Attaches a reader where the last one stopped. None if one is attached.
-    pub(crate) fn attach(&self) -> Option<u64> {
-        let mut state = self.lock();
-        let sent = state.sent;
-        state.reader.is_none().then(|| state.attach_reader(sent))
-    }
-
-    /// Attaches a reader after this event, and detaches the current one. None if the event never existed or the
-    /// stream was discarded.
-    pub(crate) fn resume(&self, after: u64) -> Option<u64> {
-        let mut state = self.lock();
-        if after > state.visible() || state.discarded {
-            return None;
-        }
-        // The store may have events that were dropped here.
-        if state.persist_state.is_some() && after + 1 < state.oldest() {
-            return None;
-        }
-        if let Some(persist_state) = &mut state.persist_state {
-            persist_state.read_from_store = false;
-        }
-        let reader = state.reader.take();
-        let ticket = state.attach_reader(after);
-        drop(state);
-        self.notify_detached(reader);
-        Some(ticket)
-    }
-
-    /// Returns the number of the last event that this reader read.
-    pub(crate) fn position(&self, ticket: u64) -> u64 {
-        self.lock().reader(ticket).map_or(0, |reader| reader.at)
-    }
-
-    /// Polls for the first event of the stream.
-    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<FirstEvent> {
-        let mut state = self.lock();
-        let (newest, ended, reply_status) = (state.newest, state.ended, state.reply_status.clone());
-        let Some(reader) = state.reader(ticket) else { return Poll::Ready(FirstEvent::Nothing) };
-        match (newest, reply_status) {
-            (1, Some(reply_status)) => Poll::Ready(FirstEvent::Reply(reply_status)),
-            (1.., ..) => Poll::Ready(FirstEvent::Message),
-            _ if reader.release_after.is_some() => Poll::Ready(FirstEvent::Message),
-            _ if ended => Poll::Ready(FirstEvent::Nothing),
-            _ => {
-                reader.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-        }
-    }
-
-    /// Takes the newest message, the reply, which is sent as JSON and cannot be resumed.
-    pub(crate) fn take_reply(&self) -> Vec<u8> {
-        self.lock().events.back_mut().map(mem::take).unwrap_or_default()
-    }
-
-    /// Passes unread events to `write`, up to the size of one chunk.
-    pub(crate) fn poll_read(
-        &self,
-        ticket: u64,
-        cx: &mut Context<'_>,
-        mut write: impl FnMut(u64, &[u8]),
-    ) -> Poll<ReadResult> {
-        let mut state = self.lock();
-        let visible = state.visible();
-        let LogState { events, newest, sent, ended, reader, .. } = &mut *state;
-        let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
-            return Poll::Ready(ReadResult::End);
-        };
-        let until =
-            reader.release_after.map_or(visible, |release_after| release_after.min(visible));
-        if reader.at < until {
-            let first = events.len() - (*newest - reader.at) as usize;
-            let mut size = 0;
-            for event in events.range(first..).take((until - reader.at) as usize) {
-                reader.at += 1;
-                write(reader.at, event);
-                size += event.len() + EVENT_OVERHEAD_BYTES;
-                if size >= MAX_CHUNK_BYTES {
-                    break;
-                }
-            }
-            reader.unread -= size;
-            *sent = reader.at.max(*sent);
-            drop(state);
-            self.room.notify_waiters();
-            return Poll::Ready(ReadResult::Events);
-        }
-        if reader.release_after.is_some_and(|release_after| release_after <= reader.at) {
-            return Poll::Ready(ReadResult::Released);
-        }
-        if *ended && visible == *newest {
-            return Poll::Ready(ReadResult::End);
-        }
-        reader.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    /// Detaches the reader.
-    pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
-        let mut state = self.lock();
-        if state.reader(ticket).is_some() {
-            state.reader = None;
-            self.trim_to_limits(&mut state);
-            self.enqueue_ended(&mut state);
-            drop(state);
-            self.room.notify_waiters();
-        }
-    }
-
-    /// Wakes a reader that was detached, and the calls that waited for it.
-    fn notify_detached(&self, reader: Option<LogReader>) {
-        wake(reader.and_then(|reader| reader.waker));
-        self.room.notify_waiters();
-    }
-}
-
 impl LogState {
+    fn new(share: BudgetShare) -> Self {
+        let mut state = LogState {
+            events: VecDeque::new(),
+            bytes: 0,
+            share,
+            is_over_share: false,
+            newest: 0,
+            sent: 0,
+            reader: None,
+            last_ticket: 0,
+            ended: false,
+            reply_status: None,
+            queue_position: None,
+            discarded: false,
+            persist_state: None,
+        };
+        state.charge();
+        state
+    }
+
+    /// Updates the share of the replay budget.
+    fn charge(&mut self) {
+        self.is_over_share = self.share.resize(STREAM_OVERHEAD_BYTES + self.bytes).is_err();
+    }
+
+    /// Returns the caller if it exceeds its share of the replay budget.
+    fn caller_over_share(&self) -> Option<Caller> {
+        self.is_over_share.then(|| self.share.caller().clone())
+    }
+
+    /// Drops the oldest events beyond `events` and `bytes`. Keeps events that are unread or not stored, and the
+    /// newest `least`.
+    fn trim(&mut self, least: usize, events: usize, bytes: usize) {
+        while self.events.len() > least && (self.events.len() > events || self.bytes > bytes) {
+            let oldest = self.oldest();
+            if self.reader.as_ref().is_some_and(|reader| reader.at < oldest)
+                || self.visible() < oldest
+            {
+                break;
+            }
+            let dropped = self.events.pop_front().unwrap_or_default();
+            self.bytes -= dropped.len() + EVENT_OVERHEAD_BYTES;
+        }
+        if self.events.capacity() > 4 * self.events.len() + 16 {
+            self.events.shrink_to(2 * self.events.len());
+        }
+        self.charge();
+    }
+
+    /// Drops all events.
+    fn clear(&mut self) {
+        self.discarded = true;
+        (self.events, self.bytes) = (VecDeque::new(), 0);
+        self.charge();
+    }
+
     /// Number of the newest event that may be read: a persisted stream shows only stored events.
     fn visible(&self) -> u64 {
         self.persist_state.as_ref().map_or(self.newest, |persist_state| persist_state.stored)
-    }
-
-    /// Takes the reader that has fallen behind. A reader that waits for the store is not behind.
-    fn late_reader(&mut self) -> Option<LogReader> {
-        let visible = self.visible();
-        self.reader.take_if(|reader| reader.at < visible)
     }
 
     /// Number of the oldest event in the log.
     fn oldest(&self) -> u64 {
         self.newest + 1 - self.events.len() as u64
     }
-
-    fn reader(&mut self, ticket: u64) -> Option<&mut LogReader> {
-        self.reader.as_mut().filter(|reader| reader.ticket == ticket)
-    }
-
-    /// Takes the waker of the reader.
-    fn waker(&mut self) -> Option<Waker> {
-        self.reader.as_mut()?.waker.take()
-    }
-
-    /// Attaches a reader that has read everything up to event `at`. Returns its ticket.
-    fn attach_reader(&mut self, at: u64) -> u64 {
-        // Dropped events cannot be read.
-        let at = at.max(self.oldest() - 1);
-        let left = (self.newest - at) as usize;
-        let unread = self
-            .events
-            .iter()
-            .rev()
-            .take(left)
-            .map(|event| event.len() + EVENT_OVERHEAD_BYTES)
-            .sum();
-        self.last_ticket += 1;
-        let ticket = self.last_ticket;
-        self.reader = Some(LogReader { ticket, at, unread, release_after: None, waker: None });
-        ticket
-    }
 }
 
 impl Drop for EventLog {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.common.replay_budget.remove(state.bytes + STREAM_OVERHEAD_BYTES);
         if let Some(queue_position) = state.queue_position {
             self.common.replay_budget.dequeue(queue_position);
         }

@@ -31,8 +31,6 @@ use crate::{
 
 /// Number of ended streams that a session keeps for replay.
 const MAX_ENDED_STREAMS: usize = 16;
-/// Set in the time of sessions whose client has sent a second request: sessions without it are evicted first.
-pub(crate) const USED_BIT: u64 = 1 << 63;
 /// Number of the stream for messages that belong to no call (the stream of GET).
 pub(crate) const SESSION_STREAM: u64 = 0;
 
@@ -85,8 +83,9 @@ pub(crate) struct Session {
     /// Time at which the last guard was dropped.
     last_used: AtomicU64,
     ended: AtomicBool,
-    /// True once the client has sent a request with the session id.
-    used: AtomicBool,
+    /// True once the client has sent a request with the session id, which ends the handshake. Only the session
+    /// table sets it.
+    established: AtomicBool,
 }
 
 /// State that only sessions in use need.
@@ -129,7 +128,7 @@ impl Session {
             guards: AtomicU32::new(0),
             last_used: AtomicU64::new(common.now()),
             ended: AtomicBool::new(false),
-            used: AtomicBool::new(false),
+            established: AtomicBool::new(false),
             common,
         })
     }
@@ -152,10 +151,7 @@ impl Session {
     pub(crate) fn slot_use(&self) -> SlotUse {
         match self.is_in_use() {
             true => SlotUse::Busy,
-            false => {
-                let later = if self.used.load(Ordering::Acquire) { USED_BIT } else { 0 };
-                SlotUse::Idle(later | self.last_used.load(Ordering::Acquire))
-            }
+            false => SlotUse::Idle(self.last_used.load(Ordering::Acquire)),
         }
     }
 
@@ -170,9 +166,18 @@ impl Session {
         lock(&self.connection)
     }
 
-    /// Records that the client has the session id.
+    /// Returns true once the handshake has ended.
+    pub(crate) fn is_established(&self) -> bool {
+        self.established.load(Ordering::Acquire)
+    }
+
+    /// Records that the handshake has ended.
+    pub(crate) fn set_established(&self) {
+        self.established.store(true, Ordering::Release);
+    }
+
+    /// Records a use, so that the expiry of the session's record is extended.
     pub(crate) fn touch(&self) {
-        self.used.store(true, Ordering::Release);
         if let Some(shared_record) = &self.shared_record {
             shared_record.mark_used();
         }
@@ -245,7 +250,8 @@ impl Session {
             .shared_record
             .as_ref()
             .map(|shared_record| EventWriter::new(self, shared_record, number));
-        let log = EventLog::new(number, self.common.clone(), writer, Arc::downgrade(self));
+        let session = Arc::downgrade(self);
+        let log = EventLog::new(number, self.common.clone(), &self.caller, writer, session);
         streams.call_streams.insert(log.number, log.clone());
         log
     }
@@ -263,7 +269,8 @@ impl Session {
         let session_stream = streams
             .session_stream
             .get_or_insert_with(|| {
-                EventLog::new(SESSION_STREAM, self.common.clone(), None, Weak::new())
+                let common = self.common.clone();
+                EventLog::new(SESSION_STREAM, common, &self.caller, None, Weak::new())
             })
             .clone();
         if streams.ended {

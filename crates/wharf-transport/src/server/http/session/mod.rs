@@ -39,7 +39,7 @@
 //! | `RunningCall` (`call`) | runs a call as a task and writes its messages |
 //! | `ReplyCollector` (`call`) | collects the replies of one POST; dropping it ends the stream |
 //! | `EventLog` (`event_log`) | the stream in memory: events, state, position of the reader (`LogReader`) |
-//! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs, discards ended streams |
+//! | `ReplayBudget` (`replay_budget`) | limits the memory of all logs, with a share per caller; discards ended streams |
 //! | `StreamReader` (`stream_reader`) | HTTP response that reads an `EventLog` |
 //! | `EventWriter` (`cluster::event_writer`) | copies events from the log to the store; `PersistState` is its progress |
 //! | `EventRecord` (`cluster::event_record`) | one event in the store |
@@ -75,7 +75,7 @@ use wharf_wire::{Codec, Connection, HeaderField, Received};
 
 use crate::server::http::session::{
     live_session::{Session, SessionContext, SessionGuard},
-    table::SessionTable,
+    table::{FindError, SessionTable},
 };
 use crate::{ServerContext, Shutdown, server::jsonl::in_flight::overloaded};
 use crate::{
@@ -195,8 +195,8 @@ impl SessionManager {
             };
             return reply.await.unwrap_or_else(|refusal| *refusal);
         }
-        match self.check_version(parsed).and_then(|()| self.find_session(parsed, &scope)) {
-            Ok(_) if self.remove(parsed.session.one().unwrap_or_default()) => response::status(204),
+        match self.check_version(parsed).and_then(|()| session_name(parsed)) {
+            Ok(name) if self.remove(name, &scope) => response::status(204),
             Ok(_) => SessionManager::not_found(),
             Err(refusal) => *refusal,
         }
@@ -214,17 +214,9 @@ impl SessionManager {
         parsed: &RequestHeaders<'_>,
         scope: &RequestExtensions,
     ) -> Result<SessionGuard, Box<HttpResponse>> {
-        let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
-        match parsed.session {
-            HeaderField::One(id) => {
-                let guard =
-                    self.find(id, scope).ok_or_else(|| Box::new(SessionManager::not_found()))?;
-                guard.set_principal(scope);
-                Ok(guard)
-            }
-            HeaderField::Absent => refuse("There is no Mcp-Session-Id header"),
-            HeaderField::Several => refuse("There is more than one Mcp-Session-Id header"),
-        }
+        let guard = self.find(session_name(parsed)?, scope).map_err(find_error_response)?;
+        guard.set_principal(scope);
+        Ok(guard)
     }
 
     /// Response 404: the session never existed, has ended or belongs to another principal. All three look the
@@ -287,9 +279,30 @@ impl SessionManager {
     }
 }
 
+/// Message for a client that cannot get another session.
+const TABLE_FULL: &str = "The server is full: all sessions are in use. Try again later";
+
 /// Error for a client that cannot get another session.
 fn too_many_sessions() -> Error {
-    overloaded().with_message("The server is full: all sessions are in use. Try again later")
+    overloaded().with_message(TABLE_FULL)
+}
+
+/// Returns the session id of a request.
+fn session_name<'a>(parsed: &RequestHeaders<'a>) -> Result<&'a [u8], Box<HttpResponse>> {
+    let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
+    match parsed.session {
+        HeaderField::One(name) => Ok(name),
+        HeaderField::Absent => refuse("There is no Mcp-Session-Id header"),
+        HeaderField::Several => refuse("There is more than one Mcp-Session-Id header"),
+    }
+}
+
+/// Returns the response to a request whose session cannot be used.
+fn find_error_response(error: FindError) -> Box<HttpResponse> {
+    Box::new(match error {
+        FindError::NotFound => SessionManager::not_found(),
+        FindError::TableFull => response::busy(TABLE_FULL),
+    })
 }
 
 fn unknown_event() -> HttpResponse {

@@ -1,61 +1,59 @@
-//! Memory budget of the events that all streams of an endpoint keep for replay.
+//! Memory budget of the events that all streams of an endpoint keep for replay, with a share per caller.
 
 use std::{
-    collections::BTreeMap,
-    sync::{
-        Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
+
+use wharf_model::{Budget, BudgetShare, Caller};
 
 use crate::server::http::session::event_log::EventLog;
 
 /// Largest number of expired streams that are discarded when a stream ends.
 const MAX_EXPIRED_AT_ONCE: usize = 4;
 
-/// Bytes that all streams keep, and the queue of ended streams that are discarded first.
-#[derive(Default)]
+/// Bytes that all streams keep, and the queue of ended streams, which are discarded first.
 pub(crate) struct ReplayBudget {
-    bytes: AtomicUsize,
-    limit: usize,
+    budget: Arc<Budget>,
     /// Time that ended streams are kept, in milliseconds.
     retention_ms: u64,
     ended: Mutex<EndedStreams>,
 }
 
-/// Ended streams, oldest first.
+/// Ended streams. A smaller position is older.
 #[derive(Default)]
 struct EndedStreams {
     next: u64,
-    logs: BTreeMap<u64, (u64, Weak<EventLog>)>,
+    by_age: BTreeMap<u64, EndedStream>,
+    by_caller: BTreeSet<(Caller, u64)>,
+}
+
+struct EndedStream {
+    caller: Caller,
+    ended_ms: u64,
+    log: Weak<EventLog>,
 }
 
 impl ReplayBudget {
     pub(crate) fn new(limit: usize, time: Duration) -> Self {
         let retention_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        ReplayBudget { limit, retention_ms, ..ReplayBudget::default() }
+        ReplayBudget { budget: Budget::new(limit), retention_ms, ended: Mutex::default() }
     }
 
-    pub(crate) fn add(&self, bytes: usize) {
-        self.bytes.fetch_add(bytes, Ordering::AcqRel);
-    }
-
-    pub(crate) fn remove(&self, bytes: usize) {
-        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
-    }
-
-    /// Returns true if the streams exceed the budget.
-    pub(crate) fn is_full(&self) -> bool {
-        self.bytes.load(Ordering::Acquire) > self.limit
+    /// Returns the share of a stream, which is empty.
+    pub(crate) fn share(&self, caller: &Caller) -> BudgetShare {
+        self.budget.share(caller)
     }
 
     /// Appends an ended stream to the queue. Returns its position.
-    pub(crate) fn enqueue(&self, log: Weak<EventLog>, now: u64) -> u64 {
+    pub(crate) fn enqueue(&self, caller: &Caller, log: Weak<EventLog>, now: u64) -> u64 {
         let mut ended = self.lock();
         let position = ended.next;
         ended.next += 1;
-        ended.logs.insert(position, (now, log));
+        ended.by_caller.insert((caller.clone(), position));
+        let stream = EndedStream { caller: caller.clone(), ended_ms: now, log };
+        ended.by_age.insert(position, stream);
         position
     }
 
@@ -63,12 +61,7 @@ impl ReplayBudget {
     pub(crate) fn expire(&self, now: u64) {
         for _ in 0..MAX_EXPIRED_AT_ONCE {
             // A statement of its own: a stream must not be dropped while the queue is locked.
-            let first = {
-                let mut ended = self.lock();
-                let first = ended.logs.first_entry();
-                let late = |ended: u64| now.saturating_sub(ended) >= self.retention_ms;
-                first.filter(|first| late(first.get().0)).map(|first| first.remove().1)
-            };
+            let first = self.lock().pop_expired(now, self.retention_ms);
             let Some(log) = first else { return };
             if let Some(log) = log.upgrade() {
                 log.discard();
@@ -78,15 +71,15 @@ impl ReplayBudget {
 
     /// Removes a dropped stream from the queue.
     pub(crate) fn dequeue(&self, position: u64) {
-        self.lock().logs.remove(&position);
+        self.lock().remove(position);
     }
 
-    /// Discards ended streams until the budget is met. False if that is not enough.
-    pub(crate) fn make_room(&self) -> bool {
-        while self.is_full() {
+    /// Discards ended streams of this caller until its share is met. False if that is not enough.
+    pub(crate) fn make_room(&self, caller: &Caller) -> bool {
+        while self.budget.is_exceeded_by(caller) {
             // A statement of its own: a stream must not be dropped while the queue is locked.
-            let first = self.lock().logs.pop_first();
-            let Some((_, (_, log))) = first else { return false };
+            let first = self.lock().pop_of(caller);
+            let Some(log) = first else { return false };
             if let Some(log) = log.upgrade() {
                 log.discard();
             }
@@ -96,5 +89,27 @@ impl ReplayBudget {
 
     fn lock(&self) -> MutexGuard<'_, EndedStreams> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EndedStreams {
+    fn remove(&mut self, position: u64) -> Option<Weak<EventLog>> {
+        let EndedStream { caller, log, .. } = self.by_age.remove(&position)?;
+        self.by_caller.remove(&(caller, position));
+        Some(log)
+    }
+
+    fn pop_expired(&mut self, now: u64, retention_ms: u64) -> Option<Weak<EventLog>> {
+        let (position, first) = self.by_age.first_key_value()?;
+        let is_late = now.saturating_sub(first.ended_ms) >= retention_ms;
+        let position = *position;
+        if is_late { self.remove(position) } else { None }
+    }
+
+    fn pop_of(&mut self, caller: &Caller) -> Option<Weak<EventLog>> {
+        let of_caller = (caller.clone(), 0)..=(caller.clone(), u64::MAX);
+        let (_, position) = self.by_caller.range(of_caller).next()?;
+        let position = *position;
+        self.remove(position)
     }
 }

@@ -15,7 +15,7 @@ use crate::server::http::{
     session::{
         SessionManager,
         id::random_id,
-        live_session::{Session, SessionGuard, USED_BIT},
+        live_session::{Session, SessionGuard},
     },
 };
 use crate::{
@@ -26,16 +26,43 @@ use crate::{
 /// Shortest and longest interval between two searches for expired sessions.
 const SWEEP_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
+/// Handshakes for which there is room beside a full table: a fraction of the number of sessions, and the least.
+const HANDSHAKE_FRACTION: usize = 8;
+const MIN_HANDSHAKES: usize = 8;
+
 /// Key of a session in the table: the 32 digits of its id, or the digest of the id where several processes share the
 /// session through a store. Digits are not decoded, because that would cost each request more than the lookup does.
 pub(crate) type SessionKey = [u8; 32];
 
 /// Sessions of an endpoint by key.
+///
+/// A session is in its handshake until the client sends a request with the session id. Sessions in the handshake and
+/// established ones have separate slots, so neither kind is evicted for the other: a client has time to end its
+/// handshake, and `initialize` requests alone evict no session in use. A session whose handshake ends moves to the
+/// established slots, where it evicts another one if they are full.
 pub(crate) struct SessionTable {
     sessions: HashMap<SessionKey, Arc<Session>, RandomState>,
-    slots: SlotTable<SessionKey>,
+    established: SlotTable<SessionKey>,
+    /// The limit is that of both kinds, so handshakes may use what established sessions leave.
+    handshakes: SlotTable<SessionKey>,
     /// True while a task removes expired sessions.
     is_swept: bool,
+}
+
+/// Reason why the session of a request cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FindError {
+    /// It never existed, has ended or belongs to another principal.
+    NotFound,
+    /// Its handshake cannot end, because all established sessions are in use.
+    TableFull,
+}
+
+/// Result of adding a session to the slots of its kind.
+struct Admission {
+    is_admitted: bool,
+    /// Sessions that were evicted for it.
+    evicted: Vec<Arc<Session>>,
 }
 
 impl SessionManager {
@@ -57,22 +84,41 @@ impl SessionManager {
         if let Some(known) = table.sessions.get(&id) {
             return Some(known.clone());
         }
-        let evicted = table.evict_for(session, self.common.now());
-        let has_slot = table.slots.has_room(session.units());
+        let admission = match session.is_established() {
+            true => table.add_established(id, session, self.common.now()),
+            false => table.add_handshake(id, session, self.common.now()),
+        };
         let mut sweep = false;
-        if has_slot {
-            table.slots.add(&session.caller, session.units(), self.common.now(), id);
+        if admission.is_admitted {
             table.sessions.insert(id, session.clone());
             sweep = !std::mem::replace(&mut table.is_swept, true);
         }
         drop(table);
-        log_full_table(session, evicted.len(), has_slot);
-        evicted.iter().for_each(|session| session.end());
         if sweep {
             let sweeping = sweep_loop(Arc::downgrade(self), self.common.shutdown.clone());
             self.tasks.spawn(sweeping);
         }
-        has_slot.then(|| session.clone())
+        admission.finish(session).then(|| session.clone())
+    }
+
+    /// Ends the handshake of a session, at the first request with its id.
+    #[cold]
+    pub(super) fn establish(&self, id: &SessionKey, session: &Session) -> Result<(), FindError> {
+        let mut table = self.lock();
+        if session.is_established() {
+            return Ok(());
+        }
+        // It may have been evicted before this request was counted as a use.
+        if !table.sessions.contains_key(id) {
+            return Err(FindError::NotFound);
+        }
+        let admission = table.add_established(*id, session, self.common.now());
+        if admission.is_admitted {
+            session.set_established();
+            table.remove_handshake(session);
+        }
+        drop(table);
+        if admission.finish(session) { Ok(()) } else { Err(FindError::TableFull) }
     }
 
     /// Finds a session in this process by the digest of its id. True if it was idle here for so long that it
@@ -103,24 +149,41 @@ impl SessionManager {
     }
 
     /// Finds the session with this id for its owner. Unknown, expired and foreign sessions are not told apart.
-    pub(crate) fn find(&self, name: &[u8], scope: &RequestExtensions) -> Option<SessionGuard> {
-        let id = session_key(name)?;
+    pub(crate) fn find(
+        &self,
+        name: &[u8],
+        scope: &RequestExtensions,
+    ) -> Result<SessionGuard, FindError> {
+        let id = session_key(name).ok_or(FindError::NotFound)?;
         let mut table = self.lock();
-        let session = table.sessions.get(&id).filter(|session| session.belongs_to(scope))?;
+        let session = table.sessions.get(&id).filter(|session| session.belongs_to(scope));
+        let session = session.ok_or(FindError::NotFound)?;
         if !session.is_expired() {
-            session.touch();
-            return Some(SessionGuard::new(session.clone()));
+            let guard = SessionGuard::new(session.clone());
+            drop(table);
+            if !guard.is_established() {
+                self.establish(&id, &guard)?;
+            }
+            return Ok(guard);
         }
-        let session = table.remove_key(&id)?;
+        let session = table.remove_key(&id);
         drop(table);
-        session.end();
-        None
+        session.inspect(|session| session.end());
+        Err(FindError::NotFound)
     }
 
-    /// Removes a session and ends it. False if it was removed before.
-    pub(crate) fn remove(&self, name: &[u8]) -> bool {
-        let session = session_key(name).and_then(|id| self.lock().remove_key(&id));
-        session.inspect(|session| session.end()).is_some()
+    /// Removes the session with this id for its owner, and ends it. False if there is none.
+    pub(crate) fn remove(&self, name: &[u8], scope: &RequestExtensions) -> bool {
+        let Some(id) = session_key(name) else { return false };
+        let mut table = self.lock();
+        if !table.sessions.get(&id).is_some_and(|session| session.belongs_to(scope)) {
+            return false;
+        }
+        let session = table.remove_key(&id);
+        drop(table);
+        let was_alive = session.as_ref().is_some_and(|session| !session.is_expired());
+        session.inspect(|session| session.end());
+        was_alive
     }
 
     /// Ends expired sessions. False if the table is empty afterwards.
@@ -165,8 +228,15 @@ impl Drop for SessionManager {
 impl SessionTable {
     /// Creates a table with the capacity that the limits give.
     pub(super) fn new(limits: &HttpLimits) -> Self {
-        let most = limits.session_unit().saturating_mul(limits.sessions);
-        SessionTable { sessions: HashMap::default(), slots: SlotTable::new(most), is_swept: false }
+        let unit = limits.session_unit();
+        let most = unit.saturating_mul(limits.sessions);
+        let reserve = (most / HANDSHAKE_FRACTION).max(unit.saturating_mul(MIN_HANDSHAKES));
+        SessionTable {
+            sessions: HashMap::default(),
+            established: SlotTable::new(most),
+            handshakes: SlotTable::new(most.saturating_add(reserve)),
+            is_swept: false,
+        }
     }
 
     fn expired(&mut self) -> Vec<Arc<Session>> {
@@ -178,33 +248,91 @@ impl SessionTable {
     fn remove_key(&mut self, id: &SessionKey) -> Option<Arc<Session>> {
         let session = self.sessions.remove(id)?;
         let sessions = &self.sessions;
-        self.slots.remove(&session.caller, session.units(), |id| !sessions.contains_key(id));
+        match session.is_established() {
+            true => self
+                .established
+                .remove(&session.caller, session.units(), |id| !sessions.contains_key(id)),
+            false => self.remove_handshake(&session),
+        }
         Some(session)
     }
 
-    /// Removes the sessions that are evicted for this one. There may be too few idle ones.
-    fn evict_for(&mut self, session: &Session, now: u64) -> Vec<Arc<Session>> {
-        let mut evicted = Vec::new();
-        while !self.slots.has_room(session.units()) {
-            let sessions = &self.sessions;
-            let look = |id: &SessionKey| slot_use(sessions, id);
-            let Some(id) = self.slots.victim(&session.caller, USED_BIT | now, look) else { break };
-            evicted.extend(self.remove_key(&id));
+    fn remove_handshake(&mut self, session: &Session) {
+        let sessions = &self.sessions;
+        let is_gone = |id: &SessionKey| handshake_use(sessions, id) == SlotUse::Gone;
+        self.handshakes.remove(&session.caller, session.units(), is_gone);
+    }
+
+    /// Adds a session to the established ones. The longest idle ones are evicted if they are full.
+    fn add_established(&mut self, id: SessionKey, session: &Session, now: u64) -> Admission {
+        let (units, mut evicted) = (session.units(), Vec::new());
+        while !self.established.has_room(units)
+            && let Some(victim) = self.established_victim(session, now)
+        {
+            evicted.extend(self.remove_key(&victim));
         }
-        evicted
+        let is_admitted = self.established.has_room(units);
+        if is_admitted {
+            self.established.add(&session.caller, units, now, id);
+        }
+        Admission { is_admitted, evicted }
+    }
+
+    /// Adds a session in the handshake. Older handshakes are evicted if the table is full.
+    fn add_handshake(&mut self, id: SessionKey, session: &Session, now: u64) -> Admission {
+        let (units, mut evicted) = (session.units(), Vec::new());
+        // Without an established session to evict, the client is refused now instead of at its next request.
+        let can_end =
+            self.established.has_room(units) || self.established_victim(session, now).is_some();
+        while can_end && !self.has_room_for_handshake(units) {
+            let sessions = &self.sessions;
+            let look = |id: &SessionKey| handshake_use(sessions, id);
+            let Some(victim) = self.handshakes.victim(&session.caller, now, look) else { break };
+            evicted.extend(self.remove_key(&victim));
+        }
+        let is_admitted = can_end && self.has_room_for_handshake(units);
+        if is_admitted {
+            self.handshakes.add(&session.caller, units, now, id);
+        }
+        Admission { is_admitted, evicted }
+    }
+
+    fn has_room_for_handshake(&self, units: usize) -> bool {
+        self.handshakes.has_room(units.saturating_add(self.established.used()))
+    }
+
+    fn established_victim(&mut self, session: &Session, now: u64) -> Option<SessionKey> {
+        let sessions = &self.sessions;
+        let look =
+            |id: &SessionKey| sessions.get(id).map_or(SlotUse::Gone, |session| session.slot_use());
+        self.established.victim(&session.caller, now, look)
     }
 }
 
-fn slot_use(sessions: &HashMap<SessionKey, Arc<Session>, RandomState>, id: &SessionKey) -> SlotUse {
-    sessions.get(id).map_or(SlotUse::Gone, |session| session.slot_use())
+impl Admission {
+    /// Ends the evicted sessions, without the lock of the table. Returns true if `session` was admitted.
+    fn finish(self, session: &Session) -> bool {
+        log_full_table(session, self.evicted.len(), self.is_admitted);
+        self.evicted.iter().for_each(|session| session.end());
+        self.is_admitted
+    }
+}
+
+/// Use of the slot of a session in the handshake. It is gone once the handshake has ended.
+fn handshake_use(
+    sessions: &HashMap<SessionKey, Arc<Session>, RandomState>,
+    id: &SessionKey,
+) -> SlotUse {
+    let session = sessions.get(id).filter(|session| !session.is_established());
+    session.map_or(SlotUse::Gone, |session| session.slot_use())
 }
 
 /// Logs that the table is full.
-fn log_full_table(session: &Session, evicted: usize, has_slot: bool) {
+fn log_full_table(session: &Session, evicted: usize, is_admitted: bool) {
     static LINE: LogThrottle = LogThrottle::new();
-    if (evicted > 0 || !has_slot) && LINE.is_due() {
+    if (evicted > 0 || !is_admitted) && LINE.is_due() {
         let caller = &session.caller;
-        match has_slot {
+        match is_admitted {
             true => tracing::warn!(?caller, "evicting idle sessions: the session table is full"),
             false => tracing::warn!(?caller, "refusing a session: the session table is full"),
         }

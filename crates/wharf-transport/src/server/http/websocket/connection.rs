@@ -26,8 +26,11 @@ use crate::server::http::websocket::{
     frames::{FrameParser, FramePiece},
 };
 use crate::{
-    ServerContext, Shutdown, serve_lines,
-    server::http::{HttpLimits, auth::AuthExpiry},
+    ServerContext, Shutdown,
+    server::{
+        http::{HttpLimits, auth::AuthExpiry},
+        jsonl::serve_without_write_timeout,
+    },
 };
 
 /// Size of a read, and of the frames of a long message, in bytes.
@@ -79,7 +82,7 @@ pub(super) async fn serve<S>(
     };
     let served = async {
         tokio::select! {
-            () = serve_lines(context, scope, incoming, pipe, shutdown.clone()) => Ok(()),
+            () = serve_without_write_timeout(context, scope, incoming, pipe, shutdown.clone()) => Ok(()),
             () = ended => Err(io::ErrorKind::TimedOut.into()),
         }
     };

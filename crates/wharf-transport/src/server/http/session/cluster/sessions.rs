@@ -12,12 +12,13 @@ use crate::server::http::session::{
         record::{EXPIRY_SLACK, SessionRecord, SessionStoreError},
         stored_stream_reader::StoredStreamReader,
     },
-    live_session,
+    find_error_response, live_session,
     live_session::{SESSION_STREAM, Session, SessionGuard},
     post,
     post::PostContext,
-    stream_reader,
+    session_name, stream_reader,
     stream_reader::StreamReader,
+    table::FindError,
     too_many_sessions, unknown_event,
 };
 use crate::server::{
@@ -35,7 +36,7 @@ use crate::server::{
 
 /// Time that the store keeps a new session before its first use.
 const UNUSED_SESSION_TTL: Duration = Duration::from_secs(120);
-/// Number of owners that unauthenticated callers are counted as, by their addresses. Each may have a quarter of
+/// Number of owners that unauthenticated callers are counted as, by their addresses. Each may have this fraction of
 /// `HttpLimits::anonymous_sessions`.
 const ADDRESS_GROUPS: u16 = 16;
 /// First character of an owner that is a group of addresses. No digest of a principal contains it.
@@ -70,7 +71,7 @@ impl SessionManager {
         };
         let most = match &opener {
             Caller::Principal(_) => limits.sessions,
-            Caller::Address(_) => limits.anonymous_sessions.div_ceil(4),
+            Caller::Address(_) => (limits.anonymous_sessions / usize::from(ADDRESS_GROUPS)).max(1),
             Caller::Local => limits.anonymous_sessions,
         };
         let inserted = cluster.store_call(sessions.insert(record.clone(), most)).await;
@@ -115,15 +116,17 @@ impl SessionManager {
         scope: &RequestExtensions,
     ) -> SessionResult<SessionGuard> {
         self.join_cluster(cluster);
-        let refuse = |problem| Err(Box::new(response::refuse(400, problem)));
-        let name = match parsed.session {
-            HeaderField::One(name) if name.len() == 32 => name,
-            HeaderField::One(_) => return Err(Box::new(SessionManager::not_found())),
-            HeaderField::Absent => return refuse("There is no Mcp-Session-Id header"),
-            HeaderField::Several => return refuse("There is more than one Mcp-Session-Id header"),
-        };
-        let found = self.load_shared(cluster, digest(name), scope).await;
-        let guard = found.map_err(error_response)?;
+        let name = session_name(parsed)?;
+        if name.len() != 32 {
+            return Err(Box::new(SessionManager::not_found()));
+        }
+        let id = digest(name);
+        let guard = self.load_shared(cluster, id, scope).await.map_err(error_response)?;
+        if !guard.is_established() {
+            // Also if it was evicted here just now: the store has it still.
+            let full = |_| find_error_response(FindError::TableFull);
+            self.establish(&id, &guard).map_err(full)?;
+        }
         guard.touch();
         guard.set_principal(scope);
         Ok(guard)
@@ -155,6 +158,8 @@ impl SessionManager {
         let record = record.filter(is_theirs).ok_or(SessionStoreError::Gone)?;
         let session =
             self.restore(cluster, record, Caller::of(scope)).ok_or(SessionStoreError::Gone)?;
+        // This request ends its handshake, if another process has not.
+        session.set_established();
         let guard =
             SessionGuard::new(self.admit(id, &session).ok_or(SessionStoreError::Contended)?);
         match (guard.belongs_to(scope), guard.is_ended()) {

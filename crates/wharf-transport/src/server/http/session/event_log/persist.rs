@@ -96,12 +96,12 @@ impl EventLog {
             // From now on the replay budget may drop the stream.
             self.enqueue_ended(&mut state);
         }
-        let waker = state.waker();
+        let (waker, over_share) = (state.waker(), state.caller_over_share());
         drop(state);
         wake(waker);
         self.room.notify_waiters();
-        if it.end {
-            self.common.replay_budget.make_room();
+        if let Some(caller) = over_share.filter(|_| it.end) {
+            self.common.replay_budget.make_room(&caller);
         }
         read_from_store
     }

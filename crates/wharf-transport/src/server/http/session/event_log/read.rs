@@ -1,0 +1,184 @@
+//! Reader of an event log: the position up to which a response has read the stream.
+
+use std::{
+    mem,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
+
+use crate::server::http::{
+    call_stream::MAX_CHUNK_BYTES,
+    session::event_log::{EVENT_OVERHEAD_BYTES, EventLog, LogReader, LogState, ReplyStatus, wake},
+};
+
+/// First event of a stream.
+pub(crate) enum FirstEvent {
+    /// The reply, so that a stream is not needed.
+    Reply(ReplyStatus),
+    /// Another message, or the early end of the response.
+    Message,
+    /// The stream ended without a message.
+    Nothing,
+}
+
+/// Result of a read.
+pub(crate) enum ReadResult {
+    /// Events were passed to the caller.
+    Events,
+    /// The connection is released; the client reads the rest when it resumes.
+    Released,
+    End,
+}
+
+/// Methods of the reader. A ticket identifies it, and becomes invalid when another reader attaches.
+impl EventLog {
+    /// Attaches a reader where the last one stopped. None if one is attached.
+    pub(crate) fn attach(&self) -> Option<u64> {
+        let mut state = self.lock();
+        let sent = state.sent;
+        state.reader.is_none().then(|| state.attach_reader(sent))
+    }
+
+    /// Attaches a reader after this event, and detaches the current one. None if the event never existed or the
+    /// stream was discarded.
+    pub(crate) fn resume(&self, after: u64) -> Option<u64> {
+        let mut state = self.lock();
+        if after > state.visible() || state.discarded {
+            return None;
+        }
+        // The store may have events that were dropped here.
+        if state.persist_state.is_some() && after + 1 < state.oldest() {
+            return None;
+        }
+        if let Some(persist_state) = &mut state.persist_state {
+            persist_state.read_from_store = false;
+        }
+        let reader = state.reader.take();
+        let ticket = state.attach_reader(after);
+        drop(state);
+        self.notify_detached(reader);
+        Some(ticket)
+    }
+
+    /// Returns the number of the last event that this reader read.
+    pub(crate) fn position(&self, ticket: u64) -> u64 {
+        self.lock().reader(ticket).map_or(0, |reader| reader.at)
+    }
+
+    /// Polls for the first event of the stream.
+    pub(crate) fn poll_first(&self, ticket: u64, cx: &mut Context<'_>) -> Poll<FirstEvent> {
+        let mut state = self.lock();
+        let (newest, ended, reply_status) = (state.newest, state.ended, state.reply_status.clone());
+        let Some(reader) = state.reader(ticket) else { return Poll::Ready(FirstEvent::Nothing) };
+        match (newest, reply_status) {
+            (1, Some(reply_status)) => Poll::Ready(FirstEvent::Reply(reply_status)),
+            (1.., ..) => Poll::Ready(FirstEvent::Message),
+            _ if reader.release_after.is_some() => Poll::Ready(FirstEvent::Message),
+            _ if ended => Poll::Ready(FirstEvent::Nothing),
+            _ => {
+                reader.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Takes the newest message, the reply, which is sent as JSON and cannot be resumed.
+    pub(crate) fn take_reply(&self) -> Vec<u8> {
+        self.lock().events.back_mut().map(mem::take).unwrap_or_default()
+    }
+
+    /// Passes unread events to `write`, up to the size of one chunk.
+    pub(crate) fn poll_read(
+        &self,
+        ticket: u64,
+        cx: &mut Context<'_>,
+        mut write: impl FnMut(u64, &[u8]),
+    ) -> Poll<ReadResult> {
+        let mut state = self.lock();
+        let visible = state.visible();
+        let LogState { events, newest, sent, ended, reader, .. } = &mut *state;
+        let Some(reader) = reader.as_mut().filter(|reader| reader.ticket == ticket) else {
+            return Poll::Ready(ReadResult::End);
+        };
+        let until =
+            reader.release_after.map_or(visible, |release_after| release_after.min(visible));
+        if reader.at < until {
+            let first = events.len() - (*newest - reader.at) as usize;
+            let mut size = 0;
+            for event in events.range(first..).take((until - reader.at) as usize) {
+                reader.at += 1;
+                write(reader.at, event);
+                size += event.len() + EVENT_OVERHEAD_BYTES;
+                if size >= MAX_CHUNK_BYTES {
+                    break;
+                }
+            }
+            reader.unread -= size;
+            *sent = reader.at.max(*sent);
+            drop(state);
+            self.room.notify_waiters();
+            return Poll::Ready(ReadResult::Events);
+        }
+        if reader.release_after.is_some_and(|release_after| release_after <= reader.at) {
+            return Poll::Ready(ReadResult::Released);
+        }
+        if *ended && visible == *newest {
+            return Poll::Ready(ReadResult::End);
+        }
+        reader.waker = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    /// Detaches the reader.
+    pub(crate) fn detach(self: &Arc<Self>, ticket: u64) {
+        let mut state = self.lock();
+        if state.reader(ticket).is_some() {
+            state.reader = None;
+            self.trim_to_limits(&mut state);
+            self.enqueue_ended(&mut state);
+            drop(state);
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Wakes a reader that was detached, and the calls that waited for it.
+    pub(super) fn notify_detached(&self, reader: Option<LogReader>) {
+        wake(reader.and_then(|reader| reader.waker));
+        self.room.notify_waiters();
+    }
+}
+
+impl LogState {
+    /// Takes the reader that has fallen behind. A reader that waits for the store is not behind.
+    pub(super) fn late_reader(&mut self) -> Option<LogReader> {
+        let visible = self.visible();
+        self.reader.take_if(|reader| reader.at < visible)
+    }
+
+    fn reader(&mut self, ticket: u64) -> Option<&mut LogReader> {
+        self.reader.as_mut().filter(|reader| reader.ticket == ticket)
+    }
+
+    /// Takes the waker of the reader.
+    pub(super) fn waker(&mut self) -> Option<Waker> {
+        self.reader.as_mut()?.waker.take()
+    }
+
+    /// Attaches a reader that has read everything up to event `at`. Returns its ticket.
+    fn attach_reader(&mut self, at: u64) -> u64 {
+        // Dropped events cannot be read.
+        let at = at.max(self.oldest() - 1);
+        let left = (self.newest - at) as usize;
+        let unread = self
+            .events
+            .iter()
+            .rev()
+            .take(left)
+            .map(|event| event.len() + EVENT_OVERHEAD_BYTES)
+            .sum();
+        self.last_ticket += 1;
+        let ticket = self.last_ticket;
+        self.reader = Some(LogReader { ticket, at, unread, release_after: None, waker: None });
+        ticket
+    }
+}

@@ -1,0 +1,104 @@
+//! Write timeout: a connection whose client does not read is closed.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::AsyncWrite,
+    time::{Sleep, sleep},
+};
+use wharf_model::{Caller, LogThrottle};
+
+/// Timer that runs while a write is pending.
+#[derive(Debug)]
+pub(crate) struct WriteTimer {
+    limit: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl WriteTimer {
+    pub(crate) fn new(limit: Duration) -> Self {
+        WriteTimer { limit, timer: None }
+    }
+
+    /// True while a write is pending.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_running(&self) -> bool {
+        self.timer.is_some()
+    }
+
+    /// Returns the result of a write or flush, or fails after the time limit without progress.
+    pub(crate) fn check<T>(
+        &mut self,
+        wrote: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if wrote.is_ready() {
+            self.timer = None;
+            return wrote;
+        }
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.limit)));
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+/// Writer of a JSON lines connection that fails, with a line in the log, if the client does not
+/// read in time.
+pub(crate) struct TimedWriter<W> {
+    writer: W,
+    timer: WriteTimer,
+    caller: Caller,
+}
+
+impl<W> TimedWriter<W> {
+    pub(crate) fn new(writer: W, limit: Duration, caller: Caller) -> Self {
+        TimedWriter { writer, timer: WriteTimer::new(limit), caller }
+    }
+
+    fn check<T>(
+        &mut self,
+        wrote: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        let was_pending = wrote.is_pending();
+        let wrote = self.timer.check(wrote, cx);
+        if was_pending && wrote.is_ready() {
+            log_timeout(&self.caller, self.timer.limit);
+        }
+        wrote
+    }
+}
+
+#[cold]
+fn log_timeout(caller: &Caller, limit: Duration) {
+    static LINE: LogThrottle = LogThrottle::new();
+    if LINE.is_due() {
+        tracing::warn!(?caller, ?limit, "closing a connection: the client does not read");
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for TimedWriter<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let wrote = Pin::new(&mut self.writer).poll_write(cx, bytes);
+        self.check(wrote, cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.writer).poll_flush(cx);
+        self.check(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.writer).poll_shutdown(cx);
+        self.check(closed, cx)
+    }
+}
