@@ -103,12 +103,12 @@ pub fn masked_variable(name: &str, value: &str) -> String {
     let is_made_of =
         |signs: &str| value.chars().all(|c| c.is_ascii_alphanumeric() || signs.contains(c));
     if is_secret(name) {
-        return hidden(value);
+        return mask_value(value);
     }
     let is_word = ["Basic ", "Bearer "].iter().any(|scheme| value.starts_with(scheme))
         || !value.contains(' ');
     if is_token(value) && is_word && is_made_of("-_.=+ ") {
-        return HIDDEN.to_owned();
+        return MASK.to_owned();
     }
     // A shell would run what follows a lone `&`.
     let is_url = || {
