@@ -205,11 +205,19 @@ impl Trial {
 
 /// Result of a [`Trial`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TrialReport {
     /// Rounds: one for each run of the handler.
     pub rounds: Vec<TrialRound>,
     /// Outcome of the last round.
     pub outcome: Outcome,
+}
+
+impl From<Outcome> for TrialReport {
+    /// Creates a report without rounds.
+    fn from(outcome: Outcome) -> Self {
+        TrialReport { rounds: Vec::new(), outcome }
+    }
 }
 
 impl TrialReport {
@@ -238,6 +246,7 @@ impl TrialReport {
 
 /// One run of the handler.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct TrialRound {
     /// Client requests of the run, each with its key.
     pub asked: Vec<(String, ClientRequest)>,

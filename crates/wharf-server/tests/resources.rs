@@ -12,7 +12,7 @@ use wharf_model::{
     ReadResult, Reply, RequestBuilder, ResourceContents, Role,
 };
 use wharf_server::{
-    Args, Completing, Json, Limits, Prompt, Resource, Router, State, ToolError, Uri,
+    Args, CallLimits, Completing, Json, Prompt, Resource, Router, State, ToolError, Uri,
 };
 
 #[derive(Deserialize, JsonSchema)]
@@ -121,7 +121,7 @@ fn resource_errors_keep_their_kind_and_hide_internals() {
 
 #[test]
 fn the_length_of_uris_is_limited() {
-    let limits = Limits { uri: 20, ..Limits::default() };
+    let limits = CallLimits::default().uri(20);
     let router = Router::builder()
         .limits(limits)
         .add(Resource::new("note://{name}", async |Args(it): Args<Note>| it.name))
@@ -347,7 +347,7 @@ fn invalid_completion_references_are_rejected() {
 #[test]
 fn completions_may_be_limited_to_fewer() {
     let build = |values: usize| {
-        let limits = Limits { completion_values: 3, ..Limits::default() };
+        let limits = CallLimits::default().completion_values(3);
         let values: Vec<String> = (0..values).map(|n| n.to_string()).collect();
         let prompt = review().complete("code", move |_: Completing| values.clone());
         Router::builder().limits(limits).add(prompt).build().unwrap()

@@ -6,6 +6,7 @@ use wharf_wire::Revision;
 
 /// Eras of the protocol: before and after requests became self-contained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Era {
     /// Every request is self-contained: no handshake, no session.
     Modern,

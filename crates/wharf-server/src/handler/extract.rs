@@ -345,6 +345,7 @@ impl Extract for Uri {
 /// assert_eq!(typing.matching(["perl", "python", "rust"]).values, ["python"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Completing {
     /// Value typed so far.
     pub value: String,

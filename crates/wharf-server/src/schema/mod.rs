@@ -7,7 +7,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 use wharf_schema::schema_limits::{self, Bounds, Problem, subschemas};
 
-use crate::limits::Limits;
+use crate::limits::CallLimits;
 
 /// Schema of a handler's arguments, and whether it is stricter than deserializing the type.
 #[derive(Clone, Debug)]
@@ -194,7 +194,7 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
 }
 
 /// Returns the problems of a hand-written schema, each with advice.
-pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
+pub(crate) fn problems(schema: &Value, limits: &CallLimits) -> Vec<String> {
     let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
     let describe = |problem: Problem| match advice(&problem) {
         Some(advice) => format!("{problem}: {advice}"),
@@ -205,8 +205,8 @@ pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
 
 fn advice(problem: &Problem) -> Option<&'static str> {
     Some(match problem {
-        Problem::TooMany(_) => "make it smaller, or raise `Limits::subschemas`",
-        Problem::TooDeep(_) => "reduce its nesting, or raise `Limits::schema_depth`",
+        Problem::TooMany(_) => "make it smaller, or raise `CallLimits::subschemas`",
+        Problem::TooDeep(_) => "reduce its nesting, or raise `CallLimits::schema_depth`",
         Problem::Dialect(_) => "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04",
         Problem::Outside(_) => "copy the referenced schema into `$defs`",
         Problem::LongAddress(_) => "use shorter names",

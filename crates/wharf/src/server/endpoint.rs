@@ -46,13 +46,12 @@ impl Endpoint {
         )
             -> wharf_transport::server::http::HttpService,
     ) -> Self {
-        let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        let host = Arc::new(ServerContext { timer, ..bare.clone() });
+        let host = Arc::new(bare.clone().timer(TokioTimer));
         let shutdown = Shutdown::new();
         let wire = Arc::new(bare.wire.without_streams());
         Endpoint {
             router,
-            single: Arc::new(ServerContext { wire, ..bare.clone() }),
+            single: Arc::new(bare.clone().wire(wire)),
             bare: Arc::new(bare),
             #[cfg(feature = "http")]
             http: http(&host, shutdown.clone()),

@@ -21,7 +21,7 @@ use wharf_transport::{
 use crate::{Endpoint, Result, Server};
 
 impl Server {
-    /// Sets the HTTP options: path, allowed clients, limits.
+    /// Sets the HTTP options: path, allowed clients, TLS.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -60,13 +60,6 @@ impl Server {
     /// ```
     pub fn auth(mut self, authority: impl Authenticator) -> Self {
         self.authority = Some(Arc::new(authority));
-        self
-    }
-
-    /// Sets the HTTP rate limit of remote callers; `None` for unlimited.
-    /// [`Limits::rates`](crate::server::Limits::rates) take precedence where set.
-    pub fn http_rates(mut self, rates: impl Into<Option<Rates>>) -> Self {
-        self.http_rates = rates.into();
         self
     }
 
@@ -211,7 +204,9 @@ pub(crate) fn counted(
         Some(rates) => layered(near.clone(), limit(rates)),
         None => near.clone(),
     };
-    Arc::new(ServerContext { service: Arc::new(Distance { near, far }), ..host.clone() })
+    let mut host = host.clone();
+    host.service = Arc::new(Distance { near, far });
+    Arc::new(host)
 }
 
 struct Distance {
