@@ -195,7 +195,7 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
 
 /// Returns the problems of a hand-written schema, each with advice.
 pub(crate) fn problems(schema: &Value, limits: &CallLimits) -> Vec<String> {
-    let bounds = Bounds { depth: limits.schema_depth, subschemas: limits.subschemas };
+    let bounds = Bounds::new(limits.schema_depth, limits.subschemas);
     let describe = |problem: Problem| match advice(&problem) {
         Some(advice) => format!("{problem}: {advice}"),
         None => problem.to_string(),

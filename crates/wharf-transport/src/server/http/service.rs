@@ -70,15 +70,16 @@ pub(crate) struct HttpEndpoint {
 impl HttpService {
     /// Serves `context` over HTTP with the options `http`, until `shutdown` stops.
     #[must_use]
-    pub fn new(context: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
-        let mut context = (*context).clone();
+    pub fn new(mut context: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
         if http.streaming == Streaming::Never {
-            context.wire = Arc::new(context.wire.without_streams());
+            let wire = Arc::new(context.wire.without_streams());
+            Arc::make_mut(&mut context).wire = wire;
         }
-        // The accept loop does not wait longer for a WebSocket than for its own grace period.
         let limits = context.http_limits;
-        context.limits.grace = context.limits.grace.min(limits.grace);
-        let context = Arc::new(context);
+        // The accept loop does not wait longer for a WebSocket than for its own grace period.
+        if limits.grace < context.limits.grace {
+            Arc::make_mut(&mut context).limits.grace = limits.grace;
+        }
         let tasks = Arc::new(TaskSet::default());
         let legacy = context.wire.speaks_legacy();
         let cluster = Cluster::new(http.stores.as_ref(), &tasks, &shutdown);
