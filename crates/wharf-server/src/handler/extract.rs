@@ -341,7 +341,7 @@ impl Extract for Uri {
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; }
 /// use wharf::Completing;
 ///
-/// let typing = Completing { value: "Py".into(), ..Completing::default() };
+/// let typing = Completing::default().value("Py");
 /// assert_eq!(typing.matching(["perl", "python", "rust"]).values, ["python"]);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -354,6 +354,12 @@ pub struct Completing {
     /// Arguments that already have a value.
     pub context: BTreeMap<String, String>,
 }
+
+wharf_model::setters!(Completing {
+    value: impl Into<String>,
+    argument: impl Into<String>,
+    context: BTreeMap<String, String>,
+});
 
 impl Completing {
     /// Returns the candidates that begin with the typed value, ignoring case, in their order.
