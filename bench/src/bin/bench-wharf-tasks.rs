@@ -23,12 +23,10 @@ async fn main() -> wharf::Result<()> {
     let Serve::Http { address, .. } = Serve::from_command_line().map_err(RunError::new)? else {
         return Err(RunError::new("tasks are measured over HTTP"));
     };
-    let options = TaskOptions {
-        poll_interval: Duration::from_millis(env::var("BENCH_POLL_MS")?.parse()?),
-        // All clients are one owner, and tasks are kept for an hour.
-        per_owner: 100_000_000,
-        ..TaskOptions::default()
-    };
+    let options = TaskOptions::default()
+        .poll_interval(Duration::from_millis(env::var("BENCH_POLL_MS")?.parse()?))
+        // All clients are one owner here, and tasks are kept for an hour.
+        .per_owner(100_000_000);
     let store = wharf::store::open(&env::var("BENCH_STORE")?).await?;
     Server::new("bench", "0.1.0")
         .tool::<job>()

@@ -1,7 +1,5 @@
 //! Store options of the demo server.
 
-use std::sync::Arc;
-
 use clap::Args;
 use wharf::{ErrorKind, Server, server::KeyRing, store};
 
@@ -34,7 +32,7 @@ impl StoreOptions {
         })?;
         let server = server.store(stores);
         Ok(match keys {
-            Some(keys) => server.store_key(Arc::new(keys)),
+            Some(keys) => server.store_key(keys),
             None => server,
         })
     }

@@ -50,14 +50,31 @@ macro_rules! open_enum {
 }
 pub(crate) use open_enum;
 
-/// Defines builder setters: `name(field: how Type)`, where `how` is `set`, `some`, `boxed` or `push`.
+/// Defines setters.
+///
+/// For options, all crates of Wharf use `setters!(Type { field: Type, … })`: methods named like the public fields,
+/// which take values of that type. For builders of protocol types, it is `name(field: how Type);`, where `how` is
+/// `set`, `some`, `boxed` or `push`, and each method takes anything that converts into the type.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! setters {
+    ($ty:ident { $($(#[$attr:meta])* $field:ident: $arg:ty),* $(,)? }) => {
+        impl $ty {
+            $($(#[$attr])*
+            #[doc = concat!("Sets [`", stringify!($field), "`](", stringify!($ty), "#structfield.", stringify!($field), ").")]
+            #[must_use]
+            pub fn $field(mut self, value: $arg) -> Self {
+                self.$field = value.into();
+                self
+            })*
+        }
+    };
     ($ty:ident { $($(#[$doc:meta])* $name:ident($field:ident: $how:ident $arg:ty);)* }) => {
         impl $ty {
             $($(#[$doc])*
             #[must_use]
             pub fn $name(mut self, value: impl Into<$arg>) -> Self {
-                $crate::builders::setters!(@$how self.$field, value.into());
+                $crate::setters!(@$how self.$field, value.into());
                 self
             })*
         }

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod arc_impls;
 mod auth;
 mod budget;
 mod builders;
@@ -16,6 +17,7 @@ mod json;
 mod log_throttle;
 mod protocol;
 mod storage;
+mod stores;
 
 pub use crate::auth::authenticator::*;
 pub use crate::auth::caller::*;
@@ -49,6 +51,7 @@ pub use crate::protocol::subscription::*;
 pub use crate::protocol::task::*;
 pub use crate::protocol::tool::*;
 pub use crate::storage::*;
+pub use crate::stores::*;
 pub use budget::*;
 pub use error::*;
 pub use file_mode::*;

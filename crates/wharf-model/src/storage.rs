@@ -2,7 +2,7 @@
 
 use std::{any::Any, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
-use crate::{BoxFuture, Error};
+use crate::{BoxFuture, Error, setters};
 
 /// Future of a storage operation.
 pub type Stored<T> = BoxFuture<Result<T, Error>>;
@@ -83,7 +83,16 @@ pub struct Rate {
 /// Record in a [`RecordStore`]. Stores do not read the body; they index the other fields.
 ///
 /// Times are milliseconds since 1970 by the clock of the store.
+///
+/// ```
+/// # mod wharf { pub mod store { pub use wharf_model::*; } }
+/// use wharf::store::Record;
+///
+/// let record = Record::new("r1").owner("alice").body(b"hello").expires(1_800_000_000_000);
+/// assert_eq!(record.due, None);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Record {
     /// Id, unique in the store.
     pub id: String,
@@ -102,6 +111,25 @@ pub struct Record {
     /// Content.
     pub body: Vec<u8>,
 }
+
+impl Record {
+    /// Creates an empty record with this id.
+    #[must_use]
+    pub fn new(id: impl Into<String>) -> Self {
+        Record::default().id(id)
+    }
+}
+
+setters!(Record {
+    id: impl Into<String>,
+    owner: impl Into<String>,
+    created: u64,
+    version: u64,
+    fence: u64,
+    due: impl Into<Option<u64>>,
+    expires: impl Into<Option<u64>>,
+    body: impl Into<Vec<u8>>,
+});
 
 /// Result of attaching a value to a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +180,7 @@ pub trait RecordStore: Send + Sync + 'static {
 
 /// Retention limits of a stream in an [`EventStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Retention {
     /// Maximum number of events.
     pub events: usize,
@@ -161,13 +190,32 @@ pub struct Retention {
     pub ttl: Duration,
 }
 
+impl Retention {
+    /// Creates limits from the number of events, their size and the retention time.
+    #[must_use]
+    pub const fn new(events: usize, bytes: usize, ttl: Duration) -> Self {
+        Retention { events, bytes, ttl }
+    }
+}
+
+setters!(Retention { events: usize, bytes: usize, ttl: Duration });
+
 /// Events of a stream, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Events {
     /// Number of the newest event that the stream ever had; 0 if it had none, or was removed.
     pub newest: u64,
     /// Events with their numbers. The first may be later than requested, if older ones were removed.
     pub events: Vec<(u64, Vec<u8>)>,
+}
+
+impl Events {
+    /// Creates the events of a stream whose newest event has this number.
+    #[must_use]
+    pub fn new(newest: u64, events: Vec<(u64, Vec<u8>)>) -> Self {
+        Events { newest, events }
+    }
 }
 
 /// Store of event streams, for resumability: clients may reconnect to any process.
@@ -202,44 +250,4 @@ pub trait Bus: Send + Sync + 'static {
 pub trait Health: Send + Sync + 'static {
     /// Returns whether writes can succeed now.
     fn is_ready(&self) -> bool;
-}
-
-/// All stores of a server, on one storage engine.
-#[derive(Clone)]
-pub struct Stores {
-    /// Tasks.
-    pub tasks: Arc<dyn RecordStore>,
-    /// Legacy sessions over HTTP.
-    pub sessions: Arc<dyn RecordStore>,
-    /// Records of an authorization server: clients, grants and tokens.
-    pub grants: Arc<dyn RecordStore>,
-    /// Event streams of legacy clients, for resumability.
-    pub events: Arc<dyn EventStore>,
-    /// Messages between the processes of one server.
-    pub bus: Arc<dyn Bus>,
-    /// Rate limits.
-    pub rates: Arc<dyn RateStore>,
-    /// Nonces.
-    pub nonces: Arc<dyn NonceStore>,
-    /// Availability of the stores.
-    pub health: Arc<dyn Health>,
-    /// Durability and sharing of the stores.
-    pub reach: Sharing,
-}
-
-impl fmt::Debug for Stores {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stores").field("reach", &self.reach).finish_non_exhaustive()
-    }
-}
-
-/// Durability and sharing of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sharing {
-    /// Used by one process, and lost when it ends.
-    Process,
-    /// Survives a restart of the process.
-    Machine,
-    /// Shared by any number of processes.
-    Cluster,
 }

@@ -65,11 +65,20 @@ pub fn subschemas(
 
 /// Size limits of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SchemaLimits {
     /// Maximum nesting depth.
     pub depth: usize,
     /// Maximum number of subschemas.
     pub subschemas: usize,
+}
+
+impl SchemaLimits {
+    /// Creates limits from the nesting depth and the number of subschemas.
+    #[must_use]
+    pub const fn new(depth: usize, subschemas: usize) -> Self {
+        SchemaLimits { depth, subschemas }
+    }
 }
 
 /// Reason to reject a schema.

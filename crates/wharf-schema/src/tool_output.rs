@@ -9,7 +9,7 @@ pub use crate::validate::Validity;
 use crate::{lenient_json, problems, schema_limits, schema_limits::SchemaLimits, validate::Schema};
 
 /// Limits of a foreign schema.
-const SCHEMA_LIMITS: SchemaLimits = SchemaLimits { depth: 64, subschemas: 1024 };
+const SCHEMA_LIMITS: SchemaLimits = SchemaLimits::new(64, 1024);
 
 /// Maximum size of a schema: bytes and values of its JSON.
 const MAX_SCHEMA_BYTES: usize = 256 * 1024;

@@ -208,7 +208,7 @@ fn values_are_not_quoted_if_quotes_are_off() {
 
 #[test]
 fn problems_of_a_schema_are_distinguished() {
-    let limits = SchemaLimits { depth: 3, subschemas: 8 };
+    let limits = SchemaLimits::new(3, 8);
     let nested = json!({"not": {"not": {"not": {}}}});
     let wide: Vec<Value> = vec![json!({}); 8];
     for (schema, problem) in [

@@ -67,7 +67,7 @@ pub use crate::{
 };
 pub use crate::{
     builder::{Part, PromptFn, ResourceFn, RouterBuilder, ToolFn},
-    limits::{Limits, Rates},
+    limits::{CallLimits, Rates},
     middleware::{
         Concurrency, Middleware, Next, PanicGuard, RateKey, RateLimit, Timeout, Tracing, from_fn,
         layered,

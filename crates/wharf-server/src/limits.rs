@@ -1,20 +1,22 @@
-//! Limits of one server.
+//! Limits of calls and of the parts of a server.
 
 use std::time::Duration;
 
-use wharf_model::{Deadlines, Rate};
+use wharf_model::{Deadlines, Rate, setters};
 
-/// Limits of one server. A request that exceeds one is rejected with an error that names the limit.
+/// Limits of calls, subscriptions, lists and schemas. A request that exceeds one is rejected with an
+/// error that names the limit.
 ///
 /// ```
 /// # mod wharf { pub use {wharf_model::*, wharf_server::*}; pub mod server { pub use super::*; } }
-/// use wharf::server::Limits;
+/// use wharf::server::CallLimits;
 ///
-/// let small = Limits { concurrent: 8, queue: 16, ..Limits::default() };
+/// let small = CallLimits::default().concurrent(8).queue(16);
 /// assert_eq!(small.page, 1_000);
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Limits {
+#[non_exhaustive]
+pub struct CallLimits {
     /// Calls that run at the same time. One caller (a principal, or an address where callers are
     /// not authenticated) gets at most three quarters of them, so that others are served without
     /// waiting. Local callers, such as those over standard input, may use all of them.
@@ -71,9 +73,9 @@ pub struct Limits {
     pub subschemas: usize,
 }
 
-impl Default for Limits {
+impl Default for CallLimits {
     fn default() -> Self {
-        Limits {
+        CallLimits {
             concurrent: 1024,
             queue: 4096,
             listens: 16_384,
@@ -99,7 +101,31 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+setters!(CallLimits {
+    concurrent: usize,
+    queue: usize,
+    listens: usize,
+    subscriptions: usize,
+    subscription_bytes: usize,
+    subscription_total: usize,
+    blocking: usize,
+    idle: Duration,
+    total: Duration,
+    page: usize,
+    description: usize,
+    state: usize,
+    state_ttl: Duration,
+    progress_burst: u32,
+    progress_rate: u32,
+    rates: impl Into<Option<Rates>>,
+    completion_values: usize,
+    argument_values: usize,
+    uri: usize,
+    schema_depth: usize,
+    subschemas: usize,
+});
+
+impl CallLimits {
     /// Deadlines that a transport starts each call with.
     #[must_use]
     pub fn deadlines(&self) -> Deadlines {
@@ -109,6 +135,7 @@ impl Limits {
 
 /// Rate limits of one caller.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Rates {
     /// Rate of calls of any kind.
     pub calls: Rate,
@@ -124,3 +151,5 @@ impl Default for Rates {
         }
     }
 }
+
+setters!(Rates { calls: Rate, tool_calls: Rate });

@@ -205,11 +205,19 @@ impl HandlerTest {
 
 /// Result of a [`HandlerTest`].
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HandlerTestReport {
     /// Rounds: one for each run of the handler.
     pub rounds: Vec<HandlerTestRound>,
     /// Outcome of the last round.
     pub outcome: Outcome,
+}
+
+impl From<Outcome> for HandlerTestReport {
+    /// Creates a report without rounds.
+    fn from(outcome: Outcome) -> Self {
+        HandlerTestReport { rounds: Vec::new(), outcome }
+    }
 }
 
 impl HandlerTestReport {
@@ -238,6 +246,7 @@ impl HandlerTestReport {
 
 /// One run of the handler.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct HandlerTestRound {
     /// Client requests of the run, each with its key.
     pub asked: Vec<(String, ClientRequest)>,

@@ -10,7 +10,7 @@ use support::*;
 use wharf_model::{
     CacheHint, CompletionRequest, ListCapability, Method, Outcome, Reply, ServerCapabilities,
 };
-use wharf_server::{Args, Limits, Prompt, RawArgs, Resource, Router, State, Tool, Uri};
+use wharf_server::{Args, CallLimits, Prompt, RawArgs, Resource, Router, State, Tool, Uri};
 
 #[derive(Deserialize, JsonSchema)]
 #[allow(dead_code)]
@@ -79,7 +79,7 @@ fn the_length_of_descriptions_is_limited() {
     // Characters, not bytes.
     assert!(build(tool("t").description("é".repeat(10_000))).is_ok());
     let problem = one_problem(build(tool("t").description("é".repeat(10_001))));
-    assert!(problem.contains("10001") && problem.contains("Limits::description"));
+    assert!(problem.contains("10001") && problem.contains("CallLimits::description"));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn schemas_are_bounded() {
             |inner, _| json!({"type": "object", "properties": {"x": inner}}),
         )
     };
-    let limits = Limits { schema_depth: 8, subschemas: 20, ..Limits::default() };
+    let limits = CallLimits::default().schema_depth(8).subschemas(20);
     let build = |schema| Router::builder().limits(limits.clone()).add(dynamic(schema)).build();
     assert!(build(nested(8)).is_ok());
     assert!(problems(build(nested(9)))[0].contains("more than 8 deep"));

@@ -10,7 +10,7 @@ use serde_json::json;
 use wharf_model::{
     ActiveCall, Event, LogLevel, Notification, Outcome, Principal, Reply, RequestBuilder,
 };
-use wharf_server::{Ctx, Limits, State, Tool};
+use wharf_server::{CallLimits, Ctx, State, Tool};
 
 fn progress(event: &Event) -> Option<f64> {
     match event {
@@ -76,7 +76,7 @@ fn the_limits_of_progress_can_be_set() {
         "done"
     }
     for (burst, expected) in [(8, 9), (9, 9), (3, 4)] {
-        let limits = Limits { progress_burst: burst, progress_rate: 0, ..Limits::default() };
+        let limits = CallLimits::default().progress_burst(burst).progress_rate(0);
         let router = builder(tool(count)).limits(limits).build().unwrap();
         let events = events(&mut start(&router, watching(call("tool")), &FakeTimer::default()));
         assert_eq!(values(&events).len(), expected, "a burst of {burst}, and the final one");
@@ -106,7 +106,7 @@ fn progress_is_flushed_before_a_suspension() {
         let _ = ctx.roots("r").await;
         "done"
     }
-    let limits = Limits { progress_burst: 1, ..Limits::default() };
+    let limits = CallLimits::default().progress_burst(1);
     let router = builder(tool(handler)).limits(limits).build().unwrap();
     let events = events(&mut start(&router, watching(call("tool")), &FakeTimer::default()));
     assert_eq!(values(&events), [1.0, 2.0]);

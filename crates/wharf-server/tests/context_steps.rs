@@ -19,8 +19,8 @@ use wharf_model::{
     StateCipher,
 };
 use wharf_server::{
-    Args, ClientRequestError, Ctx, Extract, Handler, HandlerTest, IntoToolOutcome, KeyRing, Limits,
-    MemoryNonces, Router, State, StepError, Tool, ToolError,
+    Args, CallLimits, ClientRequestError, Ctx, Extract, Handler, HandlerTest, IntoToolOutcome,
+    KeyRing, MemoryNonces, Router, State, StepError, Tool, ToolError,
 };
 
 const BOTH: [InputMode; 2] = [InputMode::Deliver, InputMode::Suspend];
@@ -209,7 +209,7 @@ fn a_state_sent_twice_does_not_repeat_a_step_once() {
 #[test]
 fn a_state_expires_despite_renewals() {
     let ((router, effects), timer) = (counted(redeem), FakeTimer::default());
-    let ttl = Limits::default().state_ttl;
+    let ttl = CallLimits::default().state_ttl;
     let mut state = required(end(&router, suspending(call("tool")), &timer)).state.unwrap();
     for _ in 0..11 {
         timer.advance(ttl / 2);
@@ -254,9 +254,9 @@ async fn a_store_that_fails_stops_the_step() {
         Ok("refused".into())
     }
     let effects = Counter::default();
-    let router = builder(tool(handler)).state(effects.clone()).nonces(Arc::new(Broken));
-    let test = HandlerTest::tool(&router.build().unwrap(), "tool").answer("c", sure());
-    assert_eq!(test.run(InputMode::Suspend).await.text(), "refused");
+    let router = builder(tool(handler)).state(effects.clone()).nonces(Broken);
+    let trial = HandlerTest::tool(&router.build().unwrap(), "tool").answer("c", sure());
+    assert_eq!(trial.run(InputMode::Suspend).await.text(), "refused");
     assert_eq!(effects.count(), 0);
 }
 
@@ -343,7 +343,7 @@ fn a_state_expires() {
     let (router, timer) = (payments(&Arc::new(KeyRing::random())), FakeTimer::default());
     let (state, arguments) = (fresh_state(&router, &timer, None), r#"{"amount":1,"note":"n"}"#);
     let pay = || end(&router, paying("pay", arguments, None, Some(&state)), &timer);
-    timer.advance(Limits::default().state_ttl - Duration::from_secs(1));
+    timer.advance(CallLimits::default().state_ttl - Duration::from_secs(1));
     assert_eq!(text(pay()), "paid 1");
     timer.advance(Duration::from_secs(1));
     refused(pay());
@@ -361,7 +361,7 @@ fn a_decrypted_but_invalid_state_is_rejected() {
         }
     }
     let ask = async |ctx: Ctx| ctx.ask::<Confirm>("c", "Sure?").await.map(|_| "ok");
-    let router = builder(tool(ask)).seal(Arc::new(Plain)).build().unwrap();
+    let router = builder(tool(ask)).seal(Plain).build().unwrap();
     for state in ["", "{}", "[]", r#"{"expires":9}"#] {
         let request = suspending(call("tool").request_state(state));
         refused(end(&router, request, &FakeTimer::default()));
@@ -380,7 +380,7 @@ fn a_state_is_bounded() {
     let (unbounded, timer) = (router(tool(handler)), FakeTimer::default());
     let size = required(end(&unbounded, request(3000), &timer)).state.unwrap().len();
     for (state, fits) in [(size, true), (size - 1, false)] {
-        let limits = Limits { state, ..Limits::default() };
+        let limits = CallLimits::default().state(state);
         let router = builder(tool(handler)).limits(limits).build().unwrap();
         match end(&router, request(3000), &timer) {
             Outcome::InputRequired(_) => assert!(fits),

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use support::*;
 use wharf_model::{ErrorKind, Event, InputMode, Peer, ToolResult};
-use wharf_server::{Args, ClientRequestError, Ctx, Limits, Router, Tool};
+use wharf_server::{Args, CallLimits, ClientRequestError, Ctx, Router, Tool};
 
 #[derive(Deserialize, JsonSchema)]
 struct Add {
@@ -129,7 +129,7 @@ async fn the_timeout_of_a_tool_starts_with_its_execution() {
             "slept"
         }
     };
-    let limits = Limits { concurrent: 1, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1);
     let router = Router::builder()
         .limits(limits)
         .add(Tool::new("first", sleep(30)))
@@ -155,7 +155,7 @@ async fn the_time_for_a_response_does_not_count_for_the_tool() {
         Ok("asked")
     }
     let tool = |name, seconds| Tool::new(name, ask).timeout(Duration::from_secs(seconds));
-    let limits = Limits { total: Duration::from_secs(600), ..Limits::default() };
+    let limits = CallLimits::default().total(Duration::from_secs(600));
     let router = Router::builder().limits(limits).add(tool("hasty", 3)).add(tool("patient", 5));
     let router = router.build().unwrap();
     let asking = |name: &str| {
@@ -187,7 +187,7 @@ async fn a_panicking_destructor_does_not_affect_other_calls() {
             panic!("in a destructor");
         }
     }
-    let limits = Limits { concurrent: 1, queue: 0, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1).queue(0);
     let router = Router::builder()
         .limits(limits)
         .add(Tool::new("cancelled", async |_: Ctx| {
@@ -221,7 +221,7 @@ async fn the_concurrency_limit_holds_and_every_call_runs() {
             count.fetch_sub(1, Ordering::SeqCst);
         }
     });
-    let limits = Limits { concurrent: 4, queue: 10_000, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(4).queue(10_000);
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let calls: Vec<_> = (0..2_000)
         .map(|n| {

@@ -13,7 +13,7 @@ use std::{
 
 use support::*;
 use wharf_model::{ActiveCall, Event, Outcome};
-use wharf_server::{Concurrency, Limits, RawArgs, Router, Tool};
+use wharf_server::{CallLimits, Concurrency, RawArgs, Router, Tool};
 
 /// A tool that waits for permits, and the number of its calls that have started.
 fn slow() -> (Tool, Arc<tokio::sync::Semaphore>, Arc<AtomicUsize>) {
@@ -70,7 +70,7 @@ async fn a_new_caller_is_served_at_once_despite_five_thousand_slow_calls() {
         let router = Router::builder().add(tool).add(echo());
         let router = match layered {
             true => router
-                .limits(Limits { concurrent: usize::MAX, ..Limits::default() })
+                .limits(CallLimits::default().concurrent(usize::MAX))
                 .layer(Concurrency::new(1024, 4096)),
             false => router,
         };
@@ -101,7 +101,7 @@ async fn callers_with_queued_calls_take_turns() {
         std::future::ready("noted")
     });
     let (tool, permits, _) = slow();
-    let limits = Limits { concurrent: 1, queue: 64, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1).queue(64);
     let router = Router::builder().limits(limits).add(tool).add(note).build().unwrap();
     let (inside, _) = many(&router, "hog", 1);
     let waiting = |name: &str, count: usize| -> Vec<_> {
@@ -132,7 +132,7 @@ async fn callers_with_queued_calls_take_turns() {
 #[tokio::test]
 async fn a_queue_filled_by_one_caller_accepts_others() {
     let (tool, permits, begun) = slow();
-    let limits = Limits { concurrent: 1, queue: 8, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1).queue(8);
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let (hogs, refused) = many(&router, "hog", 20);
     assert_eq!((hogs.len(), refused), (1 + 6, 13));
@@ -154,7 +154,7 @@ async fn a_queue_filled_by_one_caller_accepts_others() {
 #[tokio::test]
 async fn callers_on_this_machine_may_have_every_place() {
     let (tool, _permits, begun) = slow();
-    let limits = Limits { concurrent: 8, queue: 4, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(8).queue(4);
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let mut calls: Vec<_> = (0..13).map(|_| start(&router, call("slow", "{}"))).collect();
     let waiting = calls.iter_mut().filter_map(|it| poll(it).is_pending().then_some(())).count();
@@ -175,7 +175,7 @@ async fn slots_are_neither_lost_nor_duplicated() {
             count.fetch_sub(1, Ordering::SeqCst);
         }
     });
-    let limits = Limits { concurrent: 8, queue: 100_000, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(8).queue(100_000);
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let callers = ["a", "b", "c", "d", "e", "f", "g"];
     let calls: Vec<_> = (0..3_000)
@@ -203,7 +203,7 @@ async fn slots_are_neither_lost_nor_duplicated() {
 async fn blocking_calls_of_one_caller_leave_threads_for_others() {
     let (release, blocked) = std::sync::mpsc::channel::<()>();
     let blocked = Mutex::new(blocked);
-    let limits = Limits { blocking: 8, ..Limits::default() };
+    let limits = CallLimits::default().blocking(8);
     let router = Router::builder()
         .limits(limits)
         .add(Tool::blocking("slow", move || {

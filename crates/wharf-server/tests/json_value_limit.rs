@@ -13,7 +13,7 @@ use support::{call, completion, get, messages, now, text};
 use wharf_model::{
     ClientCapability, ElicitResult, ErrorKind, InputMode, Method, Outcome, Peer, RequestBuilder,
 };
-use wharf_server::{Args, Ctx, HandlerTest, Limits, Prompt, RawArgs, Router, Tool};
+use wharf_server::{Args, CallLimits, Ctx, HandlerTest, Prompt, RawArgs, Router, Tool};
 
 const MOST: usize = 1_000;
 
@@ -36,7 +36,7 @@ struct WordArgs {
 fn router() -> Router {
     let schema = json!({"type": "object", "properties": {"list": {"minItems": 1}}});
     Router::builder()
-        .limits(Limits { argument_values: MOST, ..Limits::default() })
+        .limits(CallLimits::default().argument_values(MOST))
         .add(Tool::inline("plain", |Args(it): Args<Plain>| it.list.len()))
         .add(Tool::inline("checked", |Args(it): Args<Checked>| it.list.len()))
         .add(Tool::dynamic("dynamic", schema, async |_: RawArgs| "taken"))
@@ -110,7 +110,7 @@ async fn client_responses_have_the_limit_too() {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
         format!("{:?}", ctx.ask_form("n", "How many?", schema).await)
     }
-    let limits = Limits { argument_values: MOST, ..Limits::default() };
+    let limits = CallLimits::default().argument_values(MOST);
     let router = context_support::builder(Tool::new("ask", ask)).limits(limits).build().unwrap();
     // A response has its action and its content; the content has `n`, `x` and the items of the
     // list.

@@ -19,8 +19,8 @@ use wharf_model::{
     Rate, RateDecision, RateStore, Request, Service,
 };
 use wharf_server::{
-    Concurrency, Ctx, Limits, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit, Rates,
-    RawArgs, Router, RouterBuilder, Timeout, Tool, Tracing, from_fn, layered,
+    CallLimits, Concurrency, Ctx, MemoryRates, Middleware, Next, PanicGuard, RateKey, RateLimit,
+    Rates, RawArgs, Router, RouterBuilder, Timeout, Tool, Tracing, from_fn, layered,
 };
 
 /// A tool that waits until its gate is opened.
@@ -55,7 +55,7 @@ fn is_overloaded(active_call: &mut ActiveCall) -> bool {
 #[tokio::test]
 async fn calls_beyond_the_limit_and_the_queue_are_rejected() {
     let (tool, gate) = waiting();
-    let limits = Limits { concurrent: 2, queue: 3, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(2).queue(3);
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let mut calls: Vec<_> = (0..6).map(|_| start(&router, call("wait", "{}"))).collect();
     assert!(is_overloaded(&mut calls[5]));
@@ -90,7 +90,7 @@ async fn queued_calls_run_in_order_of_arrival() {
         std::future::ready("noted")
     });
     let (wait, gate) = waiting();
-    let limits = Limits { concurrent: 1, queue: 9, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1).queue(9);
     let router = Router::builder().limits(limits).add(wait).add(tool).build().unwrap();
     let mut inside = start(&router, call("wait", "{}"));
     assert!(is_waiting(&mut inside));
@@ -111,7 +111,7 @@ async fn queued_calls_run_in_order_of_arrival() {
 
 #[test]
 fn a_call_made_directly_releases_its_slot_too() {
-    let limits = Limits { concurrent: 1, queue: 0, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1).queue(0);
     let router = Router::builder().limits(limits).add(Tool::inline("hello", || "hello"));
     let router = router.layer(Concurrency::new(1, 0)).build().unwrap();
     for _ in 0..3 {
@@ -124,7 +124,7 @@ fn a_call_made_directly_releases_its_slot_too() {
 #[tokio::test]
 async fn a_dropped_call_releases_its_slot_in_every_state() {
     let (tool, gate) = waiting();
-    let limits = Limits { concurrent: 1, queue: 2, ..Limits::default() };
+    let limits = CallLimits::default().concurrent(1).queue(2);
     let router = Router::builder().limits(limits).add(tool).build().unwrap();
     let begin = || {
         let mut active_call = start(&router, call("wait", "{}"));
@@ -146,7 +146,7 @@ async fn a_dropped_call_releases_its_slot_in_every_state() {
 #[tokio::test(start_paused = true)]
 async fn idle_and_total_timeouts_end_a_call() {
     let seconds = Duration::from_secs;
-    let limits = Limits { idle: seconds(10), total: seconds(100), ..Limits::default() };
+    let limits = CallLimits::default().idle(seconds(10)).total(seconds(100));
     let build = |silence: u64, rounds: u64| {
         let tool = Tool::new("work", move |ctx: Ctx| async move {
             for round in 0..rounds {
@@ -175,7 +175,7 @@ async fn blocking_functions_are_bounded_even_after_their_calls_are_dropped() {
     let blocked = Mutex::new(blocked);
     let (started, mut has_started) = tokio::sync::mpsc::unbounded_channel();
     let router = Router::builder()
-        .limits(Limits { blocking: 1, ..Limits::default() })
+        .limits(CallLimits::default().blocking(1))
         .add(Tool::blocking("block", move || {
             started.send(()).unwrap();
             let _ = blocked.lock().unwrap().recv();
@@ -298,12 +298,12 @@ async fn the_concurrency_layer_counts_every_kind_of_call() {
 
 fn rates(calls: f64, tool_calls: f64) -> Rates {
     let rate = |burst| Rate { per_second: 0.001, burst };
-    Rates { calls: rate(calls), tool_calls: rate(tool_calls) }
+    Rates::default().calls(rate(calls)).tool_calls(rate(tool_calls))
 }
 
 #[test]
 fn rates_are_counted_per_caller() {
-    let limits = Limits { rates: Some(rates(3.0, 2.0)), ..Limits::default() };
+    let limits = CallLimits::default().rates(Some(rates(3.0, 2.0)));
     let router = hello().limits(limits).build().unwrap();
     let run = |name: &str| now(&router, by(call("hello", "{}"), name));
     assert_eq!(text(run("alice")), "hello");
@@ -359,7 +359,7 @@ async fn rates_may_be_counted_in_a_remote_store() {
 #[test]
 fn any_service_can_have_a_layer() {
     let router = hello().build().unwrap();
-    let limited = layered(Arc::new(router.clone()), RateLimit::new(rates(1.0, 1.0)));
+    let limited = layered(router.clone(), RateLimit::new(rates(1.0, 1.0)));
     let run = || {
         let request = by(call("hello", "{}"), "alice");
         let forever = Deadlines { idle: None, total: None };

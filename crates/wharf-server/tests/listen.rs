@@ -17,7 +17,7 @@ use wharf_model::{
     ActiveCall, ErrorKind, Event, LiveSubscriptionFilter, Method, Notification, Outcome, Peer,
     Principal, Reply, Request, RequestBuilder, Service, SubscriptionFilter,
 };
-use wharf_server::{Item, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
+use wharf_server::{CallLimits, Item, Prompt, Resource, Router, RouterBuilder, Tool};
 
 fn everything() -> RouterBuilder {
     Router::builder()
@@ -278,7 +278,7 @@ async fn a_running_call_continues_when_its_tool_is_removed() {
 
 #[test]
 fn subscriptions_have_their_own_limit() {
-    let limits = Limits { listens: 2, concurrent: 1, queue: 0, ..Limits::default() };
+    let limits = CallLimits::default().listens(2).concurrent(1).queue(0);
     let router = everything().limits(limits).build().unwrap();
     let first = subscribe_and_ack(&router, all());
     let _second = subscribe_and_ack(&router, all());
@@ -291,7 +291,7 @@ fn subscriptions_have_their_own_limit() {
 
 #[test]
 fn the_resources_of_a_subscription_are_limited() {
-    let router = everything().limits(Limits { subscriptions: 2, ..Limits::default() });
+    let router = everything().limits(CallLimits::default().subscriptions(2));
     let router = router.build().unwrap();
     let following =
         |names: &[&str]| SubscriptionFilter { uris: uris(names), ..SubscriptionFilter::default() };
@@ -304,7 +304,7 @@ fn the_resources_of_a_subscription_are_limited() {
 
 #[test]
 fn a_subscription_is_limited_in_bytes_and_acknowledges_only_what_fits() {
-    let limits = Limits { subscription_bytes: 10_000, ..Limits::default() };
+    let limits = CallLimits::default().subscription_bytes(10_000);
     let router = everything().limits(limits).build().unwrap();
     let long = |n: usize| format!("x:{n:04}{}", "y".repeat(994));
     let filter =
@@ -315,7 +315,7 @@ fn a_subscription_is_limited_in_bytes_and_acknowledges_only_what_fits() {
 
 #[test]
 fn subscriptions_of_one_caller_leave_room_for_other_callers() {
-    let limits = Limits { listens: 8, subscription_total: 8 * 1064, ..Limits::default() };
+    let limits = CallLimits::default().listens(8).subscription_total(8 * 1064);
     let router = everything().limits(limits).build().unwrap();
     let following = |count: usize| SubscriptionFilter {
         tools: true,
@@ -346,7 +346,7 @@ fn subscriptions_of_one_caller_leave_room_for_other_callers() {
 
 #[test]
 fn a_session_whose_filter_does_not_fit_is_rejected() {
-    let limits = Limits { subscription_total: 1000, ..Limits::default() };
+    let limits = CallLimits::default().subscription_total(1000);
     let router = everything().limits(limits).build().unwrap();
     let filter = LiveSubscriptionFilter::new(SubscriptionFilter {
         uris: uris(&["x:a"]),

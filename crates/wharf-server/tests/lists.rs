@@ -14,7 +14,7 @@ use wharf_model::{
     CacheHint, CacheScope, ErrorKind, Method, Outcome, Page, Principal, Reply, Request,
     RequestBuilder, StateCipher, ToolInfo,
 };
-use wharf_server::{Item, KeyRing, Limits, Prompt, Resource, Router, RouterBuilder, Tool};
+use wharf_server::{CallLimits, Item, KeyRing, Prompt, Resource, Router, RouterBuilder, Tool};
 
 fn tools(count: usize) -> RouterBuilder {
     (0..count)
@@ -22,7 +22,7 @@ fn tools(count: usize) -> RouterBuilder {
 }
 
 fn paged(count: usize, page: usize) -> Router {
-    tools(count).limits(Limits { page, ..Limits::default() }).build().unwrap()
+    tools(count).limits(CallLimits::default().page(page)).build().unwrap()
 }
 
 fn ask(cursor: Option<&str>, limit: Option<u64>) -> Request {
@@ -127,7 +127,7 @@ fn a_cursor_past_the_end_gives_an_empty_page() {
 
 #[test]
 fn cursors_are_valid_for_their_own_list_only() {
-    let mut builder = tools(2).limits(Limits { page: 1, ..Limits::default() });
+    let mut builder = tools(2).limits(CallLimits::default().page(1));
     for n in 0..2 {
         builder = builder
             .add(Prompt::new(format!("p{n}"), async || "x"))
@@ -159,7 +159,7 @@ fn a_cursor_is_a_string_or_nothing() {
 fn servers_with_the_same_key_read_each_others_cursors() {
     let keys = Arc::new(KeyRing::random());
     let build = || {
-        let limits = Limits { page: 1, ..Limits::default() };
+        let limits = CallLimits::default().page(1);
         tools(2).limits(limits).seal(keys.clone()).build().unwrap()
     };
     let cursor = page(now(&build(), ask(None, None))).next.unwrap();
@@ -184,7 +184,7 @@ proptest! {
 #[test]
 fn each_caller_sees_its_own_list() {
     let router = tools(6)
-        .limits(Limits { page: 2, ..Limits::default() })
+        .limits(CallLimits::default().page(2))
         .cache(CacheHint::public(60_000))
         .access(|principal: Option<&Principal>, item: Item<'_>| {
             let number: u32 = item.name()[1..].parse().unwrap();
@@ -200,7 +200,7 @@ fn each_caller_sees_its_own_list() {
     assert_eq!(walk(&router, None, Some("even")), [vec!["t0", "t2"], vec!["t4"]]);
     assert_eq!(walk(&router, None, None), [Vec::<String>::new()]);
     let first = page(now(&router, by(ask(None, None), "root")));
-    assert_eq!(first.cache, CacheHint { ttl_ms: 60_000, scope: CacheScope::Private });
+    assert_eq!(first.cache, CacheHint::private(60_000));
     for other in [Some("even"), None] {
         let mut request = ask(first.next.as_deref(), None);
         if let Some(name) = other {
@@ -287,7 +287,7 @@ impl StateCipher for DailyCipher {
 #[test]
 fn lists_can_be_paged_after_a_key_change() {
     let seal = Arc::new(DailyCipher::default());
-    let limits = Limits { page: 2, ..Limits::default() };
+    let limits = CallLimits::default().page(2);
     let router = tools(3).limits(limits).seal(seal.clone()).build().unwrap();
     for _day in 0..2 {
         assert_eq!(walk(&router, None, None), [vec!["t0", "t1"], vec!["t2"]]);

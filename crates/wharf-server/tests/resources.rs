@@ -11,7 +11,7 @@ use wharf_model::{
     Body, CacheHint, CompletionRequest, Content, Error, ErrorKind, Method, Outcome, PromptMessage,
     PromptResult, ReadResult, Reply, RequestBuilder, ResourceContents, Role,
 };
-use wharf_server::{Args, Json, Limits, Prompt, Resource, Router, State, ToolError, Uri};
+use wharf_server::{Args, CallLimits, Json, Prompt, Resource, Router, State, ToolError, Uri};
 
 #[derive(Deserialize, JsonSchema)]
 struct Note {
@@ -119,7 +119,7 @@ fn resource_errors_keep_their_kind_and_hide_internals() {
 
 #[test]
 fn the_length_of_uris_is_limited() {
-    let limits = Limits { uri: 20, ..Limits::default() };
+    let limits = CallLimits::default().uri(20);
     let router = Router::builder()
         .limits(limits)
         .add(Resource::new("note://{name}", async |Args(it): Args<Note>| it.name))
@@ -345,7 +345,7 @@ fn invalid_completion_references_are_rejected() {
 #[test]
 fn completions_may_be_limited_to_fewer() {
     let build = |values: usize| {
-        let limits = Limits { completion_values: 3, ..Limits::default() };
+        let limits = CallLimits::default().completion_values(3);
         let values: Vec<String> = (0..values).map(|n| n.to_string()).collect();
         let prompt = review().complete("code", move |_: CompletionRequest| values.clone());
         Router::builder().limits(limits).add(prompt).build().unwrap()

@@ -14,7 +14,7 @@ use wharf_model::{
     TaskStatus, TaskSupport,
 };
 use wharf_server::{
-    Args, ClientRequestError, Ctx, KeyRing, Limits, Router, RouterBuilder, State, TaskMode,
+    Args, CallLimits, ClientRequestError, Ctx, KeyRing, Router, RouterBuilder, State, TaskMode,
     TaskOptions, Tool, ToolError,
 };
 
@@ -138,7 +138,7 @@ async fn discovery_announces_task_support_per_caller() {
     ];
     assert_eq!(support.collect::<Vec<_>>(), expected);
 
-    let options = TaskOptions { threshold: Some(seconds(1)), ..TaskOptions::default() };
+    let options = TaskOptions::default().threshold(Some(seconds(1)));
     let promoting = Router::builder().tasks(options).add(Tool::new("plain", slow)).build().unwrap();
     let says = found(client(&promoting).send(RequestBuilder::new(Method::Discover)).await);
     assert!(says.extensions.contains_key(TASKS_EXTENSION));
@@ -147,7 +147,7 @@ async fn discovery_announces_task_support_per_caller() {
 
 #[tokio::test(start_paused = true)]
 async fn a_requested_ttl_is_granted_within_limits() {
-    let options = TaskOptions { longest_ttl: seconds(100), ..TaskOptions::default() };
+    let options = TaskOptions::default().longest_ttl(seconds(100));
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
     let router = Router::builder().tasks(options).add(tool).build().unwrap();
     for (wanted, granted) in [(None, 100_000), (Some(5000), 5000), (Some(u64::MAX), 100_000)] {
@@ -435,7 +435,7 @@ async fn a_foreign_task_is_an_unknown_task_to_the_byte() {
 #[tokio::test(start_paused = true)]
 async fn a_list_needs_an_authenticated_caller() {
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
-    let limits = Limits { page: 2, ..Limits::default() };
+    let limits = CallLimits::default().page(2);
     let router = TestStores::new().server().limits(limits).add(tool).build().unwrap();
     let (nobody, alice, bob) = (
         client(&router),
@@ -509,15 +509,8 @@ async fn exceeded_limits_are_reported() {
         }
         Ok(())
     }
-    let options = TaskOptions {
-        per_owner: 5,
-        result: 1000,
-        steps: 3,
-        item: 500,
-        questions: 2,
-        waiting: 1,
-        ..TaskOptions::default()
-    };
+    let options =
+        TaskOptions::default().per_owner(5).result(1000).steps(3).item(500).questions(2).waiting(1);
     let router = TestStores::new()
         .server()
         .tasks(options)
@@ -573,7 +566,7 @@ async fn without_a_free_slot_tasks_are_queued() {
         extension.0.to_string()
     }
     let running = Counter::default();
-    let options = TaskOptions { running: 2, ..TaskOptions::default() };
+    let options = TaskOptions::default().running(2);
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let router = Router::builder().tasks(options).state(running.clone()).add(tool).build().unwrap();
     let client = client(&router);
@@ -788,7 +781,7 @@ async fn a_cluster_needs_shared_keys() {
     let problems = cluster.server().seal(own).build().unwrap_err().to_string();
     assert!(problems.contains("WHARF_STATE_KEY"), "{problems}");
     let given: KeyRing = "ff".repeat(32).parse().unwrap();
-    assert!(cluster.server().seal(std::sync::Arc::new(given)).build().is_ok());
+    assert!(cluster.server().seal(given).build().is_ok());
     assert!(TestStores::new().server().build().is_ok());
 }
 

@@ -12,7 +12,7 @@ use std::{
 use serde_json::json;
 use task_support::*;
 use wharf_model::{Method, Outcome, Reply, RequestBuilder, TaskState, TaskStatus};
-use wharf_server::{ClientRequestError, Ctx, Router, State, TaskMode, TaskOptions, Tool};
+use wharf_server::{ClientRequestError, Ctx, Router, State, TaskMode, Tool};
 
 /// Pseudo-random numbers, the same in each run.
 struct SeededRandom(u64);
@@ -75,7 +75,7 @@ async fn works(
 }
 
 fn node(test_stores: &TestStores, effect_log: &EffectLog, drawn: &Counter) -> Router {
-    let options = TaskOptions { attempts: 1000, running: 3, ..quick() };
+    let options = quick().attempts(1000).running(3);
     let server = test_stores.server().tasks(options).state(effect_log.clone()).state(drawn.clone());
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let router = server.add(tool).build().unwrap();

@@ -27,7 +27,7 @@ async fn elsewhere(ctx: Ctx) -> Result<String, ClientRequestError> {
 }
 
 fn router() -> Router {
-    let kept = TaskOptions { ttl: seconds(3 * 3600), ..TaskOptions::default() };
+    let kept = TaskOptions::default().ttl(seconds(3 * 3600));
     let at_once = TaskMode::optional();
     let later = TaskMode::optional().on_detach();
     let tools = [

@@ -29,7 +29,7 @@ fn gated(test_stores: &TestStores, options: TaskOptions) -> (Router, Counter, Ar
 }
 
 fn running(running: usize) -> TaskOptions {
-    TaskOptions { running, ..TaskOptions::default() }
+    TaskOptions::default().running(running)
 }
 
 async fn is_completed(client: &TestClient, id: &str) -> bool {
@@ -110,7 +110,7 @@ async fn all_queued_tasks_run_eventually() {
 
 #[tokio::test(start_paused = true)]
 async fn an_anonymous_caller_leaves_tasks_for_other_addresses() {
-    let options = TaskOptions { per_owner: 3, ..TaskOptions::default() };
+    let options = TaskOptions::default().per_owner(3);
     let (router, ..) = gated(&TestStores::new(), options);
     let (hog, other) = (client(&router).at_address(1), client(&router).at_address(2));
     let mut ids = Vec::new();

@@ -103,7 +103,7 @@ fn check(refused: &[Error], log: &LogCollector) {
 async fn a_full_store_is_logged_once_in_a_while() {
     let log = LogCollector::start();
     let tasks = Arc::new(MemoryRecords::new(3, 1024 * 1024));
-    let stores = Stores { tasks, ..memory_stores() };
+    let stores = memory_stores().tasks(tasks);
     let client = server(&stores, &Arc::new(Semaphore::new(0)));
     check(&refusals(&client, 10).await, &log);
 }
@@ -115,12 +115,7 @@ async fn a_full_disk_rejects_tasks_until_there_is_room() {
     // A file that may not grow fails like one on a full disk, on every system.
     let url = format!("sqlite:{}?max_bytes=600000&synchronous=normal", file.display());
     let stores = wharf_store::open(&url).await.unwrap();
-    let filler = Record {
-        id: "filler".into(),
-        owner: "filler".into(),
-        body: vec![b'x'; 300_000],
-        ..Record::default()
-    };
+    let filler = Record::new("filler").owner("filler").body(vec![b'x'; 300_000]);
     assert!(stores.tasks.insert(filler, 1).await.unwrap());
     let gate = Arc::new(Semaphore::new(0));
     let client = server(&stores, &gate);

@@ -17,7 +17,7 @@ async fn responses_to_a_waiting_call_are_bounded_too() {
     async fn asks(ctx: Ctx) -> String {
         ctx.ask::<Confirm>("c", "Sure?").await.unwrap_err().to_string()
     }
-    let options = TaskOptions { item: 700, ..TaskOptions::default() };
+    let options = TaskOptions::default().item(700);
     let tool = Tool::new("asks", asks).task(TaskMode::optional());
     let test_stores = TestStores::new();
     let router = test_stores.server().tasks(options).add(tool).build().unwrap();
@@ -52,7 +52,7 @@ async fn a_failure_is_bounded_like_a_result() {
         let long = "x".repeat(10_000);
         Err(Error::resource_not_found("x:y").with_message(long.clone()).with_data(json!(long)))
     }
-    let options = TaskOptions { result: 1000, ..TaskOptions::default() };
+    let options = TaskOptions::default().result(1000);
     let tool = Tool::new("fails", fails).task(TaskMode::optional());
     let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
     let client = client(&router);
@@ -68,12 +68,7 @@ async fn a_failure_is_bounded_like_a_result() {
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_foreign_task_is_reported_as_unknown() {
     let test_stores = TestStores::new();
-    let record = wharf_model::Record {
-        id: "odd".into(),
-        owner: "somebody".into(),
-        body: b"not a record".to_vec(),
-        ..Default::default()
-    };
+    let record = wharf_model::Record::new("odd").owner("somebody").body(b"not a record".to_vec());
     test_stores.records.insert(record, 1000).await.unwrap();
     let tool = Tool::new("t", async || "t").task(TaskMode::optional());
     let router = test_stores.server().add(tool).build().unwrap();

@@ -25,7 +25,7 @@ fn sized(bytes: usize) -> wharf_model::RequestBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_too_long_to_be_stored_is_not_a_task() {
-    let options = TaskOptions { arguments: 1000, ..TaskOptions::default() };
+    let options = TaskOptions::default().arguments(1000);
     let slow = async |_: RawArgs, ctx: Ctx| {
         let _ = ctx.detach().await;
         tokio::time::sleep(Duration::from_secs(60)).await;
@@ -85,7 +85,7 @@ async fn the_arguments_are_deleted_when_the_task_has_ended() {
 /// Audit 9: 67 finished tasks of one caller filled the store for a day.
 #[tokio::test(start_paused = true)]
 async fn tasks_of_one_caller_leave_room_for_other_callers() {
-    let options = TaskOptions { bytes: 100_000, ..TaskOptions::default() };
+    let options = TaskOptions::default().bytes(100_000);
     let router = TestStores::new().server().tasks(options).add(repeat()).build().unwrap();
     let hog = client(&router)
         .with_principal("hog")
@@ -116,7 +116,7 @@ async fn tasks_of_one_caller_leave_room_for_other_callers() {
 
 #[tokio::test(start_paused = true)]
 async fn a_result_without_room_fails_the_task() {
-    let options = TaskOptions { bytes: 20_000, ..TaskOptions::default() };
+    let options = TaskOptions::default().bytes(20_000);
     let big = Tool::new("big", async || "x".repeat(15_000)).task(TaskMode::optional());
     let router = TestStores::new().server().tasks(options).add(big).build().unwrap();
     let client = client(&router).with_principal("alice");
@@ -129,7 +129,7 @@ async fn a_result_without_room_fails_the_task() {
 #[tokio::test(start_paused = true)]
 async fn a_full_store_is_reported_as_full() {
     let tasks = Arc::new(MemoryRecords::new(1, 1024 * 1024));
-    let stores = wharf_model::Stores { tasks, ..memory_stores() };
+    let stores = memory_stores().tasks(tasks);
     let router = Router::builder().store(stores).add(repeat()).build().unwrap();
     let client = client(&router);
     task(client.send(sized(10)).await);
@@ -141,7 +141,7 @@ async fn a_full_store_is_reported_as_full() {
 
 #[tokio::test(start_paused = true)]
 async fn waiting_calls_of_one_caller_leave_room_for_other_callers() {
-    let options = TaskOptions { waiting: 8, ..TaskOptions::default() };
+    let options = TaskOptions::default().waiting(8);
     let tool = Tool::new("never", async || std::future::pending::<()>().await);
     let tool = tool.task(TaskMode::optional());
     let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
@@ -168,7 +168,7 @@ async fn waiting_calls_of_one_caller_leave_room_for_other_callers() {
 
 #[tokio::test(start_paused = true)]
 async fn unsent_task_notifications_of_a_subscriber_are_counted() {
-    let limits = wharf_server::Limits { subscription_total: 100_000, ..Default::default() };
+    let limits = wharf_server::CallLimits::default().subscription_total(100_000);
     let tool = Tool::new("big", async || "x".repeat(10_000)).task(TaskMode::optional());
     let router = TestStores::new().server().limits(limits).add(tool).build().unwrap();
     let hog = client(&router).with_principal("hog");

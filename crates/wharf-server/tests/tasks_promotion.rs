@@ -18,7 +18,7 @@ async fn takes(ctx: Ctx, time: u64) -> String {
 }
 
 fn options() -> TaskOptions {
-    TaskOptions { threshold: Some(seconds(10)), ..quick() }
+    quick().threshold(Some(seconds(10)))
 }
 
 fn router(test_stores: &TestStores, effects: &Counter) -> Router {
@@ -104,7 +104,7 @@ async fn before_promotion_it_is_a_plain_call() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_call_still_times_out() {
     let test_stores = TestStores::new();
-    let limits = wharf_server::Limits { idle: seconds(5), ..Default::default() };
+    let limits = wharf_server::CallLimits::default().idle(seconds(5));
     let server = test_stores.server().tasks(options()).limits(limits);
     let router = server.add(Tool::new("long", |ctx: Ctx| takes(ctx, 20))).build().unwrap();
     let outcome = result(client(&router).call("long").await);
@@ -248,7 +248,7 @@ async fn responses_without_a_request_are_requested_again_in_the_task() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_free_slot_at_promotion_continues() {
-    let options = TaskOptions { threshold: Some(seconds(0)), running: 0, ..quick() };
+    let options = quick().threshold(Some(seconds(0))).running(0);
     let server = TestStores::new().server().tasks(options);
     let router = server.add(Tool::new("long", |ctx: Ctx| takes(ctx, 5))).build().unwrap();
     assert_eq!(text(&result(client(&router).call("long").await)), "false");

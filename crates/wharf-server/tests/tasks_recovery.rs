@@ -8,9 +8,7 @@ use futures_util::future::join;
 use serde_json::json;
 use task_support::*;
 use wharf_model::{ErrorKind, Method, Principal, RecordStore, TaskState, TaskStatus};
-use wharf_server::{
-    ClientRequestError, Ctx, Router, State, StepError, TaskMode, TaskOptions, Tool,
-};
+use wharf_server::{ClientRequestError, Ctx, Router, State, StepError, TaskMode, Tool};
 
 /// Starts a process that takes over abandoned tasks.
 fn node(test_stores: &TestStores, effects: &Counter, tool: Tool) -> Router {
@@ -339,12 +337,8 @@ async fn a_blocking_handler_that_lost_its_task_does_not_hold_its_thread() {
 async fn an_unreadable_record_does_not_block_other_tasks() {
     let (test_stores, effects) = (TestStores::new(), Counter::default());
     for number in 0..40 {
-        let record = wharf_model::Record {
-            id: format!("odd{number}"),
-            due: Some(1),
-            body: b"not a record".to_vec(),
-            ..Default::default()
-        };
+        let record =
+            wharf_model::Record::new(format!("odd{number}")).due(1).body(b"not a record".to_vec());
         test_stores.records.insert(record, 1000).await.unwrap();
     }
     let first = node(&test_stores, &effects, Tool::new("t", two_steps));
@@ -368,7 +362,7 @@ async fn a_full_store_is_not_polled_continuously() {
     wait_for_lease_expiry().await;
     let before = test_stores.records.due_queries.count();
     // The last place: releasing it wakes the scheduler, since a task may have waited for it.
-    let options = TaskOptions { running: 1, ..quick() };
+    let options = quick().running(1);
     let second = test_stores.server().tasks(options).state(effects.clone());
     let tool = Tool::new("t", two_steps).task(TaskMode::optional());
     let second = second.add(tool).build().unwrap();

@@ -64,7 +64,7 @@ async fn without_durability_tasks_created_during_shutdown_run_here() {
 #[tokio::test(start_paused = true)]
 async fn a_step_read_failure_does_not_count_as_an_attempt() {
     let (test_stores, effects) = (TestStores::new(), Counter::default());
-    let options = TaskOptions { attempts: 2, ..quick() };
+    let options = quick().attempts(2);
     let first = node(&test_stores, &effects, options.clone());
     let id = client(&first).task("works").await.id;
     settle().await;
@@ -107,7 +107,7 @@ async fn progress_messages_are_bounded() {
         tokio::time::sleep(seconds(60)).await;
         "said"
     }
-    let options = TaskOptions { item: 1000, ..quick() };
+    let options = quick().item(1000);
     let tool = Tool::new("says", says).task(TaskMode::optional());
     let router = TestStores::new().server().tasks(options).add(tool).build().unwrap();
     let client = client(&router);
@@ -123,7 +123,7 @@ async fn the_request_of_a_queued_task_is_dropped_when_the_task_expires() {
     #[derive(Clone)]
     struct BudgetShare(#[allow(dead_code)] std::sync::Arc<()>);
     let (test_stores, held) = (TestStores::new(), std::sync::Arc::new(()));
-    let options = TaskOptions { running: 1, ..quick() };
+    let options = quick().running(1);
     let router = node(&test_stores, &Counter::default(), options);
     let client = client(&router).with_tasking(TaskRequest::Wanted(Some(30_000)));
     let busy = client.with_tasking(TaskRequest::Wanted(None));

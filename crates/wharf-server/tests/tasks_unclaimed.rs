@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use futures_util::future::poll_immediate;
 use task_support::*;
-use wharf_model::{PutResult, Record, RecordStore, Sharing, Stored, Stores};
+use wharf_model::{PutResult, Record, RecordStore, Sharing, Stored};
 use wharf_server::{MemoryRecords, Router, State, TaskMode, Tool, memory_stores};
 
 /// A store whose inserts take time and finish even if the caller drops the future.
@@ -60,7 +60,7 @@ async fn works(State(effects): State<Counter>) -> String {
 async fn a_task_of_a_dropped_call_does_not_run() {
     let (slow, effects) = (SlowInserts::default(), Counter::default());
     let records = slow.0.clone();
-    let stores = Stores { tasks: Arc::new(slow), reach: Sharing::Machine, ..memory_stores() };
+    let stores = memory_stores().tasks(slow).sharing(Sharing::Machine);
     let tool = Tool::new("works", works).task(TaskMode::optional());
     let server = Router::builder().store(stores).tasks(quick()).state(effects.clone());
     let router = server.add(tool).build().unwrap();

@@ -109,9 +109,7 @@ impl RecordStore for FaultyStore {
         let (inner, fault) = (self.inner.clone(), self.fault);
         Box::pin(async move {
             match (fault, inner.load(&record.id).await?) {
-                (SwapsAnyVersion, Some(seen)) => {
-                    inner.swap(Record { version: seen.version, ..record }).await
-                }
+                (SwapsAnyVersion, Some(seen)) => inner.swap(record.version(seen.version)).await,
                 _ => inner.swap(record).await,
             }
         })
@@ -208,9 +206,9 @@ async fn events_with_a_fault_are_caught() {
     type Row = (&'static str, fn(Retention) -> Retention, fn(u64) -> u64);
     let faults: [Row; 5] = [
         ("no fault", |keep| keep, |number| number),
-        ("keeps too many", |keep| Retention { events: usize::MAX, ..keep }, |number| number),
-        ("keeps too much", |keep| Retention { bytes: usize::MAX, ..keep }, |number| number),
-        ("keeps too long", |keep| Retention { ttl: Duration::from_secs(1 << 30), ..keep }, |it| it),
+        ("keeps too many", |keep| keep.events(usize::MAX), |number| number),
+        ("keeps too much", |keep| keep.bytes(usize::MAX), |number| number),
+        ("keeps too long", |keep| keep.ttl(Duration::from_secs(1 << 30)), |it| it),
         ("numbers from two", |keep| keep, |number| number + 1),
     ];
     for (name, keep, number) in faults {

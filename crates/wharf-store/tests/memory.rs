@@ -36,7 +36,7 @@ async fn nonces_and_rates() {
 async fn a_paused_clock_moves_the_store() {
     let store = MemoryRecords::default();
     let expires = Some(store.now().await.unwrap() + 60_000);
-    let record = Record { id: "a".into(), expires, ..Record::default() };
+    let record = Record::new("a").expires(expires);
     assert!(store.insert(record, 1).await.unwrap());
     tokio::time::advance(Duration::from_secs(59)).await;
     assert!(store.load("a").await.unwrap().is_some());
@@ -49,7 +49,7 @@ async fn a_store_uses_the_given_clock() {
     let time_ms = Arc::new(AtomicU64::new(5));
     let clock = time_ms.clone();
     let store = MemoryRecords::with_clock(move || clock.load(Ordering::Relaxed));
-    let record = Record { id: "a".into(), due: Some(7), expires: Some(9), ..Record::default() };
+    let record = Record::new("a").due(Some(7)).expires(Some(9));
     assert!(store.insert(record, 1).await.unwrap());
     for (time, due, lives) in [(6, 0, true), (7, 1, true), (8, 1, true), (9, 0, false)] {
         time_ms.store(time, Ordering::Relaxed);
@@ -61,17 +61,13 @@ async fn a_store_uses_the_given_clock() {
 
 #[tokio::test]
 async fn records_are_bounded_in_number_and_bytes() {
-    let record = |id: &str, bytes: usize, expires| Record {
-        id: id.into(),
-        expires,
-        body: vec![0; bytes],
-        ..Record::default()
-    };
+    let record =
+        |id: &str, bytes: usize, expires| Record::new(id).expires(expires).body(vec![0; bytes]);
     let store = MemoryRecords::new(2, 100);
     assert!(store.insert(record("a", 50, None), 9).await.unwrap());
     assert!(store.insert(record("big", 51, None), 9).await.unwrap_err().kind.is_overloaded());
     assert!(store.keep("a", 0, "x", vec![0; 50]).await.unwrap_err().kind.is_overloaded());
-    let grown = Record { version: 1, ..record("a", 101, None) };
+    let grown = record("a", 101, None).version(1);
     assert!(store.swap(grown).await.unwrap_err().kind.is_overloaded());
     assert!(store.insert(record("b", 10, Some(1)), 9).await.unwrap());
     assert!(
@@ -88,7 +84,7 @@ async fn records_are_bounded_in_number_and_bytes() {
 
 #[tokio::test]
 async fn streams_are_bounded_in_number_and_bytes() {
-    let keep = Retention { events: 10, bytes: 50, ttl: Duration::from_secs(60) };
+    let keep = Retention::new(10, 50, Duration::from_secs(60));
     let store: Arc<dyn EventStore> = Arc::new(MemoryEvents::new(2, 100));
     assert_eq!(store.append("a", vec![0; 50], keep).await, Ok(1));
     assert_eq!(store.append("b", vec![0; 50], keep).await, Ok(1));

@@ -90,7 +90,7 @@ async fn stored_data_survives_reopening() {
     for settings in ["", "?synchronous=normal", "?synchronous=full"] {
         let url = directory.new_url() + settings;
         let first = open(&url).await.unwrap();
-        assert_eq!(first.reach, Sharing::Machine);
+        assert_eq!(first.sharing, Sharing::Machine);
         contract::leave_traces(&first).await;
         contract::find_traces(&first).await;
         drop(first);
@@ -104,7 +104,7 @@ async fn many_writes_at_once_are_all_written() {
     let url = directory.new_url();
     let stores = open(&url).await.unwrap();
     let inserts = (0..2_000).map(|n| {
-        let record = Record { id: n.to_string(), owner: (n % 7).to_string(), ..Record::default() };
+        let record = Record::new(n.to_string()).owner((n % 7).to_string());
         tokio::spawn(stores.tasks.insert(record, 1_000))
     });
     for insert in inserts.collect::<Vec<_>>() {
@@ -119,13 +119,9 @@ async fn many_writes_at_once_are_all_written() {
 async fn a_record_counts_for_its_new_owner_after_a_swap() {
     let directory = TestDirectory::new();
     let store = open(&directory.new_url()).await.unwrap().tasks;
-    let record = |id: &str, owner: &str| Record {
-        id: id.to_owned(),
-        owner: owner.to_owned(),
-        ..Record::default()
-    };
+    let record = |id: &str, owner: &str| Record::new(id.to_owned()).owner(owner.to_owned());
     assert!(store.insert(record("first", "old"), 1).await.unwrap());
-    assert!(store.swap(Record { version: 1, ..record("first", "new") }).await.unwrap());
+    assert!(store.swap(record("first", "new").version(1)).await.unwrap());
     assert!(!store.insert(record("second", "new"), 1).await.unwrap());
     assert!(store.insert(record("second", "old"), 1).await.unwrap());
     assert!(store.remove("first").await.unwrap());
@@ -143,7 +139,7 @@ async fn writes_beyond_the_queue_are_rejected() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let inserts: Vec<_> = (0..6_000)
         .map(|n| {
-            let record = Record { id: n.to_string(), ..Record::default() };
+            let record = Record::new(n.to_string());
             tokio::spawn(stores.tasks.insert(record, 100_000))
         })
         .collect();
@@ -188,7 +184,7 @@ async fn a_write_error_makes_the_store_unready_until_it_recovers() {
     let other = rusqlite::Connection::open(url.strip_prefix("sqlite:").unwrap()).unwrap();
     other.execute_batch("ALTER TABLE records RENAME TO hidden").unwrap();
     let insert = |id: &str| {
-        let record = Record { id: id.into(), ..Record::default() };
+        let record = Record::new(id);
         stores.tasks.insert(record, 9)
     };
     let error = insert("a").await.unwrap_err();
@@ -210,7 +206,7 @@ async fn a_deleted_file_is_detected_and_accepted_back() {
     let url = directory.new_url();
     let path = url.strip_prefix("sqlite:").unwrap();
     let stores = open(&url).await.unwrap();
-    let record = |id: &str| Record { id: id.into(), ..Record::default() };
+    let record = |id: &str| Record::new(id);
     assert!(stores.tasks.insert(record("a"), 9).await.unwrap());
     let aside = format!("{path}.aside");
     fs::rename(path, &aside).unwrap();
@@ -286,7 +282,7 @@ fn write_until_killed(url: &str) {
             tokio::spawn(async move {
                 for number in 0.. {
                     let id = format!("{}/{writer}/{number}", std::process::id());
-                    let record = Record { id: id.clone(), owner: id.clone(), ..Record::default() };
+                    let record = Record::new(id.clone()).owner(id.clone());
                     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
                     let kept = stores.tasks.keep(&id, 0, "step", id.clone().into_bytes()).await;
                     assert_eq!(kept, Ok(PutResult::Kept));

@@ -23,7 +23,7 @@ use tracing::{
 };
 use wharf_model::{BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service};
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    ServerContext, Shutdown,
     server::http::{Http, HttpService, serve},
 };
 use wharf_wire::ServerProtocol;
@@ -84,13 +84,11 @@ async fn status(stream: &mut TcpStream) -> u16 {
 async fn a_shortage_of_descriptors_is_logged_and_reported() {
     let record = ErrorRecorder::default();
     tracing::subscriber::set_global_default(record.clone()).unwrap();
-    let host = ServerContext {
-        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(NowService),
-        timer: Arc::new(TokioTimer),
-        deadlines: Deadlines { idle: None, total: None },
-        limits: LineLimits::default(),
-    };
+    let host = ServerContext::new(
+        Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
+        NowService,
+    )
+    .deadlines(Deadlines { idle: None, total: None });
     let service = HttpService::new(Arc::new(host), Http::new().health(), Shutdown::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();

@@ -13,7 +13,7 @@ use wharf_model::{
     BoxFuture, Deadlines, Implementation, Outbox, Outcome, Reply, Request, Service, ToolResult,
 };
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    ServerContext, Shutdown,
     server::http::{Http, HttpService, serve},
 };
 use wharf_wire::ServerProtocol;
@@ -34,13 +34,11 @@ impl Service for TargetService {
 }
 
 fn service() -> HttpService {
-    let host = ServerContext {
-        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(TargetService),
-        timer: Arc::new(TokioTimer),
-        deadlines: Deadlines { idle: None, total: None },
-        limits: LineLimits::default(),
-    };
+    let host = ServerContext::new(
+        Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
+        TargetService,
+    )
+    .deadlines(Deadlines { idle: None, total: None });
     HttpService::new(Arc::new(host), Http::new().health(), Shutdown::new())
 }
 

@@ -18,7 +18,7 @@ use wharf_model::{
     Service, ToolResult,
 };
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    ServerContext, Shutdown,
     server::http::{Http, HttpLimits, HttpService, serve},
 };
 use wharf_wire::ServerProtocol;
@@ -58,16 +58,14 @@ impl Service for TimeoutService {
 }
 
 async fn start(head: Duration, changes: broadcast::Sender<()>) -> SocketAddr {
-    let mut limits = HttpLimits::default();
-    (limits.head, limits.write) = (head, PATIENCE);
-    let host = ServerContext {
-        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(TimeoutService(changes)),
-        timer: Arc::new(TokioTimer),
-        deadlines: Deadlines { idle: None, total: None },
-        limits: LineLimits::default(),
-    };
-    let service = HttpService::new(Arc::new(host), Http::new().limits(limits), Shutdown::new());
+    let limits = HttpLimits::default().head(head).write(PATIENCE);
+    let host = ServerContext::new(
+        Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
+        TimeoutService(changes),
+    )
+    .deadlines(Deadlines { idle: None, total: None })
+    .http_limits(limits);
+    let service = HttpService::new(Arc::new(host), Http::new(), Shutdown::new());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(serve(service, listener));

@@ -14,13 +14,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 use wharf_model::{
-    BoxFuture, ClientRequest, Deadlines, Error, Implementation, Method, Notification, Outbox,
-    Outcome, Reply, Request, RequestExtensions, Service, SubscriptionFilter, ToolResult,
+    BoxFuture, ClientRequest, Error, Implementation, Method, Notification, Outbox, Outcome, Reply,
+    Request, RequestExtensions, Service, SubscriptionFilter, ToolResult,
 };
-use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer, serve_lines, server::in_memory,
-};
-use wharf_wire::ServerProtocol;
+use wharf_transport::{ServerContext, Shutdown, serve_lines, server::in_memory};
+use wharf_wire::{MessageLimits, ServerProtocol};
 
 /// Replies to `now` at once, to `gate` when the test opens it, and to `ask` when the client has
 /// responded.
@@ -109,17 +107,13 @@ struct LineConnection {
 }
 
 /// A server context with the test service, and the service's gate.
-fn host(change: impl FnOnce(&mut LineLimits)) -> (Arc<ServerContext>, Arc<Semaphore>) {
+fn host(change: impl FnOnce(&mut ServerContext)) -> (Arc<ServerContext>, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
-    let mut limits = LineLimits::default();
-    change(&mut limits);
-    let host = ServerContext {
-        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(LineService { gate: gate.clone() }),
-        timer: Arc::new(TokioTimer),
-        deadlines: Deadlines::default(),
-        limits,
-    };
+    let mut host = ServerContext::new(
+        Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
+        LineService { gate: gate.clone() },
+    );
+    change(&mut host);
     (Arc::new(host), gate)
 }
 
@@ -138,7 +132,7 @@ fn tool_call(id: u64, name: &str) -> Value {
 }
 
 impl LineConnection {
-    fn new(change: impl FnOnce(&mut LineLimits)) -> LineConnection {
+    fn new(change: impl FnOnce(&mut ServerContext)) -> LineConnection {
         let (host, gate) = host(change);
         let shutdown = Shutdown::new();
         let ((reader, writer), serving) =
@@ -198,7 +192,7 @@ impl LineConnection {
 
 #[tokio::test(start_paused = true)]
 async fn reading_stops_at_the_limit_of_calls_and_goes_on_when_one_ends() {
-    let mut connection = LineConnection::new(|limits| limits.calls = 2);
+    let mut connection = LineConnection::new(|host| host.limits.calls = 2);
     connection.tool(1, "gate").await;
     connection.tool(2, "now").await;
     assert_eq!(connection.id().await, 2);
@@ -268,7 +262,7 @@ async fn a_call_that_blocks_does_not_hold_its_own_reply_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cancellation_is_read_soon_at_the_limit_of_calls() {
-    let mut connection = LineConnection::new(|limits| limits.calls = 1);
+    let mut connection = LineConnection::new(|host| host.limits.calls = 1);
     connection.tool(1, "gate").await;
     connection.tool(2, "now").await;
     let cancel =
@@ -282,7 +276,7 @@ async fn a_cancellation_is_read_soon_at_the_limit_of_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_response_is_read_at_the_limit_of_calls() {
-    let mut connection = LineConnection::new(|limits| limits.calls = 1);
+    let mut connection = LineConnection::new(|host| host.limits.calls = 1);
     connection.legacy("2025-11-25").await;
     let call = |id: u64, name: &str| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}});
     connection.send(call(1, "ask")).await;
@@ -299,7 +293,8 @@ async fn a_client_response_is_read_at_the_limit_of_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn one_subscription_too_many_is_rejected_and_uses_no_call_slot() {
-    let mut connection = LineConnection::new(|limits| (limits.listens, limits.calls) = (2, 1));
+    let mut connection =
+        LineConnection::new(|host| (host.limits.listens, host.limits.calls) = (2, 1));
     for id in [1, 2] {
         connection.call(id, "subscriptions/listen", json!({"notifications": {}})).await;
         let told = connection.next().await.unwrap();
@@ -314,7 +309,7 @@ async fn one_subscription_too_many_is_rejected_and_uses_no_call_slot() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_outlasts_the_shutdown_timeout_is_dropped_and_answered() {
-    let mut connection = LineConnection::new(|limits| limits.grace = Duration::from_secs(5));
+    let mut connection = LineConnection::new(|host| host.limits.grace = Duration::from_secs(5));
     connection.tool(1, "gate").await;
     connection.tool(2, "now").await;
     assert_eq!(connection.id().await, 2);
@@ -432,7 +427,7 @@ async fn a_client_that_cancels_members_of_batches_and_reads_nothing_is_held_back
 
 #[tokio::test(start_paused = true)]
 async fn the_replies_to_one_batch_are_limited_to_the_message_length() {
-    let mut connection = LineConnection::new(|limits| limits.message = 10_000);
+    let mut connection = LineConnection::new(|host| limit_messages(host, 10_000));
     connection.legacy("2025-03-26").await;
     let members: Vec<_> = (0..90).map(|id| legacy_call(&format!("{id}"), "echo")).collect();
     connection.send(members.into()).await;
@@ -472,7 +467,7 @@ async fn long_call(connection: &mut LineConnection, id: u64, name: &str, length:
 
 #[tokio::test(start_paused = true)]
 async fn reading_stops_when_calls_hold_too_much_and_goes_on_when_one_ends() {
-    let mut connection = LineConnection::new(|limits| limits.held = 10_000);
+    let mut connection = LineConnection::new(|host| host.limits.held = 10_000);
     long_call(&mut connection, 1, "gate", 6_000).await;
     connection.tool(2, "now").await;
     assert_eq!(connection.id().await, 2);
@@ -486,7 +481,7 @@ async fn reading_stops_when_calls_hold_too_much_and_goes_on_when_one_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_holds_its_message_until_its_last_member_ends() {
-    let mut connection = LineConnection::new(|limits| limits.held = 10_000);
+    let mut connection = LineConnection::new(|host| host.limits.held = 10_000);
     connection.legacy("2025-03-26").await;
     let mut members = pings(300);
     members.push(legacy_call("late", "gate"));
@@ -521,7 +516,7 @@ async fn a_rejected_subscription_gets_no_final_message() {
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_nothing_gets_one_shutdown_timeout() {
     let grace = Duration::from_secs(60);
-    let mut connection = LineConnection::new(|limits| limits.grace = grace);
+    let mut connection = LineConnection::new(|host| host.limits.grace = grace);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     assert!(connection.is_held_back(&format!("{ping}\n").repeat(100)).await);
     connection.shutdown.stop();
@@ -604,7 +599,7 @@ async fn slow_bytes_do_not_extend_the_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_message_gets_time_for_its_length() {
-    let mut connection = LineConnection::new(|limits| limits.arrival = Duration::from_secs(1));
+    let mut connection = LineConnection::new(|host| host.limits.arrival = Duration::from_secs(1));
     for _ in 0..100 {
         connection.writer.write_all(&[b' '; 8 << 10]).await.unwrap();
         sleep(Duration::from_millis(110)).await;
@@ -614,8 +609,14 @@ async fn a_long_message_gets_time_for_its_length() {
 }
 
 /// Memory for one long message per caller.
-fn limit_to_one_message(limits: &mut LineLimits) {
-    (limits.message, limits.unfinished, limits.messages) = (256 << 10, 0, 0);
+fn limit_messages(host: &mut ServerContext, message: usize) {
+    let wire = (*host.wire).clone().limits(MessageLimits::default().message(message));
+    host.wire = Arc::new(wire);
+}
+
+fn limit_to_one_message(host: &mut ServerContext) {
+    limit_messages(host, 256 << 10);
+    host.limits = host.limits.unfinished(0).messages(0);
 }
 
 #[tokio::test(start_paused = true)]

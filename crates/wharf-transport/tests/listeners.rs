@@ -8,11 +8,9 @@ use tokio::{
     net::{TcpSocket, TcpStream},
     time::timeout,
 };
-use wharf_model::{
-    BoxFuture, Deadlines, Implementation, Outbox, Outcome, Request, Service, ToolResult,
-};
-use wharf_transport::{LineLimits, ServerContext, Shutdown, TokioTimer, server::tcp};
-use wharf_wire::ServerProtocol;
+use wharf_model::{BoxFuture, Implementation, Outbox, Outcome, Request, Service, ToolResult};
+use wharf_transport::{LineLimits, ServerContext, Shutdown, server::tcp};
+use wharf_wire::{MessageLimits, ServerProtocol};
 
 struct HelloService;
 
@@ -27,14 +25,9 @@ impl Service for HelloService {
     }
 }
 
-fn host() -> Arc<ServerContext> {
-    Arc::new(ServerContext {
-        wire: Arc::new(ServerProtocol::new(Implementation::new("sockets", "1"))),
-        service: Arc::new(HelloService),
-        timer: Arc::new(TokioTimer),
-        deadlines: Deadlines::default(),
-        limits: LineLimits::default(),
-    })
+fn host() -> ServerContext {
+    let wire = ServerProtocol::new(Implementation::new("sockets", "1"));
+    ServerContext::new(Arc::new(wire), HelloService)
 }
 
 /// Timeout after which a test fails.
@@ -64,18 +57,17 @@ async fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
 }
 
 /// Starts a server with a connection limit.
-async fn serving(limits: LineLimits, connections: usize) -> (SocketAddr, Shutdown) {
+async fn serving(host: ServerContext, connections: usize) -> (SocketAddr, Shutdown) {
     let listener = tcp::bind("127.0.0.1:0", tcp::Exposure::Loopback).await.unwrap();
     let address = listener.local_addr().unwrap();
     let shutdown = Shutdown::new();
-    let host = Arc::new(ServerContext { limits, ..(*host()).clone() });
-    tokio::spawn(tcp::serve(host, listener, connections, shutdown.clone()));
+    tokio::spawn(tcp::serve(Arc::new(host), listener, connections, shutdown.clone()));
     (address, shutdown)
 }
 
 #[tokio::test]
 async fn for_one_client_too_many_the_longest_idle_connection_is_closed() {
-    let (address, shutdown) = serving(LineLimits::default(), 2).await;
+    let (address, shutdown) = serving(host(), 2).await;
     let mut first = TcpStream::connect(address).await.unwrap();
     let mut second = TcpStream::connect(address).await.unwrap();
     ping(&mut first).await;
@@ -97,7 +89,7 @@ async fn for_one_client_too_many_the_longest_idle_connection_is_closed() {
 
 #[tokio::test]
 async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than_half() {
-    let (address, shutdown) = serving(LineLimits::default(), 4).await;
+    let (address, shutdown) = serving(host(), 4).await;
     let mut busy = Vec::new();
     for _ in 0..4 {
         let mut stream = TcpStream::connect(address).await.unwrap();
@@ -134,9 +126,10 @@ async fn a_connection_with_a_call_is_closed_only_for_a_caller_that_has_less_than
 #[tokio::test]
 async fn partial_messages_of_one_caller_leave_memory_for_others() {
     const MESSAGE: usize = 1 << 20;
-    let mut limits = LineLimits::default();
-    (limits.message, limits.unfinished) = (MESSAGE, 4 * MESSAGE);
-    let (address, shutdown) = serving(limits, 100).await;
+    let wire = ServerProtocol::new(Implementation::new("sockets", "1"))
+        .limits(MessageLimits::default().message(MESSAGE));
+    let limits = LineLimits::default().unfinished(4 * MESSAGE);
+    let (address, shutdown) = serving(host().wire(Arc::new(wire)).limits(limits), 100).await;
     let unfinished = vec![b' '; MESSAGE - 1000];
     let mut streams = Vec::new();
     let mut refusals = 0;
@@ -169,7 +162,7 @@ async fn a_client_with_unread_input_receives_all_replies_at_shutdown() {
     let listener = tcp::bind("127.0.0.1:0", tcp::Exposure::Loopback).await.unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let shutdown = Shutdown::new();
-    let serving = tokio::spawn(tcp::serve(host(), listener, 2, shutdown.clone()));
+    let serving = tokio::spawn(tcp::serve(Arc::new(host()), listener, 2, shutdown.clone()));
     let pings = PING.repeat(1000);
     let writing = async { while client.write_all(&pings).await.is_ok() {} };
     assert!(timeout(Duration::from_millis(100), writing).await.is_err(), "nothing was full");
@@ -231,7 +224,7 @@ async fn a_socket_is_private_and_replaces_only_a_dead_one() {
     let socket = unix::bind(&path).await.unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let shutdown = Shutdown::new();
-    let serving = tokio::spawn(unix::serve(host(), socket, 8, shutdown.clone()));
+    let serving = tokio::spawn(unix::serve(Arc::new(host()), socket, 8, shutdown.clone()));
     let mut client = tokio::net::UnixStream::connect(&path).await.unwrap();
     ping(&mut client).await;
     assert_eq!(unix::bind(&path).await.unwrap_err().kind(), ErrorKind::AddrInUse);
@@ -247,9 +240,8 @@ async fn a_socket_is_private_and_replaces_only_a_dead_one() {
 
 #[tokio::test]
 async fn a_call_that_outlasts_the_shutdown_timeout_is_answered() {
-    let mut limits = LineLimits::default();
-    limits.grace = Duration::from_millis(100);
-    let (address, shutdown) = serving(limits, 2).await;
+    let limits = LineLimits::default().grace(Duration::from_millis(100));
+    let (address, shutdown) = serving(host().limits(limits), 2).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(ENDLESS_CALL).await.unwrap();
     ping(&mut stream).await;

@@ -19,7 +19,7 @@ use wharf_model::{
     BoxFuture, Deadlines, Implementation, Method, Outbox, Outcome, Reply, Request, Service,
     ToolResult,
 };
-use wharf_transport::{LineLimits, ServerContext, Shutdown, TokioTimer, server::stdio};
+use wharf_transport::{LineLimits, ServerContext, Shutdown, server::stdio};
 use wharf_wire::ServerProtocol;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,15 +47,13 @@ fn as_a_server() {
     if std::env::var_os(ROLE).is_none() {
         return;
     }
-    let mut limits = LineLimits::default();
-    limits.grace = Duration::from_millis(200);
-    let host = ServerContext {
-        wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-        service: Arc::new(HangService),
-        timer: Arc::new(TokioTimer),
-        deadlines: Deadlines { idle: None, total: None },
-        limits,
-    };
+    let limits = LineLimits::default().grace(Duration::from_millis(200));
+    let host = ServerContext::new(
+        Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
+        HangService,
+    )
+    .deadlines(Deadlines { idle: None, total: None })
+    .limits(limits);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     // The test harness has not ended its line.
     println!();

@@ -16,7 +16,7 @@ mod versions;
 pub use crate::framing::lines::{Line, Lines};
 pub use crate::server::codec::{CallId, Codec};
 pub use crate::server::config::{
-    ErrorProfile, ProtocolLimits, Received, ServerProtocol, SupportedEras,
+    ErrorProfile, MessageLimits, Received, ServerProtocol, SupportedEras,
 };
 pub use crate::server::connection::Connection;
 pub use crate::server::headers::{HeaderField, McpHeaders, encode_header};

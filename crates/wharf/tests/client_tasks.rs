@@ -106,10 +106,7 @@ impl Bed {
             .add(Tool::new("forever", forever).task(TaskMode::required()))
             .add(Tool::new("fail", fail).task(TaskMode::required()))
             .add(Tool::new("tells", tells).task(TaskMode::required()))
-            .tasks(TaskOptions {
-                progress_interval: Duration::from_millis(10),
-                ..TaskOptions::default()
-            })
+            .tasks(TaskOptions::default().progress_interval(Duration::from_millis(10)))
             .build()
             .unwrap();
         let address = serve(&endpoint).await;

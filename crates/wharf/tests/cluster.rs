@@ -16,7 +16,7 @@ use tower_service::Service as _;
 use wharf_model::{Deadlines, Implementation, LogLevel, Timer};
 use wharf_server::{Ctx, Registry, Resource, Router, Tool};
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    ServerContext, Shutdown, TokioTimer,
     server::http::{Http, HttpBody, HttpService},
 };
 use wharf_wire::ServerProtocol;
@@ -49,13 +49,11 @@ impl Cluster {
                 .unwrap();
             let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
             router.join_cluster(ports.stores().bus, &timer);
-            let host = ServerContext {
-                wire: Arc::new(ServerProtocol::new(Implementation::new("cluster", "1"))),
-                service: Arc::new(router.clone()),
-                timer,
-                deadlines: Deadlines { idle: None, total: None },
-                limits: LineLimits::default(),
-            };
+            let host = ServerContext::new(
+                Arc::new(ServerProtocol::new(Implementation::new("cluster", "1"))),
+                router.clone(),
+            )
+            .deadlines(Deadlines { idle: None, total: None });
             let http = Http::new().stores(ports.stores());
             (HttpService::new(Arc::new(host), http, Shutdown::new()), router.registry())
         };

@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use tower::ServiceExt;
 use wharf::{
     Endpoint,
-    http::{Http, HttpBody, Streaming},
+    http::{Http, HttpBody, HttpLimits, Streaming},
     prelude::*,
+    server::Limits,
 };
 
 /// Answers at once.
@@ -234,9 +235,8 @@ async fn help_lists_every_command() {
 
 #[tokio::test]
 async fn bodies_that_take_too_much_together_are_refused() {
-    let mut limits = wharf::http::HttpLimits::default();
-    limits.bodies = 1000;
-    let server = server(Http::new().limits(limits));
+    let limits = Limits::default().http(HttpLimits::default().bodies(1000));
+    let server = Server::new("test", "1").tool::<quick>().limits(limits).build().unwrap();
     let quick = || message("tools/call", json!({"name": "quick"}));
     assert_eq!(post(&server, BOTH, quick()).await.status(), 200);
     let mut long = quick();
@@ -257,7 +257,7 @@ async fn a_server_whose_store_is_gone_is_alive_and_not_ready() {
         }
     }
     let switch = Arc::new(Switch(AtomicBool::new(true)));
-    let stores = wharf::store::Stores { health: switch.clone(), ..wharf::store::memory_stores() };
+    let stores = wharf::store::memory_stores().health(switch.clone());
     let server = Server::new("test", "1").store(stores).http(Http::new().health());
     let server = server.build().unwrap();
     let status = async |path| {

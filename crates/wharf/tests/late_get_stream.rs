@@ -20,7 +20,7 @@ use wharf::{
     middleware::{Middleware, Next, RateKey, RateLimit},
     model::{BoxFuture, Method, Outcome},
     prelude::*,
-    server::{Limits, Rates},
+    server::{CallLimits, Limits, Rates},
     store::Rate,
 };
 
@@ -322,7 +322,7 @@ async fn an_update_after_a_subscription_is_sent_even_if_the_listen_starts_late()
 #[tokio::test(start_paused = true)]
 async fn a_rate_limited_client_still_receives_changes() {
     let twice = Rate { per_second: 0.001, burst: 2.0 };
-    let limit = RateLimit::new(Rates { calls: twice, tool_calls: twice });
+    let limit = RateLimit::new(Rates::default().calls(twice).tool_calls(twice));
     let endpoint = server().layer(OneCaller).layer(limit).build().unwrap();
     let client = Client::new(&endpoint).await;
     client.request("tools/list", json!({})).await;
@@ -333,7 +333,7 @@ async fn a_rate_limited_client_still_receives_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_without_subscriptions_is_rejected_and_may_be_opened_later() {
-    let limits = Limits { listens: 1, ..Limits::default() };
+    let limits = Limits::default().calls(CallLimits::default().listens(1));
     let endpoint = server().limits(limits).build().unwrap();
     let (first, second) = (Client::new(&endpoint).await, Client::new(&endpoint).await);
     let stream = first.stream().await;

@@ -49,7 +49,7 @@ async fn load(crates: u32, State(crane): State<Crane>, ctx: Ctx) -> String {
 pub(crate) async fn run(name: &str, port: u16, store: &str) -> wharf::Result<()> {
     exit_with_parent();
     let poll_interval = Duration::from_millis(250);
-    let options = TaskOptions { lease: LEASE, poll_interval, ..TaskOptions::default() };
+    let options = TaskOptions::default().lease(LEASE).poll_interval(poll_interval);
     Server::new("cluster", "1.0.0")
         .state(Crane { node: name.to_owned() })
         .tool::<load>()

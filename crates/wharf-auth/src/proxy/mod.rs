@@ -355,7 +355,7 @@ impl Authenticator for OAuthProxy {
 
     fn settle(&self, stores: &Stores, seal: Arc<dyn StateCipher>) -> Result<(), String> {
         let urls = self.urls()?;
-        if stores.reach > Sharing::Process && !seal.is_shared() {
+        if stores.sharing > Sharing::Process && !seal.is_shared() {
             return Err(
                 "the records of the OAuth proxy outlive this process, but their encryption key would not: set \
                  `WHARF_STATE_KEY` (`openssl rand -base64 32` makes one), or pass keys to the server with `.seal(…)`"

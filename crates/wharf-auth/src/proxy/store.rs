@@ -90,8 +90,8 @@ impl EncryptedStore {
         self.sweep().await?;
         let (id, now) = (id::<T>(name), self.now().await?);
         let body = self.encrypt(&id, value)?;
-        let (owned, expires) = (owned_by::<T>(owner.0), Some(now.saturating_add(millis(ttl))));
-        let record = Record { id, owner: owned, created: now, expires, body, ..Record::default() };
+        let (owned, expires) = (owned_by::<T>(owner.0), now.saturating_add(millis(ttl)));
+        let record = Record::new(id).owner(owned).created(now).expires(expires).body(body);
         self.records.insert(record, owner.1).await
     }
 

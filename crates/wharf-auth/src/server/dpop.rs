@@ -117,8 +117,8 @@ impl Dpop {
     }
 
     /// Stores used proofs in `store` instead of the server's own store (or memory, if it has none).
-    pub fn store(mut self, store: Arc<dyn NonceStore>) -> Self {
-        self.store = Some(store);
+    pub fn store(mut self, store: impl NonceStore) -> Self {
+        self.store = Some(Arc::new(store));
         self
     }
 

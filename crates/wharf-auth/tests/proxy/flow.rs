@@ -260,7 +260,7 @@ async fn configuration_errors_are_reported() {
     assert!(settle(OAuthProxy::new("http://127.0.0.1:8000", provider())).is_ok());
     // A random key in a shared store.
     let mut stores = wharf_store::memory_stores();
-    stores.reach = wharf_model::Sharing::Cluster;
+    stores.sharing = wharf_model::Sharing::Cluster;
     let random = std::sync::Arc::new(wharf_server::KeyRing::random());
     assert!(
         OAuthProxy::new(PUBLIC, provider())

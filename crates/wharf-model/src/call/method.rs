@@ -53,6 +53,7 @@ pub enum Direction {
 
 /// Properties of a method that hold in every revision.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct MethodInfo {
     /// The method.
     pub method: Method,

@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[non_exhaustive]
 pub struct CacheHint {
     /// Lifetime in milliseconds; 0 for no caching.
     pub ttl_ms: u64,
@@ -36,6 +37,7 @@ impl CacheHint {
 /// Scope of a cached result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum CacheScope {
     /// All callers share it.
     Public,

@@ -29,7 +29,7 @@ use crate::{
     },
 };
 use crate::{
-    limits::Limits,
+    limits::CallLimits,
     middleware::{Middleware, RateLimit},
     router::Router,
     tasks::TaskOptions,
@@ -70,6 +70,7 @@ pub trait PromptFn {
 
 /// Tool, resource or prompt to register with a server.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Part {
     /// A tool.
     Tool(Tool),
@@ -122,7 +123,7 @@ pub struct RouterBuilder {
     instructions: Option<String>,
     logging: bool,
     edit: Option<EditCapabilities>,
-    limits: Limits,
+    limits: CallLimits,
     access: Option<Box<dyn Access>>,
     layers: Vec<Box<dyn Middleware>>,
     seal: Option<Arc<dyn StateCipher>>,
@@ -145,7 +146,7 @@ impl RouterBuilder {
             instructions: None,
             logging: true,
             edit: None,
-            limits: Limits::default(),
+            limits: CallLimits::default(),
             access: None,
             layers: Vec::new(),
             seal: None,
@@ -168,8 +169,8 @@ impl RouterBuilder {
 
     /// Forwards every call to `service`, bypassing limits and middleware: the server is a proxy and
     /// has no parts of its own.
-    pub fn upstream(mut self, service: Arc<dyn Service>) -> Self {
-        self.upstream = Some(service);
+    pub fn upstream(mut self, service: impl Service) -> Self {
+        self.upstream = Some(Arc::new(service));
         self
     }
 
@@ -225,7 +226,7 @@ impl RouterBuilder {
     }
 
     /// Sets the limits of the server.
-    pub fn limits(mut self, limits: Limits) -> Self {
+    pub fn limits(mut self, limits: CallLimits) -> Self {
         self.limits = limits;
         self
     }
@@ -245,14 +246,14 @@ impl RouterBuilder {
     /// Sets the cipher for state that travels through clients. The default are the keys in
     /// `WHARF_STATE_KEY` or in the file `WHARF_STATE_KEY_FILE`, or else a random key of this
     /// process.
-    pub fn seal(mut self, seal: Arc<dyn StateCipher>) -> Self {
-        self.seal = Some(seal);
+    pub fn seal(mut self, cipher: impl StateCipher) -> Self {
+        self.seal = Some(Arc::new(cipher));
         self
     }
 
     /// Sets the store of one-time claims (nonces); in memory by default.
-    pub fn nonces(mut self, nonces: Arc<dyn NonceStore>) -> Self {
-        self.nonces = Some(nonces);
+    pub fn nonces(mut self, nonces: impl NonceStore) -> Self {
+        self.nonces = Some(Arc::new(nonces));
         self
     }
 
@@ -271,8 +272,8 @@ impl RouterBuilder {
 
     /// Encrypts everything that is written into the [store](RouterBuilder::store). Every process
     /// that shares the store needs the same keys, and so does this one after a restart.
-    pub fn store_key(mut self, seal: Arc<dyn StateCipher>) -> Self {
-        self.store_key = Some(StoreKey { keys: seal, seal: wharf_store::sealed });
+    pub fn store_key(mut self, cipher: impl StateCipher) -> Self {
+        self.store_key = Some(StoreKey { keys: Arc::new(cipher), seal: wharf_store::sealed });
         self
     }
 
@@ -370,7 +371,7 @@ impl RouterBuilder {
     fn take_stores(&mut self, seal: &dyn StateCipher) -> Option<Stores> {
         let (stores, key) = (self.stores.take()?, self.store_key.take());
         check_store_key(&stores, key.as_ref(), &mut self.problems);
-        if stores.reach == Sharing::Cluster && !seal.is_shared() {
+        if stores.sharing == Sharing::Cluster && !seal.is_shared() {
             self.problems.add(
                 "state key",
                 "its store is shared by several processes, and each would create a key of its \
@@ -387,7 +388,7 @@ impl RouterBuilder {
 
 /// Rejects keys that end with the process for a store that outlives it.
 fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut BuildError) {
-    let outlives = stores.reach > Sharing::Process;
+    let outlives = stores.sharing > Sharing::Process;
     if outlives && key.is_some_and(|key| !key.keys.is_shared()) {
         problems.add(
             "store key",
@@ -401,7 +402,7 @@ fn check_store_key(stores: &Stores, key: Option<&StoreKey>, problems: &mut Build
 /// Returns the storage of tasks.
 fn task_storage(stores: &Stores) -> TaskStorage {
     let (store, bus) = (stores.tasks.clone(), stores.bus.clone());
-    TaskStorage { store, bus, reach: stores.reach }
+    TaskStorage { store, bus, sharing: stores.sharing }
 }
 
 impl std::fmt::Debug for RouterBuilder {

@@ -8,7 +8,7 @@ use crate::{
     builder::{Part, error::BuildError},
     handler::extract::Declaration,
     header,
-    limits::Limits,
+    limits::CallLimits,
     param_headers::ParamHeaders,
     primitives::{
         completion::CompleterTable,
@@ -28,7 +28,7 @@ use crate::{
 
 /// Limits and state that parts are validated against.
 pub(crate) struct PartPreparer<'a> {
-    pub(crate) limits: &'a Limits,
+    pub(crate) limits: &'a CallLimits,
     pub(crate) states: &'a StateMap,
 }
 
@@ -128,7 +128,7 @@ impl PartPreparer<'_> {
         if length > self.limits.description {
             check.add(format!(
                 "its description has {length} characters, and {} is the limit: models read it on \
-                 every list, so shorten it, or raise `Limits::description`",
+                 every list, so shorten it, or raise `CallLimits::description`",
                 self.limits.description
             ));
         }

@@ -360,7 +360,7 @@ impl Ctx {
     }
 
     /// Returns the `_meta` of the request; `None` if it has more values than
-    /// [`Limits::argument_values`](crate::Limits::argument_values).
+    /// [`CallLimits::argument_values`](crate::CallLimits::argument_values).
     #[must_use]
     pub fn meta(&self) -> Option<Meta> {
         let json = self.request()?.meta()?;

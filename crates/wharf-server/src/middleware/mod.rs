@@ -141,11 +141,11 @@ impl fmt::Debug for Next {
 /// use wharf::{middleware::{RateLimit, layered}, model::Service, server::{Rates, Router}};
 ///
 /// let router = Router::builder().build()?;
-/// let limited: Arc<dyn Service> = layered(Arc::new(router), RateLimit::new(Rates::default()));
+/// let limited: Arc<dyn Service> = layered(router, RateLimit::new(Rates::default()));
 /// # let _ = limited;
 /// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[must_use]
-pub fn layered(service: Arc<dyn Service>, layer: impl Middleware) -> Arc<dyn Service> {
-    Arc::new(Chain::new(vec![Box::new(layer)], service))
+pub fn layered(service: impl Service, layer: impl Middleware) -> Arc<dyn Service> {
+    Arc::new(Chain::new(vec![Box::new(layer)], Arc::new(service)))
 }

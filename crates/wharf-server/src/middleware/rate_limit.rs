@@ -31,8 +31,8 @@ impl RateLimit {
 
     /// Sets the store that counts.
     #[must_use]
-    pub fn store(mut self, store: Arc<dyn RateStore>) -> Self {
-        self.store = store;
+    pub fn store(mut self, store: impl RateStore) -> Self {
+        self.store = Arc::new(store);
         self
     }
 

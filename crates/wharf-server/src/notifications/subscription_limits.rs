@@ -8,7 +8,7 @@ use wharf_model::{
 };
 
 use crate::{
-    limits::Limits,
+    limits::CallLimits,
     router::caller_shares::{CallerShare, CallerShares},
 };
 
@@ -35,7 +35,7 @@ pub(crate) struct SubscriptionPermit {
 }
 
 impl SubscriptionLimits {
-    pub(crate) fn new(limits: &Limits) -> Arc<Self> {
+    pub(crate) fn new(limits: &CallLimits) -> Arc<Self> {
         Arc::new(SubscriptionLimits {
             permits: CallerShares::new(limits.listens),
             open: Mutex::default(),

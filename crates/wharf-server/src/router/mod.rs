@@ -20,7 +20,7 @@ use wharf_model::{
 
 use crate::{
     builder::RouterBuilder,
-    limits::Limits,
+    limits::CallLimits,
     middleware::{Chain, Middleware},
     tasks,
 };
@@ -94,7 +94,7 @@ impl Router {
 
     /// Returns the limits of the server.
     #[must_use]
-    pub fn limits(&self) -> &Limits {
+    pub fn limits(&self) -> &CallLimits {
         &self.server.limits
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_model::{CacheHint, CacheScope, Error, ErrorKind, Outcome, Page, PageBody, Request};
+use wharf_model::{CacheHint, Error, ErrorKind, Outcome, Page, PageBody, Request};
 
 use crate::router::{
     catalog::{CatalogEntry, ItemList, ListedItem},
@@ -52,7 +52,7 @@ pub(crate) fn list<I: ListedItem>(
 fn cache_hint<I: ListedItem>(server: &ServerState, list: &ItemList<I>) -> CacheHint {
     match server.access {
         None if !list.is_scoped() => server.cache,
-        _ => CacheHint { scope: CacheScope::Private, ..server.cache },
+        _ => CacheHint::private(server.cache.ttl_ms),
     }
 }
 

@@ -17,7 +17,7 @@ use wharf_model::{
 
 use crate::{
     handler::blocking::BlockingPool,
-    limits::Limits,
+    limits::CallLimits,
     notifications::{SubscriptionTable, subscription_limits::SubscriptionLimits},
     router::{
         access::{Access, Item},
@@ -32,7 +32,7 @@ pub(crate) type StateMap = HashMap<TypeId, Box<dyn Any + Send + Sync>, RandomSta
 pub(crate) type EditCapabilities = Box<dyn Fn(&mut ServerCapabilities) + Send + Sync>;
 
 pub(crate) struct ServerState {
-    pub(crate) limits: Limits,
+    pub(crate) limits: CallLimits,
     pub(crate) seal: Arc<dyn StateCipher>,
     pub(crate) nonces: Arc<dyn NonceStore>,
     pub(crate) states: StateMap,

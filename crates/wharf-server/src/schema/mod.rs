@@ -7,7 +7,7 @@ use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 use wharf_schema::schema_limits::{self, SchemaLimits, SchemaProblem, subschemas};
 
-use crate::limits::Limits;
+use crate::limits::CallLimits;
 
 /// Schema of a handler's arguments, and whether it is stricter than deserializing the type.
 #[derive(Clone, Debug)]
@@ -194,8 +194,8 @@ fn is_bound_of_type(schema: &Map<String, Value>, keyword: &str, bound: &Value) -
 }
 
 /// Returns the problems of a hand-written schema, each with advice.
-pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
-    let limits = SchemaLimits { depth: limits.schema_depth, subschemas: limits.subschemas };
+pub(crate) fn problems(schema: &Value, limits: &CallLimits) -> Vec<String> {
+    let limits = SchemaLimits::new(limits.schema_depth, limits.subschemas);
     let describe = |problem: SchemaProblem| match advice(&problem) {
         Some(advice) => format!("{problem}: {advice}"),
         None => problem.to_string(),
@@ -205,8 +205,8 @@ pub(crate) fn problems(schema: &Value, limits: &Limits) -> Vec<String> {
 
 fn advice(problem: &SchemaProblem) -> Option<&'static str> {
     Some(match problem {
-        SchemaProblem::TooManySubschemas(_) => "make it smaller, or raise `Limits::subschemas`",
-        SchemaProblem::TooDeep(_) => "reduce its nesting, or raise `Limits::schema_depth`",
+        SchemaProblem::TooManySubschemas(_) => "make it smaller, or raise `CallLimits::subschemas`",
+        SchemaProblem::TooDeep(_) => "reduce its nesting, or raise `CallLimits::schema_depth`",
         SchemaProblem::UnsupportedDialect(_) => {
             "use JSON Schema 2020-12, 2019-09, draft-07, draft-06 or draft-04"
         }

@@ -394,7 +394,7 @@ impl PromotableCall {
         }
         waiting.into_iter().for_each(Waker::wake);
         if self.tool.deadlines.is_none() {
-            self.inner.set_deadlines(run::task_deadlines(scheduler.options.ttl(None)));
+            self.inner.set_deadlines(run::task_deadlines(scheduler.options.task_ttl(None)));
         }
         tracing::debug!(
             task = short_id(&record.id),

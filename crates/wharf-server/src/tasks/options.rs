@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use wharf_model::TaskSupport;
+use wharf_model::{TaskSupport, setters};
 
 /// Lifetime, limits and execution of tasks.
 ///
@@ -12,12 +12,13 @@ use wharf_model::TaskSupport;
 /// use wharf::{Tool, server::Router, tasks::TaskOptions};
 ///
 /// // Any call that takes longer than ten seconds goes on as a task, for clients that follow one.
-/// let options = TaskOptions { threshold: Some(Duration::from_secs(10)), ..TaskOptions::default() };
+/// let options = TaskOptions::default().threshold(Duration::from_secs(10));
 /// let router = Router::builder().tasks(options).add(Tool::new("work", async || "done")).build()?;
 /// # let _ = router;
 /// # Ok::<(), wharf::server::BuildError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct TaskOptions {
     /// Lifetime of a task after its creation, if the caller requests none.
     pub ttl: Duration,
@@ -93,9 +94,30 @@ impl Default for TaskOptions {
     }
 }
 
+setters!(TaskOptions {
+    ttl: Duration,
+    longest_ttl: Duration,
+    poll_interval: Duration,
+    threshold: impl Into<Option<Duration>>,
+    per_owner: usize,
+    bytes: usize,
+    arguments: usize,
+    running: usize,
+    waiting: usize,
+    result: usize,
+    questions: usize,
+    item: usize,
+    steps: usize,
+    lease: Duration,
+    attempts: u32,
+    backoff: Duration,
+    longest_backoff: Duration,
+    progress_interval: Duration,
+});
+
 impl TaskOptions {
     /// Lifetime in milliseconds of a task whose caller requests `wanted` milliseconds.
-    pub(crate) fn ttl(&self, wanted: Option<u64>) -> u64 {
+    pub(crate) fn task_ttl(&self, wanted: Option<u64>) -> u64 {
         wanted.unwrap_or(millis(self.ttl)).clamp(1, millis(self.longest_ttl).max(1))
     }
 

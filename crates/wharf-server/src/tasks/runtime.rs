@@ -114,7 +114,7 @@ pub(crate) trait TaskRunApi: Send + Sync {
 /// The tasks of one server.
 pub(crate) struct ServerTasks {
     pub(crate) options: Arc<TaskOptions>,
-    pub(super) reach: Sharing,
+    pub(super) sharing: Sharing,
     /// Storage of the tasks; in memory if `None`.
     task_storage: Option<TaskStorage>,
     pub(super) lifecycle: Arc<LifecycleFlags>,
@@ -136,9 +136,9 @@ impl ServerTasks {
     pub(crate) fn new(task_storage: Option<TaskStorage>, options: TaskOptions) -> Arc<Self> {
         Arc::new(ServerTasks {
             options: Arc::new(options),
-            reach: task_storage
+            sharing: task_storage
                 .as_ref()
-                .map_or(Sharing::Process, |task_storage| task_storage.reach),
+                .map_or(Sharing::Process, |task_storage| task_storage.sharing),
             task_storage,
             lifecycle: Arc::default(),
             task_runtime: OnceLock::new(),
@@ -166,7 +166,7 @@ impl ServerTasks {
 
     /// Returns whether there may be tasks of other processes and the scheduler is not running.
     pub(crate) fn must_start(&self) -> bool {
-        self.reach > Sharing::Process && !self.lifecycle.started.load(Ordering::Acquire)
+        self.sharing > Sharing::Process && !self.lifecycle.started.load(Ordering::Acquire)
     }
 
     /// Starts the scheduler, unless it is running.
@@ -178,7 +178,7 @@ impl ServerTasks {
 
     /// Returns whether several processes share the tasks.
     pub(crate) fn is_shared(&self) -> bool {
-        self.reach == Sharing::Cluster
+        self.sharing == Sharing::Cluster
     }
 
     /// Connects the subscriptions of all processes that share the tasks.

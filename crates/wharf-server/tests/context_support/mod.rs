@@ -153,7 +153,7 @@ pub fn required(outcome: Outcome) -> InputRequired {
 }
 
 pub fn text(outcome: Outcome) -> String {
-    wharf_server::HandlerTestReport { rounds: vec![], outcome }.text()
+    wharf_server::HandlerTestReport::from(outcome).text()
 }
 
 pub fn answers(pairs: Value) -> String {

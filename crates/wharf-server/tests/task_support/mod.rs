@@ -71,9 +71,9 @@ impl TestStores {
         TestStores::with_sharing(Sharing::Machine)
     }
 
-    pub fn with_sharing(reach: Sharing) -> Self {
+    pub fn with_sharing(sharing: Sharing) -> Self {
         let records = Arc::<FaultyRecords>::default();
-        let stores = Stores { tasks: records.clone(), reach, ..memory_stores() };
+        let stores = memory_stores().tasks(records.clone()).sharing(sharing);
         TestStores { records, stores }
     }
 
@@ -188,7 +188,7 @@ pub async fn settle() {
 }
 
 pub fn quick() -> TaskOptions {
-    TaskOptions { backoff: seconds(2), ..TaskOptions::default() }
+    TaskOptions::default().backoff(seconds(2))
 }
 
 pub fn everything() -> ClientCapabilities {

@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use wharf_model::{PutResult, Record};
+use wharf_model::PutResult;
 
 use crate::contract::{RecordHandles, count, record, run_concurrently, value_of};
 
 pub(super) async fn the_first_value_is_kept(store: RecordHandles) {
     let store = store.first();
-    let held = |id: &str| Record { fence: 3, ..record(id, "o") };
+    let held = |id: &str| record(id, "o").fence(3);
     assert!(
         value_of(store.insert(held("a"), 10).await) && value_of(store.insert(held("b"), 10).await)
     );
@@ -53,7 +53,7 @@ pub(super) async fn one_of_concurrent_values_is_kept(store: RecordHandles) {
 
 pub(super) async fn an_old_fence_is_rejected(store: RecordHandles) {
     let store = store.first();
-    assert!(value_of(store.insert(Record { fence: 1, ..record("a", "o") }, 10).await));
+    assert!(value_of(store.insert(record("a", "o").fence(1), 10).await));
     assert_eq!(value_of(store.keep("a", 1, "one", vec![1]).await), PutResult::Kept);
     assert_eq!(
         value_of(store.keep("a", 2, "two", vec![2]).await),
@@ -61,7 +61,7 @@ pub(super) async fn an_old_fence_is_rejected(store: RecordHandles) {
         "a later fence"
     );
     let seen = value_of(store.load("a").await).expect("the record exists");
-    assert!(value_of(store.swap(Record { fence: 2, ..seen }).await));
+    assert!(value_of(store.swap(seen.fence(2)).await));
     assert_eq!(
         value_of(store.keep("a", 1, "three", vec![3]).await),
         PutResult::Lost,
@@ -96,10 +96,7 @@ pub(super) async fn a_fence_is_rejected_from_the_takeover_on(store: RecordHandle
     let (taker, took) = (store.first().clone(), taken_over.clone());
     let takeover = async move {
         let seen = value_of(taker.load("a").await).expect("the record exists");
-        assert!(
-            value_of(taker.swap(Record { fence: 1, ..seen }).await),
-            "keeping a value changes no version"
-        );
+        assert!(value_of(taker.swap(seen.fence(1)).await), "keeping a value changes no version");
         took.store(true, Ordering::SeqCst);
     };
     let running = tokio::spawn(run_concurrently(racers.collect::<Vec<_>>()));

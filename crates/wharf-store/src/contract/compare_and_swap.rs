@@ -7,18 +7,16 @@ use crate::contract::{RecordHandles, count, record, run_concurrently, value_of};
 pub(super) async fn a_record_comes_back_as_it_was(store: RecordHandles) {
     let store = store.first();
     let now = value_of(store.now().await);
-    let full = Record {
-        id: "an id: \u{e9}\"'\\%*{}".to_owned(),
-        owner: "an owner, \u{1f980}".to_owned(),
-        created: now,
-        version: 1,
-        fence: u64::MAX,
-        due: Some(now + 1_000),
-        expires: Some(now + 3_600_000),
-        body: (0..=255).collect(),
-    };
+    let full = Record::new("an id: \u{e9}\"'\\%*{}".to_owned())
+        .owner("an owner, \u{1f980}")
+        .created(now)
+        .version(1)
+        .fence(u64::MAX)
+        .due(Some(now + 1_000))
+        .expires(Some(now + 3_600_000))
+        .body((0..=255).collect::<Vec<u8>>());
     let bare = record("bare", "");
-    for sent in [full, Record { version: 1, ..bare }] {
+    for sent in [full, bare.version(1)] {
         assert!(value_of(store.insert(sent.clone(), 10).await), "the record is inserted");
         let back = value_of(store.load(&sent.id).await);
         assert_eq!(back, Some(sent), "a record is loaded as it was stored");
@@ -28,18 +26,18 @@ pub(super) async fn a_record_comes_back_as_it_was(store: RecordHandles) {
 
 pub(super) async fn the_store_assigns_versions(store: RecordHandles) {
     let store = store.first();
-    let sent = Record { version: 77, ..record("a", "o") };
+    let sent = record("a", "o").version(77);
     assert!(value_of(store.insert(sent, 10).await));
     let first = value_of(store.load("a").await).expect("the record exists");
     assert_eq!(first.version, 1, "a new record has version 1, whichever was sent");
 
-    let changed = Record { body: b"two".to_vec(), fence: 4, ..first.clone() };
+    let changed = first.clone().body(b"two".to_vec()).fence(4);
     assert!(value_of(store.swap(changed.clone()).await), "the version matches");
     let second = value_of(store.load("a").await).expect("the record exists");
-    assert_eq!(second, Record { version: 2, ..changed.clone() }, "a swap increments the version");
+    assert_eq!(second, changed.clone().version(2), "a swap increments the version");
 
     assert!(!value_of(store.swap(changed).await), "the version is old");
-    let ahead = Record { version: 3, ..second.clone() };
+    let ahead = second.clone().version(3);
     assert!(!value_of(store.swap(ahead).await), "the version is in the future");
     assert_eq!(value_of(store.load("a").await), Some(second), "a failed swap changes nothing");
     assert!(!value_of(store.swap(record("b", "o")).await), "a missing record is not swapped");
@@ -51,7 +49,7 @@ pub(super) async fn one_swap_of_a_version_wins(store: RecordHandles) {
     for version in 1..=10 {
         let racers = store.round_robin().take(24).enumerate().map(|(racer, store)| async move {
             let body = vec![u8::try_from(racer).expect("few tasks")];
-            value_of(store.swap(Record { version, body, ..record("a", "o") }).await)
+            value_of(store.swap(record("a", "o").version(version).body(body)).await)
         });
         let won = run_concurrently(racers).await;
         assert_eq!(count(&won, &true), 1, "exactly one swap of version {version} wins");
@@ -65,7 +63,7 @@ pub(super) async fn one_swap_of_a_version_wins(store: RecordHandles) {
 pub(super) async fn no_concurrent_change_is_lost(store: RecordHandles) {
     const RACERS: usize = 8;
     const ROUNDS: usize = 10;
-    let zero = Record { body: vec![0], ..record("a", "o") };
+    let zero = record("a", "o").body(vec![0]);
     assert!(value_of(store.first().insert(zero, 10).await));
     let racers = store.round_robin().take(RACERS).map(|store| async move {
         let mut done = 0;

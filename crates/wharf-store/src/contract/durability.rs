@@ -17,10 +17,10 @@ pub async fn leave_traces(stores: &Stores) {
     for store in [&stores.tasks, &stores.sessions, &stores.grants] {
         assert!(value_of(store.insert(trace(), 10).await));
         let seen = value_of(store.load("trace").await).expect("the record exists");
-        assert!(value_of(store.swap(Record { body: b"changed".to_vec(), ..seen }).await));
+        assert!(value_of(store.swap(seen.body(b"changed".to_vec())).await));
         assert_eq!(value_of(store.keep("trace", 7, "step", vec![9]).await), PutResult::Kept);
     }
-    let keep = Retention { events: 2, bytes: 1_000, ttl: HOUR };
+    let keep = Retention::new(2, 1_000, HOUR);
     for event in 1..=3 {
         value_of(stores.events.append("trace", vec![event], keep).await);
     }
@@ -34,7 +34,7 @@ pub async fn leave_traces(stores: &Stores) {
 pub async fn find_traces(stores: &Stores) {
     for store in [&stores.tasks, &stores.sessions, &stores.grants] {
         let found = value_of(store.load("trace").await).expect("the record is still there");
-        assert_eq!(found, Record { body: b"changed".to_vec(), version: 2, ..trace() });
+        assert_eq!(found, trace().body(b"changed".to_vec()).version(2));
         assert_eq!(value_of(store.due(9).await), ["trace"], "it is still due");
         assert_eq!(value_of(store.list("o", None, 9).await), [found], "it is still listed");
         let again = value_of(store.keep("trace", 7, "step", vec![8]).await);
@@ -46,5 +46,5 @@ pub async fn find_traces(stores: &Stores) {
 }
 
 fn trace() -> Record {
-    Record { fence: 7, due: Some(1), created: 5, ..record("trace", "o") }
+    record("trace", "o").fence(7).due(Some(1)).created(5)
 }

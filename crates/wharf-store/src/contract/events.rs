@@ -8,8 +8,7 @@ use super::{SHORT_TTL, StoreHandles, run_concurrently, until, value_of};
 
 type EventHandles = StoreHandles<dyn EventStore>;
 
-const RETENTION: Retention =
-    Retention { events: 1_000, bytes: 1_000_000, ttl: Duration::from_secs(600) };
+const RETENTION: Retention = Retention::new(1_000, 1_000_000, Duration::from_secs(600));
 
 pub(super) async fn events_come_back_in_order(store: EventHandles) {
     let store = store.first();
@@ -66,8 +65,8 @@ pub(super) async fn numbers_have_no_gaps(store: EventHandles) {
 
 pub(super) async fn old_events_are_trimmed(store: EventHandles) {
     let store = store.first();
-    let few = Retention { events: 3, ..RETENTION };
-    let small = Retention { bytes: 25, ..RETENTION };
+    let few = RETENTION.events(3);
+    let small = RETENTION.bytes(25);
     for number in 1..=10 {
         value_of(store.append("few", vec![number; 10], few).await);
         value_of(store.append("small", vec![number; 10], small).await);
@@ -97,7 +96,7 @@ pub(super) async fn old_events_are_trimmed(store: EventHandles) {
 
 pub(super) async fn streams_expire_and_are_removed(store: EventHandles) {
     let store = store.first();
-    let brief = Retention { ttl: SHORT_TTL, ..RETENTION };
+    let brief = RETENTION.ttl(SHORT_TTL);
     value_of(store.append("brief", vec![1], brief).await);
     for stream in ["removed", "other"] {
         value_of(store.append(stream, vec![1], RETENTION).await);

@@ -6,17 +6,14 @@ use super::{RecordHandles, SHORT_TTL, record, until, value_of};
 
 pub(super) async fn expired_records_are_gone(store: RecordHandles) {
     let store = store.first();
-    let expiring = Record { due: Some(1), ..with_short_expiry(&**store, record("a", "o")).await };
+    let expiring = with_short_expiry(&**store, record("a", "o")).await.due(Some(1));
     let expires = expiring.expires;
     assert!(value_of(store.insert(expiring.clone(), 10).await));
     value_of(store.keep("a", 0, "step", vec![1]).await);
     wait_expired(&**store, "a").await;
     assert!(Some(value_of(store.now().await)) >= expires, "it does not expire early");
 
-    assert!(
-        !value_of(store.swap(Record { version: 1, ..expiring }).await),
-        "an expired record is not swapped"
-    );
+    assert!(!value_of(store.swap(expiring.version(1)).await), "an expired record is not swapped");
     assert_eq!(value_of(store.keep("a", 0, "more", vec![2]).await), PutResult::Lost);
     assert!(value_of(store.kept("a").await).is_empty(), "its kept values are gone as well");
     assert!(value_of(store.due(9).await).is_empty(), "it is not due");
@@ -33,7 +30,7 @@ pub(super) async fn a_swap_changes_the_expiry(store: RecordHandles) {
             value_of(store.insert(first.clone(), 10).await);
             value_of(store.keep(id, 0, "step", vec![1]).await);
             let expires = first.expires.map(|at| at + 3_600_000).filter(|_| id == "longer");
-            value_of(store.swap(Record { version: 1, expires, ..first }).await)
+            value_of(store.swap(first.version(1).expires(expires)).await)
         })
         .await;
     }
@@ -70,7 +67,7 @@ pub(super) async fn expired_records_do_not_count(store: RecordHandles) {
 
 pub(super) async fn an_expired_id_can_be_reused(store: RecordHandles) {
     let store = store.first();
-    let first = Record { due: Some(1), ..with_short_expiry(&**store, record("a", "one")).await };
+    let first = with_short_expiry(&**store, record("a", "one")).await.due(Some(1));
     assert!(value_of(store.insert(first, 10).await));
     value_of(store.keep("a", 0, "step", vec![1]).await);
     wait_expired(&**store, "a").await;
@@ -111,7 +108,7 @@ pub(super) async fn sweeps_are_bounded(store: RecordHandles) {
 /// Returns the same record with an expiry in the near future.
 async fn with_short_expiry(store: &dyn RecordStore, record: Record) -> Record {
     let short = u64::try_from(SHORT_TTL.as_millis()).expect("the duration is short");
-    Record { expires: Some(value_of(store.now().await) + short), ..record }
+    record.expires(Some(value_of(store.now().await) + short))
 }
 
 async fn wait_expired(store: &dyn RecordStore, id: &str) {

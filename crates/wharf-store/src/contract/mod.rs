@@ -151,7 +151,7 @@ const SHORT_TTL: Duration = Duration::from_millis(40);
 
 /// A record with default values.
 fn record(id: &str, owner: &str) -> Record {
-    Record { id: id.to_owned(), owner: owner.to_owned(), ..Record::default() }
+    Record::new(id.to_owned()).owner(owner.to_owned())
 }
 
 /// Unwraps the result of a store operation.

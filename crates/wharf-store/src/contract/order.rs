@@ -42,8 +42,8 @@ pub(super) async fn lists_are_in_order_and_paged(store: RecordHandles) {
     let store = store.first();
     let sent = [("b", 20), ("z", 10), ("c", 20), ("a", 20), ("y", 1_000), ("B", 20), ("m", 9)];
     for (id, created) in sent {
-        assert!(value_of(store.insert(Record { created, ..record(id, "o") }, 10).await));
-        let foreign = Record { created, ..record(&format!("not {id}"), "p") };
+        assert!(value_of(store.insert(record(id, "o").created(created), 10).await));
+        let foreign = record(&format!("not {id}"), "p").created(created);
         assert!(value_of(store.insert(foreign, 10).await));
     }
     let ids = |records: Vec<Record>| records.into_iter().map(|it| it.id).collect::<Vec<_>>();
@@ -56,7 +56,7 @@ pub(super) async fn lists_are_in_order_and_paged(store: RecordHandles) {
     assert_eq!(ids(whole), ordered, "ordered by creation time, then by id");
 
     let moved = value_of(store.load("a").await).expect("the record exists");
-    assert!(value_of(store.swap(Record { body: b"new".to_vec(), ..moved }).await));
+    assert!(value_of(store.swap(moved.body(b"new".to_vec())).await));
     for size in 1..=3 {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
@@ -93,7 +93,7 @@ pub(super) async fn due_records_are_in_order(store: RecordHandles) {
         ("never", None),
     ];
     for (id, due) in sent {
-        assert!(value_of(store.insert(Record { due, ..record(id, "o") }, 10).await));
+        assert!(value_of(store.insert(record(id, "o").due(due), 10).await));
     }
     let all = value_of(store.due(100).await);
     assert_eq!(all, ["latest", "later", "late", "same"], "the earliest due first");
@@ -101,7 +101,7 @@ pub(super) async fn due_records_are_in_order(store: RecordHandles) {
 
     let change = async |id: &str, due| {
         let seen = value_of(store.load(id).await).expect("the record exists");
-        assert!(value_of(store.swap(Record { due, ..seen }).await));
+        assert!(value_of(store.swap(seen.due(due)).await));
     };
     change("latest", None).await;
     change("later", Some(now + 3_600_000)).await;
@@ -114,7 +114,7 @@ pub(super) async fn a_record_becomes_due(store: RecordHandles) {
     let store = store.first();
     let soon = value_of(store.now().await)
         + u64::try_from(SHORT_TTL.as_millis()).expect("the duration is short");
-    assert!(value_of(store.insert(Record { due: Some(soon), ..record("a", "o") }, 10).await));
+    assert!(value_of(store.insert(record("a", "o").due(Some(soon)), 10).await));
     until("a record becomes due", async || !value_of(store.due(9).await).is_empty()).await;
     assert!(value_of(store.now().await) >= soon, "it is not due early");
 }

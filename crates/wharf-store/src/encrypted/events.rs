@@ -27,7 +27,7 @@ impl EventStore for EncryptedEvents {
         // As many events as would be kept without encryption.
         let bytes =
             keep.bytes.saturating_add(keep.events.saturating_mul(ENCRYPTION_OVERHEAD_BYTES));
-        self.store.append(stream, event, Retention { bytes, ..keep })
+        self.store.append(stream, event, keep.bytes(bytes))
     }
 
     fn read(&self, stream: &str, after: u64, limit: usize) -> Stored<Events> {
@@ -35,7 +35,7 @@ impl EventStore for EncryptedEvents {
         Box::pin(async move {
             let mut after = after;
             loop {
-                let Events { newest, events } = store.read(&stream, after, limit).await?;
+                let Events { newest, events, .. } = store.read(&stream, after, limit).await?;
                 let (found, last) = (events.len(), events.last().map(|(number, _)| *number));
                 let decrypt = |(number, event): (u64, Vec<u8>)| {
                     cipher.decrypt([&stream, ""], &event).map(|event| (number, event))
@@ -44,7 +44,7 @@ impl EventStore for EncryptedEvents {
                 // An empty page would mean that there are no more events.
                 match last.filter(|_| events.is_empty() && found == limit) {
                     Some(last) => after = last,
-                    None => return Ok(Events { newest, events }),
+                    None => return Ok(Events::new(newest, events)),
                 }
             }
         })

@@ -22,7 +22,6 @@ use crate::encrypted::{bus::EncryptedBus, events::EncryptedEvents, records::Encr
 /// process finds nothing there.
 ///
 /// ```
-/// # use std::sync::Arc;
 /// use wharf_model::{Record, StateCipher};
 /// # struct BoundCipher;
 /// # impl StateCipher for BoundCipher {
@@ -37,27 +36,28 @@ use crate::encrypted::{bus::EncryptedBus, events::EncryptedEvents, records::Encr
 /// # }
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
-/// # let keys = Arc::new(BoundCipher);
+/// # let keys = BoundCipher;
 /// let bare = wharf_store::memory_stores();
 /// let sealed = wharf_store::sealed(bare.clone(), keys);
 ///
-/// let record = Record { id: "r1".into(), body: b"secret".to_vec(), ..Record::default() };
+/// let record = Record::new("r1").body(b"secret".to_vec());
 /// sealed.tasks.insert(record, 10).await?;
 /// assert_eq!(sealed.tasks.load("r1").await?.unwrap().body, b"secret");
 /// assert_ne!(bare.tasks.load("r1").await?.unwrap().body, b"secret");
 /// # Ok(()) }
 /// ```
 #[must_use]
-pub fn sealed(stores: Stores, keys: Arc<dyn StateCipher>) -> Stores {
-    let keys = |kind| BoundCipher { seal: keys.clone(), kind };
-    Stores {
-        tasks: Arc::new(EncryptedRecords::new(stores.tasks, keys("task"))),
-        sessions: Arc::new(EncryptedRecords::new(stores.sessions, keys("session"))),
-        grants: Arc::new(EncryptedRecords::new(stores.grants, keys("grant"))),
-        events: Arc::new(EncryptedEvents::new(stores.events, keys("event"))),
-        bus: Arc::new(EncryptedBus::new(stores.bus, keys("bus"))),
-        ..stores
-    }
+pub fn sealed(stores: Stores, keys: impl StateCipher) -> Stores {
+    let seal: Arc<dyn StateCipher> = Arc::new(keys);
+    let keys = |kind| BoundCipher { seal: seal.clone(), kind };
+    let records = |store, kind| EncryptedRecords::new(store, keys(kind));
+    stores
+        .clone()
+        .tasks(records(stores.tasks, "task"))
+        .sessions(records(stores.sessions, "session"))
+        .grants(records(stores.grants, "grant"))
+        .events(EncryptedEvents::new(stores.events, keys("event")))
+        .bus(EncryptedBus::new(stores.bus, keys("bus")))
 }
 
 /// Cipher bound to one kind of data.

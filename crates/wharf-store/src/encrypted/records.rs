@@ -24,12 +24,12 @@ impl EncryptedRecords {
 
     fn encrypt(&self, record: Record) -> Record {
         let body = self.cipher.encrypt([&record.id, &record.owner], &record.body);
-        Record { body, ..record }
+        record.body(body)
     }
 
     fn decrypt(&self, record: Record) -> Option<Record> {
         let body = self.cipher.decrypt([&record.id, &record.owner], &record.body)?;
-        Some(Record { body, ..record })
+        Some(record.body(body))
     }
 
     fn decrypt_kept(&self, id: &str, name: &str, value: &[u8]) -> Option<Vec<u8>> {
@@ -45,7 +45,7 @@ impl EncryptedRecords {
         }
         tracing::warn!("postponed a due record that does not decrypt with the keys of the store");
         let due = Some(self.store.now().await?.saturating_add(UNREADABLE_RETRY_MS));
-        self.store.swap(Record { due, ..record }).await?;
+        self.store.swap(record.due(due)).await?;
         Ok(false)
     }
 }

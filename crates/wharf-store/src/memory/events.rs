@@ -119,7 +119,7 @@ impl MemoryStream {
             usize::try_from(after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
         let numbered = (first..).zip(&self.events).skip(skipped).take(limit);
         let events = numbered.map(|(number, event)| (number, event.clone())).collect();
-        Events { newest: self.newest, events }
+        Events::new(self.newest, events)
     }
 }
 

@@ -7,11 +7,11 @@ mod rates;
 mod records;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use wharf_model::{Error, Health, Sharing, Stores};
+use wharf_model::{Error, Sharing, Stores};
 
 pub use self::{
     bus::MemoryBus, events::MemoryEvents, nonces::MemoryNonces, rates::MemoryRates,
@@ -26,36 +26,23 @@ pub use self::{
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
 /// let stores = wharf_store::memory_stores();
-/// assert_eq!(stores.reach, Sharing::Process);
+/// assert_eq!(stores.sharing, Sharing::Process);
 ///
-/// let record = Record { id: "r1".into(), body: b"hello".to_vec(), ..Record::default() };
+/// let record = Record::new("r1").body(b"hello".to_vec());
 /// assert!(stores.tasks.insert(record, 10).await?);
 /// assert!(stores.sessions.load("r1").await?.is_none(), "tasks and sessions are separate");
 /// # Ok(()) }
 /// ```
 #[must_use]
 pub fn memory_stores() -> Stores {
-    Stores {
-        tasks: Arc::new(MemoryRecords::default()),
-        sessions: Arc::new(MemoryRecords::default()),
-        grants: Arc::new(MemoryRecords::default()),
-        events: Arc::new(MemoryEvents::default()),
-        bus: Arc::new(MemoryBus::default()),
-        rates: Arc::new(MemoryRates::default()),
-        nonces: Arc::new(MemoryNonces::default()),
-        health: Arc::new(AlwaysReady),
-        reach: Sharing::Process,
-    }
-}
-
-/// Health of stores that cannot become unavailable.
-#[derive(Clone, Copy, Debug)]
-struct AlwaysReady;
-
-impl Health for AlwaysReady {
-    fn is_ready(&self) -> bool {
-        true
-    }
+    Stores::new(Sharing::Process)
+        .tasks(MemoryRecords::default())
+        .sessions(MemoryRecords::default())
+        .grants(MemoryRecords::default())
+        .events(MemoryEvents::default())
+        .bus(MemoryBus::default())
+        .rates(MemoryRates::default())
+        .nonces(MemoryNonces::default())
 }
 
 fn full() -> Error {

@@ -24,7 +24,7 @@ use crate::clock::{self, ClockFn};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), wharf_model::Error> {
 /// let store = MemoryRecords::new(100, 1024 * 1024);
-/// store.insert(Record { id: "r1".into(), ..Record::default() }, 10).await?;
+/// store.insert(Record::new("r1"), 10).await?;
 /// let seen = store.load("r1").await?.unwrap();
 /// assert!(store.swap(seen.clone()).await?);
 /// assert!(!store.swap(seen).await?, "its version has changed");

@@ -46,7 +46,7 @@ impl EventStore for RedisEvents {
             call.key(list).arg(exact(after)).arg(limit(most));
             let (newest, first, events): (u64, u64, Vec<Vec<u8>>) =
                 client.execute(async |connection| call.invoke_async(connection).await).await?;
-            Ok(Events { newest, events: (first..).zip(events).collect() })
+            Ok(Events::new(newest, (first..).zip(events).collect()))
         })
     }
 

@@ -46,18 +46,16 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let client = Arc::new(client.map_err(cannot)?);
     let bus = RedisBus::open(connector, client.clone(), &format!("{prefix}:b:")).await;
     let bus = Arc::new(bus.map_err(cannot)?);
-    let records = |name| Arc::new(RedisRecords::new(client.clone(), format!("{prefix}:{name}")));
-    Ok(Stores {
-        tasks: records("t"),
-        sessions: records("s"),
-        grants: records("g"),
-        events: Arc::new(RedisEvents::new(client.clone(), &prefix)),
-        rates: Arc::new(RedisRates::new(client.clone(), &prefix)),
-        nonces: Arc::new(RedisNonces::new(client.clone(), &prefix)),
-        health: Arc::new(RedisHealth(client, bus.clone())),
-        bus,
-        reach: Sharing::Cluster,
-    })
+    let records = |name| RedisRecords::new(client.clone(), format!("{prefix}:{name}"));
+    Ok(Stores::new(Sharing::Cluster)
+        .tasks(records("t"))
+        .sessions(records("s"))
+        .grants(records("g"))
+        .events(RedisEvents::new(client.clone(), &prefix))
+        .rates(RedisRates::new(client.clone(), &prefix))
+        .nonces(RedisNonces::new(client.clone(), &prefix))
+        .health(RedisHealth(client, bus.clone()))
+        .bus(bus))
 }
 
 /// Command that tests whether Redis accepts writes.

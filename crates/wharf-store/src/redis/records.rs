@@ -162,5 +162,12 @@ fn text(number: u64) -> Vec<u8> {
 fn record(id: String, fields: RecordFields) -> Record {
     let (version, owner, created, fence, due, expires, body) = fields;
     let time = |text: String| text.parse().ok();
-    Record { id, owner, created, version, fence, due: time(due), expires: time(expires), body }
+    Record::new(id)
+        .owner(owner)
+        .created(created)
+        .version(version)
+        .fence(fence)
+        .due(time(due))
+        .expires(time(expires))
+        .body(body)
 }

@@ -80,7 +80,7 @@ impl EventStore for SqliteEvents {
                     Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get(1)?))
                 })?
                 .collect::<Result<_, _>>()?;
-            Ok(Events { newest: newest.cast_unsigned(), events })
+            Ok(Events::new(newest.cast_unsigned(), events))
         })
     }
 

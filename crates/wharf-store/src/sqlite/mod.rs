@@ -23,19 +23,17 @@ pub(crate) async fn open(url: &StoreUrl<'_>) -> Result<Stores, Error> {
     let database = file::DatabaseFile::parse(url)?;
     let opened = tokio::task::spawn_blocking(move || SqliteEngine::start(&database));
     let engine = Arc::new(opened.await.map_err(Error::from_std)??);
-    let records = |space| Arc::new(SqliteRecords::new(engine.clone(), space));
-    Ok(Stores {
-        tasks: records(records::RecordSpace::Tasks),
-        sessions: records(records::RecordSpace::Sessions),
-        grants: records(records::RecordSpace::Grants),
-        events: Arc::new(SqliteEvents::new(engine.clone())),
+    let records = |space| SqliteRecords::new(engine.clone(), space);
+    Ok(Stores::new(Sharing::Machine)
+        .tasks(records(records::RecordSpace::Tasks))
+        .sessions(records(records::RecordSpace::Sessions))
+        .grants(records(records::RecordSpace::Grants))
+        .events(SqliteEvents::new(engine.clone()))
         // One process is the whole server here: bus and rates can stay in memory.
-        bus: Arc::new(MemoryBus::default()),
-        rates: Arc::new(MemoryRates::default()),
-        nonces: Arc::new(SqliteNonces::new(engine.clone())),
-        health: engine,
-        reach: Sharing::Machine,
-    })
+        .bus(MemoryBus::default())
+        .rates(MemoryRates::default())
+        .nonces(SqliteNonces::new(engine.clone()))
+        .health(engine))
 }
 
 /// Stores a number that is only compared for equality.

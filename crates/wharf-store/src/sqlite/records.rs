@@ -147,7 +147,7 @@ impl RecordStore for SqliteRecords {
     fn swap(&self, record: Record) -> Stored<bool> {
         let space = self.space;
         self.engine.write(move |db, now| {
-            let Record { id, owner, created, version, fence, due, expires, body } = record;
+            let Record { id, owner, created, version, fence, due, expires, body, .. } = record;
             let (due, expires) = (due.map(ordered), expires.map(ordered));
             let key = (space, ordered(now), id, bits(version));
             let values = params![
@@ -253,14 +253,12 @@ fn find_row(
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let number = |column| row.get(column).map(i64::cast_unsigned);
     let time = |column| row.get::<_, Option<i64>>(column).map(|it| it.map(i64::cast_unsigned));
-    Ok(Record {
-        id: row.get(0)?,
-        owner: row.get(1)?,
-        created: number(2)?,
-        version: number(3)?,
-        fence: number(4)?,
-        due: time(5)?,
-        expires: time(6)?,
-        body: row.get(7)?,
-    })
+    Ok(Record::new(row.get::<_, String>(0)?)
+        .owner(row.get::<_, String>(1)?)
+        .created(number(2)?)
+        .version(number(3)?)
+        .fence(number(4)?)
+        .due(time(5)?)
+        .expires(time(6)?)
+        .body(row.get::<_, Vec<u8>>(7)?))
 }

@@ -16,11 +16,10 @@ use wharf_store::open;
 use crate::{CuttingProxy, RedisServer, until};
 
 fn record(id: &str) -> Record {
-    Record { id: id.into(), owner: "o".into(), ..Record::default() }
+    Record::new(id).owner("o")
 }
 
-const RETENTION: Retention =
-    Retention { events: 100_000, bytes: 10_000_000, ttl: Duration::from_secs(600) };
+const RETENTION: Retention = Retention::new(100_000, 10_000_000, Duration::from_secs(600));
 
 /// Subscriber that counts messages and missed-message notifications.
 #[derive(Default)]

@@ -53,7 +53,7 @@ async fn nonces_and_rates() {
 async fn data_is_shared_by_processes_with_the_same_prefix() {
     let server = RedisServer::start();
     let stores = open(&server.url("one")).await.unwrap();
-    assert_eq!(stores.reach, Sharing::Cluster);
+    assert_eq!(stores.sharing, Sharing::Cluster);
     assert!(stores.health.is_ready());
     contract::leave_traces(&stores).await;
     drop(stores);
@@ -70,7 +70,7 @@ async fn removed_and_expired_records_leave_no_keys() {
     let now = stores.tasks.now().await.unwrap();
     for (id, expires) in [("removed", None), ("expired", Some(now + 1))] {
         let owner = "o".to_owned();
-        let record = Record { id: id.into(), owner, due: Some(1), expires, ..Record::default() };
+        let record = Record::new(id).owner(owner).due(Some(1)).expires(expires);
         assert!(stores.tasks.insert(record, 9).await.unwrap());
         let _ = stores.tasks.keep(id, 0, "step", vec![1]).await.unwrap();
     }
@@ -87,7 +87,7 @@ async fn expired_records_without_an_owner_entry_are_swept() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
     let expires = Some(stores.tasks.now().await.unwrap() + 1);
-    let record = Record { id: "a".into(), owner: "o".into(), expires, ..Record::default() };
+    let record = Record::new("a").owner("o").expires(expires);
     assert_eq!(stores.tasks.insert(record, 9).await, Ok(true));
     let mut connection = connect(&server).await;
     let owners = redis::cmd("DEL").arg("{p}:t:owners").query_async(&mut connection).await;
@@ -100,7 +100,7 @@ async fn expired_records_without_an_owner_entry_are_swept() {
 async fn scripts_are_loaded_again_after_a_flush() {
     let server = RedisServer::start();
     let stores = open(&server.url("p")).await.unwrap();
-    let record = |id: &str| Record { id: id.into(), ..Record::default() };
+    let record = |id: &str| Record::new(id);
     assert_eq!(stores.tasks.insert(record("a"), 9).await, Ok(true));
     let mut connection = connect(&server).await;
     let mut flush = redis::cmd("SCRIPT");
@@ -144,7 +144,7 @@ async fn a_read_only_replica_is_not_ready() {
     };
     // The primary does not exist, so this Redis stays read-only.
     follow("127.0.0.1", "1").await;
-    let record = Record { id: "a".into(), ..Record::default() };
+    let record = Record::new("a");
     let error = stores.tasks.insert(record.clone(), 9).await.unwrap_err();
     assert!(error.kind.is_temporarily_unavailable(), "{error:?}");
     until("the failure is detected", async || !stores.health.is_ready()).await;

@@ -77,7 +77,7 @@ fn start(authority: &TestAuthority, name: &str, clients: &str) -> (RedisServer, 
 }
 
 fn record(id: &str) -> Record {
-    Record { id: id.into(), ..Record::default() }
+    Record::new(id)
 }
 
 #[derive(Default)]

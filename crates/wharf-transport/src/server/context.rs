@@ -2,14 +2,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use wharf_model::{Deadlines, Service, Timer};
+use wharf_model::{Deadlines, Service, Timer, setters};
 use wharf_wire::ServerProtocol;
 
-use crate::server::limits::message_memory::MessageBudget;
+use crate::{TokioTimer, server::limits::message_memory::MessageBudget};
 
-/// Everything that a server transport needs: the service, the protocol codec, and the limits of a
-/// connection.
+/// Everything that a server transport needs: the service, the protocol codec, and the limits.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ServerContext {
     /// Decodes messages into calls and encodes outcomes.
     pub wire: Arc<ServerProtocol>,
@@ -21,7 +21,58 @@ pub struct ServerContext {
     pub deadlines: Deadlines,
     /// Limits of one connection.
     pub limits: LineLimits,
+    /// Limits of the HTTP endpoint.
+    #[cfg(feature = "http")]
+    pub http_limits: crate::server::http::HttpLimits,
 }
+
+impl ServerContext {
+    /// Creates a context with the default limits and tokio's timer.
+    #[must_use]
+    pub fn new(wire: Arc<ServerProtocol>, service: impl Service) -> Self {
+        ServerContext {
+            wire,
+            service: Arc::new(service),
+            timer: Arc::new(TokioTimer),
+            deadlines: Deadlines::default(),
+            limits: LineLimits::default(),
+            #[cfg(feature = "http")]
+            http_limits: crate::server::http::HttpLimits::default(),
+        }
+    }
+
+    /// Sets the timer for call deadlines.
+    #[must_use]
+    pub fn timer(mut self, timer: impl Timer) -> Self {
+        self.timer = Arc::new(timer);
+        self
+    }
+
+    /// Maximum length of a message in bytes.
+    pub(crate) fn max_message(&self) -> usize {
+        self.wire.max_message()
+    }
+
+    /// Budget for partially received messages. One caller must be able to send a message of maximum
+    /// length.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.limits.unfinished.max(self.max_message().saturating_mul(2))
+    }
+
+    /// Message budget of a listening socket.
+    pub(crate) fn budget(&self) -> Arc<MessageBudget> {
+        let unfinished = self.unfinished();
+        MessageBudget::new(self.limits.messages.max(unfinished), unfinished)
+    }
+}
+
+setters!(ServerContext {
+    wire: Arc<ServerProtocol>,
+    deadlines: Deadlines,
+    limits: LineLimits,
+    #[cfg(feature = "http")]
+    http_limits: crate::server::http::HttpLimits,
+});
 
 impl fmt::Debug for ServerContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -30,11 +81,18 @@ impl fmt::Debug for ServerContext {
 }
 
 /// Limits of one connection.
+///
+/// ```
+/// # mod wharf { pub mod server { pub use wharf_transport::*; } }
+/// use std::time::Duration;
+/// use wharf::server::LineLimits;
+///
+/// let patient = LineLimits::default().calls(64).grace(Duration::from_secs(30));
+/// assert_eq!(patient.listens, 1024);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LineLimits {
-    /// Maximum length of a line in bytes. A longer one is answered with an error.
-    pub message: usize,
     /// Maximum number of calls in flight. At that number, reading pauses until a call ends
     /// (back-pressure).
     pub calls: usize,
@@ -67,23 +125,9 @@ pub struct LineLimits {
     pub messages: usize,
 }
 
-impl LineLimits {
-    /// Budget for partially received messages. One caller must be able to send a message of maximum
-    /// length.
-    pub(crate) fn unfinished(&self) -> usize {
-        self.unfinished.max(self.message.saturating_mul(2))
-    }
-
-    /// Message budget of a listening socket.
-    pub(crate) fn budget(&self) -> Arc<MessageBudget> {
-        MessageBudget::new(self.messages.max(self.unfinished()), self.unfinished())
-    }
-}
-
 impl Default for LineLimits {
     fn default() -> Self {
         LineLimits {
-            message: 16 << 20,
             calls: 1024,
             patience: Duration::from_secs(5),
             listens: 1024,
@@ -97,3 +141,15 @@ impl Default for LineLimits {
         }
     }
 }
+
+setters!(LineLimits {
+    calls: usize,
+    patience: Duration,
+    listens: usize,
+    held: usize,
+    output: usize,
+    grace: Duration,
+    arrival: Duration,
+    unfinished: usize,
+    messages: usize,
+});

@@ -55,7 +55,7 @@ pub(crate) async fn serve(
     connections: usize,
     shutdown: Shutdown,
 ) {
-    let budget = context.limits.budget();
+    let budget = context.budget();
     let client = |stream, mut scope: RequestExtensions, slot_guard: SlotGuard| {
         let (context, shutdown) = (context.clone(), shutdown.clone());
         scope.insert(budget.clone());

@@ -27,6 +27,7 @@ pub struct MessageReplies {
 
 /// A message to the client.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct ReplyMessage {
     /// Its bytes.
     pub message: Vec<u8>,

@@ -17,6 +17,7 @@ pub use crate::server::listener::CONNECTIONS;
 
 /// Reachability of a listening socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Exposure {
     /// Only programs on this machine.
     #[default]

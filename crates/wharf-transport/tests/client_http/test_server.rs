@@ -19,7 +19,7 @@ use wharf_model::{
     ToolResult,
 };
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    ServerContext, Shutdown,
     server::http::{Http, HttpService, serve},
 };
 use wharf_wire::ServerProtocol;
@@ -119,13 +119,8 @@ impl HttpServer {
         };
         let wire =
             ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
-        let host = ServerContext {
-            wire: Arc::new(wire),
-            service: Arc::new(server.clone()),
-            timer: Arc::new(TokioTimer),
-            deadlines: Deadlines { idle: None, total: None },
-            limits: LineLimits::default(),
-        };
+        let host = ServerContext::new(Arc::new(wire), server.clone())
+            .deadlines(Deadlines { idle: None, total: None });
         let service = HttpService::new(Arc::new(host), http, server.shutdown.clone());
         tokio::spawn(serve(service, listener));
         server

@@ -25,7 +25,7 @@ use wharf_model::{
     SubscriptionFilter, ToolResult,
 };
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    ServerContext, Shutdown, TokioTimer,
     client::{ClientTransportOptions, TraceEvent, connect_stream},
     server::in_memory,
 };
@@ -141,13 +141,10 @@ impl StreamServer {
             under_way: Arc::clone(&under_way),
             listens: Arc::clone(&listens),
         };
-        let host = Arc::new(ServerContext {
-            wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-            service: Arc::new(service),
-            timer: Arc::new(TokioTimer),
-            deadlines: Deadlines::default(),
-            limits: LineLimits::default(),
-        });
+        let host = Arc::new(ServerContext::new(
+            Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
+            service,
+        ));
         StreamServer { host, shutdown: Shutdown::new(), changes, under_way, listens }
     }
 

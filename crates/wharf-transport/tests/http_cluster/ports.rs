@@ -60,17 +60,15 @@ impl Ports {
 
     pub(crate) fn stores(&self) -> Stores {
         let all = Arc::new(self.clone());
-        Stores {
-            tasks: all.clone(),
-            sessions: all.clone(),
-            grants: all.clone(),
-            events: all.clone(),
-            bus: all.clone(),
-            rates: all.clone(),
-            nonces: all.clone(),
-            health: all,
-            reach: Sharing::Cluster,
-        }
+        Stores::new(Sharing::Cluster)
+            .tasks(all.clone())
+            .sessions(all.clone())
+            .grants(all.clone())
+            .events(all.clone())
+            .bus(all.clone())
+            .rates(all.clone())
+            .nonces(all.clone())
+            .health(all)
     }
 
     /// Starts or ends an outage of the stores.
@@ -282,7 +280,7 @@ impl EventStore for Ports {
             let Some(stream) = streams.get(&stream) else { return Events::default() };
             let events = stream.events.range(after + 1..).take(limit);
             let events = events.map(|(number, event)| (*number, event.clone())).collect();
-            Events { newest: stream.newest, events }
+            Events::new(stream.newest, events)
         })
     }
 

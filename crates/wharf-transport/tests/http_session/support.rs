@@ -17,7 +17,7 @@ use wharf_model::{
     Outbox, Outcome, Principal, RemoteAddress, Reply, Service, ToolResult,
 };
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
+    LineLimits, ServerContext, Shutdown,
     server::http::{Http, HttpLimits, HttpService},
 };
 use wharf_wire::ServerProtocol;
@@ -204,18 +204,15 @@ impl SessionServer {
         change_lines(&mut lines);
         let wire =
             ServerProtocol::new(Implementation::new("toy", "1")).default_log_level(LogLevel::Debug);
-        let host = ServerContext {
-            wire: Arc::new(wire),
-            service: Arc::new(service.clone()),
-            timer: Arc::new(TokioTimer),
-            deadlines: Deadlines { idle: None, total: None },
-            limits: lines,
-        };
+        let host = ServerContext::new(Arc::new(wire), service.clone())
+            .deadlines(Deadlines { idle: None, total: None })
+            .limits(lines)
+            .http_limits(limits);
         let ports = Ports::new();
         let host = Arc::new(host);
         let shared = ports.clone();
         let make = move |stop| {
-            let mut http = Http::new().limits(limits).health();
+            let mut http = Http::new().health();
             if crate::NODES > 1 {
                 http = http.stores(shared.stores());
             }

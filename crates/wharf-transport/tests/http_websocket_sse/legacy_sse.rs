@@ -12,7 +12,7 @@ use wharf_model::Principal;
 use wharf_transport::server::http::{Http, HttpBody};
 
 use crate::support::{
-    TestEndpoint, initialize, initialized, legacy_tool, limits, modern, said, tool,
+    TestEndpoint, initialize, initialized, legacy_tool, limit_messages, modern, said, tool,
 };
 
 fn http() -> Http {
@@ -191,7 +191,7 @@ async fn a_session_is_visible_only_to_its_owner() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_message_is_rejected() {
-    let endpoint_server = TestEndpoint::with(http(), |limits| limits.message = 1000);
+    let endpoint_server = TestEndpoint::with(http(), |host| limit_messages(host, 1000));
     let client = SseClient::open(&endpoint_server, None).await;
     let post = || Request::post(&*client.endpoint);
     let json = "application/json";
@@ -233,7 +233,7 @@ async fn a_message_may_have_line_breaks_between_its_parts_but_not_within() {
 
 #[tokio::test(start_paused = true)]
 async fn one_client_too_many_is_refused_until_another_leaves() {
-    let endpoint_server = TestEndpoint::new(http().limits(limits(|limits| limits.sessions = 2)));
+    let endpoint_server = TestEndpoint::with(http(), |host| host.http_limits.sessions = 2);
     let first = SseClient::open(&endpoint_server, None).await;
     let _second = SseClient::open(&endpoint_server, None).await;
     let get = || Request::get("/sse").header("accept", "text/event-stream");
@@ -249,7 +249,7 @@ async fn one_client_too_many_is_refused_until_another_leaves() {
 /// Rule of `fair_eviction.rs`: only a caller with more than half of the slots loses a busy one.
 #[tokio::test(start_paused = true)]
 async fn a_caller_with_all_slots_does_not_block_a_new_caller() {
-    let endpoint_server = TestEndpoint::new(http().limits(limits(|limits| limits.sessions = 4)));
+    let endpoint_server = TestEndpoint::with(http(), |host| host.http_limits.sessions = 4);
     let refused = async |who| {
         let get = Request::get("/sse").header("accept", "text/event-stream");
         let reply = request(&endpoint_server, get, Some(who), "").await;
@@ -307,7 +307,7 @@ async fn a_disconnect_cancels_the_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unread_response_leaves_nothing_behind() {
-    let endpoint_server = TestEndpoint::new(http().limits(limits(|limits| limits.sessions = 1)));
+    let endpoint_server = TestEndpoint::with(http(), |host| host.http_limits.sessions = 1);
     for _ in 0..100 {
         let get = Request::get("/sse").header("accept", "text/event-stream");
         assert_eq!(request(&endpoint_server, get, None, "").await.status(), 200);
@@ -344,7 +344,7 @@ async fn a_silent_stream_sends_keep_alive_comments() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_reads_nothing_is_held_back_and_served_once_it_reads() {
-    let endpoint_server = TestEndpoint::with(http(), |limits| limits.output = 64 << 10);
+    let endpoint_server = TestEndpoint::with(http(), |host| host.limits.output = 64 << 10);
     let mut client = SseClient::open(&endpoint_server, None).await;
     let mut sent = 0;
     loop {
@@ -386,8 +386,10 @@ async fn a_long_message_is_one_event() {
 
 #[tokio::test(start_paused = true)]
 async fn messages_share_the_memory_budget_of_the_endpoint() {
-    let http = http().limits(limits(|limits| limits.bodies = 1 << 20));
-    let endpoint_server = TestEndpoint::with(http, |limits| limits.message = 256 << 10);
+    let endpoint_server = TestEndpoint::with(http(), |host| {
+        host.http_limits.bodies = 1 << 20;
+        limit_messages(host, 256 << 10);
+    });
     let long = |name| {
         let arguments = json!({"text": "x".repeat(200_000)});
         modern(1, "tools/call", json!({"name": name, "arguments": arguments}))

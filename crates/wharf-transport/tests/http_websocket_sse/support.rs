@@ -11,14 +11,14 @@ use std::{
 use serde_json::{Value, json};
 use tokio::{sync::Semaphore, time::timeout};
 use wharf_model::{
-    BoxFuture, ClientRequest, Deadlines, Implementation, Method, Notification, Outbox, Outcome,
-    Reply, Request, Service, SubscriptionFilter, ToolResult,
+    BoxFuture, ClientRequest, Implementation, Method, Notification, Outbox, Outcome, Reply,
+    Request, Service, SubscriptionFilter, ToolResult,
 };
 use wharf_transport::{
-    LineLimits, ServerContext, Shutdown, TokioTimer,
-    server::http::{Http, HttpLimits, HttpService},
+    ServerContext, Shutdown,
+    server::http::{Http, HttpService},
 };
-use wharf_wire::ServerProtocol;
+use wharf_wire::{MessageLimits, ServerProtocol};
 
 /// Replies to `now` at once, to `gate` when the test opens it, to `ask` when the client has
 /// responded, to `long` with a megabyte, to `nonce-…` with its name. `flood` never stops sending,
@@ -102,17 +102,13 @@ impl TestEndpoint {
         TestEndpoint::with(http, |_| {})
     }
 
-    pub(crate) fn with(http: Http, change: impl FnOnce(&mut LineLimits)) -> TestEndpoint {
+    pub(crate) fn with(http: Http, change: impl FnOnce(&mut ServerContext)) -> TestEndpoint {
         let (gate, running) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
-        let mut limits = LineLimits::default();
-        change(&mut limits);
-        let host = Arc::new(ServerContext {
-            wire: Arc::new(ServerProtocol::new(Implementation::new("toy", "1"))),
-            service: Arc::new(EndpointService { gate: gate.clone(), running: running.clone() }),
-            timer: Arc::new(TokioTimer),
-            deadlines: Deadlines::default(),
-            limits,
-        });
+        let wire = ServerProtocol::new(Implementation::new("toy", "1"));
+        let service = EndpointService { gate: gate.clone(), running: running.clone() };
+        let mut host = ServerContext::new(Arc::new(wire), service);
+        change(&mut host);
+        let host = Arc::new(host);
         let shutdown = Shutdown::new();
         let service = HttpService::new(host.clone(), http, shutdown.clone());
         TestEndpoint { service, gate, shutdown, running, host }
@@ -142,10 +138,10 @@ impl TestEndpoint {
     }
 }
 
-pub(crate) fn limits(change: impl FnOnce(&mut HttpLimits)) -> HttpLimits {
-    let mut limits = HttpLimits::default();
-    change(&mut limits);
-    limits
+/// Sets the maximum size of a message.
+pub(crate) fn limit_messages(host: &mut ServerContext, message: usize) {
+    let wire = (*host.wire).clone().limits(MessageLimits::default().message(message));
+    host.wire = Arc::new(wire);
 }
 
 /// A modern request.

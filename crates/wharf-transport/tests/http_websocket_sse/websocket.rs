@@ -27,7 +27,7 @@ use wharf_model::Principal;
 use wharf_transport::server::http::Http;
 
 use crate::support::{
-    TestEndpoint, initialize, initialized, legacy_tool, limits, modern, said, tool,
+    TestEndpoint, initialize, initialized, legacy_tool, limit_messages, modern, said, tool,
 };
 
 /// The client's end of a connection to the endpoint.
@@ -237,7 +237,7 @@ async fn unauthenticated_clients_are_rejected_before_the_upgrade() {
 
 #[tokio::test(start_paused = true)]
 async fn long_messages_go_both_ways_and_one_too_long_is_answered() {
-    let endpoint_server = TestEndpoint::with(Http::new(), |limits| limits.message = 2 << 20);
+    let endpoint_server = TestEndpoint::with(Http::new(), |host| limit_messages(host, 2 << 20));
     let mut client = WebSocketClient::open(&endpoint_server).await;
     let call = |id, size| {
         modern(id, "tools/call", json!({"name": "long", "arguments": {"x": "é".repeat(size)}}))
@@ -369,8 +369,9 @@ async fn a_slow_reader_holds_its_own_calls_back_and_loses_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_answers_pings_stays_and_one_that_does_not_is_dropped() {
-    let endpoint_server =
-        TestEndpoint::new(Http::new().limits(limits(|it| it.keep_alive = Duration::from_secs(10))));
+    let endpoint_server = TestEndpoint::with(Http::new(), |host| {
+        host.http_limits.keep_alive = Duration::from_secs(10)
+    });
     let (mut alive, mut dead) = (
         WebSocketClient::open(&endpoint_server).await,
         WebSocketClient::open(&endpoint_server).await,
@@ -473,7 +474,7 @@ async fn a_message_that_does_not_end_times_out() {
 
 #[tokio::test]
 async fn a_websocket_keeps_its_connection_slot_while_calls_are_in_flight() {
-    let endpoint_server = TestEndpoint::new(Http::new().limits(limits(|it| it.connections = 1)));
+    let endpoint_server = TestEndpoint::with(Http::new(), |host| host.http_limits.connections = 1);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(wharf_transport::server::http::serve(endpoint_server.service.clone(), listener));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use wharf_model::{
-    CacheHint, CacheScope, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired,
-    LazyJson, Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply,
-    ServerCapabilities, Task, ToolResult, UnknownFields, count_values, has_at_most,
+    CacheHint, ClientRequest, Completion, Discovery, Error, ErrorKind, InputRequired, LazyJson,
+    Meta, Method, Outcome, Page, PageBody, PromptResult, ReadResult, Reply, ServerCapabilities,
+    Task, ToolResult, UnknownFields, count_values, has_at_most,
 };
 
 use super::{ClientCodec, read_object};
@@ -197,12 +197,11 @@ impl<'a> ResultReader<'a> {
             return Ok(None);
         }
         let [ttl, scope] = self.members(["ttlMs", "cacheScope"])?;
-        let scope = match scope {
-            Some("\"public\"") => CacheScope::Public,
-            _ => CacheScope::Private,
+        let hint = match scope {
+            Some("\"public\"") => CacheHint::public,
+            _ => CacheHint::private,
         };
-        let ttl = ttl.and_then(|json| json.parse().ok());
-        Ok(ttl.map(|ttl_ms| CacheHint { ttl_ms, scope }))
+        Ok(ttl.and_then(|json| json.parse().ok()).map(hint))
     }
 
     /// Removes the protocol's fields from a tool result.

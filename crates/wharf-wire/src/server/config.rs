@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use wharf_model::{Budget, Error, Implementation, LogLevel, Request};
+use wharf_model::{Budget, Error, Implementation, LogLevel, Request, setters};
 
 use crate::{
     CallId, Codec, McpHeaders, Revision,
@@ -28,6 +28,7 @@ pub enum SupportedEras {
 
 /// Error codes that replies carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ErrorProfile {
     /// The codes of the client's revision.
     #[default]
@@ -38,7 +39,8 @@ pub enum ErrorProfile {
 
 /// Size limits of messages and their parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProtocolLimits {
+#[non_exhaustive]
+pub struct MessageLimits {
     /// Bytes in a message.
     pub message: usize,
     /// Levels of nesting, up to 128.
@@ -64,9 +66,9 @@ pub struct ProtocolLimits {
     pub subscription_total: usize,
 }
 
-impl Default for ProtocolLimits {
+impl Default for MessageLimits {
     fn default() -> Self {
-        ProtocolLimits {
+        MessageLimits {
             message: 16 * 1024 * 1024,
             depth: 128,
             id: 256,
@@ -81,13 +83,26 @@ impl Default for ProtocolLimits {
     }
 }
 
+setters!(MessageLimits {
+    message: usize,
+    depth: u32,
+    id: usize,
+    uri: usize,
+    client: usize,
+    kept: usize,
+    batch: usize,
+    subscriptions: usize,
+    subscription_bytes: usize,
+    subscription_total: usize,
+});
+
 /// Protocol settings of one server, shared by all its connections.
 #[derive(Clone, Debug)]
 pub struct ServerProtocol {
     pub(crate) server: Implementation,
     pub(crate) eras: SupportedEras,
     pub(crate) profile: ErrorProfile,
-    pub(crate) limits: ProtocolLimits,
+    pub(crate) limits: MessageLimits,
     pub(crate) log_level: LogLevel,
     /// Set if the transport can send more than the one reply to a request.
     pub(crate) streams: bool,
@@ -110,8 +125,8 @@ impl ServerProtocol {
             server_info,
             eras: SupportedEras::default(),
             profile: ErrorProfile::default(),
-            limits: ProtocolLimits::default(),
-            subscriptions: Budget::new(ProtocolLimits::default().subscription_total),
+            limits: MessageLimits::default(),
+            subscriptions: Budget::new(MessageLimits::default().subscription_total),
             log_level: LogLevel::Info,
             streams: true,
             client_infos: Arc::default(),
@@ -140,10 +155,16 @@ impl ServerProtocol {
 
     /// Sets the size limits.
     #[must_use]
-    pub fn limits(mut self, limits: ProtocolLimits) -> Self {
+    pub fn limits(mut self, limits: MessageLimits) -> Self {
         self.limits = limits;
         self.subscriptions = Budget::new(limits.subscription_total);
         self
+    }
+
+    /// Returns the maximum number of bytes in a message.
+    #[must_use]
+    pub fn max_message(&self) -> usize {
+        self.limits.message
     }
 
     /// Sets the log level for legacy clients that did not send `logging/setLevel`.

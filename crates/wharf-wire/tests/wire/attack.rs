@@ -6,7 +6,7 @@ use crate::common::*;
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::{Value, json, value::RawValue};
 use wharf_model::{Method, Outcome, Reply};
-use wharf_wire::{Connection, Line, Lines, ProtocolLimits, Received};
+use wharf_wire::{Connection, Line, Lines, MessageLimits, Received};
 
 /// JSON texts of ids, and whether they are valid.
 const IDS: [(&str, bool); 20] = [
@@ -135,7 +135,7 @@ fn null_counts_as_absent() {
 
 #[test]
 fn client_info_is_bounded() {
-    let limits = ProtocolLimits { client: 100, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().client(100);
     let wire = Arc::new(wire().limits(limits));
     let sized = |length: usize| json!({"x": "y".repeat(length - r#"{"x":""}"#.len())});
     for (length, fits) in [(100, true), (101, false)] {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::*;
 use serde_json::{Value, json};
 use wharf_model::{InputMode, LogLevel, Method};
-use wharf_wire::{Connection, ProtocolLimits, Received, Revision, ServerProtocol, SupportedEras};
+use wharf_wire::{Connection, MessageLimits, Received, Revision, ServerProtocol, SupportedEras};
 
 const CALLS: [(&str, Method); 10] = [
     ("server/discover", Method::Discover),
@@ -213,7 +213,7 @@ fn parameters_are_checked() {
 
 #[test]
 fn a_uri_may_be_as_long_as_the_limit() {
-    let wire = Arc::new(wire().limits(ProtocolLimits { uri: 10, ..ProtocolLimits::default() }));
+    let wire = Arc::new(wire().limits(MessageLimits::default().uri(10)));
     let read = |uri: &str| {
         let message = modern(1, "resources/read", json!({"uri": uri})).to_string();
         wire.receive(message.into(), None)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::*;
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_wire::{Connection, ProtocolLimits, Received};
+use wharf_wire::{Connection, MessageLimits, Received};
 
 fn table() -> Vec<(&'static str, Vec<u8>, i64, Value)> {
     let deep = |levels: usize| {
@@ -190,7 +190,7 @@ fn an_undecodable_name_is_refused() {
 #[test]
 fn a_message_may_be_as_long_as_the_limit() {
     let ping = request(1, "ping", json!({})).to_string();
-    let limits = ProtocolLimits { message: ping.len(), depth: 4, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().message(ping.len()).depth(4);
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     reply(connection.receive(ping.clone().into()));
     let (message, code, status) = error(connection.receive(format!("{ping} ").into()));

@@ -8,7 +8,7 @@ use wharf_model::{
     Caller, ChangeVersion, ClientCapability, Discovery, ErrorKind, LogLevel, Method, Notification,
     Reply, SubscriptionFilter,
 };
-use wharf_wire::{CallId, Connection, ProtocolLimits, Received};
+use wharf_wire::{CallId, Connection, MessageLimits, Received};
 
 #[test]
 fn negotiation() {
@@ -178,7 +178,7 @@ fn a_listen_with_subscriptions_is_due_before_the_client_is_ready() {
 
 #[test]
 fn subscriptions_are_bounded() {
-    let limits = ProtocolLimits { subscriptions: 2, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().subscriptions(2);
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     open(&mut connection, "2025-06-18");
     let mut subscribe = |uri: &str| {
@@ -192,7 +192,7 @@ fn subscriptions_are_bounded() {
 
 #[test]
 fn subscriptions_are_bounded_in_bytes() {
-    let limits = ProtocolLimits { subscription_bytes: 6, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().subscription_bytes(6);
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     open(&mut connection, "2025-06-18");
     let mut send = |verb: &str, uri: &str| {
@@ -209,7 +209,7 @@ fn subscriptions_are_bounded_in_bytes() {
 
 #[test]
 fn subscriptions_of_all_sessions_share_a_budget_that_no_caller_can_exhaust() {
-    let limits = ProtocolLimits { subscription_total: 10_000, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().subscription_total(10_000);
     let wire = Arc::new(wire().limits(limits));
     let session = |name: &str| {
         let mut connection = Connection::new(wire.clone());

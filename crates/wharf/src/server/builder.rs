@@ -17,13 +17,16 @@ use wharf_model::{
     StateCipher, Stores, Timer,
 };
 use wharf_server::{
-    Access, BuildError, Limits, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder,
-    TaskOptions, ToolFn, Tracing,
+    Access, BuildError, Middleware, Part, PromptFn, ResourceFn, Router, RouterBuilder, TaskOptions,
+    ToolFn, Tracing,
 };
-use wharf_transport::{LineLimits, ServerContext, ThreadTimer};
-use wharf_wire::{ErrorProfile, ProtocolLimits, ServerProtocol, SupportedEras};
+use wharf_transport::{ServerContext, ThreadTimer};
+use wharf_wire::{ErrorProfile, ServerProtocol, SupportedEras};
 
-use super::command_line::{CommandLine, HelpText, Transport};
+use super::{
+    command_line::{CommandLine, HelpText, Transport},
+    limits::Limits,
+};
 use crate::{Endpoint, Era, Result};
 
 /// Time in which the process may end by itself after serving.
@@ -53,13 +56,9 @@ pub struct Server {
     profile: ErrorProfile,
     log_level: LogLevel,
     limits: Limits,
-    message_limits: ProtocolLimits,
-    line_limits: LineLimits,
     timer: Arc<dyn Timer>,
     #[cfg(feature = "http")]
     pub(crate) http: wharf_transport::server::http::Http,
-    #[cfg(feature = "http")]
-    pub(crate) http_rates: Option<wharf_server::Rates>,
     #[cfg(feature = "http")]
     pub(crate) authority: Option<Arc<dyn wharf_model::Authenticator>>,
 }
@@ -79,13 +78,9 @@ impl Server {
             profile: ErrorProfile::Spec,
             log_level: LogLevel::Info,
             limits: Limits::default(),
-            message_limits: ProtocolLimits::default(),
-            line_limits: LineLimits::default(),
             timer: Arc::new(ThreadTimer::default()),
             #[cfg(feature = "http")]
             http: wharf_transport::server::http::Http::new(),
-            #[cfg(feature = "http")]
-            http_rates: Some(wharf_server::Rates::default()),
             #[cfg(feature = "http")]
             authority: None,
         }
@@ -156,7 +151,7 @@ impl Server {
     }
 
     /// Forwards every call to `service`: a proxy without features of its own.
-    pub fn upstream(self, service: Arc<dyn Service>) -> Self {
+    pub fn upstream(self, service: impl Service) -> Self {
         self.routing(|router| router.upstream(service))
     }
 
@@ -172,12 +167,12 @@ impl Server {
 
     /// Encrypts state that passes through the client with these keys, so that every process with
     /// the keys can decrypt it. Without them, each process generates a key at start.
-    pub fn seal(self, seal: Arc<dyn StateCipher>) -> Self {
-        self.routing(|router| router.seal(seal))
+    pub fn seal(self, cipher: impl StateCipher) -> Self {
+        self.routing(|router| router.seal(cipher))
     }
 
     /// Sets the store of one-time claims, for `ctx.step_once` across processes.
-    pub fn nonces(self, nonces: Arc<dyn NonceStore>) -> Self {
+    pub fn nonces(self, nonces: impl NonceStore) -> Self {
         self.routing(|router| router.nonces(nonces))
     }
 
@@ -188,7 +183,7 @@ impl Server {
     /// # use std::time::Duration;
     /// use wharf::{Server, tasks::TaskOptions};
     ///
-    /// let options = TaskOptions { ttl: Duration::from_secs(600), ..TaskOptions::default() };
+    /// let options = TaskOptions::default().ttl(Duration::from_secs(600));
     /// let server = Server::new("harbour", "1.0.0").tasks(options);
     /// # let _ = server;
     /// ```
@@ -208,7 +203,6 @@ impl Server {
     /// after a restart; the first encrypts, all of them decrypt.
     ///
     /// ```
-    /// # use std::sync::Arc;
     /// use wharf::{Server, server::KeyRing};
     ///
     /// # let path = std::env::temp_dir().join(format!("wharf-key-{}", std::process::id()));
@@ -217,12 +211,12 @@ impl Server {
     /// # std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
     /// let keys = KeyRing::from_file(&path)?;
     /// # std::fs::remove_file(path)?;
-    /// let server = Server::new("harbour", "1.0.0").store_key(Arc::new(keys));
+    /// let server = Server::new("harbour", "1.0.0").store_key(keys);
     /// # let _ = server;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn store_key(self, seal: Arc<dyn StateCipher>) -> Self {
-        self.routing(|router| router.store_key(seal))
+    pub fn store_key(self, cipher: impl StateCipher) -> Self {
+        self.routing(|router| router.store_key(cipher))
     }
 
     /// Sets the time for which clients may cache lists and server info.
@@ -241,22 +235,9 @@ impl Server {
         self
     }
 
-    /// Sets the limits of the server.
+    /// Sets the [limits](Limits) of the server.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
-        self
-    }
-
-    /// Sets the maximum sizes of messages and their parts.
-    pub fn message_limits(mut self, limits: ProtocolLimits) -> Self {
-        self.message_limits = limits;
-        self
-    }
-
-    /// Sets the limits of one connection, and the grace period of calls when it ends. The maximum
-    /// line length is that of [`message_limits`](Server::message_limits).
-    pub fn line_limits(mut self, limits: LineLimits) -> Self {
-        self.line_limits = limits;
         self
     }
 
@@ -287,9 +268,10 @@ impl Server {
     /// # Errors
     /// All problems found, each with the tool, resource or prompt it is about.
     pub fn build(self) -> Result<Endpoint, BuildError> {
-        let deadlines = self.limits.deadlines();
+        let limits = self.limits;
+        let deadlines = limits.calls.deadlines();
         #[cfg(feature = "http")]
-        let rates = self.http_rates.filter(|_| self.limits.rates.is_none());
+        let rates = limits.http_rates.filter(|_| limits.calls.rates.is_none());
         #[cfg(feature = "http")]
         let router = self
             .authority
@@ -298,7 +280,7 @@ impl Server {
             .fold(self.router, |router, problem| router.problem("authorization", problem));
         #[cfg(not(feature = "http"))]
         let router = self.router;
-        let router = router.limits(self.limits).build()?;
+        let router = router.limits(limits.calls).build()?;
         #[cfg(feature = "http")]
         let (counts, http) = match router.stores().cloned() {
             Some(stores) => (Some(stores.rates.clone()), self.http.stores(stores)),
@@ -322,16 +304,13 @@ impl Server {
             .eras(self.eras)
             .profile(self.profile)
             .default_log_level(self.log_level)
-            .limits(self.message_limits);
-        let mut limits = self.line_limits;
-        limits.message = self.message_limits.message;
-        let host = ServerContext {
-            wire: Arc::new(wire),
-            service: Arc::new(router.clone()),
-            timer: self.timer,
-            deadlines,
-            limits,
-        };
+            .limits(limits.messages);
+        let mut host = ServerContext::new(Arc::new(wire), router.clone())
+            .deadlines(deadlines)
+            .limits(limits.lines);
+        host.timer = self.timer;
+        #[cfg(feature = "http")]
+        let host = host.http_limits(limits.http);
         Ok(Endpoint::new(
             router,
             host,

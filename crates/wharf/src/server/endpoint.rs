@@ -60,13 +60,12 @@ impl Endpoint {
         )
             -> wharf_transport::server::http::HttpService,
     ) -> Self {
-        let timer: Arc<dyn Timer> = Arc::new(TokioTimer);
-        let context = Arc::new(ServerContext { timer, ..runtime_free.clone() });
+        let context = Arc::new(runtime_free.clone().timer(TokioTimer));
         let shutdown = Shutdown::new();
         let wire = Arc::new(runtime_free.wire.without_streams());
         Endpoint {
             router,
-            single_reply: Arc::new(ServerContext { wire, ..runtime_free.clone() }),
+            single_reply: Arc::new(runtime_free.clone().wire(wire)),
             runtime_free: Arc::new(runtime_free),
             #[cfg(feature = "http")]
             http: http(&context, shutdown.clone()),

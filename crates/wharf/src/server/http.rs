@@ -21,7 +21,7 @@ use wharf_transport::{
 use crate::{Endpoint, Result, Server};
 
 impl Server {
-    /// Sets the HTTP options: path, allowed clients, limits.
+    /// Sets the HTTP options: path, allowed clients, TLS.
     ///
     /// ```no_run
     /// # async fn example() -> wharf::Result<()> {
@@ -60,13 +60,6 @@ impl Server {
     /// ```
     pub fn auth(mut self, authority: impl Authenticator) -> Self {
         self.authority = Some(Arc::new(authority));
-        self
-    }
-
-    /// Sets the HTTP rate limit of remote callers; `None` for unlimited.
-    /// [`Limits::rates`](crate::server::Limits::rates) take precedence where set.
-    pub fn http_rates(mut self, rates: impl Into<Option<Rates>>) -> Self {
-        self.http_rates = rates.into();
         self
     }
 
@@ -211,10 +204,9 @@ pub(crate) fn with_remote_rate_limit(
         Some(rates) => layered(unlimited.clone(), limit(rates)),
         None => unlimited.clone(),
     };
-    Arc::new(ServerContext {
-        service: Arc::new(RemoteRateLimit { unlimited, limited }),
-        ..context.clone()
-    })
+    let mut context = context.clone();
+    context.service = Arc::new(RemoteRateLimit { unlimited, limited });
+    Arc::new(context)
 }
 
 struct RemoteRateLimit {

@@ -5,17 +5,19 @@ mod command_line;
 mod endpoint;
 #[cfg(feature = "http")]
 mod http;
+mod limits;
 mod reply_stream;
 
 pub use builder::Server;
 pub use command_line::Transport;
 pub use endpoint::{ClientEnd, Endpoint};
+pub use limits::Limits;
 pub use reply_stream::ReplyStream;
 pub use wharf_server::{
-    Access, BuildError, BuildProblem, ClientRequestError, Completer, Declaration, Extract, Handler,
-    Incoming, IntoCompletion, IntoContents, IntoPrompt, IntoToolError, IntoToolOutcome, Item,
-    KeyError, KeyRing, Limits, Part, PlainHandler, PromptFn, Rates, Registry, ResourceFn, Router,
-    RouterBuilder, StepError, ToolFn, read_private, safe_join,
+    Access, BuildError, BuildProblem, CallLimits, ClientRequestError, Completer, Declaration,
+    Extract, Handler, Incoming, IntoCompletion, IntoContents, IntoPrompt, IntoToolError,
+    IntoToolOutcome, Item, KeyError, KeyRing, Part, PlainHandler, PromptFn, Rates, Registry,
+    ResourceFn, Router, RouterBuilder, StepError, ToolFn, read_private, safe_join,
 };
 pub use wharf_transport::{LineLimits, Shutdown, ThreadTimer, TokioTimer};
-pub use wharf_wire::{ErrorProfile, ProtocolLimits};
+pub use wharf_wire::{ErrorProfile, MessageLimits};

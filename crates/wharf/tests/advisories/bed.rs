@@ -13,6 +13,7 @@ use tower_service::Service;
 use wharf::{
     Endpoint, Principal, Server,
     http::{Http, HttpLimits, HttpService},
+    server::Limits,
 };
 
 use crate::server::{Counts, server};
@@ -35,6 +36,10 @@ impl Bed {
 
     pub async fn with(http: Http) -> Bed {
         Bed::tuned(|server| server.http(http)).await
+    }
+
+    pub async fn limited(limits: HttpLimits) -> Bed {
+        Bed::tuned(|server| server.limits(Limits::default().http(limits))).await
     }
 
     pub async fn tuned(tune: impl FnOnce(Server) -> Server) -> Bed {
@@ -107,11 +112,4 @@ async fn know_caller(stream: TcpStream, service: HttpService) {
     });
     let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), answer);
     let _ = connection.with_upgrades().await;
-}
-
-/// The default limits, but for what `change` does.
-pub fn limited(change: impl FnOnce(&mut HttpLimits)) -> Http {
-    let mut limits = HttpLimits::default();
-    change(&mut limits);
-    Http::new().limits(limits)
 }

@@ -23,11 +23,12 @@ use tower_service::Service;
 use wharf::{
     Server,
     auth::{AuthRejection, AuthRequest, Authenticated, server::from_fn},
-    server::ProtocolLimits,
+    http::HttpLimits,
+    server::{Limits, MessageLimits},
 };
 
 use crate::{
-    bed::{Bed, PATIENCE, limited},
+    bed::{Bed, PATIENCE},
     caller::{self, ClientHandle, LEGACY, MODERN},
     raw,
     web::{self, AnyBody},
@@ -37,8 +38,8 @@ use crate::{
 const LONGEST: usize = 4096;
 
 async fn small() -> Bed {
-    let limits = ProtocolLimits { message: LONGEST, ..ProtocolLimits::default() };
-    Bed::tuned(|server| server.message_limits(limits)).await
+    let limits = Limits::default().messages(MessageLimits::default().message(LONGEST));
+    Bed::tuned(|server| server.limits(limits)).await
 }
 
 /// A call that is exactly `size` bytes long.
@@ -224,11 +225,10 @@ async fn a_body_counts_until_its_call_is_over() {
     const SIZE: usize = 1 << 20;
     for legacy in [false, true] {
         // Room for two, of which one caller gets one.
-        let http = limited(|limits| {
-            (limits.bodies, limits.body) = (6 * SIZE, Duration::from_millis(300));
-        });
-        let limits = ProtocolLimits { message: SIZE, ..ProtocolLimits::default() };
-        let bed = Bed::tuned(|server| server.http(http).message_limits(limits)).await;
+        let http = HttpLimits::default().bodies(6 * SIZE).body(Duration::from_millis(300));
+        let messages = MessageLimits::default().message(SIZE);
+        let limits = Limits::default().http(http).messages(messages);
+        let bed = Bed::tuned(|server| server.limits(limits)).await;
         let caller =
             if legacy { ClientHandle::legacy(&bed).await } else { ClientHandle::modern(&bed) };
         let large = |id: u32| {

@@ -6,10 +6,10 @@ use tokio::{
     io::{AsyncBufReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
 };
-use wharf::{Endpoint, http::Http};
+use wharf::{Endpoint, http::HttpLimits, server::Limits};
 
 use crate::{
-    bed::{PATIENCE, limited},
+    bed::PATIENCE,
     caller::ClientHandle,
     server::{Counts, server},
     web,
@@ -28,11 +28,12 @@ pub const REPLAY_TOTAL: usize = 4 << 20;
 #[expect(clippy::print_stdout, reason = "the parent reads where the child is")]
 async fn the_child_serves_until_it_is_killed() {
     let Some(role) = std::env::var_os(ROLE) else { return };
-    let http = match role == IMPATIENT {
-        true => limited(|it| (it.write, it.replay_total) = (Duration::from_secs(1), REPLAY_TOTAL)),
-        false => Http::new(),
+    let limits = match role == IMPATIENT {
+        true => HttpLimits::default().write(Duration::from_secs(1)).replay_total(REPLAY_TOTAL),
+        false => HttpLimits::default(),
     };
-    let endpoint = server(&Counts::default()).http(http).build().unwrap();
+    let limits = Limits::default().http(limits);
+    let endpoint = server(&Counts::default()).limits(limits).build().unwrap();
     let listener = Endpoint::listen_http("127.0.0.1:0").await.unwrap();
     let lines = Endpoint::listen_tcp("127.0.0.1:0").await.unwrap();
     println!("\nlines {}", lines.local_addr().unwrap());

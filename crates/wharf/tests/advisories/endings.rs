@@ -17,10 +17,13 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest},
 };
 
-use wharf::server::LineLimits;
+use wharf::{
+    http::HttpLimits,
+    server::{Limits, LineLimits},
+};
 
 use crate::{
-    bed::{Bed, PATIENCE, limited},
+    bed::{Bed, PATIENCE},
     caller::{ClientHandle, LEGACY},
     server::{Count, gated},
     web::{self, Events},
@@ -74,7 +77,7 @@ async fn websocket(bed: Arc<Bed>, ready: Arc<Barrier>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_streams_do_not_keep_the_server_from_its_end() {
     // Nobody is cut off here: all of them end because they are told to.
-    let bed = Arc::new(Bed::with(limited(|limits| limits.grace = 2 * PATIENCE)).await);
+    let bed = Arc::new(Bed::limited(HttpLimits::default().grace(2 * PATIENCE)).await);
     let count = LISTENS + SESSIONS + OLD_LINES + WEBSOCKETS;
     let ready = Arc::new(Barrier::new(count + 1));
     let modern = ClientHandle::modern(&bed);
@@ -116,7 +119,7 @@ fn assert_cut(reply: &Value) {
 /// A call that does not end has its grace, and no more. Then it is answered, not dropped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
-    let bed = Bed::with(limited(|limits| limits.grace = Duration::from_millis(200))).await;
+    let bed = Bed::limited(HttpLimits::default().grace(Duration::from_millis(200))).await;
     let mut calls = JoinSet::new();
     let mut begun = 0;
     for pool in [web::http1, web::http2] {
@@ -146,10 +149,10 @@ async fn a_call_that_does_not_end_does_not_keep_the_server_from_its_end() {
 /// The same where nothing was said before, so that the answer has a status; and in a batch.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
-    let grace = limited(|limits| limits.grace = Duration::from_millis(200));
+    let grace = HttpLimits::default().grace(Duration::from_millis(200));
     let gate = Count::default();
     let held = gated("held", &gate, "never");
-    let bed = Bed::tuned(|server| server.http(grace).add(held)).await;
+    let bed = Bed::tuned(|server| server.limits(Limits::default().http(grace)).add(held)).await;
     let mut calls = JoinSet::new();
     for pool in [web::http1, web::http2] {
         for caller in ClientHandle::both(&bed).await {
@@ -177,10 +180,9 @@ async fn a_silent_call_that_is_cut_is_answered_with_a_status() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_over_lines_that_is_cut_is_answered() {
     let grace = Duration::from_millis(200);
-    let mut lines = LineLimits::default();
-    lines.grace = grace;
-    let http = limited(|limits| limits.grace = grace);
-    let bed = Arc::new(Bed::tuned(|server| server.http(http).line_limits(lines)).await);
+    let lines = LineLimits::default().grace(grace);
+    let limits = Limits::default().lines(lines).http(HttpLimits::default().grace(grace));
+    let bed = Arc::new(Bed::tuned(|server| server.limits(limits)).await);
     let modern = ClientHandle::modern(&bed);
     let call = modern.tool("wait", json!({}));
     let mut request = format!("ws://{}/mcp", bed.address).into_client_request().unwrap();
@@ -226,7 +228,7 @@ async fn a_call_over_lines_that_is_cut_is_answered() {
 /// A call that ends within its grace is answered, even if it began before and ends after.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_under_way_is_not_cut_off() {
-    let bed = Bed::with(limited(|limits| limits.grace = 2 * PATIENCE)).await;
+    let bed = Bed::limited(HttpLimits::default().grace(2 * PATIENCE)).await;
     let mut calls: JoinSet<Value> = JoinSet::new();
     let mut begun = 0;
     for pool in [web::http1, web::http2] {

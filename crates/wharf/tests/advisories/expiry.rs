@@ -16,6 +16,7 @@ use wharf::{
         server::{FnAuthenticator, from_fn},
     },
     http::Http,
+    server::{Limits, LineLimits},
 };
 
 use crate::{
@@ -180,9 +181,8 @@ async fn a_busy_websocket_ends_with_its_token() {
             Authenticated::new(Principal::new("alice")).until(SystemTime::now() + LIFE),
         )
     });
-    let mut limits = wharf::server::LineLimits::default();
-    limits.calls = 2;
-    let bed = Bed::tuned(|server| server.auth(short).line_limits(limits)).await;
+    let limits = Limits::default().lines(LineLimits::default().calls(2));
+    let bed = Bed::tuned(|server| server.auth(short).limits(limits)).await;
     let mut socket = socket(&bed, false).await;
     let begun = Instant::now();
     let mut nap =

@@ -4,7 +4,7 @@
 
 use serde_json::json;
 use tokio::task::JoinSet;
-use wharf::server::Limits;
+use wharf::server::{CallLimits, Limits};
 
 use crate::{
     bed::Bed,
@@ -37,7 +37,8 @@ async fn followed_resources_of_subscriptions_are_limited() {
 /// Audit 10: 5,120 slow calls of one caller were 503 for all.
 #[tokio::test]
 async fn slow_calls_of_one_caller_leave_room_for_others() {
-    let limits = Limits { concurrent: 16, queue: 16, ..Limits::default() };
+    let calls = CallLimits::default().concurrent(16).queue(16);
+    let limits = Limits::default().calls(calls);
     let bed = Bed::behind_bearer(|server| server.limits(limits)).await;
     let hog = ClientHandle::modern(&bed).known_as("hog");
     let mut calls = JoinSet::new();

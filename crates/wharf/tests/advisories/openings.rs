@@ -6,10 +6,13 @@ use http::{HeaderMap, Request, Response, header};
 use serde_json::{Value, json};
 use tokio::time::advance;
 use tower_service::Service;
-use wharf::http::{Http, HttpBody, HttpService};
+use wharf::{
+    http::{HttpBody, HttpLimits, HttpService},
+    server::Limits,
+};
 
 use crate::{
-    bed::{Bed, limited},
+    bed::Bed,
     caller::{self, ClientHandle, LEGACY, SESSION},
     raw,
     server::{Counts, server},
@@ -19,15 +22,15 @@ use crate::{
 /// How many sessions there may be. If an opening left anything, there would soon be no place.
 const PLACES: usize = 10;
 
-fn few_places() -> Http {
-    limited(|limits| limits.sessions = PLACES)
+fn few_places() -> Limits {
+    Limits::default().http(HttpLimits::default().sessions(PLACES))
 }
 
 /// CVE-2026-63128: the session was there before the opening was found to be bad.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rejected_opening_takes_no_place() {
     const MANY: usize = 2_000;
-    let bed = Bed::with(few_places()).await;
+    let bed = Bed::tuned(|server| server.limits(few_places())).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let with = |change: fn(&mut Value)| {
         let mut message = fresh.initialize();
@@ -64,7 +67,7 @@ async fn a_rejected_opening_takes_no_place() {
 /// The client is gone before it knows its session.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_abandoned_opening_takes_no_place_for_long() {
-    let bed = Bed::with(few_places()).await;
+    let bed = Bed::tuned(|server| server.limits(few_places())).await;
     let caller = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let opening = raw::post(&bed, &[], &caller.initialize().to_string());
     // Cut off before its end, it is no opening at all.
@@ -81,7 +84,7 @@ async fn an_abandoned_opening_takes_no_place_for_long() {
 /// CVE-2026-59951: DELETE ended the session but kept its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_session_keeps_no_place() {
-    let bed = Bed::with(few_places()).await;
+    let bed = Bed::tuned(|server| server.limits(few_places())).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     for _ in 0..100 * PLACES {
         let caller = fresh.clone().opened().await;
@@ -94,7 +97,7 @@ async fn a_deleted_session_keeps_no_place() {
 /// caller: sessions in the handshake evict only each other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
-    let bed = Bed::behind_bearer(|server| server.http(few_places())).await;
+    let bed = Bed::behind_bearer(|server| server.limits(few_places())).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut callers = Vec::new();
     for number in 0..PLACES {
@@ -121,7 +124,7 @@ async fn a_flood_of_openings_does_not_touch_the_sessions_there_are() {
 /// If all sessions are in use, there is no place, and the client is told when to try again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_session_is_rejected_when_all_sessions_are_in_use() {
-    let bed = Bed::with(few_places()).await;
+    let bed = Bed::tuned(|server| server.limits(few_places())).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut callers = Vec::new();
     for _ in 0..PLACES {
@@ -190,7 +193,7 @@ struct Still(HttpService);
 
 impl Still {
     fn new() -> Still {
-        Still(server(&Counts::default()).http(few_places()).build().unwrap().http())
+        Still(server(&Counts::default()).limits(few_places()).build().unwrap().http())
     }
 
     async fn post(&mut self, session: Option<&str>, message: &Value) -> Response<HttpBody> {

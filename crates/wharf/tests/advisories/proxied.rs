@@ -12,7 +12,7 @@ use wharf::{
     http::Http,
     model::{BoxFuture, RemoteAddress},
     prelude::*,
-    server::Rates,
+    server::{Limits, Rates},
     store::Rate,
 };
 
@@ -110,9 +110,10 @@ async fn only_trusted_proxies_set_the_client_address() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rates_count_the_client_and_not_the_proxy() {
     let few = Rate { per_second: 0.001, burst: 3.0 };
-    let rates = Rates { calls: few, tool_calls: few };
+    let rates = Rates::default().calls(few).tool_calls(few);
     let http = Http::new().trusted_proxies(["127.0.0.1"]).unwrap();
-    let bed = Bed::tuned(|server| server.http(http).http_rates(rates)).await;
+    let bed =
+        Bed::tuned(|server| server.http(http).limits(Limits::default().http_rates(rates))).await;
     let caller = ClientHandle::modern(&bed);
     for client in ["192.0.2.1", "192.0.2.2"] {
         for call in 0..5 {

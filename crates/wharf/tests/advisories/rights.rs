@@ -2,7 +2,11 @@
 
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use wharf::{Args, Prompt, Resource, Server, Tool, prelude::JsonSchema, server::Limits};
+use wharf::{
+    Args, Prompt, Resource, Server, Tool,
+    prelude::JsonSchema,
+    server::{CallLimits, Limits},
+};
 
 use crate::{
     bed::{Bed, PATIENCE},
@@ -227,7 +231,7 @@ async fn completion_requires_the_scope_of_the_prompt() {
 /// Pages hold what the caller may see, without gaps and without a hint at the rest.
 #[tokio::test]
 async fn pages_contain_only_features_in_scope() {
-    let limits = Limits { page: 3, ..Limits::default() };
+    let limits = Limits::default().calls(CallLimits::default().page(3));
     let known = Known::to(|server| {
         // The last ones are for few: a page more would tell that they are there.
         let names = (0..14).map(|number| (format!("t{number:02}"), number % 3 == 1 || number > 10));

@@ -13,10 +13,14 @@ use tokio::{
     time::timeout,
 };
 use tower_service::Service;
-use wharf::model::RemoteAddress;
+use wharf::{
+    http::{Http, HttpLimits},
+    model::RemoteAddress,
+    server::Limits,
+};
 
 use crate::{
-    bed::{Bed, PATIENCE, limited},
+    bed::{Bed, PATIENCE},
     caller::{self, ClientHandle, LEGACY, SESSION},
     raw,
     server::{Counts, server},
@@ -95,7 +99,7 @@ async fn ten_thousand_sessions_of_one_caller_leave_room_for_others() {
 /// The same where every session has a stream open, so that none is idle.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_in_use_of_one_caller_leave_room_for_others() {
-    let bed = Bed::with(limited(|limits| limits.sessions = 8)).await;
+    let bed = Bed::limited(HttpLimits::default().sessions(8)).await;
     let fresh = ClientHandle { revision: LEGACY, ..ClientHandle::modern(&bed) };
     let mut streams = Vec::new();
     for _ in 0..8 {
@@ -115,7 +119,7 @@ async fn sessions_in_use_of_one_caller_leave_room_for_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn idle_connections_of_one_caller_leave_room_for_others() {
     const PLACES: usize = 16;
-    let bed = Bed::with(limited(|limits| limits.connections = PLACES)).await;
+    let bed = Bed::limited(HttpLimits::default().connections(PLACES)).await;
     for kind in ["nothing", "http", "websocket"] {
         let mut idle = Vec::new();
         for _ in 0..PLACES {
@@ -139,7 +143,7 @@ async fn idle_connections_of_one_caller_leave_room_for_others() {
 /// A connection on which a call is under way is not given up for those of the same caller.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
-    let bed = Bed::with(limited(|limits| limits.connections = 4)).await;
+    let bed = Bed::limited(HttpLimits::default().connections(4)).await;
     let caller = ClientHandle::modern(&bed);
     let wait = caller.tool("wait", json!({})).to_string();
     let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "wait")];
@@ -157,7 +161,11 @@ async fn a_connection_with_a_call_is_not_closed_for_idle_ones() {
 /// Nor is one that carries the stream of HTTP+SSE.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_with_an_old_stream_is_not_closed_for_idle_ones() {
-    let bed = Bed::with(limited(|limits| limits.connections = 4).sse_2024()).await;
+    let bed = Bed::tuned(|server| {
+        let limits = Limits::default().http(HttpLimits::default().connections(4));
+        server.limits(limits).http(Http::new().sse_2024())
+    })
+    .await;
     let mut stream = bed.connect().await;
     let get = "GET /sse HTTP/1.1\r\nhost: localhost\r\naccept: text/event-stream\r\n\r\n";
     stream.write_all(get.as_bytes()).await.expect("the server reads");
@@ -188,7 +196,7 @@ async fn until(stream: &mut TcpStream, end: &str) -> String {
 /// A connection of HTTP/2 counts as idle from its last request on, not from its first.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
-    let bed = Bed::with(limited(|limits| limits.connections = 4)).await;
+    let bed = Bed::limited(HttpLimits::default().connections(4)).await;
     let caller = ClientHandle::modern(&bed);
     let (mut line, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await))
@@ -208,7 +216,7 @@ async fn a_connection_that_was_just_used_is_not_the_longest_idle() {
 #[tokio::test(flavor = "multi_thread")]
 async fn short_bodies_of_one_caller_leave_room_for_others() {
     const SHORT: usize = 64 << 10;
-    let bed = Bed::with(limited(|limits| limits.bodies = 8 * SHORT)).await;
+    let bed = Bed::limited(HttpLimits::default().bodies(8 * SHORT)).await;
     let caller = ClientHandle::modern(&bed);
     let mut call = caller.message("tools/call", json!({"name": "wait", "arguments": {}}));
     call["params"]["_meta"]["padding"] = "".into();

@@ -11,10 +11,10 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     time::{interval, timeout},
 };
-use wharf::http::Http;
+use wharf::http::HttpLimits;
 
 use crate::{
-    bed::{Bed, PATIENCE, limited},
+    bed::{Bed, PATIENCE},
     caller::{self, ClientHandle},
     raw,
 };
@@ -22,8 +22,8 @@ use crate::{
 const SHORT: Duration = Duration::from_millis(300);
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-fn impatient() -> Http {
-    limited(|limits| (limits.head, limits.body, limits.write) = (SHORT, SHORT, SHORT))
+fn impatient() -> HttpLimits {
+    HttpLimits::default().head(SHORT).body(SHORT).write(SHORT)
 }
 
 /// Others are served all the while. A new connection each time: those that idle do not last here.
@@ -34,7 +34,7 @@ async fn works(bed: &Bed) {
 /// Under `axum::serve`, most of these stay open for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_client_is_disconnected() {
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let call = raw::modern_call(&bed);
     let head = &call[..call.find("\r\n\r\n").unwrap() + 4];
     let mut streams = Vec::new();
@@ -70,7 +70,7 @@ async fn an_idle_client_is_disconnected() {
 /// But it may stay for as long as it waits for us.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_a_pending_call_stays_connected() {
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let nap = json!({"milliseconds": 4 * SHORT.as_millis() as u64, "nonce": "late"});
     let nap = ClientHandle::modern(&bed).tool("nap", nap).to_string();
     let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "nap")];
@@ -84,7 +84,7 @@ async fn a_client_with_a_pending_call_stays_connected() {
 /// A WebSocket owes no request.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_websocket_may_be_silent() {
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let knock = format!(
         "GET /mcp HTTP/1.1\r\nhost: {}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\
          sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\
@@ -105,7 +105,7 @@ async fn a_websocket_may_be_silent() {
 /// Nor does one of HTTP/2 that answers every ping.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_only_answers_pings_is_disconnected() {
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let caller = ClientHandle::modern(&bed);
     let (mut line, connection) =
         http2::handshake(TokioExecutor::new(), TokioIo::new(bed.connect().await)).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_client_that_only_answers_pings_is_disconnected() {
 /// A byte now and then does not buy more time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_sends_slowly_is_disconnected() {
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let call = raw::modern_call(&bed).replace("\"on\"", &format!("\"{}\"", "x".repeat(4096)));
     let length = call.split("\r\n\r\n").nth(1).unwrap().len();
     let at = call.find("content-length: ").unwrap();
@@ -166,7 +166,7 @@ async fn a_client_that_sends_slowly_is_disconnected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_does_not_read_does_not_keep_its_call() {
     const LINES: u64 = 1_000_000;
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let caller = ClientHandle::modern(&bed);
     let chatter = caller.tool("chatter", json!({"lines": LINES}));
     let heads = [raw::VERSION, ("mcp-method", "tools/call"), ("mcp-name", "chatter")];
@@ -194,7 +194,7 @@ async fn a_client_that_does_not_read_does_not_keep_its_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_legacy_client_that_does_not_read_does_not_hold_its_call_back_for_ever() {
     const LINES: u64 = 20_000;
-    let bed = Bed::with(impatient()).await;
+    let bed = Bed::limited(impatient()).await;
     let caller = ClientHandle::legacy(&bed).await;
     let deaf = caller.send(&caller.tool("chatter", json!({"lines": LINES}))).await;
     bed.counts.begun.reaches(1).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf::{
     Era,
     http::{Http, Streaming},
-    server::{Limits, Rates},
+    server::{CallLimits, Limits, Rates},
     store::Rate,
 };
 
@@ -343,9 +343,11 @@ async fn no_call_but_a_listen_is_a_stream_where_it_must_not_be() {
 #[tokio::test]
 async fn no_refusal_for_a_time_is_without_its_end() {
     let once = Rate { per_second: 0.001, burst: 1.0 };
-    let rates = Some(Rates { calls: once, tool_calls: once });
-    let limited = Bed::behind_bearer(|it| it.limits(Limits { rates, ..Limits::default() })).await;
-    let busy = Limits { concurrent: 1, queue: 0, ..Limits::default() };
+    let rates = Rates::default().calls(once).tool_calls(once);
+    let limits = |calls: CallLimits| Limits::default().calls(calls);
+    let limited = limits(CallLimits::default().rates(rates));
+    let limited = Bed::behind_bearer(|server| server.limits(limited)).await;
+    let busy = limits(CallLimits::default().concurrent(1).queue(0));
     let busy = Bed::tuned(|server| server.limits(busy)).await;
     for (bed, status, code) in [(&limited, 429, 1003), (&busy, 503, 1008)] {
         let caller = ClientHandle::modern(bed).known_as("alice");

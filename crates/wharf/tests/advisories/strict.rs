@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use crate::{
-    bed::{Bed, PATIENCE, limited},
+    bed::{Bed, PATIENCE},
     caller::ClientHandle,
     raw,
 };
@@ -125,7 +125,7 @@ async fn a_target_with_a_fragment_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_limit_of_headers_is_the_one_that_holds() {
     for limit in [4 << 10, 16 << 10, 64 << 10] {
-        let bed = Bed::with(limited(|limits| limits.headers = limit)).await;
+        let bed = Bed::limited(wharf::http::HttpLimits::default().headers(limit)).await;
         let call = raw::modern_call(&bed);
         let head = call.find("\r\n\r\n").unwrap() + 4;
         let padded = |size: usize| {

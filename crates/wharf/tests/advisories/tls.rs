@@ -21,11 +21,12 @@ use tokio_rustls::{
 };
 use wharf::{
     auth::jose::{b64, sha256},
-    http::{Http, Tls},
+    http::{Http, HttpLimits, Tls},
+    server::Limits,
 };
 
 use crate::{
-    bed::{Bed, PATIENCE, limited},
+    bed::{Bed, PATIENCE},
     caller::{self, ClientHandle},
     issuer::{Issuer, METADATA},
     raw,
@@ -37,7 +38,7 @@ async fn encrypted() -> (Bed, Arc<ClientConfig>) {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let key = made.signing_key.serialize_pem();
     let tls = Tls::from_pem(made.cert.pem().as_bytes(), key.as_bytes()).unwrap();
-    let http = limited(|limits| limits.head = Duration::from_millis(500)).tls(tls);
+    let limits = HttpLimits::default().head(Duration::from_millis(500));
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -45,7 +46,10 @@ async fn encrypted() -> (Bed, Arc<ClientConfig>) {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    (Bed::with(http).await, Arc::new(config))
+    let bed = Bed::tuned(|server| {
+        server.http(Http::new().tls(tls)).limits(Limits::default().http(limits))
+    });
+    (bed.await, Arc::new(config))
 }
 
 async fn connect(bed: &Bed, config: &ClientConfig, alpn: &[&str]) -> TlsStream<TcpStream> {

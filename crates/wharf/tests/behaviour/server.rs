@@ -12,7 +12,7 @@ use std::{
 use wharf::{
     http::{Http, HttpLimits},
     prelude::*,
-    server::{Limits, LineLimits, ProtocolLimits},
+    server::{CallLimits, Limits, LineLimits, MessageLimits},
 };
 
 use crate::bed::PATIENCE;
@@ -32,19 +32,18 @@ struct Counts {
 }
 
 pub fn server() -> Server {
-    let mut line_limits = LineLimits::default();
-    // Nothing here is a matter of time: whoever waits for the end of a call gets it.
-    line_limits.grace = PATIENCE;
-    let mut http_limits = HttpLimits::default();
-    (http_limits.grace, http_limits.write) = (PATIENCE, PATIENCE);
+    let limits = Limits::default()
+        .calls(CallLimits::default().idle(Duration::from_secs(20)))
+        .messages(MessageLimits::default().message(LONGEST))
+        // Nothing here is a matter of time: whoever waits for the end of a call gets it.
+        .lines(LineLimits::default().grace(PATIENCE))
+        .http(HttpLimits::default().grace(PATIENCE).write(PATIENCE));
     Server::new("behaviour", "1.0.0")
         .title("The server under test")
         .instructions("Try everything.")
         .state(Counts::default())
-        .message_limits(ProtocolLimits { message: LONGEST, ..ProtocolLimits::default() })
-        .line_limits(line_limits)
-        .http(Http::new().sse_2024().limits(http_limits))
-        .limits(Limits { idle: Duration::from_secs(20), ..Limits::default() })
+        .limits(limits)
+        .http(Http::new().sse_2024())
         .tool::<add>()
         .tool::<echo>()
         .tool::<weather>()

@@ -7,11 +7,10 @@ use wharf_store::{contract, memory_stores, sealed};
 
 use crate::{KEY, OTHER, keys};
 
-const KEEP: Retention = Retention { events: 10, bytes: 1_000, ttl: Duration::from_secs(600) };
+const KEEP: Retention = Retention::new(10, 1_000, Duration::from_secs(600));
 
 fn record(id: &str, owner: &str) -> Record {
-    let (id, owner) = (id.to_owned(), owner.to_owned());
-    Record { id, owner, body: b"body".to_vec(), due: Some(0), ..Record::default() }
+    Record::new(id).owner(owner).body(b"body").due(0)
 }
 
 /// The same stores without a key, with one, and with another.
@@ -34,10 +33,7 @@ async fn a_record_that_was_moved_does_not_open() {
     let [bare, own, _] = three();
     assert!(own.tasks.insert(record("a", "alice"), 9).await.unwrap());
     let stored = bare.tasks.load("a").await.unwrap().unwrap();
-    let moves = [
-        Record { id: "b".into(), ..stored.clone() },
-        Record { id: "c".into(), owner: "mallory".into(), ..stored.clone() },
-    ];
+    let moves = [stored.clone().id("b"), stored.clone().id("c").owner("mallory")];
     for moved in moves {
         assert!(bare.tasks.insert(moved.clone(), 9).await.unwrap());
         assert_eq!(own.tasks.load(&moved.id).await, Ok(None), "{}", moved.id);
@@ -45,7 +41,7 @@ async fn a_record_that_was_moved_does_not_open() {
     assert!(bare.sessions.insert(stored.clone(), 9).await.unwrap());
     assert_eq!(own.sessions.load("a").await, Ok(None), "a task is no session");
     assert!(own.tasks.load("a").await.unwrap().is_some());
-    assert!(bare.tasks.swap(Record { owner: "mallory".into(), ..stored }).await.unwrap());
+    assert!(bare.tasks.swap(stored.owner("mallory")).await.unwrap());
     assert_eq!(own.tasks.load("a").await, Ok(None), "nor is it somebody else's");
 }
 
@@ -100,7 +96,7 @@ async fn events_belong_to_their_stream() {
     }
     let read = own.events.read("s", 0, 9).await.unwrap();
     assert_eq!(read.events, [(1, b"one".to_vec()), (2, b"two".to_vec())]);
-    let nothing = Events { newest: 2, events: Vec::new() };
+    let nothing = Events::new(2, Vec::new());
     assert_eq!(other.events.read("s", 0, 9).await, Ok(nothing));
     let moved = bare.events.read("s", 0, 1).await.unwrap().events.remove(0).1;
     for _ in 0..3 {
@@ -109,7 +105,7 @@ async fn events_belong_to_their_stream() {
     own.events.append("t", b"own".to_vec(), KEEP).await.unwrap();
     for limit in 1..5 {
         let read = own.events.read("t", 0, limit).await.unwrap();
-        assert_eq!(read, Events { newest: 4, events: vec![(4, b"own".to_vec())] }, "{limit}");
+        assert_eq!(read, Events::new(4, vec![(4, b"own".to_vec())]), "{limit}");
     }
 }
 

@@ -59,7 +59,7 @@ async fn serve_with(idp: &Idp, more: impl FnOnce(Server) -> Server) -> String {
         .scopes(["files:read", "files:write"])
         .first_scopes(["files:read"]);
     let keys: wharf::server::KeyRing = "00".repeat(32).parse().unwrap();
-    let server = Server::new("harbour", "1.0.0").auth(proxy).seal(Arc::new(keys));
+    let server = Server::new("harbour", "1.0.0").auth(proxy).seal(keys);
     let endpoint = more(server).tool::<whoami>().tool::<write>().build().unwrap();
     tokio::spawn(async move { endpoint.serve_http_on(listener).await });
     public

@@ -15,6 +15,7 @@ use axum::{
     middleware::{Next, from_fn},
     response::Response,
 };
+use wharf::server::{CallLimits, Item, KeyRing, Limits, Rates};
 use wharf::{http::Http, prelude::*, tasks::TaskOptions};
 use wharf_cluster_tests::{
     history::{JournalEntry, TaskEvent},
@@ -24,7 +25,6 @@ use wharf_cluster_tests::{
     },
 };
 use wharf_model::Rate;
-use wharf_server::{Item, KeyRing, Limits, Rates};
 
 /// A file that all nodes append to. Its entries survive killed processes.
 struct FileJournal(Mutex<File>);
@@ -60,7 +60,7 @@ async fn authenticate(mut request: Request, next: Next) -> Response {
 /// Bursts of two seconds; only tools count.
 fn rates(per_second: f64) -> Rates {
     let tool_calls = Rate { per_second, burst: per_second * 2.0 };
-    Rates { calls: Rate { per_second: 1e6, burst: 1e6 }, tool_calls }
+    Rates::default().calls(Rate { per_second: 1e6, burst: 1e6 }).tool_calls(tool_calls)
 }
 
 #[tokio::main]
@@ -71,23 +71,22 @@ async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let rate = arguments.next().map(|rate| rate.parse::<f64>()).transpose()?;
     let file = OpenOptions::new().create(true).append(true).open(journal)?;
     let tool_state = ToolState::new(Arc::new(FileJournal(Mutex::new(file))), &name);
-    let options = TaskOptions {
-        lease: Duration::from_millis(lease.parse()?),
+    let options = TaskOptions::default()
+        .lease(Duration::from_millis(lease.parse()?))
         // Tasks of this cluster lose their nodes all the time, which is not a fault of theirs.
-        attempts: 1000,
-        backoff: Duration::from_millis(50),
-        longest_backoff: Duration::from_millis(500),
-        poll_interval: Duration::from_millis(200),
-        ..TaskOptions::default()
-    };
-    let limits = Limits { rates: rate.map(rates), ..Limits::default() };
+        .attempts(1000)
+        .backoff(Duration::from_millis(50))
+        .longest_backoff(Duration::from_millis(500))
+        .poll_interval(Duration::from_millis(200));
+    let limits = Limits::default()
+        .calls(CallLimits::default().rates(rate.map(rates)))
+        // Callers behind the balancer have no address here, and this is a load test.
+        .http_rates(None);
     let mut server = Server::new("cluster-node", "1.0.0")
         .store(wharf_store::open(&store).await?)
-        .store_key(Arc::new(KeyRing::from_env("WHARF_STORE_KEY")?))
+        .store_key(KeyRing::from_env("WHARF_STORE_KEY")?)
         .limits(limits)
         .http(Http::new().health())
-        // Callers behind the balancer have no address here, and this is a load test.
-        .http_rates(None)
         .tasks(options)
         .state(tool_state)
         .add(worker())

@@ -118,9 +118,9 @@ impl Load {
     /// Only the other dialect distinguishes a cancelled task from one that had ended.
     async fn cancel(&self, client: &Client, era: Era, key: &str, id: &str) {
         if client.task(id).cancel().await.is_ok() {
-            let cancelled = match era {
-                Era::Modern => TaskEvent::CalledOff,
-                Era::Legacy => TaskEvent::Cancelled { too_late: false },
+            let cancelled = match era == Era::Modern {
+                true => TaskEvent::CalledOff,
+                false => TaskEvent::Cancelled { too_late: false },
             };
             self.add(key, cancelled);
         }

@@ -124,15 +124,13 @@ pub fn run(seed: u64) -> SimReport {
 }
 
 fn options(random: &mut SeededRandom) -> TaskOptions {
-    TaskOptions {
-        lease: LEASE,
-        attempts: *random.pick(&[2, 4, 50]),
-        backoff: Duration::from_millis(200),
-        longest_backoff: Duration::from_secs(2),
-        poll_interval: Duration::from_millis(200),
-        running: *random.pick(&[1, 3, 100]),
-        ..TaskOptions::default()
-    }
+    TaskOptions::default()
+        .lease(LEASE)
+        .attempts(*random.pick(&[2, 4, 50]))
+        .backoff(Duration::from_millis(200))
+        .longest_backoff(Duration::from_secs(2))
+        .poll_interval(Duration::from_millis(200))
+        .running(*random.pick(&[1, 3, 100]))
 }
 
 impl SimReport {

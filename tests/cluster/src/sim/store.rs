@@ -7,7 +7,7 @@ use std::{
 };
 
 use wharf_model::{
-    BoxFuture, Error, ErrorKind, Health, PutResult, Record, RecordStore, Sharing, Stored, Stores,
+    BoxFuture, Error, ErrorKind, PutResult, Record, RecordStore, Sharing, Stored, Stores,
 };
 use wharf_store::{MemoryEvents, MemoryNonces, MemoryRates, MemoryRecords};
 
@@ -57,26 +57,15 @@ impl StoreHost {
         let records =
             RemoteRecords { records: self.records.clone(), store_client: store_client.clone() };
         let bus = RemoteBus::new(self.bus.clone(), store_client);
-        let stores = Stores {
-            tasks: Arc::new(records),
-            sessions: Arc::new(MemoryRecords::default()),
-            grants: Arc::new(MemoryRecords::default()),
-            events: Arc::new(MemoryEvents::default()),
-            bus: Arc::new(bus.clone()),
-            rates: Arc::new(MemoryRates::default()),
-            nonces: Arc::new(MemoryNonces::default()),
-            health: Arc::new(AlwaysHealthy),
-            reach: Sharing::Cluster,
-        };
+        let stores = Stores::new(Sharing::Cluster)
+            .tasks(records)
+            .sessions(MemoryRecords::default())
+            .grants(MemoryRecords::default())
+            .events(MemoryEvents::default())
+            .bus(bus.clone())
+            .rates(MemoryRates::default())
+            .nonces(MemoryNonces::default());
         (stores, bus)
-    }
-}
-
-struct AlwaysHealthy;
-
-impl Health for AlwaysHealthy {
-    fn is_ready(&self) -> bool {
-        true
     }
 }
 

@@ -42,7 +42,7 @@ const MAX_ORIGINAL_CALLS: usize = 1024;
 pub(crate) struct TaskStorage {
     pub(crate) store: Arc<dyn RecordStore>,
     pub(crate) bus: Arc<dyn Bus>,
-    pub(crate) reach: Sharing,
+    pub(crate) sharing: Sharing,
 }
 
 impl Default for TaskStorage {
@@ -50,7 +50,7 @@ impl Default for TaskStorage {
         TaskStorage {
             store: Arc::new(MemoryRecords::default()),
             bus: Arc::new(MemoryBus::default()),
-            reach: Sharing::Process,
+            sharing: Sharing::Process,
         }
     }
 }
@@ -61,7 +61,7 @@ pub(crate) struct TaskScheduler {
     pub(crate) memory: TaskMemoryBudget,
     slots: CallerShares,
     waits: CallerShares,
-    reach: Sharing,
+    sharing: Sharing,
     node: OnceLock<String>,
     lifecycle: Arc<LifecycleFlags>,
     /// Wakes the loop.
@@ -104,14 +104,14 @@ impl TaskScheduler {
         options: Arc<TaskOptions>,
         lifecycle: Arc<LifecycleFlags>,
     ) -> Arc<Self> {
-        let TaskStorage { store, bus, reach } = task_storage;
+        let TaskStorage { store, bus, sharing } = task_storage;
         Arc::new(TaskScheduler {
             task_store: Arc::new(TaskStore::new(store, bus)),
             memory: TaskMemoryBudget::new(options.bytes),
             slots: CallerShares::new(options.running),
             waits: CallerShares::new(options.waiting),
             options,
-            reach,
+            sharing,
             node: OnceLock::new(),
             lifecycle,
             wake_signal: WakeSignal::default(),
@@ -121,7 +121,7 @@ impl TaskScheduler {
 
     /// Returns whether tasks outlive this process.
     fn is_durable(&self) -> bool {
-        self.reach > Sharing::Process
+        self.sharing > Sharing::Process
     }
 
     /// Starts the loop, unless it is running.
@@ -213,8 +213,8 @@ impl TaskScheduler {
 
     /// Lifetime of a task of this caller, in milliseconds.
     pub(crate) fn ttl(&self, caller: &Caller, wanted: Option<u64>) -> u64 {
-        let ttl = self.options.ttl(wanted);
-        if self.memory.is_nearly_full(caller) { ttl.min(self.options.ttl(None)) } else { ttl }
+        let ttl = self.options.task_ttl(wanted);
+        if self.memory.is_nearly_full(caller) { ttl.min(self.options.task_ttl(None)) } else { ttl }
     }
 
     /// Claim with the identity of this process.

@@ -154,8 +154,7 @@ impl TaskStore {
         let record = self.store.load(id).await?;
         // It may have been claimed or ended since: then it must not become due again.
         if let Some(record) = record.filter(|record| record.due.is_some_and(|due| due <= now)) {
-            let due = Some(now.saturating_add(delay));
-            self.store.swap(Record { due, ..record }).await?;
+            self.store.swap(record.due(now.saturating_add(delay))).await?;
         }
         Ok(())
     }
@@ -263,20 +262,18 @@ pub(crate) fn record_bytes(record: &TaskRecord) -> Result<usize, Error> {
 }
 
 fn encode(record: &TaskRecord) -> Result<Record, Error> {
-    Ok(Record {
-        id: record.id.clone(),
-        owner: record.owner.clone(),
-        created: record.created,
-        version: record.version,
-        fence: record.fence,
-        due: record.due,
-        expires: record.expires,
-        body: serde_json::to_vec(record).map_err(record_error)?,
-    })
+    Ok(Record::new(&record.id)
+        .owner(&record.owner)
+        .created(record.created)
+        .version(record.version)
+        .fence(record.fence)
+        .due(record.due)
+        .expires(record.expires)
+        .body(serde_json::to_vec(record).map_err(record_error)?))
 }
 
 fn decode(stored: Record) -> Result<TaskRecord, Error> {
-    let Record { id, owner, created, version, fence, due, expires, body } = stored;
+    let Record { id, owner, created, version, fence, due, expires, body, .. } = stored;
     let record: TaskRecord = serde_json::from_slice(&body).map_err(record_error)?;
     Ok(TaskRecord { id, owner, created, version, fence, due, expires, ..record })
 }

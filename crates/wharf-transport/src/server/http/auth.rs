@@ -123,8 +123,14 @@ impl HttpEndpoint {
             return discard_body(host_origin::unsupported_encoding(), parts, body).await;
         }
         let mut charge = MessageCharge::empty(&self.budget);
-        let body = match read_body(body, MAX_PAGE_BYTES, self.http.limits.body, &mut charge, scope)
-            .await
+        let body = match read_body(
+            body,
+            MAX_PAGE_BYTES,
+            self.context.http_limits.body,
+            &mut charge,
+            scope,
+        )
+        .await
         {
             Ok(body) => body,
             Err(body_error) => return self.body_error(body_error),

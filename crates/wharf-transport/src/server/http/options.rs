@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use wharf_model::{Authenticator, Stores};
+use wharf_model::{Authenticator, Stores, setters};
 
 use crate::server::http::forwarded::{InvalidNetwork, TrustedProxies};
 
@@ -38,7 +38,6 @@ pub struct Http {
     pub(crate) streaming: Streaming,
     pub(crate) stateless: bool,
     pub(crate) sse_2024: bool,
-    pub(crate) limits: HttpLimits,
     pub(crate) stores: Option<Stores>,
     pub(crate) health: bool,
     pub(crate) authority: Option<AuthConfig>,
@@ -67,7 +66,6 @@ impl Http {
             streaming: Streaming::Smart,
             stateless: false,
             sse_2024: false,
-            limits: HttpLimits::default(),
             stores: None,
             health: false,
             authority: None,
@@ -138,12 +136,6 @@ impl Http {
     /// Serves clients of revision 2024-11-05 over HTTP+SSE too, at `/sse` and `/messages`.
     pub fn sse_2024(mut self) -> Self {
         self.sse_2024 = true;
-        self
-    }
-
-    /// Sets the limits of the endpoint.
-    pub fn limits(mut self, limits: HttpLimits) -> Self {
-        self.limits = limits;
         self
     }
 
@@ -298,11 +290,10 @@ pub(crate) const READY: &str = "/ready";
 ///
 /// ```
 /// # mod wharf { pub use wharf_transport::server::http::*; pub mod http { pub use super::*; } }
-/// use wharf::http::{Http, HttpLimits};
+/// use wharf::http::HttpLimits;
 ///
-/// let mut limits = HttpLimits::default();
-/// limits.sessions = 100;
-/// let http = Http::new().limits(limits);
+/// let limits = HttpLimits::default().sessions(100).connections(1_000);
+/// assert_eq!(limits.streams, 256);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -395,3 +386,25 @@ impl Default for HttpLimits {
         }
     }
 }
+
+setters!(HttpLimits {
+    connections: usize,
+    streams: usize,
+    headers: usize,
+    head: Duration,
+    body: Duration,
+    bodies: usize,
+    write: Duration,
+    keep_alive: Duration,
+    sessions: usize,
+    session_bytes: usize,
+    anonymous_sessions: usize,
+    session_idle: Duration,
+    session_calls: usize,
+    replay_events: usize,
+    replay_bytes: usize,
+    replay_time: Duration,
+    replay_total: usize,
+    retry: Duration,
+    grace: Duration,
+});

@@ -18,7 +18,7 @@ use wharf_model::RequestExtensions;
 use wharf_wire::Received;
 
 use crate::{
-    LineLimits, ServerContext, Shutdown,
+    ServerContext, Shutdown,
     server::limits::{
         descriptor_shortage::DescriptorShortage,
         message_memory::{MessageBudget, MessageCharge},
@@ -70,33 +70,27 @@ pub(crate) struct HttpEndpoint {
 impl HttpService {
     /// Serves `context` over HTTP with the options `http`, until `shutdown` stops.
     #[must_use]
-    pub fn new(context: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
-        let context = match http.streaming {
-            Streaming::Never => {
-                let wire = Arc::new(context.wire.without_streams());
-                Arc::new(ServerContext { wire, ..(*context).clone() })
-            }
-            _ => context,
-        };
+    pub fn new(mut context: Arc<ServerContext>, http: Http, shutdown: Shutdown) -> Self {
+        if http.streaming == Streaming::Never {
+            let wire = Arc::new(context.wire.without_streams());
+            Arc::make_mut(&mut context).wire = wire;
+        }
+        let limits = context.http_limits;
         // The accept loop does not wait longer for a WebSocket than for its own grace period.
-        let context = match http.limits.grace < context.limits.grace {
-            true => {
-                let limits = LineLimits { grace: http.limits.grace, ..context.limits };
-                Arc::new(ServerContext { limits, ..(*context).clone() })
-            }
-            false => context,
-        };
+        if limits.grace < context.limits.grace {
+            Arc::make_mut(&mut context).limits.grace = limits.grace;
+        }
         let tasks = Arc::new(TaskSet::default());
         let has_sessions = context.wire.has_sessions();
         let cluster = Cluster::new(http.stores.as_ref(), &tasks, &shutdown);
         let sessions = (has_sessions && http.has_sessions()).then(|| {
             let (tasks, cluster) = (tasks.clone(), cluster.clone());
-            SessionManager::new(context.clone(), http.limits, tasks, shutdown.clone(), cluster)
+            SessionManager::new(context.clone(), limits, tasks, shutdown.clone(), cluster)
         });
-        let budget = MessageBudget::new(http.limits.bodies, context.limits.unfinished());
+        let budget = MessageBudget::new(limits.bodies, context.unfinished());
         let sse = (has_sessions && http.sse_2024).then(|| {
             let (context, tasks, shutdown) = (context.clone(), tasks.clone(), shutdown.clone());
-            LegacySse::new(context, http.limits, tasks, shutdown, budget.clone())
+            LegacySse::new(context, limits, tasks, shutdown, budget.clone())
         });
         let shortage = DescriptorShortage::default();
         let endpoint = HttpEndpoint {
@@ -287,7 +281,7 @@ impl HttpEndpoint {
         if let Some(refusal) = self.check_post_headers(parts, parsed) {
             return Err(Box::new(discard_body(refusal, parts, body).await));
         }
-        let (limit, patience) = (self.context.limits.message, self.http.limits.body);
+        let (limit, patience) = (self.context.max_message(), self.context.http_limits.body);
         let read_body = read_body(body, limit, patience, charge, scope).await;
         read_body.map_err(|body_error| Box::new(self.body_error(body_error)))
     }

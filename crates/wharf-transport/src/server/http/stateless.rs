@@ -95,12 +95,14 @@ impl HttpEndpoint {
         match form.poll(&mut call, &mut Context::from_waker(Waker::noop())) {
             Poll::Ready(silent) => EventualResponse::Now(self.begin(call, form, silent)),
             Poll::Pending => EventualResponse::later(async move {
-                call.end_after_grace(&self.shutdown, self.http.limits.grace);
+                call.end_after_grace(&self.shutdown, self.context.http_limits.grace);
                 let first = poll_fn(|cx| form.poll(&mut call, cx));
                 let silent = match form {
                     ResponseForm::Json => first.await,
                     // The response begins before the client may take the connection for dead.
-                    _ => timeout(self.http.limits.keep_alive, first).await.unwrap_or_default(),
+                    _ => timeout(self.context.http_limits.keep_alive, first)
+                        .await
+                        .unwrap_or_default(),
                 };
                 self.begin(call, form, silent)
             }),
@@ -123,9 +125,12 @@ impl HttpEndpoint {
             }
             call.end_with(&reply);
         } else {
-            call.end_after_grace(&self.shutdown, self.http.limits.grace);
+            call.end_after_grace(&self.shutdown, self.context.http_limits.grace);
         }
-        response::events(HttpBody::events(EventSource::Call(call), self.http.limits.keep_alive))
+        response::events(HttpBody::events(
+            EventSource::Call(call),
+            self.context.http_limits.keep_alive,
+        ))
     }
 
     async fn batch(
@@ -139,7 +144,7 @@ impl HttpEndpoint {
                 request.scope = scope.clone();
             });
         let form = self.form(accept, false);
-        let after_grace = Box::pin(self.shutdown.after_grace(self.http.limits.grace));
+        let after_grace = Box::pin(self.shutdown.after_grace(self.context.http_limits.grace));
         let mut stream = BatchStream { replies, pending: Vec::new(), after_grace };
         if form != ResponseForm::Events {
             // As for a single call, but without the timer, because batches are hardly used.
@@ -155,6 +160,9 @@ impl HttpEndpoint {
                 }
             }
         }
-        response::events(HttpBody::events(EventSource::Batch(stream), self.http.limits.keep_alive))
+        response::events(HttpBody::events(
+            EventSource::Batch(stream),
+            self.context.http_limits.keep_alive,
+        ))
     }
 }

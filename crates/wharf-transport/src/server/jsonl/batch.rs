@@ -31,7 +31,7 @@ impl BatchReplies {
 
     /// True if the replies so far exceed the maximum message length.
     pub(crate) fn is_full(&self) -> bool {
-        self.replies().len() > self.shared.context.limits.message
+        self.replies().len() > self.shared.context.max_message()
     }
 
     /// Adds a reply.

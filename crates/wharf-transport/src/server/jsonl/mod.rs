@@ -84,8 +84,7 @@ pub(crate) async fn serve_without_write_timeout<R, W>(
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let budget =
-        scope.get::<Arc<MessageBudget>>().cloned().unwrap_or_else(|| context.limits.budget());
+    let budget = scope.get::<Arc<MessageBudget>>().cloned().unwrap_or_else(|| context.budget());
     let slot = scope.get::<Arc<ConnectionSlot>>().cloned();
     serve_with_budget(budget, slot, context, scope, (reader, writer), shutdown).await;
 }

@@ -83,7 +83,7 @@ impl<W: AsyncWrite + Unpin> LineReader<W> {
     ) -> Self {
         LineReader {
             connection: Connection::new(shared.context.wire.clone()),
-            lines: Lines::new(shared.context.limits.message),
+            lines: Lines::new(shared.context.max_message()),
             shared,
             scope: scope.shared(),
             first_line: true,

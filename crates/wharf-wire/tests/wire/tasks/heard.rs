@@ -5,7 +5,7 @@ use wharf_model::{
     ChangeVersion, Error, ErrorKind, LiveSubscriptionFilter, Notification, Outcome, Request,
     ToolResult,
 };
-use wharf_wire::ProtocolLimits;
+use wharf_wire::MessageLimits;
 
 use super::*;
 
@@ -114,7 +114,7 @@ fn a_task_makes_a_postponed_listen_due() {
 
 #[test]
 fn a_session_follows_so_many_tasks_and_no_more() {
-    let limits = ProtocolLimits { subscriptions: 2, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().subscriptions(2);
     let mut connection = Connection::new(std::sync::Arc::new(wire().limits(limits)));
     open_with(&mut connection, TASK_PARAM_REVISION, json!({}), discovery_with_tasks());
     let filter = filter(&call(receive(&mut connection, &initialized())).0);

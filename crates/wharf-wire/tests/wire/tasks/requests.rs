@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wharf_model::{Method, TaskRequest};
-use wharf_wire::{Connection, ProtocolLimits, Received};
+use wharf_wire::{Connection, MessageLimits, Received};
 
 use super::*;
 use crate::http::{V, send};
@@ -233,7 +233,7 @@ fn a_task_request_without_task_support_is_ignored() {
 
 #[test]
 fn tasks_that_a_listen_names_are_bounded() {
-    let limits = ProtocolLimits { subscriptions: 2, ..ProtocolLimits::default() };
+    let limits = MessageLimits::default().subscriptions(2);
     let mut connection = Connection::new(Arc::new(wire().limits(limits)));
     let mut listen = |ids: Value| {
         let params = json!({"notifications": {"taskIds": ids}});

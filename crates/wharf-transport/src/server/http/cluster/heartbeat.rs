@@ -65,12 +65,11 @@ async fn heartbeat(cluster: &Cluster) -> Result<(), Error> {
     let sessions = &cluster.stores.sessions;
     let id = node_record(cluster.node);
     let now = sessions.now().await?;
-    let expires = Some(now + HEARTBEAT_TTL.as_millis() as u64);
+    let expires = now + HEARTBEAT_TTL.as_millis() as u64;
     let kept = match sessions.load(&id).await? {
-        Some(record) => sessions.swap(Record { expires, ..record }).await?,
+        Some(record) => sessions.swap(record.expires(expires)).await?,
         None => {
-            let owner = NODE_OWNER.to_owned();
-            let record = Record { id, owner, created: now, expires, ..Record::default() };
+            let record = Record::new(id).owner(NODE_OWNER).created(now).expires(expires);
             sessions.insert(record, usize::MAX).await?
         }
     };
@@ -87,13 +86,13 @@ async fn heartbeat(cluster: &Cluster) -> Result<(), Error> {
 /// they have.
 async fn record_stores_up(cluster: &Cluster, now: u64) -> Result<(), Error> {
     let sessions = &cluster.stores.sessions;
-    let expires = Some(now + STORES_UP_TTL.as_millis() as u64);
+    let expires = now + STORES_UP_TTL.as_millis() as u64;
     // If another process wins the swap, it has written the same.
     let _ = match sessions.load(STORES_UP_RECORD).await? {
-        Some(record) => sessions.swap(Record { expires, ..record }).await?,
+        Some(record) => sessions.swap(record.expires(expires)).await?,
         None => {
-            let (id, owner) = (STORES_UP_RECORD.to_owned(), "cluster".to_owned());
-            let record = Record { id, owner, created: now, expires, ..Record::default() };
+            let record =
+                Record::new(STORES_UP_RECORD).owner("cluster").created(now).expires(expires);
             sessions.insert(record, usize::MAX).await?
         }
     };

@@ -81,7 +81,7 @@ impl Cluster {
         tasks: &Arc<TaskSet>,
         shutdown: &Shutdown,
     ) -> Option<Arc<Self>> {
-        let stores = stores.filter(|stores| stores.reach == Sharing::Cluster)?.clone();
+        let stores = stores.filter(|stores| stores.sharing == Sharing::Cluster)?.clone();
         let mut node = [0; 4];
         getrandom::fill(&mut node).ok()?;
         Some(Arc::new(Cluster {

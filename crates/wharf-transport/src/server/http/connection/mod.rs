@@ -72,7 +72,7 @@ const MAX_SEND_BUFFER_BYTES: usize = 64 << 10;
 /// (graceful shutdown).
 pub async fn serve(service: HttpService, listener: TcpListener) {
     let endpoint = service.endpoint;
-    let limits = endpoint.http.limits;
+    let limits = endpoint.context.http_limits;
     let client =
         |stream, scope, slot_guard| connection(endpoint.clone(), stream, scope, slot_guard);
     // A client that expects TLS cannot read a plain response.
@@ -96,7 +96,10 @@ impl HttpService {
     pub async fn drained(&self) {
         let endpoint = &self.endpoint;
         endpoint.shutdown.stopped().await;
-        endpoint.tasks.finish(Instant::now() + endpoint.http.limits.grace + CLOSE_TIMEOUT).await;
+        endpoint
+            .tasks
+            .finish(Instant::now() + endpoint.context.http_limits.grace + CLOSE_TIMEOUT)
+            .await;
     }
 }
 
@@ -209,7 +212,7 @@ async fn serve_http1<S>(
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let limits = endpoint.http.limits;
+    let limits = endpoint.context.http_limits;
     let (slot, state) = (slot_guard.slot().clone(), Http1State::default());
     slot.set_activity(ConnectionActivity::Http1(state.clone()));
     scope.insert(slot);
@@ -239,7 +242,7 @@ async fn serve_http2<S>(
 ) where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let limits = endpoint.http.limits;
+    let limits = endpoint.context.http_limits;
     let (slot, state, streams) =
         (slot_guard.slot().clone(), Http1State::default(), Http2Streams::new(limits.write));
     slot.set_activity(ConnectionActivity::Http2(streams.observer()));
@@ -271,7 +274,7 @@ async fn drive<C: Future, F: Future<Output = ()>>(
         biased;
         _ = &mut connection => return,
         () = endpoint.shutdown.stopped() => {}
-        () = idle(endpoint.http.limits.head) => {}
+        () = idle(endpoint.context.http_limits.head) => {}
     }
     // Some clients read nothing more after GOAWAY.
     tokio::select! {
@@ -291,7 +294,7 @@ async fn within_head_timeout<T>(
     step: impl Future<Output = T>,
 ) -> Option<T> {
     tokio::select! {
-        result = timeout(endpoint.http.limits.head, step) => result.ok(),
+        result = timeout(endpoint.context.http_limits.head, step) => result.ok(),
         () = endpoint.shutdown.stopped() => None,
     }
 }

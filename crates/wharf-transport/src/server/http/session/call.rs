@@ -331,7 +331,7 @@ impl ReplyCollector {
 
     /// Returns true if the replies have reached the size limit of a message.
     pub(crate) fn is_full(&self) -> bool {
-        self.replies().text.len() > self.session.common.context.limits.message
+        self.replies().text.len() > self.session.common.context.max_message()
     }
 
     pub(crate) fn add(&self, reply: Vec<u8>, reply_status: ReplyStatus) {

@@ -58,7 +58,7 @@ pub(crate) fn upgrade(
         return response::status(500);
     };
     let (context, limits, shutdown) =
-        (endpoint.context.clone(), endpoint.http.limits, endpoint.shutdown.clone());
+        (endpoint.context.clone(), endpoint.context.http_limits, endpoint.shutdown.clone());
     scope.insert(endpoint.budget.clone());
     let slot = scope.get::<Arc<ConnectionSlot>>().cloned();
     let serving = endpoint.tasks.spawn(async move {

@@ -178,7 +178,7 @@ impl EventWriter {
         // A call may be silent for longer than a session may be idle.
         let ttl =
             if kind == EventKind::End { retention.ttl } else { retention.ttl.max(OPEN_STREAM_TTL) };
-        let retention = Retention { ttl, ..retention };
+        let retention = retention.ttl(ttl);
         self.cluster
             .store_call(self.cluster.stores.events.append(&self.name(), event, retention))
             .await
@@ -191,12 +191,9 @@ impl EventWriter {
 
 /// Returns the retention of a stream. It always has room for the newest event, of `length` bytes.
 pub(crate) fn retention(limits: &HttpLimits, length: usize) -> Retention {
-    Retention {
-        // One more than clients see, for the event that opens the stream.
-        events: limits.replay_events.max(1) + 1,
-        bytes: limits.replay_bytes.max(length),
-        ttl: limits.session_idle,
-    }
+    // One more than clients see, for the event that opens the stream.
+    let events = limits.replay_events.max(1) + 1;
+    Retention::new(events, limits.replay_bytes.max(length), limits.session_idle)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -22,7 +22,7 @@ use crate::server::http::session::{
 
 /// Retention of a mailbox. It must exceed the interval at which the owner polls it.
 const MAILBOX_RETENTION: Retention =
-    Retention { events: 4096, bytes: 64 << 20, ttl: POLL_INTERVAL.saturating_mul(12) };
+    Retention::new(4096, 64 << 20, POLL_INTERVAL.saturating_mul(12));
 /// Largest mail, in bytes.
 const MAX_MAIL_BYTES: usize = 1 << 20;
 /// Interval at which a process writes to its own mailbox. Without mail the store would drop the mailbox and

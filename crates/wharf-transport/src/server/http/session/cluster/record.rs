@@ -232,11 +232,12 @@ impl SessionRecord {
         record: &mut Record,
         body: Vec<u8>,
     ) -> Result<bool, SessionStoreError> {
-        let new = Record { body, ..record.clone() };
+        let new = record.clone().body(body);
         let swapped =
             self.cluster.store_call(self.cluster.stores.sessions.swap(new.clone())).await?;
         if swapped {
-            *record = Record { version: new.version + 1, ..new };
+            let version = new.version + 1;
+            *record = new.version(version);
             self.version.store(record.version, Ordering::Release);
         }
         Ok(swapped)

@@ -58,17 +58,13 @@ impl SessionManager {
         let id = digest(name.as_bytes());
         let sessions = &cluster.stores.sessions;
         let now = cluster.store_call(sessions.now()).await.map_err(StoreUnavailable::error)?;
-        let record = Record {
-            id: hex(&id),
-            owner: owner(&opener),
-            created: now,
-            expires: Some(
-                now + (limits.session_idle.min(UNUSED_SESSION_TTL) + EXPIRY_SLACK).as_millis()
-                    as u64,
-            ),
-            body: connection.save().ok_or_else(overloaded)?,
-            ..Record::default()
-        };
+        let ttl = limits.session_idle.min(UNUSED_SESSION_TTL) + EXPIRY_SLACK;
+        let expires = now + ttl.as_millis() as u64;
+        let record = Record::new(hex(&id))
+            .owner(owner(&opener))
+            .created(now)
+            .expires(expires)
+            .body(connection.save().ok_or_else(overloaded)?);
         let most = match &opener {
             Caller::Principal(_) => limits.sessions,
             Caller::Address(_) => (limits.anonymous_sessions / usize::from(ADDRESS_GROUPS)).max(1),
@@ -78,7 +74,7 @@ impl SessionManager {
         if !inserted.map_err(StoreUnavailable::error)? {
             return Err(too_many_sessions());
         }
-        let session = self.restore(cluster, Record { version: 1, ..record }, opener);
+        let session = self.restore(cluster, record.version(1), opener);
         let session = session.and_then(|session| self.admit(id, &session));
         let session = session.ok_or_else(too_many_sessions)?;
         Ok((session, name))
