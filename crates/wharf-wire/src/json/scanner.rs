@@ -200,12 +200,21 @@ impl<'a> JsonScanner<'a> {
         if digits > 0 { Ok(()) } else { Err(MalformedJson) }
     }
 
-    fn number(&mut self) -> Result<(), MalformedJson> {
+    /// Reads a number; returns whether it is an integer without an exponent.
+    #[inline]
+    pub(crate) fn number(&mut self) -> Result<bool, MalformedJson> {
         self.at += usize::from(self.peek() == b'-');
         match self.peek() {
             b'0' => self.at += 1,
             _ => self.digits()?,
         }
+        match self.peek() {
+            b'.' | b'e' | b'E' => self.rest_of_number().map(|()| false),
+            _ => Ok(true),
+        }
+    }
+
+    fn rest_of_number(&mut self) -> Result<(), MalformedJson> {
         if self.peek() == b'.' {
             self.at += 1;
             self.digits()?;
@@ -233,7 +242,7 @@ impl<'a> JsonScanner<'a> {
             b't' => self.literal(b"true"),
             b'f' => self.literal(b"false"),
             b'n' => self.literal(b"null"),
-            _ => self.number(),
+            _ => self.number().map(drop),
         }
     }
 
