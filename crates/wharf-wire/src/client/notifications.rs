@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use wharf_model::{LogLevel, Notification, SubscriptionFilter};
 
 use crate::client::{ClientCodec, ServerNotification, read_object};
-use crate::{CallId, server::message::is_id, versions::revision::Feature};
+use crate::{CallId, json::envelope::unquote, versions::revision::Feature};
 
 /// Reads a notification from its method and the JSON text of its parameters. None if it is unknown or
 /// malformed: notifications have no error response.
@@ -45,8 +45,12 @@ struct SubscriptionMeta<'a> {
     id: Option<&'a RawValue>,
 }
 
+/// Reads an id: an integer, or a string that can be decoded.
 fn id(raw: &RawValue) -> Option<CallId> {
-    is_id(raw.get(), usize::MAX).then(|| CallId::canonical(raw.get().into()))
+    let json = raw.get();
+    let is_integer = || json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let is_id = if json.starts_with('"') { unquote(json).is_some() } else { is_integer() };
+    is_id.then(|| CallId::canonical(json.into()))
 }
 
 /// Progress of a call, or of a task that continues under the progress token of its call.

@@ -74,7 +74,7 @@ impl Lines {
             if line.len() > self.limit {
                 return Some(Line::TooLong);
             }
-            if !line.trim_ascii().is_empty() {
+            if !line.iter().all(u8::is_ascii_whitespace) {
                 return Some(Line::Message(line.freeze()));
             }
         }

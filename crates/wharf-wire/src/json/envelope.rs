@@ -119,6 +119,7 @@ pub(crate) struct FieldSpans {
     present: FieldSet,
     nulls: FieldSet,
     strings: FieldSet,
+    integers: FieldSet,
     escaped: FieldSet,
     pub(crate) fault: Option<MessageFault>,
 }
@@ -195,6 +196,11 @@ impl FieldSpans {
             }
             (b'{', MessageField::Params) => self.read::<ParamsObject>(scan)?,
             (b'{', MessageField::Meta) => self.read::<MetaObject>(scan)?,
+            (b'0'..=b'9' | b'-', _) => {
+                if scan.number()? {
+                    self.integers.put(field);
+                }
+            }
             (b'n', _) => {
                 scan.skip(depth)?;
                 self.nulls.put(field);
@@ -244,6 +250,12 @@ impl FieldSpans {
     /// Returns whether the field is a string that can be decoded.
     pub(crate) fn is_string(&self, body: &str, field: MessageField) -> bool {
         self.strings.has(field) && (!self.escaped.has(field) || self.text(body, field).is_some())
+    }
+
+    /// Returns whether the field is an integer or a string that can be decoded, of at most `limit` bytes as JSON.
+    pub(crate) fn is_id(&self, body: &str, field: MessageField, limit: usize) -> bool {
+        self.span(field).range().len() <= limit
+            && (self.integers.has(field) || self.is_string(body, field))
     }
 
     /// Returns whether the field is an object.
@@ -328,6 +340,21 @@ mod tests {
             Some(MessageFault::Duplicate(MessageField::Meta))
         );
         assert_eq!(fault(r#"{"params":{"arguments":{"a":1,"a":2}}}"#), None);
+    }
+
+    #[test]
+    fn ids_are_integers_and_strings() {
+        let is_id = |id: &str| {
+            let body = format!("{{\"id\":{id}}}");
+            members(&body).is_id(&body, MessageField::Id, 8)
+        };
+        for id in ["0", "-7", "12345678", r#""""#, r#""a\"b""#, r#""\u0041""#] {
+            assert!(is_id(id), "{id}");
+        }
+        for id in ["1.0", "1e3", "123456789", r#""1234567""#, "null", "true", "{}", "[1]"] {
+            assert!(!is_id(id), "{id}");
+        }
+        assert!(!members("{}").is_id("{}", MessageField::Id, 8));
     }
 
     #[test]

@@ -152,13 +152,27 @@ impl<'a> JsonScanner<'a> {
             return Err(MalformedJson);
         }
         self.at += 1;
-        if let Some(end) = plain_end_nearby(self.bytes, self.at)
-            && self.bytes[end] == b'"'
-        {
-            self.at = end + 1;
-            return Ok(false);
+        match plain_end_nearby(self.bytes, self.at) {
+            Some(end) if self.bytes[end] == b'"' => {
+                self.at = end + 1;
+                Ok(false)
+            }
+            Some(_) => self.rest_of_string(),
+            None => self.longer_string(),
         }
-        self.rest_of_string()
+    }
+
+    /// Strings whose first eight bytes are plain, or that are near the end of the text. Names of methods and
+    /// parameters are seldom longer than 15 bytes.
+    #[inline(never)]
+    fn longer_string(&mut self) -> Result<bool, MalformedJson> {
+        match plain_end_nearby(self.bytes, self.at + 8) {
+            Some(end) if self.bytes[end] == b'"' => {
+                self.at = end + 1;
+                Ok(false)
+            }
+            _ => self.rest_of_string(),
+        }
     }
 
     /// Slow path: strings that are long, have escapes, or are near the end of the text.
@@ -200,12 +214,21 @@ impl<'a> JsonScanner<'a> {
         if digits > 0 { Ok(()) } else { Err(MalformedJson) }
     }
 
-    fn number(&mut self) -> Result<(), MalformedJson> {
+    /// Reads a number; returns whether it is an integer without an exponent.
+    #[inline]
+    pub(crate) fn number(&mut self) -> Result<bool, MalformedJson> {
         self.at += usize::from(self.peek() == b'-');
         match self.peek() {
             b'0' => self.at += 1,
             _ => self.digits()?,
         }
+        match self.peek() {
+            b'.' | b'e' | b'E' => self.rest_of_number().map(|()| false),
+            _ => Ok(true),
+        }
+    }
+
+    fn rest_of_number(&mut self) -> Result<(), MalformedJson> {
         if self.peek() == b'.' {
             self.at += 1;
             self.digits()?;
@@ -233,7 +256,7 @@ impl<'a> JsonScanner<'a> {
             b't' => self.literal(b"true"),
             b'f' => self.literal(b"false"),
             b'n' => self.literal(b"null"),
-            _ => self.number(),
+            _ => self.number().map(drop),
         }
     }
 
@@ -318,6 +341,23 @@ mod tests {
     const SAMPLES: &str = r#"{} | [ ]  |1|-0.5e+10|"\u00e4\n"|[1,[2,{"a":[{}]}],null,true,false]|{"a":{}}||{|[1,]|{"a"}|{"a":1,}
         |01|1.|.5|+1|1e|tru|nul|"|"\x"|"\u12g4"|{1:2}|[1 2]|{"a":1 "b":2}|]|}|[}|{]|1 1|{,}|[,]|{"a":[}|-|--1|NaN|[1}
         |{"a":1]|[[]|{"a":[]}}|"\u00zz"|"a|tru e|[1,,2]|{"a"::1}|{"a":}|-01|1.5.5|0x1|[true,fals]|"\\"|"\\\"#;
+
+    #[test]
+    fn strings_of_every_length_end_at_their_quote() {
+        for length in 0..40 {
+            let plain = "x".repeat(length);
+            for (inside, escaped) in [(plain.clone(), false), (format!("{plain}\\\"x"), true)] {
+                for after in ["", ",\"y\":0}"] {
+                    let body = format!("\"{inside}\"{after}");
+                    let mut scan = JsonScanner::new(&body, 1);
+                    assert_eq!(scan.string(), Ok(escaped), "{body}");
+                    assert_eq!(&body[scan.at()..], after);
+                }
+            }
+            let open = format!("\"{plain}");
+            assert_eq!(JsonScanner::new(&open, 1).string(), Err(MalformedJson), "{open}");
+        }
+    }
 
     #[test]
     fn accepts_what_serde_accepts() {

@@ -13,7 +13,7 @@ use crate::{
     server::{
         connection::{LegacyContext, not_initialized},
         encode_error::{read_error, write_error},
-        message::{Message, RequestRejection, is_id, unknown_method},
+        message::{Message, RequestRejection, unknown_method},
         message_source::MessageSource,
         modern,
     },
@@ -56,7 +56,7 @@ impl ServerProtocol {
         let is_response = message.members.has_any(RESPONSE_FIELDS);
         let is_request = message.has(MessageField::Method);
         let id = message.members.span(MessageField::Id).of(&message.body);
-        let id = id.filter(|id| is_id(id, self.limits.id));
+        let id = id.filter(|_| message.is_id(MessageField::Id, self.limits.id));
         let id = id.filter(|_| fault != Some(MessageFault::Duplicate(MessageField::Id)));
         // The id of a response is the server's: an error under it could be taken for the reply to a client
         // request.

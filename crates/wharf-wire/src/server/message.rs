@@ -11,7 +11,7 @@ use wharf_model::{
 
 use crate::{
     CallId, Codec, Revision, ServerProtocol,
-    json::envelope::{FieldSpans, MessageField, unquote},
+    json::envelope::{FieldSpans, MessageField},
 };
 
 /// Message whose JSON-RPC envelope is valid.
@@ -50,6 +50,11 @@ impl Message {
         self.members.is_string(&self.body, slot)
     }
 
+    /// Returns whether the field is a valid id: an integer or a string, of at most `limit` bytes.
+    pub(crate) fn is_id(&self, slot: MessageField, limit: usize) -> bool {
+        self.members.is_id(&self.body, slot, limit)
+    }
+
     pub(crate) fn raw(&self, slot: MessageField) -> Option<&str> {
         self.members.raw(&self.body, slot)
     }
@@ -65,7 +70,7 @@ impl Message {
 
     /// Returns the id in a canonical form, in which equal ids have equal text.
     pub(crate) fn call_id(&self, slot: MessageField, limit: usize) -> Option<CallId> {
-        let id = self.raw(slot).filter(|id| is_id(id, limit))?;
+        let id = self.raw(slot).filter(|_| self.is_id(slot, limit))?;
         Some(CallId::canonical(self.body.slice_ref(id)))
     }
 
@@ -154,9 +159,9 @@ impl Message {
 
     /// Returns the progress token: a string or integer; anything else is ignored.
     pub(crate) fn token(&self) -> Span {
-        match self.raw(MessageField::Token) {
-            Some(token) if is_id(token, usize::MAX) => self.members.span(MessageField::Token),
-            _ => Span::default(),
+        match self.is_id(MessageField::Token, usize::MAX) {
+            true => self.members.span(MessageField::Token),
+            false => Span::default(),
         }
     }
 
@@ -248,12 +253,6 @@ pub(crate) fn target_field(method: Method) -> Option<MessageField> {
 
 /// Size above which the codec copies what it needs instead of keeping the message.
 const MAX_SHARED_BODY_BYTES: usize = 4 << 10;
-
-/// Returns whether `json` is an integer or a valid string of at most `limit` bytes.
-pub(crate) fn is_id(json: &str, limit: usize) -> bool {
-    let integer = || json.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-    json.len() <= limit && if json.starts_with('"') { unquote(json).is_some() } else { integer() }
-}
 
 pub(crate) fn invalid_request(problem: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::InvalidRequest).with_message(problem)
