@@ -150,8 +150,8 @@ impl Service for Counting {
         self.inner.call(request, outbox)
     }
 
-    fn moment(&self) -> Option<ChangeVersion> {
-        self.inner.moment()
+    fn change_version(&self) -> Option<ChangeVersion> {
+        self.inner.change_version()
     }
 }
 
