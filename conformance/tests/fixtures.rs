@@ -91,11 +91,11 @@ fn every_tool_is_listed_with_its_schema() {
         ("test_trigger_prompt_change", nothing()),
         (
             "test_sampling",
-            text("prompt", json!({"type": "string", "description": "What the model is asked."})),
+            text("prompt", json!({"type": "string", "description": "The prompt for the model."})),
         ),
         (
             "test_elicitation",
-            text("message", json!({"type": "string", "description": "What the user is told."})),
+            text("message", json!({"type": "string", "description": "The message of the form."})),
         ),
         ("test_elicitation_sep1034_defaults", nothing()),
         ("test_elicitation_sep1330_enums", nothing()),
@@ -114,7 +114,7 @@ fn every_tool_is_listed_with_its_schema() {
             "test_custom_header",
             text(
                 "value",
-                json!({"type": "string", "description": "What to say.", "x-mcp-header": "Value"}),
+                json!({"type": "string", "description": "The text to return.", "x-mcp-header": "Value"}),
             ),
         ),
         ("greet", text("name", json!({"type": "string"}))),

@@ -21,7 +21,7 @@ Stdout carries the result: tables and text at a terminal, JSON if piped or with 
 Exit codes: 0 success, 1 invalid usage, 3 not authorized, 4 server unreachable, 5 server or tool error.";
 
 const TASKS: &str = "\
-list    List your tasks, if the server supports it (2025-11-25 only)
+list    List your tasks, if the server supports it (legacy servers only)
 get     Show the status of a task, with its result or its input requests
 cancel  Request cancellation of a task
 watch   Print a line for each status change, until the task ends

@@ -134,8 +134,8 @@ pub trait NotificationListener: Send + Sync + 'static {
 ///         self.inner.call(request, outbox)
 ///     }
 ///
-///     fn moment(&self) -> Option<ChangeVersion> {
-///         self.inner.moment()
+///     fn change_version(&self) -> Option<ChangeVersion> {
+///         self.inner.change_version()
 ///     }
 /// }
 ///

@@ -17,12 +17,12 @@ pub(crate) fn tools(server: Server) -> Server {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Confirmation {
+struct DeleteConfirmation {
     confirm: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct NameForm {
+struct TaskNameForm {
     name: String,
 }
 
@@ -56,7 +56,7 @@ async fn protocol_error_job() -> Result<String, Error> {
 /// Pretends to delete a file after the user confirms.
 #[tool(task)]
 async fn confirm_delete(filename: String, ctx: Ctx) -> Result<String, ToolError> {
-    let Confirmation { confirm } = ctx.ask("confirm", format!("Delete {filename}?")).await?;
+    let DeleteConfirmation { confirm } = ctx.ask("confirm", format!("Delete {filename}?")).await?;
     Ok(format!("{filename} was {}.", if confirm { "deleted" } else { "kept" }))
 }
 
@@ -65,14 +65,14 @@ async fn confirm_delete(filename: String, ctx: Ctx) -> Result<String, ToolError>
 async fn multi_input(ctx: Ctx) -> Result<String, ToolError> {
     let (name, confirm) =
         tokio::join!(ctx.ask("name", "What is your name?"), ctx.ask("confirm", "Shall we go on?"),);
-    let (NameForm { name }, Confirmation { confirm }) = (name?, confirm?);
+    let (TaskNameForm { name }, DeleteConfirmation { confirm }) = (name?, confirm?);
     Ok(format!("{name} said {}.", if confirm { "yes" } else { "no" }))
 }
 
 /// Elicits the user's name, then becomes a task.
 #[tool(task = "required", after = "detach")]
 async fn test_tool_with_task(ctx: Ctx) -> Result<String, ToolError> {
-    let NameForm { name } = ctx.ask("user_name", "What is your name?").await?;
+    let TaskNameForm { name } = ctx.ask("user_name", "What is your name?").await?;
     ctx.detach().await?;
     sleep(Duration::from_millis(100)).await;
     Ok(format!("The task of {name} is done."))
