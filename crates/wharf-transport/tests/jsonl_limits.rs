@@ -526,7 +526,7 @@ async fn a_client_that_reads_nothing_gets_one_shutdown_timeout() {
 /// The client kept its connection and its memory as long as it liked.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_never_reads_is_disconnected() {
-    let (host, _) = host(|limits| limits.write = Duration::from_secs(5));
+    let (host, _) = host(|host| host.limits.write = Duration::from_secs(5));
     let (server, mut client) = duplex(64 << 10);
     let (input, output) = split(server);
     let serving =
