@@ -176,9 +176,8 @@ async fn a_client_with_unread_input_receives_all_replies_at_shutdown() {
 
 #[tokio::test]
 async fn a_client_that_never_reads_is_disconnected() {
-    let mut limits = LineLimits::default();
-    limits.write = Duration::from_millis(200);
-    let (address, shutdown) = serving(limits, 2).await;
+    let limits = LineLimits::default().write(Duration::from_millis(200));
+    let (address, shutdown) = serving(host().limits(limits), 2).await;
     let mut client = TcpStream::connect(address).await.unwrap();
     let pings = PING.repeat(1000);
     let writing = async { while client.write_all(&pings).await.is_ok() {} };

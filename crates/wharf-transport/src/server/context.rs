@@ -150,6 +150,7 @@ setters!(LineLimits {
     output: usize,
     grace: Duration,
     arrival: Duration,
+    write: Duration,
     unfinished: usize,
     messages: usize,
 });
