@@ -55,6 +55,7 @@ pub(super) fn compile(root: &Value) -> Result<Schema, String> {
     let anchors = compiler.anchors()?;
     compiler.reject_cycles()?;
     compiler.note_aliases();
+    compiler.note_sufficient_types();
     Ok(Schema { root, nodes: compiler.nodes.into(), anchors })
 }
 
@@ -101,8 +102,14 @@ impl<'d> SchemaCompiler<'d> {
             };
             let is_flat = rules.iter().all(Rule::is_flat);
             let needs_marks = rules.last().is_some_and(is_last);
-            self.nodes[id] =
-                SchemaNode { resource, types, rules, needs_marks, is_flat, alias: None };
+            self.nodes[id] = SchemaNode {
+                resource,
+                types,
+                rules,
+                needs_marks,
+                is_flat,
+                ..SchemaNode::default()
+            };
         }
         Ok(())
     }
@@ -134,6 +141,15 @@ impl<'d> SchemaCompiler<'d> {
                 [Rule::Reference(id)] if node.types == TypeSet::default() => Some(id),
                 _ => None,
             };
+        }
+    }
+
+    fn note_sufficient_types(&mut self) {
+        for id in 0..self.nodes.len() {
+            let [Rule::AnyOf(alternatives)] = &*self.nodes[id].rules else { continue };
+            let alternatives = alternatives.iter().map(|id| &self.nodes[*id]);
+            let types = alternatives.filter(|it| it.rules.is_empty()).map(|it| it.types);
+            self.nodes[id].sufficient = types.reduce(TypeSet::and);
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct SchemaNode {
     pub(super) rules: Box<[Rule]>,
     /// True if no rule contains a schema.
     pub(super) is_flat: bool,
+    /// Types that suffice if the only rule is an `anyOf`: alternatives allow them without rules.
+    pub(super) sufficient: Option<TypeSet>,
     /// Target if the schema is only a reference and its target does not depend on the dynamic scope.
     pub(super) alias: Option<SchemaId>,
     /// True if its last rules are `unevaluated…` keywords, which need the marks of the other rules.

@@ -121,6 +121,13 @@ impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
         if node.rules.is_empty() || !(is_of_type || self.tells()) {
             return Ok(is_of_type);
         }
+        if !TELLS
+            && marks.is_none()
+            && let Some(types) = node.sufficient
+            && types.allow(part.value)
+        {
+            return Ok(true);
+        }
         if !TELLS && node.is_flat {
             return self.flat_rules(node, part.value);
         }
