@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files whose joined text is the stamp of an installation. `xtask/src/foreign.rs` writes it.
-const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
+const PINS: [&str; 5] =
+    [".node-version", "package.json", "package-lock.json", "requirements.txt", "schema-suite.txt"];
 
 /// Installation of `cargo xtask foreign`.
 pub(crate) struct Installed {

@@ -21,6 +21,8 @@ const RUNNER: (&str, &str) = ("runner", "bench");
 const QUICKSTART_SERVER: (&str, &str) = ("wharf", "bench-quickstart");
 /// Wharf's server with a store, for the benchmarks of tasks.
 const TASK_SERVER: (&str, &str) = ("tasks", "bench-wharf-tasks");
+/// Validators of JSON Schema.
+const VALIDATORS: (&str, &str) = ("schema", "bench-schema");
 
 pub(crate) fn run(workspace: &Workspace) -> Result<(), String> {
     let args: Vec<String> = env::args().skip(2).collect();
@@ -40,6 +42,9 @@ fn build_servers(workspace: &Workspace, args: &[String]) -> Result<(), String> {
     if value("--only").is_some_and(|only| only.starts_with("tasks")) {
         redis::install(workspace)?;
         return build(workspace, TASK_SERVER);
+    }
+    if value("--only").is_some_and(|only| only.starts_with("schema")) {
+        return build(workspace, VALIDATORS);
     }
     let named = value("--servers");
     let wanted = |name: &str| named.is_none_or(|names| names.split(',').any(|it| it == name));

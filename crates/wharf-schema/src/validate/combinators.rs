@@ -8,7 +8,8 @@ use crate::validate::{
     step_budget::StopReason,
 };
 
-impl ValueCheck<'_> {
+impl<const TELLS: bool> ValueCheck<'_, TELLS> {
+    #[inline(never)]
     pub(super) fn all_of(
         &mut self,
         ids: &[SchemaId],
@@ -18,7 +19,7 @@ impl ValueCheck<'_> {
         let mut fits = true;
         for id in ids {
             fits &= self.node(*id, part, marks.as_deref_mut())?;
-            if !fits && self.problems.is_none() {
+            if !fits && !self.tells() {
                 return Ok(false);
             }
         }
@@ -26,15 +27,26 @@ impl ValueCheck<'_> {
     }
 
     /// Evaluates an alternative silently; its marks count only if it matches.
+    #[inline(always)]
     fn try_node(
         &mut self,
         id: SchemaId,
         part: ValuePart<'_>,
         marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
-        let Some(marks) = marks else {
-            return self.without_problems(|check| check.node(id, part, None));
-        };
+        match marks {
+            None => self.without_problems(|check| check.node(id, part, None)),
+            Some(marks) => self.try_node_with_marks(id, part, marks),
+        }
+    }
+
+    #[inline(never)]
+    fn try_node_with_marks(
+        &mut self,
+        id: SchemaId,
+        part: ValuePart<'_>,
+        marks: &mut EvaluatedMarks,
+    ) -> StepResult {
         let mut fresh = marks.fresh();
         self.budget.spend(fresh.len())?;
         let fits = self.without_problems(|check| check.node(id, part, Some(&mut fresh)))?;
@@ -44,6 +56,7 @@ impl ValueCheck<'_> {
         Ok(fits)
     }
 
+    #[inline(never)]
     pub(super) fn any_of(
         &mut self,
         ids: &[SchemaId],
@@ -53,6 +66,7 @@ impl ValueCheck<'_> {
         let mut fits = false;
         for id in ids {
             fits |= self.try_node(*id, part, marks.as_deref_mut())?;
+            // Marks are those of all alternatives that match.
             if fits && marks.is_none() {
                 return Ok(true);
             }
@@ -60,6 +74,7 @@ impl ValueCheck<'_> {
         if fits { Ok(true) } else { self.report_no_match(ids, "anyOf", part) }
     }
 
+    #[inline(never)]
     pub(super) fn one_of(
         &mut self,
         ids: &[SchemaId],
@@ -77,6 +92,7 @@ impl ValueCheck<'_> {
         if fitting == 1 { Ok(true) } else { self.report_no_match(ids, "oneOf", part) }
     }
 
+    #[inline(never)]
     pub(super) fn conditional(
         &mut self,
         [condition, then, otherwise]: [SchemaId; 3],
@@ -95,7 +111,7 @@ impl ValueCheck<'_> {
         keyword: &str,
         part: ValuePart<'_>,
     ) -> StepResult {
-        if self.problems.is_none() {
+        if !self.tells() {
             return Ok(false);
         }
         self.budget.spend(MESSAGE_STEPS)?;

@@ -13,7 +13,7 @@ use super::{
     keywords::KEYWORDS,
     pattern::Pattern,
 };
-use crate::validate::compiled::{ANY, NEVER, NamedList, Rule, SchemaId, SchemaNode};
+use crate::validate::compiled::{ANY, NEVER, NamedList, Rule, SchemaId, SchemaNode, TypeSet};
 
 /// Maximum number of operations for all patterns of one schema.
 const OPERATIONS: usize = 65_536;
@@ -54,6 +54,8 @@ pub(super) fn compile(root: &Value) -> Result<Schema, String> {
     compiler.drain()?;
     let anchors = compiler.anchors()?;
     compiler.reject_cycles()?;
+    compiler.note_aliases();
+    compiler.note_sufficient_types();
     Ok(Schema { root, nodes: compiler.nodes.into(), anchors })
 }
 
@@ -87,18 +89,27 @@ impl<'d> SchemaCompiler<'d> {
                 draft,
                 resource,
                 pointer: &pointer,
+                types: TypeSet::default(),
                 rules: Vec::new(),
             };
             reader.read().map_err(|problem| match &*pointer {
                 "" => problem,
                 pointer => format!("`{pointer}`: {problem}"),
             })?;
-            let rules: Box<[Rule]> = reader.rules.into();
+            let (types, rules): (_, Box<[Rule]>) = (reader.types, reader.rules.into());
             let is_last = |rule: &Rule| {
                 matches!(rule, Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_))
             };
+            let is_flat = rules.iter().all(Rule::is_flat);
             let needs_marks = rules.last().is_some_and(is_last);
-            self.nodes[id] = SchemaNode { resource, rules, needs_marks };
+            self.nodes[id] = SchemaNode {
+                resource,
+                types,
+                rules,
+                needs_marks,
+                is_flat,
+                ..SchemaNode::default()
+            };
         }
         Ok(())
     }
@@ -119,6 +130,27 @@ impl<'d> SchemaCompiler<'d> {
         }
         self.drain()?;
         Ok(anchors)
+    }
+
+    fn note_aliases(&mut self) {
+        if self.is_dynamic {
+            return;
+        }
+        for node in &mut self.nodes {
+            node.alias = match *node.rules {
+                [Rule::Reference(id)] if node.types == TypeSet::default() => Some(id),
+                _ => None,
+            };
+        }
+    }
+
+    fn note_sufficient_types(&mut self) {
+        for id in 0..self.nodes.len() {
+            let [Rule::AnyOf(alternatives)] = &*self.nodes[id].rules else { continue };
+            let alternatives = alternatives.iter().map(|id| &self.nodes[*id]);
+            let types = alternatives.filter(|it| it.rules.is_empty()).map(|it| it.types);
+            self.nodes[id].sufficient = types.reduce(TypeSet::and);
+        }
     }
 
     /// Rejects reference cycles that do not descend into the value, because evaluation would not
@@ -164,6 +196,7 @@ pub(super) struct SchemaReader<'c, 'd> {
     pub(super) draft: Draft,
     resource: usize,
     pointer: &'c str,
+    pub(super) types: TypeSet,
     pub(super) rules: Vec<Rule>,
 }
 

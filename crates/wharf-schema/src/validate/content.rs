@@ -5,6 +5,8 @@ use std::fmt;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::de::IgnoredAny;
 
+use super::step_budget::{StepBudget, StopReason};
+
 /// Required content of a string: JSON, Base64, or JSON in Base64.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
@@ -26,7 +28,14 @@ impl Content {
         (is_base64 || is_json).then_some(Content { is_base64, is_json })
     }
 
-    pub(super) fn is_met(self, text: &str) -> bool {
+    /// True if the text has this content.
+    #[inline(never)]
+    pub(super) fn is_in(self, text: &str, budget: &mut StepBudget) -> Result<bool, StopReason> {
+        budget.spend(text.len())?;
+        Ok(self.is_met(text))
+    }
+
+    fn is_met(self, text: &str) -> bool {
         if !self.is_base64 {
             return is_json(text.as_bytes());
         }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::problems::{MAX_PROBLEMS, ProblemKind, ValuePath, ValueProblem};
 use crate::validate::{
     Schema, assertions,
-    compiled::{Rule, SchemaId},
+    compiled::{Rule, SchemaId, SchemaNode, TypeSet},
     evaluated::EvaluatedMarks,
     messages::MessageStyle,
     step_budget::{StepBudget, StopReason},
@@ -43,8 +43,9 @@ pub(super) struct DynamicScope<'a> {
     outer: Option<&'a DynamicScope<'a>>,
 }
 
-/// State of one evaluation.
-pub(super) struct ValueCheck<'s> {
+/// State of one evaluation. `TELLS`: true if problems may be collected; a check that only answers
+/// whether a value matches is compiled without all that.
+pub(super) struct ValueCheck<'s, const TELLS: bool> {
     pub(super) schema: &'s Schema,
     pub(super) budget: StepBudget,
     /// Problems found; `None` if they are not collected.
@@ -55,17 +56,30 @@ pub(super) struct ValueCheck<'s> {
     depth: usize,
 }
 
-impl<'s> ValueCheck<'s> {
+impl<'s> ValueCheck<'s, false> {
     pub(super) fn without_report(schema: &'s Schema, steps: usize) -> Self {
+        ValueCheck::new(schema, steps, MessageStyle { quotes: false })
+    }
+}
+
+impl<'s> ValueCheck<'s, true> {
+    pub(super) fn with_report(schema: &'s Schema, steps: usize, quotes: bool) -> Self {
+        ValueCheck::new(schema, steps, MessageStyle { quotes })
+    }
+}
+
+impl<'s, const TELLS: bool> ValueCheck<'s, TELLS> {
+    fn new(schema: &'s Schema, steps: usize, messages: MessageStyle) -> Self {
         // With dynamic references, a result depends on the dynamic scope as well as on the part.
         let memo = schema.anchors.is_empty().then(HashMap::default);
-        let (budget, messages) = (StepBudget::new(steps), MessageStyle { quotes: false });
-        ValueCheck { schema, budget, problems: None, messages, memo, depth: 0 }
+        let problems = TELLS.then(Vec::new);
+        ValueCheck { schema, budget: StepBudget::new(steps), problems, messages, memo, depth: 0 }
     }
 
-    pub(super) fn with_report(schema: &'s Schema, steps: usize, quotes: bool) -> Self {
-        let (problems, messages) = (Some(Vec::new()), MessageStyle { quotes });
-        ValueCheck { problems, messages, ..ValueCheck::without_report(schema, steps) }
+    /// True if problems are collected now.
+    #[inline]
+    pub(super) fn tells(&self) -> bool {
+        TELLS && self.problems.is_some()
     }
 
     pub(super) fn run(&mut self, value: &Value) -> StepResult {
@@ -83,31 +97,92 @@ impl<'s> ValueCheck<'s> {
     }
 
     /// Evaluates a part against a schema; `marks` receives the evaluated items or properties.
+    // Most schemas of properties and items have a type and no rules: they need no call.
+    #[inline(always)]
     pub(super) fn node(
         &mut self,
         id: SchemaId,
         part: ValuePart<'_>,
         marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
-        let node = &self.schema.nodes[id];
+        let mut node = &self.schema.nodes[id];
         self.budget.spend(1)?;
-        if node.rules.is_empty() {
+        if !TELLS
+            && let Some(target) = node.alias
+            && self.budget.spent() <= MEMO_AFTER_STEPS
+        {
+            self.budget.spend(1)?;
+            node = &self.schema.nodes[target];
+        }
+        let is_of_type = node.types.allow(part.value);
+        if !is_of_type {
+            self.report_type(node.types, part)?;
+        }
+        if node.rules.is_empty() || !(is_of_type || self.tells()) {
+            return Ok(is_of_type);
+        }
+        if !TELLS
+            && marks.is_none()
+            && let Some(types) = node.sufficient
+            && types.allow(part.value)
+        {
             return Ok(true);
         }
+        if !TELLS && node.is_flat {
+            return self.flat_rules(node, part.value);
+        }
+        self.all_rules(node, part, marks, is_of_type)
+    }
+
+    /// Rules that look at the value alone need neither scope nor depth.
+    #[inline(never)]
+    fn flat_rules(&mut self, node: &SchemaNode, value: &Value) -> StepResult {
+        for rule in &node.rules {
+            if !assertions::holds(rule, value, &mut self.budget)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    #[inline(never)]
+    fn all_rules(
+        &mut self,
+        node: &SchemaNode,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+        is_of_type: bool,
+    ) -> StepResult {
         if self.depth == MAX_DEPTH {
             return Err(StopReason::BudgetExceeded);
         }
         self.depth += 1;
-        let entered = DynamicScope { resource: node.resource, outer: Some(part.scope) };
-        let is_same = part.scope.resource == node.resource;
-        let part = ValuePart { scope: if is_same { part.scope } else { &entered }, ..part };
-        let fits = if node.needs_marks {
-            self.rules_with_marks(&node.rules, part, marks)
+        let is_dynamic = !self.schema.anchors.is_empty();
+        let fits = if node.needs_marks || (is_dynamic && part.scope.resource != node.resource) {
+            self.rules_in_scope(node, part, marks, is_of_type)
         } else {
-            self.rules(&node.rules, part, marks)
+            self.rules(&node.rules, part, marks, is_of_type)
         };
         self.depth -= 1;
         fits
+    }
+
+    #[inline(never)]
+    fn rules_in_scope(
+        &mut self,
+        node: &SchemaNode,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+        is_of_type: bool,
+    ) -> StepResult {
+        let entered = DynamicScope { resource: node.resource, outer: Some(part.scope) };
+        let is_same = part.scope.resource == node.resource;
+        let part = ValuePart { scope: if is_same { part.scope } else { &entered }, ..part };
+        if node.needs_marks {
+            self.rules_with_marks(&node.rules, part, marks, is_of_type)
+        } else {
+            self.rules(&node.rules, part, marks, is_of_type)
+        }
     }
 
     fn rules_with_marks(
@@ -115,37 +190,46 @@ impl<'s> ValueCheck<'s> {
         rules: &[Rule],
         part: ValuePart<'_>,
         outer: Option<&mut EvaluatedMarks>,
+        fits: bool,
     ) -> StepResult {
         let mut marks = EvaluatedMarks::of(part.value);
         self.budget.spend(marks.len())?;
-        let fits = self.rules(rules, part, Some(&mut marks))?;
+        let fits = self.rules(rules, part, Some(&mut marks), fits)?;
         if let Some(outer) = outer {
             outer.add(&marks);
         }
         Ok(fits)
     }
 
+    #[inline(always)]
     fn rules(
         &mut self,
         rules: &[Rule],
         part: ValuePart<'_>,
         mut marks: Option<&mut EvaluatedMarks>,
+        mut fits: bool,
     ) -> StepResult {
-        let mut fits = true;
         for rule in rules {
+            if !TELLS {
+                if !self.rule(rule, part, marks.as_deref_mut())? {
+                    return Ok(false);
+                }
+                continue;
+            }
             fits &= match rule {
                 // The marks of failed rules are incomplete, so the `unevaluated…` keywords cannot
                 // be checked.
                 Rule::UnevaluatedItems(_) | Rule::UnevaluatedProperties(_) if !fits => false,
                 rule => self.rule(rule, part, marks.as_deref_mut())?,
             };
-            if !fits && self.problems.is_none() {
+            if !fits && !self.tells() {
                 return Ok(false);
             }
         }
         Ok(fits)
     }
 
+    #[inline(always)]
     fn rule(
         &mut self,
         rule: &Rule,
@@ -153,7 +237,9 @@ impl<'s> ValueCheck<'s> {
         marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         match rule {
-            Rule::Required(names) => self.required(names, part),
+            // The rule of the properties counts them.
+            Rule::Required(required) if !TELLS && required.is_counted => Ok(true),
+            Rule::Required(required) => self.required(&required.names, part),
             Rule::DependentRequired(all) => self.dependent_required(all, part),
             Rule::Properties(all) => self.properties(all, part, marks),
             Rule::PropertyNames(id) => self.property_names(*id, part),
@@ -165,23 +251,35 @@ impl<'s> ValueCheck<'s> {
             Rule::AllOf(ids) => self.all_of(ids, part, marks),
             Rule::AnyOf(ids) => self.any_of(ids, part, marks),
             Rule::OneOf(ids) => self.one_of(ids, part, marks),
-            Rule::Not(id, _) => {
-                let fits = !self.without_problems(|check| check.node(*id, part, None))?;
-                if fits { Ok(true) } else { self.report_rule(rule, part) }
-            }
+            Rule::Not(id, _) => self.not(rule, *id, part),
             Rule::If { condition, then, otherwise } => {
                 self.conditional([*condition, *then, *otherwise], part, marks)
             }
             Rule::Reference(id) => self.follow_reference(*id, part, marks),
-            Rule::DynamicReference(id, anchor) => {
-                let outermost = self.outermost(part.scope, anchor)?;
-                self.node(outermost.unwrap_or(*id), part, marks)
-            }
+            Rule::DynamicReference(id, anchor) => self.dynamic_reference(*id, anchor, part, marks),
             leaf => match assertions::holds(leaf, part.value, &mut self.budget)? {
                 true => Ok(true),
                 false => self.report_rule(leaf, part),
             },
         }
+    }
+
+    #[inline(never)]
+    fn dynamic_reference(
+        &mut self,
+        id: SchemaId,
+        anchor: &str,
+        part: ValuePart<'_>,
+        marks: Option<&mut EvaluatedMarks>,
+    ) -> StepResult {
+        let outermost = self.outermost(part.scope, anchor)?;
+        self.node(outermost.unwrap_or(id), part, marks)
+    }
+
+    #[inline(never)]
+    fn not(&mut self, rule: &Rule, id: SchemaId, part: ValuePart<'_>) -> StepResult {
+        let fits = !self.without_problems(|check| check.node(id, part, None))?;
+        if fits { Ok(true) } else { self.report_rule(rule, part) }
     }
 
     /// Outermost schema in the dynamic scope with this anchor.
@@ -205,6 +303,7 @@ impl<'s> ValueCheck<'s> {
     }
 
     /// Follows a reference. Results are memoized, so that a part is evaluated once per schema.
+    #[inline(never)]
     fn follow_reference(
         &mut self,
         id: SchemaId,
@@ -212,7 +311,7 @@ impl<'s> ValueCheck<'s> {
         marks: Option<&mut EvaluatedMarks>,
     ) -> StepResult {
         let is_worth_it =
-            self.budget.spent() > MEMO_AFTER_STEPS && self.problems.is_none() && marks.is_none();
+            self.budget.spent() > MEMO_AFTER_STEPS && !self.tells() && marks.is_none();
         if !is_worth_it {
             return self.node(id, part, marks);
         }
@@ -229,10 +328,14 @@ impl<'s> ValueCheck<'s> {
     }
 
     /// Evaluates without collecting problems.
+    #[inline(always)]
     pub(super) fn without_problems(
         &mut self,
         look: impl FnOnce(&mut Self) -> StepResult,
     ) -> StepResult {
+        if !TELLS {
+            return look(self);
+        }
         let problems = self.problems.take();
         let fits = look(self);
         self.problems = problems;
@@ -250,9 +353,15 @@ impl<'s> ValueCheck<'s> {
         fits
     }
 
+    #[cold]
+    fn report_type(&mut self, types: TypeSet, part: ValuePart<'_>) -> StepResult {
+        let messages = self.messages;
+        self.report(ProblemKind::Type, part, || messages.of_type(types, part.value))
+    }
+
+    #[cold]
     fn report_rule(&mut self, rule: &Rule, part: ValuePart<'_>) -> StepResult {
         let kind = match rule {
-            Rule::Type(_) => ProblemKind::Type,
             Rule::Const(_) => ProblemKind::Constant,
             _ => ProblemKind::Other,
         };
@@ -267,7 +376,7 @@ impl<'s> ValueCheck<'s> {
         part: ValuePart<'_>,
         text: impl FnOnce() -> String,
     ) -> StepResult {
-        let Some(problems) = &mut self.problems else { return Ok(false) };
+        let Some(problems) = self.problems.as_mut().filter(|_| TELLS) else { return Ok(false) };
         self.budget.spend(MESSAGE_STEPS)?;
         let problem = ValueProblem { kind, path: part.path.dotted(), text: text() };
         self.budget.spend_on_text(&problem.path)?;

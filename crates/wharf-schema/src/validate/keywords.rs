@@ -15,8 +15,8 @@ use super::{
 };
 use crate::validate::{
     compiled::{
-        ANY, BoundKeyword, Contains, CountKeyword, NameList, NamedList, Properties, Rule, SchemaId,
-        TypeSet,
+        ANY, BoundKeyword, Contains, CountKeyword, NameList, NamedList, NamedProperties,
+        Properties, RequiredNames, Rule, SchemaId, TypeSet,
     },
     messages::as_json,
 };
@@ -120,12 +120,12 @@ fn types(reader: &mut SchemaReader<'_, '_>, keyword: &'static str) -> Result<(),
     let named = |it: &Value| it.as_str().and_then(TypeSet::named);
     let types = match value {
         Value::Array(all) => {
-            all.iter().map(named).try_fold(TypeSet::default(), |sum, it| it.map(|it| sum.and(it)))
+            all.iter().map(named).try_fold(TypeSet::NONE, |sum, it| it.map(|it| sum.and(it)))
         }
         one => named(one),
     };
     let Some(types) = types else { return wrong(keyword, "the name of a type of JSON", value) };
-    reader.rules.push(Rule::Type(types));
+    reader.types = types;
     Ok(())
 }
 
@@ -227,7 +227,7 @@ fn content(reader: &mut SchemaReader<'_, '_>, _: &'static str) -> Result<(), Str
 
 fn required(reader: &mut SchemaReader<'_, '_>, keyword: &'static str) -> Result<(), String> {
     let names = strings(keyword, value(reader, keyword))?;
-    reader.rules.push(Rule::Required(names));
+    reader.rules.push(Rule::Required(RequiredNames { names, is_counted: false }));
     Ok(())
 }
 
@@ -283,13 +283,21 @@ fn property_names(reader: &mut SchemaReader<'_, '_>, keyword: &'static str) -> R
 }
 
 fn properties(reader: &mut SchemaReader<'_, '_>, _: &'static str) -> Result<(), String> {
-    let mut named = named_schemas(reader, "properties")?;
-    named.sort_unstable();
+    let named = named_schemas(reader, "properties")?.into_vec();
     let mut patterns = Vec::new();
     for (source, id) in named_schemas(reader, "patternProperties")? {
         patterns.push((reader.pattern(&source)?, id));
     }
     let rest = schema(reader, "additionalProperties")?;
+    let required = reader.rules.iter_mut().find_map(|rule| match rule {
+        Rule::Required(required) => Some(required),
+        _ => None,
+    });
+    let names = required.as_ref().map_or(&[][..], |required| &required.names);
+    let named = NamedProperties::new(named, names);
+    if let Some(required) = required {
+        required.is_counted = named.required > 0;
+    }
     let rule = Properties { named, patterns: patterns.into(), rest };
     reader.rules.push(Rule::Properties(rule.into()));
     Ok(())

@@ -8,7 +8,7 @@ use std::{
 use serde_json::Value;
 
 use crate::problems::{MAX_PROBLEM_CHARS, sanitize};
-use crate::validate::compiled::{BoundKeyword, Contains, CountKeyword, Rule};
+use crate::validate::compiled::{BoundKeyword, Contains, CountKeyword, Rule, TypeSet};
 
 /// Maximum number of choices, and of names, in a message.
 const MAX_LISTED_CHOICES: usize = 3;
@@ -58,10 +58,6 @@ impl MessageStyle {
         let it = || self.value(value);
         match rule {
             Rule::Never => format!("False schema does not allow {}", it()),
-            Rule::Type(types) => {
-                let names: Vec<String> = types.names().map(|name| format!("\"{name}\"")).collect();
-                format!("{} is not of type{} {}", it(), ending(names.len()), names.join(", "))
-            }
             Rule::Const(wanted) => format!("{} was expected", as_json(wanted)),
             Rule::Enum(choices) => format!("{} is not one of {}", it(), listed(choices)),
             Rule::Bound(bound, limit) => format!("{} is {} of {limit}", it(), beyond(*bound)),
@@ -76,6 +72,12 @@ impl MessageStyle {
             Rule::Not(_, schema) => format!("{schema} is not allowed for {}", it()),
             _ => format!("{} does not match the schema", it()),
         }
+    }
+
+    pub(super) fn of_type(self, types: TypeSet, value: &Value) -> String {
+        let names: Vec<String> = types.names().map(|name| format!("\"{name}\"")).collect();
+        let (it, ending) = (self.value(value), ending(names.len()));
+        format!("{it} is not of type{ending} {}", names.join(", "))
     }
 
     pub(super) fn missing(name: &str) -> String {

@@ -33,6 +33,9 @@ pub(super) fn is_whole(number: &Number) -> bool {
 
 /// Compares two numbers.
 pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
+    if let Some(order) = compare_small(one, other) {
+        return order;
+    }
     match (exact(one), exact(other)) {
         (ExactNumber::Whole(one), ExactNumber::Whole(other)) => one.cmp(&other),
         (ExactNumber::Float(one), ExactNumber::Float(other)) => {
@@ -40,6 +43,19 @@ pub(super) fn compare(one: &Number, other: &Number) -> Ordering {
         }
         (ExactNumber::Whole(one), ExactNumber::Float(other)) => compare_mixed(one, other),
         (ExactNumber::Float(one), ExactNumber::Whole(other)) => compare_mixed(other, one).reverse(),
+    }
+}
+
+/// Compares without conversion to 128 bits where it loses nothing.
+fn compare_small(one: &Number, other: &Number) -> Option<Ordering> {
+    /// Up to here, floats have all whole numbers.
+    const WHOLE: u64 = 1 << 53;
+    match (one.as_i64(), other.as_i64()) {
+        (Some(one), Some(other)) => Some(one.cmp(&other)),
+        (None, Some(whole)) if one.is_f64() && whole.unsigned_abs() <= WHOLE => {
+            one.as_f64()?.partial_cmp(&(whole as f64))
+        }
+        _ => None,
     }
 }
 

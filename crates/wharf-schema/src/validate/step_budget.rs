@@ -31,8 +31,12 @@ impl StepBudget {
     }
 
     /// Spends the steps for one pass over a text.
+    #[inline]
     pub(super) fn spend_on_text(&mut self, text: &str) -> Result<(), StopReason> {
-        self.spend(text.len() / TEXT_BYTES_PER_STEP)
+        match text.len() / TEXT_BYTES_PER_STEP {
+            0 => Ok(()),
+            steps => self.spend(steps),
+        }
     }
 
     /// Spends the steps for looking up a name in an object, which reads the whole name.

@@ -22,6 +22,11 @@ pub(crate) const WHARF: &str = "wharf";
 /// Rust server with durable tasks. It is separate from Wharf's main benchmark server, whose size is measured.
 pub(crate) const TASK_SERVERS: [(&str, &str); 1] = [(WHARF, "bench-wharf-tasks")];
 
+/// Validators of JSON Schema, and their program.
+pub(crate) const JSONSCHEMA: &str = "jsonschema";
+pub(crate) const VALIDATORS: [(&str, &str); 2] =
+    [(WHARF, "bench-schema"), (JSONSCHEMA, "bench-schema")];
+
 /// Poll interval of tasks that the servers announce.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -93,6 +98,13 @@ impl Contender {
         ];
         let can = self.name == WHARF || (self.name, engine) == (FASTMCP, StoreEngine::Redis);
         can.then(|| Contender { environment, ..self.clone() })
+    }
+
+    /// The program of a validator, which calls it so often.
+    pub(crate) fn validator(&self, operation: &str, schema: &str, calls: u64) -> Command {
+        let mut command = self.command();
+        command.args([self.name, operation, schema, &calls.to_string()]);
+        command
     }
 
     fn command(&self) -> Command {

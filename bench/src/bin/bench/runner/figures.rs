@@ -25,12 +25,14 @@ pub(crate) enum Figure {
     TaskCpu,
     StoreCpu,
     Looks,
+    Validation,
+    Compilation,
 }
 
 /// Figure, its key in a sample, its title, its unit, and the divisor for the unit.
 type FigureRow = (Figure, &'static str, &'static str, &'static str, f64);
 
-const FIGURES: [FigureRow; 22] = [
+const FIGURES: [FigureRow; 24] = [
     (Figure::Cpu, "cpu_us", "CPU of the server a call", "µs", 1.0),
     (Figure::TimesPlain, "times_plain", "CPU, times that of a call without", "", 1.0),
     (Figure::Rate, "calls_per_second", "calls a second", "/s", 1.0),
@@ -53,6 +55,8 @@ const FIGURES: [FigureRow; 22] = [
     (Figure::TaskCpu, "cpu_us", "CPU of the server a task", "µs", 1.0),
     (Figure::StoreCpu, "store_cpu_us", "CPU of Redis a task", "µs", 1.0),
     (Figure::Looks, "looks_per_task", "looks a task", "", 1.0),
+    (Figure::Validation, "validation_ns", "a validation", "ns", 1.0),
+    (Figure::Compilation, "compilation_us", "a compilation", "µs", 1.0),
 ];
 
 impl Figure {

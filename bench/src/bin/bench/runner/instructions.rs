@@ -11,12 +11,15 @@ use bench::load::{HttpLoad, Lines, Operation, Protocol, Sample, Script, Span};
 use bench::process::Cores;
 
 use super::contenders::Contender;
+use super::validators;
 
 /// Call whose instructions are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CountedCall {
     Stdio(Operation, Protocol),
     Http(Operation, Mode),
+    /// Validating arguments by a schema.
+    Schema(&'static str),
 }
 
 impl CountedCall {
@@ -83,6 +86,9 @@ fn once(
             let mut lines = Lines::open(cores, &mut contender.stdio(), protocol)?;
             lines.one_by_one(operation, protocol, span)?;
             lines.close().map_err(|e| format!("the server does not exit: {e}"))?;
+        }
+        CountedCall::Schema(schema) => {
+            validators::run(cores, &contender, validators::Operation::Validate, schema, calls)?;
         }
         CountedCall::Http(operation, mode) => {
             let mut listening = contender.listen(cores, mode, 0)?;

@@ -13,6 +13,7 @@ mod rounds;
 mod stores;
 mod table;
 mod targets;
+mod validators;
 mod workloads;
 
 use std::env;
@@ -20,7 +21,7 @@ use std::time::Instant;
 
 use bench::process::Cores;
 
-use contenders::{Contender, FASTMCP, RUST, TASK_SERVERS};
+use contenders::{Contender, FASTMCP, RUST, TASK_SERVERS, VALIDATORS};
 use documents::Report;
 use options::Options;
 use results::Outcome;
@@ -37,7 +38,12 @@ pub(crate) fn run() -> Result<(), String> {
     if options.instructions {
         instructions::require_valgrind()?;
     }
-    let mut contenders = Contender::all(if options.about_tasks() { &TASK_SERVERS } else { &RUST })?;
+    let programs = match (options.about_tasks(), options.about_schemas()) {
+        (true, _) => &TASK_SERVERS[..],
+        (_, true) => &VALIDATORS,
+        _ => &RUST,
+    };
+    let mut contenders = Contender::all(programs)?;
     contenders.retain(|contender| options.wants_server(contender.name));
     let cores = Cores::choose().map_err(|e| format!("cannot pin processes to cores: {e}"))?;
     if !cores.are_pinned() {
@@ -79,6 +85,7 @@ fn publish(report: &Report<'_>, is_whole: bool) -> Result<(), String> {
 fn chosen(options: &Options) -> Result<Vec<Workload>, String> {
     let mut chosen = if options.instructions { workloads::counted() } else { workloads::all() };
     chosen.retain(|one| one.name.starts_with(options::TASKS) == options.about_tasks());
+    chosen.retain(|one| one.name.starts_with(options::SCHEMA) == options.about_schemas());
     // Clean builds take longer than everything else.
     chosen.retain(|one| {
         options.wants(&one.name) && !(options.only.is_empty() && one.name == "build")

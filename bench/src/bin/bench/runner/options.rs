@@ -15,6 +15,8 @@ pub(crate) struct Options {
 
 /// Name prefix of the workloads with tasks.
 pub(crate) const TASKS: &str = "tasks";
+/// How the names of workloads of validators begin.
+pub(crate) const SCHEMA: &str = "schema";
 
 pub(crate) const USAGE: &str = "\
 usage: cargo xtask bench [OPTIONS]
@@ -31,7 +33,8 @@ usage: cargo xtask bench [OPTIONS]
 
 A run of everything rewrites docs/bench; one with --quick, --only or --servers only prints. Clean builds,
 which take long, are measured with --only build. Durable tasks, which need a redis-server, are measured with
---only tasks, which rewrites their part of docs/bench if --python is there too.";
+--only tasks, which rewrites their part of docs/bench if --python is there too. Validators of JSON Schema are
+measured with --only schema, which prints.";
 
 impl Options {
     pub(crate) fn read(words: impl Iterator<Item = String>) -> Result<Self, String> {
@@ -81,6 +84,11 @@ impl Options {
     /// True if only the workloads with tasks are measured.
     pub(crate) fn about_tasks(&self) -> bool {
         self.only.first().is_some_and(|name| name.starts_with(TASKS))
+    }
+
+    /// Whether validators are measured: by themselves, or not at all.
+    pub(crate) fn about_schemas(&self) -> bool {
+        self.only.first().is_some_and(|name| name.starts_with(SCHEMA))
     }
 
     pub(crate) fn wants_server(&self, name: &str) -> bool {

@@ -10,7 +10,7 @@ use super::contenders::Contender;
 use super::results::{Entry, Outcome};
 use super::stores::StoreEngine;
 use super::workloads::{Measure, Traffic, Workload};
-use super::{footprint, instructions};
+use super::{footprint, instructions, validators};
 
 pub(crate) struct RoundRunner<'a> {
     pub(crate) cores: &'a Cores,
@@ -60,7 +60,8 @@ impl RoundRunner<'_> {
             | Measure::Crowded(_)
             | Measure::OneByOne(..)
             | Measure::Pipelined(_)
-            | Measure::ColdStart => self.rounds,
+            | Measure::ColdStart
+            | Measure::Schema(_) => self.rounds,
             Measure::Tasks(..) => self.rounds.div_ceil(2),
             _ => 1,
         }
@@ -102,6 +103,9 @@ impl RoundRunner<'_> {
                 Box::new(move || footprint::listens(cores, contender, *mode, *count))
             }
             Measure::Tasks(engine, clients) => self.tasks(contender, *engine, *clients)?,
+            Measure::Schema(schema) => {
+                Box::new(move || validators::measure(cores, contender, schema, self.measured))
+            }
             Measure::Size => Box::new(move || footprint::size(contender)),
             Measure::Crates => Box::new(move || footprint::crates(contender)),
             Measure::Build => Box::new(move || footprint::build(cores, contender)),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::contenders::{BARE, FASTMCP, RMCP, WHARF};
+use super::contenders::{BARE, FASTMCP, JSONSCHEMA, RMCP, WHARF};
 use super::figures::Figure;
 use super::results::Outcome;
 use super::targets::TargetResult;
@@ -11,7 +11,8 @@ use super::targets::TargetResult;
 pub(crate) fn outcomes(outcomes: &[Outcome]) -> String {
     let Some(first) = outcomes.first() else { return String::new() };
     let servers: Vec<&str> = first.entries.iter().map(|entry| entry.server).collect();
-    let ratios = [BARE, RMCP, FASTMCP].into_iter().filter(|server| servers.contains(server));
+    let ratios =
+        [BARE, RMCP, FASTMCP, JSONSCHEMA].into_iter().filter(|server| servers.contains(server));
     let ratios: Vec<&str> = ratios.collect();
     let mut header = vec!["workload".to_owned(), "figure".to_owned()];
     header.extend(servers.iter().map(|server| (*server).to_owned()));

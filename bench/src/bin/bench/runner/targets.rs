@@ -1,6 +1,6 @@
 //! Performance targets of Wharf.
 
-use super::contenders::{BARE, RMCP, WHARF};
+use super::contenders::{BARE, JSONSCHEMA, RMCP, WHARF};
 use super::figures::Figure;
 use super::results::Outcome;
 
@@ -37,6 +37,10 @@ const fn target(workload: &'static str, figure: Figure, bound: TargetBound) -> T
 
 const fn near_bare(workload: &'static str) -> Target {
     target(workload, Figure::Cpu, TargetBound::MostTimes(1.2, BARE))
+}
+
+const fn at_most_jsonschema(workload: &'static str, figure: Figure) -> Target {
+    target(workload, figure, TargetBound::MostTimes(1.0, JSONSCHEMA))
 }
 
 /// Bound on the median latency that detects Nagle's algorithm with delayed acknowledgements, which takes 40 ms. The
@@ -82,6 +86,15 @@ const TARGETS: &[Target] = &[
     target("progress-alone", Figure::Median, NO_DELAY),
     target("stdio-legacy", Figure::Median, NO_DELAY),
     target("stdio-modern", Figure::Median, NO_DELAY),
+    at_most_jsonschema("schema-issue", Figure::Validation),
+    at_most_jsonschema("schema-event", Figure::Validation),
+    at_most_jsonschema("schema-order", Figure::Validation),
+    at_most_jsonschema("schema-issue", Figure::Compilation),
+    at_most_jsonschema("schema-event", Figure::Compilation),
+    at_most_jsonschema("schema-order", Figure::Compilation),
+    at_most_jsonschema("schema-issue-counted", Figure::Instructions),
+    at_most_jsonschema("schema-event-counted", Figure::Instructions),
+    at_most_jsonschema("schema-order-counted", Figure::Instructions),
 ];
 
 /// Evaluates the targets of the measured workloads.

@@ -6,6 +6,7 @@ use bench::load::{Operation, Protocol, Script};
 use super::figures::Figure;
 use super::instructions::CountedCall;
 use super::stores::StoreEngine;
+use super::validators::SCHEMAS;
 
 pub(crate) struct Workload {
     pub(crate) name: String,
@@ -32,6 +33,8 @@ pub(crate) enum Measure {
     Size,
     Crates,
     Build,
+    /// A validator of JSON Schema with one of its schemas.
+    Schema(&'static str),
     /// Instructions and allocations of a call.
     CountedCall(CountedCall),
 }
@@ -79,7 +82,16 @@ pub(crate) fn all() -> Vec<Workload> {
     all.extend(minimcp());
     all.extend(footprints());
     all.extend(tasks());
+    all.extend(schemas());
     all
+}
+
+fn schemas() -> impl Iterator<Item = Workload> {
+    SCHEMAS.into_iter().map(|(name, by)| {
+        let title = format!("arguments by the schema `{name}`, written {by}");
+        const FIGURES: &[Figure] = &[Figure::Validation, Figure::Compilation];
+        workload(format!("schema-{name}"), title, Measure::Schema(name), FIGURES)
+    })
 }
 
 fn tasks() -> impl Iterator<Item = Workload> {
@@ -297,6 +309,13 @@ pub(crate) fn counted() -> Vec<Workload> {
         ("http-modern", "HTTP call, modern", CountedCall::Http(short, Mode::Modern)),
         ("stdio-echo-64k", "64 KiB echo over stdio", CountedCall::Stdio(long, Protocol::Legacy)),
     ];
-    rows.map(|(name, title, counted)| workload(name, title, Measure::CountedCall(counted), COUNTED))
-        .into()
+    let schemas = SCHEMAS.into_iter().map(|(name, by)| {
+        let title = format!("arguments by the schema `{name}`, written {by}");
+        let counted = Measure::CountedCall(CountedCall::Schema(name));
+        workload(format!("schema-{name}-counted"), title, counted, COUNTED)
+    });
+    rows.into_iter()
+        .map(|(name, title, counted)| workload(name, title, Measure::CountedCall(counted), COUNTED))
+        .chain(schemas)
+        .collect()
 }

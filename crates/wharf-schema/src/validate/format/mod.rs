@@ -1,5 +1,6 @@
 //! String formats (`format`).
 
+mod ascii;
 mod idna;
 mod net;
 mod pointer;
@@ -10,6 +11,7 @@ mod uri;
 use super::{
     dialect::Draft::{self, Four, Seven, Six, Y2019},
     pattern::is_pattern,
+    step_budget::{StepBudget, StopReason},
 };
 
 /// A format that is validated.
@@ -18,7 +20,7 @@ pub(super) struct Format {
     pub(super) name: &'static str,
     /// First dialect that defines it.
     since: Draft,
-    pub(super) is_met: fn(&str) -> bool,
+    is_met: fn(&str) -> bool,
 }
 
 const fn format(name: &'static str, since: Draft, is_met: fn(&str) -> bool) -> Format {
@@ -52,8 +54,15 @@ static FORMATS: [Format; 20] = [
 const IDN_STEPS_PER_BYTE: usize = 8;
 
 impl Format {
+    /// True if the text is of this format.
+    #[inline(never)]
+    pub(super) fn is_in(&self, text: &str, budget: &mut StepBudget) -> Result<bool, StopReason> {
+        budget.spend(self.cost(text))?;
+        Ok((self.is_met)(text))
+    }
+
     /// Steps that the validation of a text costs.
-    pub(super) fn cost(&self, text: &str) -> usize {
+    fn cost(&self, text: &str) -> usize {
         // A longer name is rejected at once.
         let is_international =
             || text.len() <= idna::MAX_NAME_BYTES && (!text.is_ascii() || text.contains("--"));

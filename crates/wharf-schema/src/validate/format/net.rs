@@ -2,7 +2,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::idna;
+use super::{ascii::AsciiSet, idna};
+
+/// Characters of a mailbox name that is not quoted.
+const MAILBOX: AsciiSet = AsciiSet::ALPHANUMERIC.and("!#$%&'*+-/=?^_`{|}~");
 
 pub(super) fn is_ipv4(text: &str) -> bool {
     text.parse::<Ipv4Addr>().is_ok()
@@ -14,22 +17,39 @@ pub(super) fn is_ipv6(text: &str) -> bool {
 
 /// Labels of letters, digits and hyphens (RFC 1123).
 pub(super) fn is_plain_hostname(text: &str) -> bool {
-    let is_char = |it: u8| it.is_ascii_alphanumeric() || it == b'-';
-    let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(is_char)
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    text.len() <= 253 && text.split('.').all(is_label)
+    hostname(text).is_some()
 }
 
 /// Host name of RFC 5890: hyphens at positions 3 and 4 are reserved for Punycode, which must decode
 /// to a valid internationalized label.
 pub(super) fn is_hostname(text: &str) -> bool {
-    let mut prefixes = text.split('.').filter_map(|label| label.get(..4));
-    let has_prefix = prefixes.any(|it| it.ends_with("--"));
-    is_plain_hostname(text) && (!has_prefix || idna::is_name(text))
+    hostname(text).is_some_and(|it| !it.has_prefix || idna::is_name(text))
+}
+
+/// A host name of RFC 1123.
+struct Hostname {
+    /// True if a label has hyphens at positions 3 and 4.
+    has_prefix: bool,
+}
+
+fn hostname(text: &str) -> Option<Hostname> {
+    let (mut length, mut last, mut has_prefix) = (0, b'.', false);
+    for byte in text.bytes() {
+        match byte {
+            b'.' if length > 0 && last != b'-' => length = 0,
+            b'-' if length > 0 => {
+                length += 1;
+                has_prefix |= length == 4 && last == b'-';
+            }
+            _ if byte.is_ascii_alphanumeric() => length += 1,
+            _ => return None,
+        }
+        if length > 63 {
+            return None;
+        }
+        last = byte;
+    }
+    (length > 0 && last != b'-' && text.len() <= 253).then_some(Hostname { has_prefix })
 }
 
 pub(super) fn is_idn_hostname(text: &str) -> bool {
@@ -70,9 +90,9 @@ fn is_mailbox(text: &str, is_host: fn(&str) -> bool) -> bool {
 }
 
 fn is_dotted_words(local: &str) -> bool {
-    let is_char =
-        |it: char| it.is_alphanumeric() || !it.is_ascii() || "!#$%&'*+-/=?^_`{|}~".contains(it);
-    local.split('.').all(|word| !word.is_empty() && word.chars().all(is_char))
+    let is_char = |it: &u8| !it.is_ascii() || MAILBOX.has(*it);
+    let mut words = local.as_bytes().split(|it| *it == b'.');
+    words.all(|word| !word.is_empty() && word.iter().all(is_char))
 }
 
 fn is_quoted(local: &str) -> bool {

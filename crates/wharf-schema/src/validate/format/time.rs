@@ -1,31 +1,30 @@
 //! Dates, times and durations (RFC 3339).
 
 pub(super) fn is_date_time(text: &str) -> bool {
-    let parts = text.split_once(['T', 't']);
-    parts.is_some_and(|(date, time)| is_date(date) && is_time(time))
-}
-
-/// Value of a text of exactly `count` digits.
-fn digits(bytes: &[u8], count: usize) -> Option<u32> {
-    let all = bytes.iter().all(u8::is_ascii_digit) && bytes.len() == count;
-    all.then(|| bytes.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')))
-}
-
-/// Numbers of two digits, separated by colons or hyphens.
-fn pairs<const N: usize>(text: &str, between: char) -> Option<[u32; N]> {
-    let mut found = [0; N];
-    let mut parts = text.split(between);
-    for slot in &mut found {
-        *slot = digits(parts.next()?.as_bytes(), 2)?;
+    match text.as_bytes().split_at_checked(10) {
+        Some((date, [b'T' | b't', time @ ..])) => is_date_in(date) && is_time_in(time),
+        _ => false,
     }
-    parts.next().is_none().then_some(found)
 }
 
 pub(super) fn is_date(text: &str) -> bool {
-    let Some((year, rest)) = text.split_once('-') else { return false };
-    let (Some(year), Some([month, day])) = (digits(year.as_bytes(), 4), pairs(rest, '-')) else {
-        return false;
-    };
+    is_date_in(text.as_bytes())
+}
+
+pub(super) fn is_time(text: &str) -> bool {
+    is_time_in(text.as_bytes())
+}
+
+/// Value of a text of digits.
+fn number(digits: &[u8]) -> Option<u32> {
+    let all = digits.iter().all(u8::is_ascii_digit);
+    all.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')))
+}
+
+fn is_date_in(text: &[u8]) -> bool {
+    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *text else { return false };
+    let (year, month, day) = (number(&[y1, y2, y3, y4]), number(&[m1, m2]), number(&[d1, d2]));
+    let (Some(year), Some(month), Some(day)) = (year, month, day) else { return false };
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days = match month {
         2 if is_leap => 29,
@@ -37,28 +36,36 @@ pub(super) fn is_date(text: &str) -> bool {
     (1..=days).contains(&day)
 }
 
-pub(super) fn is_time(text: &str) -> bool {
-    let Some(zone_at) = text.find(['Z', 'z', '+', '-']) else { return false };
-    let (time, zone) = text.split_at(zone_at);
-    let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let Some([hour, minute, second]) = pairs(time, ':') else { return false };
+fn is_time_in(text: &[u8]) -> bool {
+    let [h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = text else { return false };
+    let (hour, minute, second) = (number(&[*h1, *h2]), number(&[*m1, *m2]), number(&[*s1, *s2]));
+    let (Some(hour), Some(minute), Some(second)) = (hour, minute, second) else { return false };
+    let zone = match rest.strip_prefix(b".") {
+        Some(rest) => match rest.iter().take_while(|it| it.is_ascii_digit()).count() {
+            0 => return false,
+            digits => &rest[digits..],
+        },
+        None => rest,
+    };
     let Some(offset) = offset(zone) else { return false };
-    let is_fraction = !fraction.is_empty() && fraction.bytes().all(|it| it.is_ascii_digit());
     // Leap seconds occur only at the end of a UTC day.
     let in_greenwich = || (hour as i32 * 60 + minute as i32 - offset).rem_euclid(24 * 60);
     let is_second = second < 60 || (second == 60 && in_greenwich() == 24 * 60 - 1);
-    hour < 24 && minute < 60 && is_second && is_fraction
+    hour < 24 && minute < 60 && is_second
 }
 
 /// Offset of a time zone in minutes.
-fn offset(zone: &str) -> Option<i32> {
-    let sign = match zone.as_bytes().first()? {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return (zone.len() == 1).then_some(0),
-    };
-    let [hours, minutes] = pairs(&zone[1..], ':')?;
-    (hours < 24 && minutes < 60).then_some(sign * (hours as i32 * 60 + minutes as i32))
+fn offset(zone: &[u8]) -> Option<i32> {
+    match *zone {
+        [b'Z' | b'z'] => Some(0),
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let (hours, minutes) = (number(&[h1, h2])?, number(&[m1, m2])?);
+            let offset = hours as i32 * 60 + minutes as i32;
+            let is_right = hours < 24 && minutes < 60;
+            is_right.then_some(if sign == b'+' { offset } else { -offset })
+        }
+        _ => None,
+    }
 }
 
 /// ISO 8601 duration: weeks, or years to days, then hours to seconds; units cannot be skipped.

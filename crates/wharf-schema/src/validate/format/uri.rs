@@ -1,9 +1,15 @@
 //! URIs and IRIs (RFC 3986 and RFC 3987).
 
-use super::net::{is_ipv4, is_ipv6};
+use super::{
+    ascii::AsciiSet,
+    net::{is_ipv4, is_ipv6},
+};
 
-const UNRESERVED: &str = "-._~";
-const SUB_DELIMITERS: &str = "!$&'()*+,;=";
+/// Unreserved characters and sub-delimiters: allowed in every part.
+const PLAIN: AsciiSet = AsciiSet::ALPHANUMERIC.and("-._~").and("!$&'()*+,;=");
+const USER: AsciiSet = PLAIN.and(":");
+const PATH: AsciiSet = PLAIN.and(":@/");
+const QUERY: AsciiSet = PLAIN.and(":@/?");
 
 pub(super) fn is_uri(text: &str) -> bool {
     text.is_ascii() && is_absolute(text)
@@ -38,11 +44,11 @@ fn is_hierarchy(text: &str) -> bool {
     let is_path = match before.strip_prefix("//") {
         Some(rest) => {
             let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-            is_authority(authority) && is_made_of(path, ":@/")
+            is_authority(authority) && is_made_of(path, PATH)
         }
-        None => is_made_of(before, ":@/"),
+        None => is_made_of(before, PATH),
     };
-    is_path && is_made_of(query, ":@/?") && is_made_of(fragment, ":@/?")
+    is_path && is_made_of(query, QUERY) && is_made_of(fragment, QUERY)
 }
 
 fn is_authority(text: &str) -> bool {
@@ -54,10 +60,10 @@ fn is_authority(text: &str) -> bool {
         }),
         None => {
             let (host, port) = host_and_port.split_once(':').unwrap_or((host_and_port, ""));
-            is_made_of(host, "") && is_port(port)
+            is_made_of(host, PLAIN) && is_port(port)
         }
     };
-    is_made_of(user, ":") && is_rest
+    is_made_of(user, USER) && is_rest
 }
 
 /// Validates an IP literal in brackets: IPv6 or a future version.
@@ -69,14 +75,17 @@ fn is_address(text: &str) -> bool {
                 && version.bytes().all(|it| it.is_ascii_hexdigit())
                 && !rest.is_empty()
                 && !rest.contains('%')
-                && is_made_of(rest, ":")
+                && is_made_of(rest, USER)
         }
         None => is_ipv6(text) && !is_ipv4(text),
     }
 }
 
-/// True if the text has only unreserved characters, sub-delimiters, escapes, and those of `more`.
-fn is_made_of(text: &str, more: &str) -> bool {
+/// True if the text has only characters of the set, escapes, and characters outside of ASCII.
+fn is_made_of(text: &str, set: AsciiSet) -> bool {
+    if text.bytes().all(|it| set.has(it)) {
+        return true;
+    }
     let mut chars = text.chars();
     while let Some(next) = chars.next() {
         let is_right = match next {
@@ -84,10 +93,7 @@ fn is_made_of(text: &str, more: &str) -> bool {
                 let mut hex = || chars.next().is_some_and(|it| it.is_ascii_hexdigit());
                 hex() && hex()
             }
-            it if it.is_ascii() => {
-                it.is_ascii_alphanumeric()
-                    || [UNRESERVED, SUB_DELIMITERS, more].iter().any(|set| set.contains(it))
-            }
+            it if it.is_ascii() => set.has(it as u8),
             it => !it.is_control() && !it.is_whitespace(),
         };
         if !is_right {

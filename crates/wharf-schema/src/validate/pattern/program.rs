@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     parse::{ParsedPattern, SyntaxNode},
+    positions::Positions,
     set::CharSet,
 };
 
@@ -39,6 +40,16 @@ impl PatternOp {
         }
     }
 
+    /// ASCII characters that it takes, as bits; `None` if they are not known in advance.
+    pub(super) fn ascii(&self) -> Option<u128> {
+        match self {
+            PatternOp::Char(wanted) if wanted.is_ascii() => Some(1 << *wanted as u32),
+            PatternOp::Char(_) => Some(0),
+            PatternOp::Set(set) => set.ascii(),
+            _ => None,
+        }
+    }
+
     pub(super) fn takes(&self, char: char) -> bool {
         match self {
             PatternOp::Char(wanted) => *wanted == char,
@@ -54,6 +65,8 @@ pub(super) struct Program {
     pub(super) ops: Vec<PatternOp>,
     /// True if it can match only at the start of the text.
     pub(super) is_anchored: bool,
+    /// For a faster search, if possible.
+    pub(super) positions: Option<Positions>,
 }
 
 impl Program {
@@ -67,7 +80,8 @@ impl Program {
         writer.push(PatternOp::Match)?;
         let ops = writer.ops;
         let is_anchored = matches!(ops[0], PatternOp::Start);
-        Ok(Program { ops, is_anchored })
+        let positions = Positions::new(&ops);
+        Ok(Program { ops, is_anchored, positions })
     }
 }
 

@@ -72,6 +72,20 @@ impl CharSet {
         self.classes.len() * looks / CLASSES_PER_STEP
     }
 
+    /// ASCII characters in the set, as bits; `None` if finding them needs many lookups.
+    pub(super) fn ascii(&self) -> Option<u128> {
+        if self.ignores_case {
+            return None;
+        }
+        let mut found = ascii_in(&self.ranges);
+        for (class, has) in &self.classes {
+            let CharClass::Ranges(ranges) = class else { return None };
+            let inside = ascii_in(ranges);
+            found |= if *has { inside } else { !inside };
+        }
+        Some(if self.is_negated { !found } else { found })
+    }
+
     pub(super) fn has(&self, char: char) -> bool {
         let is_listed = |char| self.lists(char);
         let listed = is_listed(char)
@@ -91,4 +105,13 @@ impl CharSet {
         };
         within(&self.ranges) || self.classes.iter().any(is_so)
     }
+}
+
+/// ASCII characters in sorted ranges, as bits.
+fn ascii_in(ranges: &[(char, char)]) -> u128 {
+    let range = |(first, last): &(char, char)| {
+        let (first, last) = (*first as u32, (*last as u32).min(127));
+        u128::MAX >> (127 - last) & u128::MAX << first
+    };
+    ranges.iter().take_while(|(first, _)| first.is_ascii()).map(range).fold(0, |sum, it| sum | it)
 }
